@@ -1,4 +1,4 @@
-//! The wire: addresses, headers, and what to do about rejected requests.
+//! The client: URLs, headers, and the handling of rejected requests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,11 +33,11 @@ pub struct AnthropicOptions {
     pub base_url_source: String,
     /// The key.
     pub key: Option<Secret>,
-    /// The key is sent as `Authorization: Bearer`, not as `x-api-key`.
+    /// Whether the key is sent as `Authorization: Bearer` instead of `x-api-key`.
     pub bearer: bool,
     /// What to check when the service rejects the key.
     pub credentials_hint: String,
-    /// Additional headers, which override ours (`anthropic-beta`).
+    /// Additional headers, which override the default ones (`anthropic-beta`).
     pub headers: Vec<(String, String)>,
     /// The version in `User-Agent`.
     pub version: String,
@@ -45,10 +45,10 @@ pub struct AnthropicOptions {
     pub transport: TransportOptions,
 }
 
-/// The model of a service.
+/// Creates the model of a service.
 ///
 /// # Errors
-/// When the base URL is invalid.
+/// Returns an error if the base URL is invalid.
 pub fn model(
     options: AnthropicOptions,
     catalog: Arc<dyn ModelCatalog>,
@@ -72,14 +72,14 @@ struct AnthropicWire {
     base: Url,
     catalog: Arc<dyn ModelCatalog>,
     declarations: DeclarationCache,
-    /// What the service rejected before.
+    /// The features that the service rejected before.
     rejected: Mutex<Rejected>,
-    /// The notice about sampling was shown.
+    /// Whether the notice about sampling was shown.
     told_sampling: AtomicBool,
 }
 
 impl AnthropicWire {
-    /// A path of the API, whether the base URL has the version or not.
+    /// Returns a path of the API, whether or not the base URL contains the version.
     fn path(&self, name: &str) -> String {
         match self.base.path().trim_end_matches('/').ends_with("/v1") {
             true => name.to_owned(),
@@ -162,7 +162,7 @@ impl Wire for AnthropicWire {
             let can =
                 |capability: &str| item.pointer(&format!("/capabilities/{capability}/supported"));
             let kinds = [("image_input", "image"), ("pdf_input", "pdf")];
-            // What is not stated is not denied either.
+            // A capability that is not stated is not considered missing.
             let is_stated = kinds.iter().all(|(capability, _)| can(capability).is_some());
             let read = kinds.iter().filter(|it| can(it.0) == Some(&Value::Bool(true)));
             let input = ["text"].into_iter().chain(read.map(|it| it.1));
@@ -214,7 +214,7 @@ impl AnthropicWire {
         self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The generation fields of a request, without those that the model does not accept.
+    /// Returns the generation fields of a request, without those that the model does not accept.
     fn generation(&self, request: &Request, rejected: &Rejected) -> Object {
         let model = model_id(&request.model);
         let settings = self.catalog.configured_generation(request);

@@ -1,10 +1,10 @@
-//! What errors of the service mean.
+//! Classifies errors of the service.
 
 use parallax_model_http::{CAPACITY, ErrorClass, ErrorResponse};
 
 pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     let kind = response.payload.kind.as_deref().unwrap_or_default();
-    // An empty account is an invalid request for the service.
+    // The service reports an exhausted balance as an invalid request.
     if response.status == 400 && response.payload.message.contains("credit balance") {
         return ErrorClass::Quota { daily: false, wait: None };
     }
@@ -26,7 +26,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     }
 }
 
-/// The HTTP status of an error inside a stream.
+/// Returns the HTTP status for an error inside a stream.
 pub(crate) fn status_of(kind: Option<&str>) -> u16 {
     match kind {
         Some("invalid_request_error") => 400,

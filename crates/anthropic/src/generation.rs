@@ -1,29 +1,29 @@
-//! Generation settings, which requests have in the spelling of the Gemini API.
+//! Converts generation settings, which requests have with the names of the Gemini API.
 
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
-/// The output limit where nothing else is known.
+/// The output limit if nothing else is known.
 const MAX_TOKENS: u64 = 16_000;
 /// The smallest thinking budget that the API accepts.
 const MIN_BUDGET: u64 = 1_024;
 /// Maximum size of a thinking budget.
 const MAX_BUDGET: u64 = 32 * MIN_BUDGET;
-/// The efforts that the API knows.
+/// The effort levels of the API.
 const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh", "max"];
 
-/// How a model thinks.
+/// How the thinking of a model is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ThinkingKind {
-    /// It decides itself how much; an effort guides it.
+    /// The model decides how much to think; an effort guides it.
     Adaptive,
-    /// A fixed budget of tokens.
+    /// A fixed token budget.
     Budget,
-    /// Not at all.
+    /// Thinking is not supported.
     None,
 }
 
-/// The fields of a request: `max_tokens`, `stop_sequences`, `thinking`, `output_config`.
+/// Returns the fields of a request: `max_tokens`, `stop_sequences`, `thinking`, `output_config`.
 pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Object {
     let mut fields = Object::new();
     let set = settings.get("maxOutputTokens").and_then(Value::as_u64).filter(|count| *count > 0);
@@ -36,7 +36,7 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
             fields.insert("thinking".to_owned(), json!({"type": "disabled"}));
         }
         (ThinkingKind::Adaptive, level) => {
-            // Newer models omit the text unless it is requested.
+            // Newer models omit the text of thoughts unless it is requested.
             let is_shown = config.and_then(|it| it.get("includeThoughts")) != Some(&json!(false));
             let display = if is_shown { "summarized" } else { "omitted" };
             fields.insert("thinking".to_owned(), json!({"type": "adaptive", "display": display}));
@@ -47,7 +47,7 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
         (ThinkingKind::Budget, Some(level)) => {
             let most = (output_limit / 2).clamp(MIN_BUDGET, MAX_BUDGET);
             let budget = level.budget().clamp(MIN_BUDGET, most);
-            // The budget is part of the output.
+            // The thinking budget is part of the output limit.
             if max_tokens <= budget {
                 max_tokens = budget.saturating_add(max_tokens);
             }
@@ -70,7 +70,7 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
     fields
 }
 
-/// Settings that no version of the API takes.
+/// Whether the settings contain sampling parameters, which are not sent.
 pub(crate) fn has_sampling(settings: &Object) -> bool {
     ["temperature", "topP", "topK"]
         .iter()
@@ -120,8 +120,9 @@ fn thinking_level(config: &Value) -> Option<Level> {
     }
 }
 
-/// How a model thinks, by its name: `claude-FAMILY-MAJOR-MINOR`, or `claude-MAJOR-…` before 4.
-/// Unknown names of the family count as the newest; other models do not think.
+/// Returns how the thinking of a model is configured, by its name: `claude-FAMILY-MAJOR-MINOR`, or
+/// `claude-MAJOR-…` before 4. Unknown names of the family count as the newest; other models do not
+/// think.
 fn kind(model: &str) -> ThinkingKind {
     let Some((_, name)) = model.split_once("claude") else { return ThinkingKind::None };
     // A date is not a version.
@@ -140,7 +141,7 @@ fn kind(model: &str) -> ThinkingKind {
     }
 }
 
-/// The API wants every object of an answer's schema closed.
+/// Disallows additional properties in every object, which the API requires of a response schema.
 fn closed(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {

@@ -1,6 +1,7 @@
 //! The Anthropic Messages API as a model.
 //!
-//! Formats follow the public reference of the API, version `2023-06-01`, which gateways know, too.
+//! Formats follow the public reference of the API, version `2023-06-01`, which gateways also
+//! support.
 
 mod client;
 mod errors;

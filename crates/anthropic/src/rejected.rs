@@ -1,5 +1,5 @@
-//! What a service rejected. It is left out of later requests, so that a model or a gateway that lacks
-//! a feature, and a signature that is no longer valid, cost one request and not the session.
+//! Remembers what a service rejected and omits it from later requests, so that a missing feature of
+//! a model or gateway, or an invalid signature, costs one request instead of the session.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,12 +12,12 @@ use serde_json::value::RawValue;
 
 use crate::request;
 
-/// A field of requests that a service may lack.
+/// A request field that a service may not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OptionalField {
     ThinkingDisplay,
     Thinking,
-    /// Thinking that is switched off.
+    /// Thinking that is disabled.
     ThinkingOff,
     Effort,
     Format,
@@ -25,7 +25,7 @@ pub(crate) enum OptionalField {
 }
 
 impl OptionalField {
-    /// From the most specific one to the least.
+    /// All fields, from the most to the least specific.
     const ALL: [Self; 6] = [
         Self::ThinkingDisplay,
         Self::Effort,
@@ -45,7 +45,7 @@ impl OptionalField {
         }
     }
 
-    /// The words that error messages use.
+    /// Returns the words that error messages use.
     fn words(self) -> &'static [&'static str] {
         match self {
             Self::ThinkingDisplay => &["display"],
@@ -72,14 +72,14 @@ impl OptionalField {
     }
 }
 
-/// What is not sent.
+/// What is omitted from requests.
 #[derive(Debug, Default)]
 pub(crate) struct Rejected {
-    /// Hashes of the provider's data: thinking whose signature is not valid.
+    /// Hashes of provider data: thinking whose signature is invalid.
     thoughts: HashSet<u64>,
     /// Hashes of images and documents.
     media: HashSet<u64>,
-    /// Names of tools, as they are on the wire.
+    /// Names of tools, as sent.
     tools: BTreeSet<String>,
     /// Fields, each for one model.
     fields: BTreeSet<(String, OptionalField)>,
@@ -125,8 +125,8 @@ impl Rejected {
         }
     }
 
-    /// Takes note of a rejected request. The notice is for the user; `None`: the same request would
-    /// be sent again.
+    /// Learns from a rejected request. Returns a notice for the user, or `None` if the same request
+    /// would be sent again.
     pub(crate) fn learn(
         &mut self,
         response: &ErrorResponse,
@@ -170,7 +170,7 @@ impl Rejected {
         Some(format!("`{}` does not accept `{name}` ({message}), so it is not sent", request.model))
     }
 
-    /// The tool of a message like `tools.3.custom.input_schema: …`.
+    /// Records the tool that a message like `tools.3.custom.input_schema: …` refers to.
     fn learn_tool(&mut self, message: &str, declarations: &Declarations) -> Option<String> {
         let (_, rest) = message.split_once("tools.")?;
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -182,8 +182,8 @@ impl Rejected {
         Some(name)
     }
 
-    /// The images and documents that a message is about: all, if it does not say which. `false` when
-    /// there are none.
+    /// Records the images and documents that a message refers to: all of them, if it does not say
+    /// which. Returns `false` if there are none.
     fn learn_media(&mut self, message: &str, request: &Request) -> bool {
         let sent = request::media(request, self);
         let at = position(message).filter(|at| sent.iter().any(|(place, _)| place == at));
@@ -193,7 +193,7 @@ impl Rejected {
         self.media.len() > before
     }
 
-    /// The thinking of a request; `false` when none of it is new.
+    /// Records the thinking of a request. Returns `false` if none of it is new.
     fn learn_thoughts(&mut self, request: &Request) -> bool {
         let origins = request.contents.iter().filter_map(|content| content.origin());
         let data = origins
@@ -206,7 +206,8 @@ impl Rejected {
     }
 }
 
-/// The message and the block of an error message like `messages.3.content.0.image: …`.
+/// Returns the indices of the message and the block in an error message like
+/// `messages.3.content.0.image: …`.
 fn position(message: &str) -> Option<(usize, usize)> {
     let (_, rest) = message.split_once("messages.")?;
     let mut words = rest.split(['.', ':', ' ']);

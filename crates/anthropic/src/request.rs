@@ -1,4 +1,4 @@
-//! Writes requests of the Messages API.
+//! Builds requests of the Messages API.
 
 use parallax_model_http::{
     Declaration, Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use crate::rejected::{OptionalField, Rejected};
 
-/// Image types that the API reads.
+/// Image types that the API accepts.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// What a request depends on besides itself.
+/// The inputs of a request body besides the request.
 pub(crate) struct RequestFormat<'a> {
-    /// The model's id for the provider.
+    /// The model id at the provider.
     pub(crate) model: &'a str,
     /// The fields of the generation settings.
     pub(crate) generation: Object,
@@ -48,7 +48,7 @@ struct Message {
 #[serde(untagged)]
 enum Block {
     Own(Value),
-    /// As the service sent it.
+    /// A block exactly as the service sent it.
     Kept(Box<RawValue>),
 }
 
@@ -66,7 +66,7 @@ impl Block {
     }
 }
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(crate) fn body(
     request: &Request,
     dialogue: Dialogue,
@@ -88,7 +88,7 @@ pub(crate) fn body(
     }
     if !format.rejected.has_field(format.model, OptionalField::CacheControl) {
         let users = messages.iter_mut().rev().filter(|message| message.role == "user");
-        // The newest two are read again by the next request.
+        // The next request reads the newest two from the cache.
         let newest = users.take(2).filter_map(|message| match message.content.last_mut() {
             Some(Block::Own(block)) => Some(block),
             _ => None,
@@ -115,8 +115,8 @@ pub(crate) fn body(
 fn tool(declaration: &Declaration) -> Value {
     let mut schema = declaration.schema.clone();
     if let Value::Object(fields) = &mut schema {
-        // The API rejects these at the top. They only restrict what the properties allow, and the
-        // tool checks its arguments itself.
+        // The API rejects these keywords at the top level. They only restrict what the properties
+        // allow, and the tool validates its arguments itself.
         for key in ["oneOf", "anyOf", "allOf"] {
             fields.shift_remove(key);
         }
@@ -128,8 +128,9 @@ fn is_budget(generation: &Object) -> bool {
     generation.get("thinking").is_some_and(|thinking| thinking["type"] == "enabled")
 }
 
-/// Models with a thinking budget must have begun a turn with thinking to continue it with thinking.
-/// Another model, or thinking whose signature became invalid, began this one.
+/// Whether the current turn must continue without thinking. Models with a thinking budget can
+/// continue a turn with thinking only if it started with thinking, which is not the case if another
+/// model started it or the signature became invalid.
 fn continues_without_thinking(messages: &[Message]) -> bool {
     let [.., model, user] = messages else { return false };
     let has_results = matches!(user.content.first(),
@@ -139,7 +140,8 @@ fn continues_without_thinking(messages: &[Message]) -> bool {
 
 fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<Message> {
     let mut turns = dialogue.turns;
-    // A turn with hosted tools that the service paused goes back as it is: the user did not reply.
+    // A turn with hosted tools that the service paused is sent back unchanged, because the user did
+    // not reply.
     let is_hosted = matches!(request.tools, ToolSet::WebSearch | ToolSet::UrlContext);
     let is_continued = is_hosted
         && request.contents.last().is_some_and(|last| last.role() == Role::Model)
@@ -166,7 +168,7 @@ fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<M
             _ => messages.push(Message { role, content }),
         }
     }
-    // Turns at the ends may have been empty.
+    // The first and last turns may have been empty.
     let is_user = |message: Option<&Message>| message.is_some_and(|it| it.role == "user");
     if !is_user(messages.first()) {
         messages.insert(0, placeholder());
@@ -182,7 +184,8 @@ fn placeholder() -> Message {
     Message { role: "user", content: vec![Block::Own(text)] }
 }
 
-/// The images and documents of a request: the indices of the message and of its block, and the data.
+/// Returns the images and documents of a request: the indices of the message and its block, and the
+/// data.
 pub(crate) fn media(request: &Request, rejected: &Rejected) -> Vec<((usize, usize), String)> {
     let mut found = Vec::new();
     for (at, message) in
@@ -219,7 +222,7 @@ fn assistant_blocks(pieces: Vec<ModelPiece>, rejected: &Rejected) -> Vec<Block> 
             ModelPiece::Call { id, name, arguments, .. } => {
                 let input = match serde_json::from_str::<Value>(&arguments) {
                     Ok(input @ Value::Object(_)) => input,
-                    // The API takes objects only; the model sees what it wrote.
+                    // The API accepts only objects; this way the model sees what it wrote.
                     _ => json!({"invalid_json": arguments}),
                 };
                 blocks.push(Block::Own(json!({"type": "tool_use", "id": wire_id(&id),
@@ -227,14 +230,14 @@ fn assistant_blocks(pieces: Vec<ModelPiece>, rejected: &Rejected) -> Vec<Block> 
             }
         }
     }
-    // Thinking before nothing is an error: the output limit was reached, or the turn was cancelled.
+    // Trailing thinking is an error: the output limit was reached, or the turn was cancelled.
     while blocks.last().is_some_and(Block::is_thinking) {
         blocks.pop();
     }
     blocks
 }
 
-/// Ids may come from another provider; the API accepts letters, digits, `_`, and `-`.
+/// Converts an id of another provider; the API accepts letters, digits, `_`, and `-`.
 fn wire_id(id: &str) -> String {
     wire_name(id)
 }
@@ -259,7 +262,7 @@ fn tool_result(result: ToolResult, rejected: &Rejected) -> Value {
 
 fn user_block(piece: UserPiece, rejected: &Rejected) -> Option<Value> {
     match piece {
-        // The API rejects it.
+        // The API rejects blank text.
         UserPiece::Text(text) if text.trim().is_empty() => None,
         UserPiece::Text(text) => Some(json!({"type": "text", "text": text})),
         UserPiece::Media(media) => Some(media_block(&media, rejected)),

@@ -1,4 +1,4 @@
-//! Reads responses of the Messages API.
+//! Parses responses of the Messages API.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::value::to_raw_value;
 
 use crate::errors::status_of;
 
-/// An event. Fields of another type than expected are absent: later versions may add events.
+/// An event. Fields of an unexpected type count as absent, because later versions may add events.
 struct MessagesEvent(Object);
 
 impl MessagesEvent {
@@ -42,7 +42,7 @@ enum Block {
         name: String,
         input: String,
     },
-    /// A block that goes back unchanged: thinking, or one of a hosted tool.
+    /// A block that is sent back unchanged: thinking, or a block of a hosted tool.
     Kept {
         fields: Object,
         input: String,
@@ -54,7 +54,7 @@ pub(crate) struct MessagesDecoder {
     declarations: Arc<Declarations>,
     blocks: BTreeMap<u64, Block>,
     usage: Usage,
-    /// The usage at the start, until it is sent.
+    /// The usage reported at the start, until it is emitted.
     prompt_usage: Option<Usage>,
     finish: Option<Finish>,
     finish_message: Option<String>,
@@ -77,7 +77,7 @@ impl MessagesDecoder {
     }
 
     fn start_block(&mut self, index: u64, block: Object, chunk: &mut Chunk) {
-        // Some servers do not stop a block before the next one.
+        // Some servers start the next block without stopping this one.
         self.stop_block(index, chunk);
         let text =
             |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -109,7 +109,7 @@ impl MessagesDecoder {
 
     fn delta(&mut self, index: u64, delta: &Object, chunk: &mut Chunk) {
         let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
-        // Some servers do not start text.
+        // Some servers do not start text blocks.
         let block = self.blocks.entry(index).or_insert(Block::Text);
         match (text("type"), block) {
             ("text_delta", Block::Text) => push_text(chunk, text("text").to_owned()),
@@ -142,7 +142,7 @@ impl MessagesDecoder {
                 let name = self.declarations.name_of(&name);
                 chunk.parts.push(function_call(&id, &name, &input));
             }
-            // Thinking that was cut off has no signature, and no one accepts it.
+            // Thinking that was cut off has no signature, so no service accepts it.
             Some(Block::Kept { fields, .. })
                 if fields.get("type").is_some_and(|kind| kind == "thinking")
                     && fields.get("signature").is_none_or(|it| it.as_str() == Some("")) => {}
@@ -199,7 +199,7 @@ impl MessagesDecoder {
         self.finish_message = field("explanation").or_else(|| field("category"));
     }
 
-    /// The end of the message.
+    /// Completes the message.
     fn complete(&mut self, chunks: &mut VecDeque<Chunk>) {
         self.finished = true;
         let mut last = Chunk::default();
@@ -255,11 +255,11 @@ impl Decoder for MessagesDecoder {
                 payload.code.get_or_insert(status);
                 return Err(EventError::Refused(Box::new(payload)));
             }
-            // `ping`, and what later versions add.
+            // `ping`, and events that later versions add.
             _ => {}
         }
         if !chunk.parts.is_empty() || !chunk.citations.is_empty() {
-            // The prompt is paid for even if the rest does not arrive.
+            // The prompt is charged even if the rest does not arrive.
             chunk.usage = self.prompt_usage.take();
             chunks.push_back(chunk);
         }
@@ -294,7 +294,7 @@ fn append(fields: &mut Object, key: &str, more: &str) {
     }
 }
 
-/// The results of a hosted search are sources of the answer.
+/// Adds the results of a hosted search as sources of the answer.
 fn add_sources(block: &Object, chunk: &mut Chunk) {
     let results = block.get("content").and_then(Value::as_array);
     for result in results.into_iter().flatten() {

@@ -256,7 +256,7 @@ impl History {
         }
     }
 
-    /// Returns estimated tokens of the next request, including `fixed` (system prompt and tools):
+    /// Returns the estimated tokens of the next request, including `fixed` (system prompt and tools):
     /// the service's last count plus an estimate of later contents.
     pub(crate) fn estimate(&self, fixed: u64) -> u64 {
         match self.counted {

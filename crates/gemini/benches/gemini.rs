@@ -1,4 +1,4 @@
-//! The hot paths of a long session.
+//! Benchmarks of the hot paths of a long session.
 
 use divan::Bencher;
 use divan::counter::BytesCount;

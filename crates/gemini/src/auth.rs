@@ -1,4 +1,4 @@
-//! Selects the credentials of a run.
+//! Selects the credentials of a session.
 
 use parallax_protocol::secret::Secret;
 
@@ -21,7 +21,7 @@ pub enum Auth {
 }
 
 impl Auth {
-    /// The key, if there is a non-empty one.
+    /// Returns the key, if there is a non-empty one.
     pub fn key(&self) -> Option<&Secret> {
         match self {
             Self::ApiKey(key) | Self::VertexExpress(key) => Some(key),
@@ -31,7 +31,7 @@ impl Auth {
         .filter(|key| !key.is_empty())
     }
 
-    /// The kind of the credentials.
+    /// Returns the kind of the credentials.
     pub fn kind(&self) -> AuthKind {
         match self {
             Self::ApiKey(_) => AuthKind::ApiKey,
@@ -57,7 +57,7 @@ pub enum AuthKind {
 }
 
 impl AuthKind {
-    /// The name in the settings.
+    /// Returns the name in the settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ApiKey => "gemini-api-key",
@@ -80,7 +80,7 @@ impl AuthKind {
     }
 }
 
-/// No usable credentials (exit code 41). Every message says what to do.
+/// No usable credentials (exit code 41). Every message states what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// Nothing is selected or found.
@@ -130,11 +130,11 @@ pub enum AuthError {
 
 /// Selects the credentials: `selectedType` in the settings, otherwise by environment, checked
 /// against `enforcedType`. `env` should return a key found elsewhere (a keychain) as
-/// `GEMINI_API_KEY`. `external`: something else authenticates requests, so the user's own
-/// server needs no key here.
+/// `GEMINI_API_KEY`. `external`: requests are authenticated by other means, so the user's own
+/// server needs no key.
 ///
 /// # Errors
-/// When there are no usable credentials.
+/// Returns an error if there are no usable credentials.
 pub fn resolve_auth(
     env: &dyn Fn(&str) -> Option<String>,
     selected_type: Option<&str>,

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 /// Settings that are siblings of `generationConfig`.
 const SIBLING_KEYS: &[&str] = &["toolConfig", "safetySettings", "cachedContent", "labels"];
-/// Settings of the reference's library that are not sent, or that the request contains
-/// elsewhere.
+/// Settings of Gemini CLI's library that are not sent, or that the request contains elsewhere.
 const UNSENT_KEYS: &[&str] =
     &["systemInstruction", "tools", "httpOptions", "abortSignal", "automaticFunctionCalling"];
 
@@ -90,8 +89,8 @@ pub(crate) fn body_for_attempt(
     body
 }
 
-/// A content of another provider as the Gemini API accepts it: its calls lack signatures, and
-/// arguments that were not valid JSON are not sent.
+/// Converts a content of another provider for the Gemini API, which requires signatures on calls
+/// and valid JSON arguments. Returns `None` if no conversion is needed.
 fn foreign(content: &Sealed) -> Option<Content> {
     content.origin()?;
     let mut opened = content.open().ok()?;
@@ -113,8 +112,8 @@ fn is_empty_array(json: &str) -> bool {
     json.strip_prefix('[').is_some_and(|rest| rest.trim_start() == "]")
 }
 
-/// Strings and values cannot fail to serialize into memory; if they did, `null` would keep the
-/// body valid.
+/// Appends a value as JSON. Strings and values cannot fail to serialize into memory; if they did,
+/// `null` would keep the body valid.
 fn write_json<T: serde::Serialize + ?Sized>(body: &mut Vec<u8>, value: &T) {
     let start = body.len();
     if serde_json::to_writer(&mut *body, value).is_err() {

@@ -21,12 +21,12 @@ pub(crate) enum ChunkError {
     Refused(Box<ErrorPayload>),
 }
 
-/// Parses one stream event. Missing, null, and mistyped fields are omitted instead of failing
-/// the whole; parts keep their bytes.
+/// Parses one stream event. Missing, null, and mistyped fields are omitted instead of failing the
+/// whole event; parts keep their bytes.
 ///
 /// # Errors
-/// When the data is not JSON, or is an error object of the service. The message never contains
-/// the data itself.
+/// Returns an error if the data is not JSON or is an error object of the service. The message never
+/// contains the data itself.
 pub fn parse_chunk(data: &[u8]) -> Result<Chunk, ModelError> {
     read_chunk(data).map_err(|error| match error {
         ChunkError::NotJson => ModelError::Broken {
@@ -44,11 +44,11 @@ pub fn parse_chunk(data: &[u8]) -> Result<Chunk, ModelError> {
     })
 }
 
-/// Parses a chunk of a script in the format of the API. An error object means what it would mean
-/// on the wire; `is_first`: no chunk of the response came before it.
+/// Parses a chunk of a script in the format of the API. An error object has the same effect as from
+/// the service. `is_first`: no chunk of the response preceded it.
 ///
 /// # Errors
-/// When the data is not a JSON object, or is an error object.
+/// Returns an error if the data is not a JSON object or is an error object.
 pub fn parse_scripted_chunk(data: &[u8], model: &str, is_first: bool) -> Result<Chunk, ModelError> {
     read_chunk(data).map_err(|error| match error {
         ChunkError::NotJson => {
@@ -221,7 +221,7 @@ fn read_leniently(text: &str) -> Result<Chunk, ChunkError> {
     Ok(chunk)
 }
 
-/// Token counts that may be null, strings, or fractions.
+/// Parses token counts that may be null, strings, or fractions.
 fn usage(raw: &RawValue) -> Option<Usage> {
     let value = value(raw)?;
     let object = value.as_object()?;

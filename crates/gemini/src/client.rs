@@ -29,7 +29,7 @@ use crate::headers::{HeaderParts, headers};
 pub(crate) const CREDENTIALS: &str = "the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for \
     Vertex AI) and its permissions";
 
-/// The same for a Google Cloud project.
+/// What to check for a Google Cloud project.
 const PROJECT_CREDENTIALS: &str = "the application default credentials (`gcloud auth \
     application-default login`), their role `roles/aiplatform.user` in the project, and \
     `GOOGLE_CLOUD_PROJECT` and `GOOGLE_CLOUD_LOCATION`";
@@ -71,7 +71,7 @@ pub struct GeminiOptions {
     pub vertex_shared_request_type: Option<String>,
     /// Variables that locate application default credentials.
     pub variables: Vec<(OsString, OsString)>,
-    /// The provider's name, where model names have it as a prefix, which is not sent.
+    /// The provider name that prefixes model names. The prefix is not sent.
     pub prefix: Option<String>,
     /// The version in `User-Agent`.
     pub version: String,
@@ -84,7 +84,7 @@ pub struct GeminiOptions {
 }
 
 impl GeminiOptions {
-    /// The defaults with these credentials.
+    /// Returns the defaults with these credentials.
     pub fn new(auth: Auth) -> Self {
         Self {
             auth,
@@ -106,9 +106,9 @@ impl GeminiOptions {
         }
     }
 
-    /// The defaults with the environment: base URLs, API version, key mechanism, custom headers,
-    /// surface, extra roots. `PARALLAX_RETRY_BASE_MS` shortens the backoff, for tests against
-    /// scripted servers.
+    /// Returns the defaults with the environment: base URLs, API version, key mechanism, custom
+    /// headers, surface, extra roots. `PARALLAX_RETRY_BASE_MS` shortens the backoff, for tests
+    /// against scripted servers.
     pub fn from_env(auth: Auth, env: &dyn Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| env(name).filter(|value| !value.trim().is_empty());
         let mut options = Self::new(auth);
@@ -145,12 +145,12 @@ pub(crate) struct ClientState {
     pub(crate) endpoint: Endpoint,
     /// Tokens of a Google Cloud project.
     tokens: Option<TokenSource>,
-    /// Models of utility requests that the service does not have.
+    /// Models of utility requests that the service does not offer.
     missing: Mutex<Vec<String>>,
 }
 
 impl ClientState {
-    /// The headers with the token of a Google Cloud project; `None` for keys.
+    /// Returns the headers with the token of a Google Cloud project; `None` for keys.
     pub(crate) fn authorize(&self) -> Option<BoxFuture<'_, Result<HeaderMap, ModelError>>> {
         let tokens = self.tokens.as_ref()?;
         let Auth::VertexProject { project, .. } = &self.options.auth else { return None };
@@ -170,7 +170,7 @@ impl ClientState {
         }))
     }
 
-    /// The id of a model at the service.
+    /// Returns the id of a model at the service.
     fn model_id<'a>(&self, name: &'a str) -> &'a str {
         let prefix = self.options.prefix.as_deref();
         let id = prefix.and_then(|prefix| name.strip_prefix(prefix)?.strip_prefix(':'));
@@ -182,7 +182,7 @@ impl Gemini {
     /// Creates the model.
     ///
     /// # Errors
-    /// When a base URL is invalid.
+    /// Returns an error if a base URL is invalid.
     pub fn new(options: GeminiOptions) -> Result<Self, EndpointError> {
         let endpoint = Endpoint::new(
             &options.auth,
@@ -217,7 +217,7 @@ impl Gemini {
         self.transport().warm_up(self.inner.endpoint.base()).await;
     }
 
-    /// The base URL of the service.
+    /// Returns the base URL of the service.
     pub fn base_url(&self) -> &Url {
         self.inner.endpoint.base()
     }

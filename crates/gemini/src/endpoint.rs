@@ -1,4 +1,4 @@
-//! The addresses of requests.
+//! The URLs of requests.
 
 use parallax_http::url::Url;
 
@@ -34,7 +34,7 @@ pub(crate) struct EndpointParts<'a> {
     pub(crate) version: Option<&'a str>,
 }
 
-/// The address of the service.
+/// The URL of the service.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     base: Url,
@@ -42,7 +42,7 @@ pub(crate) struct Endpoint {
     vertex: bool,
     /// Project and location, unless the key determines them.
     place: Option<(String, String)>,
-    /// Whether the address is not Google's own.
+    /// Whether the URL is not Google's own.
     custom: bool,
 }
 
@@ -72,7 +72,7 @@ impl Endpoint {
         let (text, source_name) = match (description(parts.explicit), from_env) {
             (Some(text), _) => (text, "the configuration"),
             (None, (Some(text), name)) => (text, name),
-            // Data of a multi-region stays in it.
+            // Data of a multi-region must stay in it.
             (None, (None, name)) => match parts.location {
                 Some(region @ ("us" | "eu")) if vertex => {
                     (format!("https://aiplatform.{region}.rep.googleapis.com"), name)
@@ -104,7 +104,7 @@ impl Endpoint {
         &self.base
     }
 
-    /// The address of a request. It never contains a key.
+    /// Returns the URL of a request. It never contains a key.
     pub(crate) fn url(&self, model: &str, method: Method) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -160,8 +160,8 @@ impl Endpoint {
         self.custom
     }
 
-    /// The address of the cheapest authenticated request, and whether it counts tokens (otherwise
-    /// it lists models).
+    /// Returns the URL of the cheapest authenticated request, and whether it counts tokens
+    /// (otherwise it lists models).
     pub(crate) fn check_url(&self, model: &str) -> (Url, bool) {
         if self.vertex {
             return (self.url(model, Method::CountTokens), true);
@@ -176,7 +176,7 @@ impl Endpoint {
     }
 }
 
-/// An address without user info.
+/// Returns a URL without user info.
 fn without_user(text: &str) -> String {
     match text.rsplit_once('@') {
         Some((_, rest)) => format!("…@{rest}"),

@@ -62,7 +62,7 @@ impl Rejection<'_> {
         self.classify_quota(reason, info, code_assist)
     }
 
-    /// The rows of the table for 429, 499, and 5xx.
+    /// Classifies 429, 499, and 5xx.
     fn classify_quota(
         &self,
         reason: Option<&str>,
@@ -140,8 +140,8 @@ impl Rejection<'_> {
         self.0.later()
     }
 
-    /// The model is overloaded: retried like any other service failure, unless the wait is too
-    /// long. It has its own class because a fallback may be preferred.
+    /// Returns the class of an overloaded model: it is retried like any other service failure,
+    /// unless the wait is too long. It is a separate class because a fallback may be preferred.
     fn capacity(&self, description: Option<Duration>) -> ErrorClass {
         match description {
             Some(delay) if delay > MAX_WAIT => self.0.waiting(delay),
@@ -149,7 +149,8 @@ impl Rejection<'_> {
         }
     }
 
-    /// The longest delay in the response: `RetryInfo`, the message text, the `Retry-After` header.
+    /// Returns the longest delay in the response: `RetryInfo`, the message text, the `Retry-After`
+    /// header.
     fn server_delay(&self) -> Option<Duration> {
         let info = self.0.payload.detail("google.rpc.RetryInfo");
         let info = info

@@ -20,14 +20,14 @@ pub(crate) struct HeaderParts<'a> {
 #[derive(Debug)]
 pub(crate) struct InvalidKey;
 
-/// The headers of a request. The user's headers override our credentials.
+/// Returns the headers of a request. The user's headers override the credentials.
 pub(crate) fn headers(auth: &Auth, parts: &HeaderParts<'_>) -> Result<HeaderMap, InvalidKey> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in parts.custom {
         match (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
             (Ok(name), Ok(mut value)) => {
-                // Their values may be tokens.
+                // The values may be tokens.
                 value.set_sensitive(true);
                 headers.insert(name, value);
             }

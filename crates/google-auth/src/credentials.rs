@@ -1,4 +1,4 @@
-//! Where the credentials are, and the exchange for a token.
+//! Finds the credentials and exchanges them for a token.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read as _};
@@ -15,22 +15,21 @@ use url::Url;
 
 use crate::{CLOUD_PLATFORM, RESPONSE_LIMIT, Token, text};
 
-/// The largest file of credentials.
+/// Maximum size of a credentials file, in bytes.
 const LIMIT: u64 = 1024 * 1024;
-/// How long the server of the machine may take: where there is none it is not
-/// waited for.
+/// Timeout of the metadata server: short, because most machines have none.
 const MACHINE: Duration = Duration::from_secs(3);
-/// Bytes of an answer.
+/// Maximum size of a response, in bytes.
 const MOST: usize = 64 * 1024;
 
-/// The services that give tokens.
+/// The services that issue tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenServices {
     /// Exchanges refresh tokens and assertions.
     pub(crate) token: String,
     /// Exchanges tokens of other identity providers.
     pub(crate) sts: String,
-    /// Gives tokens of other accounts.
+    /// Issues tokens for other accounts.
     pub(crate) iam: String,
 }
 
@@ -45,23 +44,23 @@ impl Default for TokenServices {
 }
 
 impl TokenServices {
-    /// Where identity tokens of an account come from.
+    /// Returns the URL for identity tokens of an account.
     pub(crate) fn identity_of(&self, account: &str) -> String {
         let account: String = url::form_urlencoded::byte_serialize(account.as_bytes()).collect();
         format!("{}/v1/projects/-/serviceAccounts/{account}:generateIdToken", self.iam)
     }
 }
 
-/// Where the credentials are.
+/// The location of the credentials.
 #[derive(Debug)]
 pub(crate) struct CredentialSource {
-    /// The file that a variable names: it must be there.
+    /// The file that a variable names; it must exist.
     named: Option<PathBuf>,
-    /// The file of `gcloud auth application-default login`.
+    /// The default file of `gcloud auth application-default login`.
     usual: Option<PathBuf>,
-    /// The server of the machine, `host[:port]`.
+    /// The metadata server of the machine, `host[:port]`.
     machine: String,
-    /// The project that pays.
+    /// The project to be billed.
     quota: Option<String>,
     pub(crate) services: TokenServices,
 }
@@ -89,7 +88,7 @@ impl CredentialSource {
         }
     }
 
-    /// The project that pays: of the variable, else of the file.
+    /// Returns the project to be billed: from the variable, otherwise from the file.
     pub(crate) async fn quota_project(&self) -> Option<String> {
         if self.quota.is_some() {
             return self.quota.clone();
@@ -98,7 +97,7 @@ impl CredentialSource {
         text(&file, "quota_project_id").ok()
     }
 
-    /// The credentials of the file; `None` when there is no file.
+    /// Returns the credentials in the file; `None` if there is no file.
     async fn file(&self) -> Result<Option<Value>, String> {
         let (named, path) = match (&self.named, &self.usual) {
             (Some(path), _) => (true, path.clone()),
@@ -121,7 +120,7 @@ impl CredentialSource {
         reading.await.map_err(|error| error.to_string())?
     }
 
-    /// A token with these scopes.
+    /// Returns a token with these scopes.
     pub(crate) async fn token(&self, client: &Client, scopes: &[String]) -> Result<Token, String> {
         match self.file().await? {
             Some(file) => self.by_file(client, &file, scopes).await,
@@ -143,7 +142,7 @@ impl CredentialSource {
         self.plain(client, file, scopes).await
     }
 
-    /// The token service that a file names, else the usual one.
+    /// Returns the token service that a file names, otherwise the default one.
     fn token_uri(&self, file: &Value) -> Result<String, String> {
         match file.get("token_uri") {
             Some(_) => text(file, "token_uri"),
@@ -151,7 +150,7 @@ impl CredentialSource {
         }
     }
 
-    /// A token for the subject token of another identity provider (workload identity).
+    /// Returns a token for the subject token of another identity provider (workload identity).
     async fn external(
         &self,
         client: &Client,
@@ -160,7 +159,8 @@ impl CredentialSource {
     ) -> Result<Token, String> {
         let impersonates = file.get("service_account_impersonation_url").is_some();
         let subject = subject_token(client, file).await?;
-        // The token of an impersonated account has the wanted scopes; this one asks for it.
+        // The token of the impersonated account gets the requested scopes; this one only requests
+        // it.
         let scope = if impersonates { CLOUD_PLATFORM.to_owned() } else { scopes.join(" ") };
         let form = vec![
             ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange".to_owned()),
@@ -188,7 +188,7 @@ impl CredentialSource {
         self.impersonate(client, file, &token, scopes).await
     }
 
-    /// A token of the service account that a file names, given by another token.
+    /// Returns a token of the service account that a file names, requested with another token.
     async fn impersonate(
         &self,
         client: &Client,
@@ -204,7 +204,7 @@ impl CredentialSource {
         Ok(Token::lasting(text(&response, "accessToken")?, 3_600))
     }
 
-    /// A token for the credentials of a user or of a service account.
+    /// Returns a token for the credentials of a user or a service account.
     async fn plain(
         &self,
         client: &Client,
@@ -269,7 +269,7 @@ fn read_limited(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// An address to which secrets may be sent.
+/// Parses a URL to which secrets may be sent.
 fn safe(url: &str) -> Result<Url, String> {
     let url = Url::parse(url).map_err(|_| "the credentials contain an invalid URL".to_owned())?;
     let here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
@@ -284,7 +284,7 @@ fn form_body(form: Vec<(&str, String)>) -> String {
     url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish()
 }
 
-/// The token of the other identity provider, from a file or an address.
+/// Returns the token of the other identity provider, from a file or a URL.
 async fn subject_token(client: &Client, file: &Value) -> Result<String, String> {
     let source = file.get("credential_source").ok_or("`credential_source` is missing")?;
     let body = if let Ok(path) = text(source, "file") {
@@ -315,7 +315,7 @@ async fn subject_token(client: &Client, file: &Value) -> Result<String, String> 
     text(&value, field.unwrap_or("access_token"))
 }
 
-/// What a service account says of itself, signed with its key.
+/// Builds the signed assertion of a service account.
 fn assertion(file: &Value, scopes: &[String], to: &str) -> Result<String, String> {
     let begun = now();
     let header = json!({"alg": "RS256", "typ": "JWT", "kid": file.get("private_key_id")});
@@ -332,7 +332,7 @@ fn granted(answer: &Value) -> Result<Token, String> {
     Ok(Token::lasting(text(answer, "access_token")?, seconds))
 }
 
-/// The JSON response of a service, or its reason, without anything that was sent.
+/// Returns the JSON response of a service. Errors contain its reason, but nothing that was sent.
 pub(crate) async fn response(request: RequestBuilder) -> Result<Value, String> {
     let text = response_text(request).await?;
     serde_json::from_str(&text).map_err(|_| "the response is not valid JSON".to_owned())
@@ -363,7 +363,7 @@ async fn response_text(request: RequestBuilder) -> Result<String, String> {
     read.unwrap_or_else(|_| Err(format!("no response within {} s", RESPONSE_LIMIT.as_secs())))
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -1,9 +1,9 @@
 //! Application default credentials of Google Cloud: access tokens and identity tokens, fetched when
 //! they are needed and replaced before they expire.
 //!
-//! Credentials come from the file in `GOOGLE_APPLICATION_CREDENTIALS`, else from the file of
-//! `gcloud auth application-default login`, else from the machine's metadata server. The formats
-//! are those of Google's client libraries.
+//! Credentials come from the file in `GOOGLE_APPLICATION_CREDENTIALS`, otherwise from the file of
+//! `gcloud auth application-default login`, otherwise from the machine's metadata server. The
+//! formats are those of Google's client libraries.
 
 mod credentials;
 
@@ -21,17 +21,17 @@ use tokio::sync::{Mutex, OnceCell};
 
 /// A token is replaced this long before it expires.
 const EARLY: Duration = Duration::from_secs(300);
-/// The limit for one response of a token service.
+/// Timeout of one response of a token service.
 const RESPONSE_LIMIT: Duration = Duration::from_secs(20);
 /// The scope for all services of Google Cloud.
 pub const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
 
-/// Credentials that give no token. The message contains no secret.
+/// A failure to obtain a token. The message contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GoogleAuthError(String);
 
-/// Gives tokens for requests. Cheap to clone; all clones share one token.
+/// Provides tokens for requests. Cheap to clone; all clones share one token.
 #[derive(Clone)]
 pub struct TokenSource {
     inner: Arc<TokenState>,
@@ -42,16 +42,16 @@ struct TokenState {
     client: OnceCell<Client>,
     purpose: TokenPurpose,
     source: CredentialSource,
-    /// Concurrent callers wait for one request.
+    /// Locked during a request, so that concurrent callers wait for it.
     kept: Mutex<Option<Token>>,
 }
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Debug, Clone)]
 pub enum TokenPurpose {
-    /// Services, with these scopes.
+    /// Access to services with these scopes.
     Access(Vec<String>),
-    /// To prove the identity of a service account to an audience.
+    /// Proving the identity of a service account to an audience.
     Identity {
         /// The audience.
         audience: String,
@@ -60,7 +60,7 @@ pub enum TokenPurpose {
     },
 }
 
-/// A token with its expiry.
+/// A token and its expiry.
 #[derive(Clone)]
 pub(crate) struct Token {
     text: String,
@@ -85,7 +85,8 @@ impl std::fmt::Debug for TokenSource {
 }
 
 impl TokenSource {
-    /// The tokens for a purpose. `variables` locate the credentials; nothing is read yet.
+    /// Creates the token source for a purpose. `variables` locate the credentials; nothing is read
+    /// yet.
     pub fn new(
         purpose: TokenPurpose,
         variables: &[(OsString, OsString)],
@@ -101,16 +102,16 @@ impl TokenSource {
         http: &ClientOptions,
     ) -> Self {
         let source = CredentialSource::new(variables, services);
-        // Secrets are sent, so redirects are not followed.
+        // Requests contain secrets, so redirects are not followed.
         let http = ClientOptions { redirects: Redirects::None, ..http.clone() };
         let (client, kept) = (OnceCell::new(), Mutex::default());
         Self { inner: Arc::new(TokenState { http, client, purpose, source, kept }) }
     }
 
-    /// The current token; a new one when it is about to expire.
+    /// Returns the current token, or a new one if it is about to expire.
     ///
     /// # Errors
-    /// When there are no credentials, or the service gives no token for them.
+    /// Returns an error if there are no credentials or the service issues no token for them.
     pub async fn token(&self) -> Result<String, GoogleAuthError> {
         let mut kept = self.inner.kept.lock().await;
         if let Some(token) = kept.as_ref().filter(|token| token.is_fresh()) {
@@ -124,7 +125,7 @@ impl TokenSource {
         Ok(text)
     }
 
-    /// Forgets a token that a service rejected; a newer one stays.
+    /// Discards a token that a service rejected, unless it was already replaced.
     pub async fn reject(&self, token: &str) {
         let mut kept = self.inner.kept.lock().await;
         if kept.as_ref().is_some_and(|kept| kept.text == token) {
@@ -132,7 +133,8 @@ impl TokenSource {
         }
     }
 
-    /// The project that is billed: from `GOOGLE_CLOUD_QUOTA_PROJECT`, else from the file.
+    /// Returns the project to be billed: from `GOOGLE_CLOUD_QUOTA_PROJECT`, otherwise from the
+    /// file.
     pub async fn quota_project(&self) -> Option<String> {
         match self.inner.purpose {
             TokenPurpose::Access(_) => self.inner.source.quota_project().await,
@@ -170,13 +172,13 @@ impl TokenSource {
     }
 }
 
-/// A field of a response or file that must be there.
+/// Returns a required field of a response or file.
 pub(crate) fn text(value: &Value, key: &str) -> Result<String, String> {
     let text = value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     text.map(str::to_owned).ok_or_else(|| format!("`{key}` is missing"))
 }
 
-/// How long an identity token lasts, from its own claims.
+/// Returns the remaining lifetime of an identity token, from its own claims.
 fn seconds_left(token: &str) -> Option<u64> {
     let claims = token.split('.').nth(1)?;
     let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;

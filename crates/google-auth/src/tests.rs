@@ -1,4 +1,4 @@
-//! Credentials against services of our own.
+//! Tests of credentials with local services.
 
 use std::collections::VecDeque;
 use std::sync::Mutex as Lock;
@@ -8,10 +8,10 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// A key made for this test alone.
+/// A key created for this test.
 const KEY: &str = include_str!("../../../tests/mcp/service_account_key.pem");
 
-/// Answers requests in their order, and keeps what was asked.
+/// Answers requests in order, and records them.
 struct Service {
     base: String,
     asked: Arc<Lock<Vec<String>>>,

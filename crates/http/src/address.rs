@@ -35,8 +35,8 @@ pub enum AddressError {
 }
 
 /// Whether an address is reachable on the public internet: not loopback, private, link-local,
-/// shared (CGNAT), documentation, benchmarking, multicast, or reserved. IPv6 forms that embed
-/// an IPv4 address are classified by it.
+/// shared (CGNAT), documentation, benchmarking, multicast, or reserved. IPv6 forms that embed an
+/// IPv4 address are classified by the embedded address.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -67,31 +67,30 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match address.segments() {
-        // Unspecified and loopback are included: 0.0.0.0 and 0.0.0.1 are not public. Compatible,
+        // Includes unspecified and loopback: 0.0.0.0 and 0.0.0.1 are not public. Compatible,
         // mapped, translated, NAT64:
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => from_halves(high, low),
         // 6to4 embeds its gateway's address.
         [0x2002, high, low, ..] => from_halves(high, low),
-        // Teredo (client address inverted, server in front) and the other protocol assignments
-        // serve no pages.
+        // Teredo (inverted client address) and other protocol assignments serve no web pages.
         [0x2001, 0..=0x1ff, ..] => false,
         // Documentation.
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // Only global unicast is left: unique local, link-local, site-local, multicast, discard,
-        // and local NAT64 prefixes are outside of it.
+        // Only global unicast remains: this excludes unique local, link-local, site-local,
+        // multicast, discard, and local NAT64 prefixes.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
-/// Whether a host, as written in an address, is a name or literal of this machine or of a local
-/// network. Names are not resolved. Decimal, octal, and hexadecimal spellings of IPv4 addresses
-/// are supported.
+/// Whether a host, as written in a URL, is a name or literal of this machine or of a local network.
+/// Names are not resolved. Decimal, octal, and hexadecimal spellings of IPv4 addresses are
+/// recognized.
 pub fn blocked_host_name(host: &str) -> bool {
     match Host::parse(host) {
         Ok(host) => blocked_host(&host),
-        // The URL parser rejects such a host as well.
+        // The URL parser also rejects such a host.
         Err(_) => true,
     }
 }
@@ -113,11 +112,11 @@ fn blocked_host<S: AsRef<str>>(host: &Host<S>) -> bool {
     }
 }
 
-/// Checks what can be checked without resolving a name: the scheme, literal addresses, names of
+/// Checks what can be checked without resolving a name: the scheme, literal addresses, and names of
 /// local hosts.
 ///
 /// # Errors
-/// When the address may not be fetched.
+/// Returns an error if the URL may not be fetched.
 pub fn check_url(url: &Url, allowed: &[IpAddr]) -> Result<(), AddressError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(AddressError::Scheme { scheme: url.scheme().to_owned() });
@@ -247,7 +246,7 @@ mod tests {
     }
 
     proptest! {
-        /// However an IPv4 address is embedded, it is classified the same.
+        /// An embedded IPv4 address is classified the same way in every form.
         #[test]
         fn wrapped_addresses_are_judged_by_what_they_carry(bits: u32) {
             let v4 = Ipv4Addr::from(bits);

@@ -29,10 +29,10 @@ pub struct ClientOptions {
     pub timeout: Option<Duration>,
     /// Which redirects are followed.
     pub redirects: Redirects,
-    /// PEM files with the certificate and the key by which the server knows this client.
+    /// PEM files with the client certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Only `http://` addresses will be requested, so no trust store is loaded (which takes
-    /// milliseconds at startup). An `https://` address fails.
+    /// Whether only `http://` URLs will be requested, so that no trust store is loaded (which takes
+    /// milliseconds at startup). An `https://` URL fails.
     pub plain_http: bool,
 }
 
@@ -55,7 +55,7 @@ impl Default for ClientOptions {
 /// Which redirects a client follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirects {
-    /// None: the 3xx response is returned to the caller.
+    /// None: a 3xx response is returned to the caller.
     None,
     /// At most this many, and only to the same host and port (or from `http` to `https` of the same
     /// host): for requests with secrets in headers.
@@ -66,7 +66,7 @@ pub enum Redirects {
     Any(usize),
 }
 
-/// A client cannot be built.
+/// A failure to build a client.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The proxy's address is invalid.
@@ -74,7 +74,7 @@ pub enum HttpError {
         "invalid proxy address ({why}): check the `proxy` setting, for example `http://host:port`"
     )]
     Proxy {
-        /// The parser's message (never the address itself, which may contain a password).
+        /// The message of the parser, without the URL, which may contain a password.
         why: String,
     },
     /// The client's certificate or key cannot be used.
@@ -82,7 +82,7 @@ pub enum HttpError {
     Identity {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Setting up TLS or the trust store failed.
@@ -96,7 +96,7 @@ pub enum HttpError {
 /// Builds a client.
 ///
 /// # Errors
-/// When the proxy's address is invalid or the system's trust store fails.
+/// Returns an error if the proxy's address is invalid or the system's trust store fails.
 pub fn client(options: &ClientOptions) -> Result<reqwest::Client, HttpError> {
     finish(builder(options)?)
 }
@@ -105,7 +105,7 @@ pub(crate) fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client,
     builder.build().map_err(|error| HttpError::Build { why: error_chain(&error) })
 }
 
-/// The certificate and the key of the client.
+/// Reads the certificate and the key of the client.
 fn identity(certificate: &Path, key: &Path) -> Result<reqwest::Identity, HttpError> {
     let failed = |path: &Path, why: String| HttpError::Identity { path: path.to_owned(), why };
     let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error.to_string()));
@@ -159,7 +159,7 @@ pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder,
     Ok(if extra.is_empty() { builder } else { builder.tls_certs_merge(extra) })
 }
 
-/// The PEM files named by `NODE_EXTRA_CA_CERTS` and `SSL_CERT_FILE`.
+/// Returns the PEM files named by `NODE_EXTRA_CA_CERTS` and `SSL_CERT_FILE`.
 pub fn extra_roots_from_env(env: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"]
         .into_iter()
@@ -169,7 +169,7 @@ pub fn extra_roots_from_env(env: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf
         .collect()
 }
 
-/// The proxies in the environment.
+/// Returns the proxies in the environment.
 pub(crate) fn system_proxies() -> impl Iterator<Item = String> {
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
         .into_iter()
@@ -179,7 +179,7 @@ pub(crate) fn system_proxies() -> impl Iterator<Item = String> {
 
 fn install_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another thread may have installed it first.
+        // Another thread may install it first.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
@@ -212,7 +212,8 @@ fn policy(redirects: Redirects) -> Policy {
     }
 }
 
-/// Whether a request to `to` reaches the same server as one to `from`, with no less protection.
+/// Whether a request to `to` reaches the same server as one to `from`, with at least the same
+/// protection.
 fn same_host(from: &url::Url, to: &url::Url) -> bool {
     if from.host_str() != to.host_str() {
         return false;
@@ -224,7 +225,7 @@ fn same_host(from: &url::Url, to: &url::Url) -> bool {
     }
 }
 
-/// An error and its causes on one line, without repetitions.
+/// Formats an error and its causes on one line, without repetitions.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -8,7 +8,7 @@ use crate::client::error_chain;
 /// Maximum depth of the chain of causes.
 const DEPTH: usize = 8;
 
-/// What the layers of the client say of themselves before the cause.
+/// Prefixes of the client's own layers in messages before the actual cause.
 const LIBRARY_WORDS: &[&str] = &[
     "error sending request: ",
     "client error (Connect): ",
@@ -45,7 +45,7 @@ impl FailureKind {
     }
 }
 
-/// A failed request: its kind, and one line without the address's query or any header.
+/// A failed request: its kind, and a one-line message without the URL's query or any header.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The kind.
@@ -85,7 +85,7 @@ fn kind(error: &reqwest::Error) -> FailureKind {
     of_cause.unwrap_or_else(otherwise)
 }
 
-/// The kind by the first cause that says.
+/// Returns the kind of the first cause that determines it.
 fn kind_of_chain(error: &(dyn Error + 'static)) -> Option<FailureKind> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     for _ in 0..DEPTH {
@@ -95,7 +95,7 @@ fn kind_of_chain(error: &(dyn Error + 'static)) -> Option<FailureKind> {
         }
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {
             if let Some(wrapped) = io.get_ref() {
-                // `source` of such an error skips the error that it wraps.
+                // `source` of such an error skips the wrapped error.
                 cause = Some(wrapped);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A client that reaches public hosts only.
+//! A client that only reaches public hosts.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -11,10 +11,10 @@ use url::Url;
 use crate::address::{AddressError, blocked_host_name, check_url, is_public};
 use crate::client::{ClientOptions, HttpError, Redirects, builder, finish, system_proxies};
 
-/// A client whose connections all go to public addresses: literal addresses and local names are
-/// rejected; names are resolved once and checked, and the connection goes to the checked
-/// address; redirects are checked one by one. Through a proxy only the address itself can be
-/// checked, since the proxy resolves names.
+/// A client whose connections all go to public addresses: literal private addresses and local names
+/// are rejected, names are resolved once and the connection uses the checked address, and every
+/// redirect is checked. Through a proxy, only the URL itself can be checked, because the proxy
+/// resolves names.
 #[derive(Debug, Clone)]
 pub struct GuardedClient {
     client: reqwest::Client,
@@ -25,7 +25,7 @@ impl GuardedClient {
     /// Starts a request. Put no secrets into custom headers: a redirect may lead to another host.
     ///
     /// # Errors
-    /// When the address may not be fetched.
+    /// Returns an error if the URL may not be fetched.
     pub fn request(
         &self,
         method: reqwest::Method,
@@ -35,14 +35,14 @@ impl GuardedClient {
         Ok(self.client.request(method, url.clone()))
     }
 
-    /// The client itself, for a library that needs one: it checks names; literal addresses and
-    /// names of this machine must be checked by the library.
+    /// Returns the underlying client, for a library that needs one. It checks names only; the
+    /// library must check literal addresses and names of this machine.
     pub fn into_inner(self) -> reqwest::Client {
         self.client
     }
 }
 
-/// Whether a host, as written in an address, leads only to this machine or a private network.
+/// Whether a host, as written in a URL, leads only to this machine or a private network.
 pub async fn is_private_host(host: &str) -> bool {
     if blocked_host_name(host) {
         return true;
@@ -52,7 +52,7 @@ pub async fn is_private_host(host: &str) -> bool {
     !found.is_empty() && found.iter().all(|found| !is_public(found.ip()))
 }
 
-/// Finds the [`AddressError`] behind a failed request of a [`GuardedClient`].
+/// Returns the [`AddressError`] that caused a failed request of a [`GuardedClient`].
 pub fn refusal(error: &reqwest::Error) -> Option<AddressError> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -64,12 +64,12 @@ pub fn refusal(error: &reqwest::Error) -> Option<AddressError> {
     None
 }
 
-/// Builds a guarded client. `allowed` are addresses that may be reached although they are not
-/// public (granted by the user, or a test's own server). [`Redirects::SameHost`] and
-/// [`Redirects::Any`] both mean this many redirects, each checked.
+/// Builds a guarded client. `allowed` contains addresses that may be reached although they are not
+/// public (granted by the user, or the server of a test). [`Redirects::SameHost`] and
+/// [`Redirects::Any`] both mean this many redirects, each of which is checked.
 ///
 /// # Errors
-/// As [`crate::client`].
+/// Same as [`crate::client`].
 pub fn guarded_client(
     options: &ClientOptions,
     allowed: &[IpAddr],
@@ -100,7 +100,7 @@ pub fn guarded_client(
     Ok(GuardedClient { client: finish(builder)?, allowed })
 }
 
-/// The host of a proxy address, which may lack its scheme.
+/// Returns the host of a proxy URL, which may lack its scheme.
 fn proxy_host(address: &str) -> Option<String> {
     let with_scheme =
         if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
@@ -109,7 +109,7 @@ fn proxy_host(address: &str) -> Option<String> {
 
 struct GuardedResolver {
     allowed: Arc<[IpAddr]>,
-    /// Hosts of proxies, which may be inside a private network.
+    /// Hosts of proxies, which may be in a private network.
     proxies: HashSet<String>,
 }
 
@@ -132,7 +132,8 @@ impl Resolve for GuardedResolver {
     }
 }
 
-/// A single private address makes the name private: a rebinding server would mix them.
+/// Checks resolved addresses. One private address is enough to reject the name, because DNS
+/// rebinding mixes public and private addresses.
 fn check_resolved(
     host: &str,
     found: &[SocketAddr],

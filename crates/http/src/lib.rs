@@ -1,8 +1,8 @@
-//! Outgoing HTTP: the program's only HTTP client, and the check that keeps fetches away from
+//! Outgoing HTTP: the only HTTP client of the program, and the check that keeps fetches away from
 //! private addresses.
 //!
-//! Every client comes from [`client`] or [`guarded_client`], so TLS, proxies, roots, and
-//! redirects are configured in one place. This crate knows no service: keys, retries, and
+//! Every client comes from [`client`] or [`guarded_client`], so TLS, proxies, roots, and redirects
+//! are configured in one place. This crate is independent of any service: keys, retries, and
 //! formats belong to its callers.
 
 pub mod address;

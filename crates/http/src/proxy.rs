@@ -1,18 +1,18 @@
-//! Selects the proxy of a request by environment and setting.
+//! Selects the proxy of a request by environment and settings.
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::NoProxy;
 
 use crate::client::ClientOptions;
 
-/// The hosts that are reached without a proxy. The first variable that is set counts, as in the
-/// HTTP library.
+/// Returns the hosts that are reached without a proxy. Like in the HTTP library, the first variable
+/// that is set is used.
 fn no_proxy_hosts() -> Option<String> {
     ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| std::env::var(name).ok())
 }
 
-/// Whether every host is reached without a proxy: `*` includes addresses, while the HTTP
-/// library applies it to names only.
+/// Whether every host is reached without a proxy: `*` includes addresses, whereas the HTTP library
+/// applies it to names only.
 fn covers_all_hosts(hosts: Option<&str>) -> bool {
     hosts.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
 }
@@ -22,13 +22,13 @@ pub(crate) fn are_disabled() -> bool {
     covers_all_hosts(no_proxy_hosts().as_deref())
 }
 
-/// The hosts that are reached directly although a proxy is set.
+/// Returns the hosts that are reached directly although a proxy is set.
 pub(crate) fn exceptions() -> Option<NoProxy> {
     NoProxy::from_env()
 }
 
-/// The proxy for a request to the address, without user name and password:
-/// `http://proxy.example:3128`. `None`: direct.
+/// Returns the proxy for a request to the URL, without user name and password:
+/// `http://proxy.example:3128`. `None`: a direct connection.
 pub fn proxy_of(options: &ClientOptions, address: &str) -> Option<String> {
     if are_disabled() {
         return None;

@@ -5,10 +5,11 @@ use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// Signs a message with RSA and SHA-256 (`RS256`); the key is PEM.
+/// Signs a message with RSA and SHA-256 (`RS256`); the key is in PEM format.
 ///
 /// # Errors
-/// When the key cannot be read or is not an RSA key; the message does not contain it.
+/// Returns an error if the key cannot be read or is not an RSA key. The message does not contain
+/// the key.
 pub fn sign_rs256(key: &str, message: &[u8]) -> Result<Vec<u8>, String> {
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
         .map_err(|_| "its private key is not valid PEM".to_owned())?;
@@ -29,7 +30,7 @@ mod tests {
     #[test]
     fn a_message_is_signed_as_others_sign_it() {
         let signature = sign_rs256(KEY, b"message").expect("a signature");
-        // The first bytes of `openssl dgst -sha256 -sign`.
+        // The first bytes of the output of `openssl dgst -sha256 -sign`.
         assert_eq!((signature.len(), &signature[..8]), (256, &BYTES[..]));
     }
 

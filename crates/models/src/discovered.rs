@@ -1,5 +1,5 @@
-//! What services state about their models. It counts before the built-in table and after the
-//! settings.
+//! Descriptions of models that services provide. They take precedence over the built-in table, and
+//! the settings over them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +24,7 @@ pub struct DiscoveredModel {
 /// Models by full name (`anthropic:claude-…`).
 pub type DiscoveredModels = BTreeMap<String, DiscoveredModel>;
 
-/// Reads what was stored. It is called once, when a model of a provider is first looked up.
+/// Reads the stored descriptions. Called once, when a model of a provider is first looked up.
 pub type ReadDiscovered = Arc<dyn Fn() -> DiscoveredModels + Send + Sync>;
 
 /// The models that services described, shared by all clones of a table.

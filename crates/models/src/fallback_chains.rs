@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub(crate) struct ChainEntry {
     /// A model or an alias.
     pub(crate) model: String,
-    /// It is used when no model of the chain is known to be available.
+    /// Whether it is used when no model of the chain is known to be available.
     pub(crate) is_last_resort: bool,
     /// Maximum number of attempts of a request.
     pub(crate) max_attempts: Option<u32>,
@@ -52,7 +52,7 @@ enum TransientState {
 }
 
 impl ChainEntry {
-    /// For which causes a fallback needs no approval.
+    /// Returns the causes for which a fallback needs no approval.
     pub(crate) fn auto_fallback(&self) -> AutoFallback {
         AutoFallback {
             capacity: self.actions.transient == FallbackAction::Silent,

@@ -1,5 +1,5 @@
 //! The model catalog: names, aliases, limits, prices, routes, and fallback chains, for every
-//! provider. It makes no requests and knows no wire format.
+//! provider. It sends no requests and contains no wire format.
 //!
 //! [`ModelTable`] is the built-in table extended by `modelConfigs` from the settings.
 

@@ -17,7 +17,7 @@ pub(crate) struct ListedModel {
     pub(crate) price: Option<Price>,
 }
 
-/// The row of a model: by its id, else by its id without a date.
+/// Returns the row of a model: by its id, otherwise by its id without a date.
 pub(crate) fn listed_model(provider: &str, id: &str) -> Option<ListedModel> {
     static ROWS: OnceLock<HashMap<&str, HashMap<&str, ListedModel>>> = OnceLock::new();
     let rows = ROWS.get_or_init(|| {
@@ -46,11 +46,11 @@ fn read_row(line: &'static str) -> Option<((&'static str, &'static str), ListedM
     Some(((provider, id), ListedModel { context, output, price }))
 }
 
-/// What Anthropic's cache for five minutes, which requests ask for, costs to write: this share of
-/// the input price.
+/// The price of writing to Anthropic's five-minute cache, which requests use, as a multiple of the
+/// input price.
 const ANTHROPIC_CACHE_WRITE: f64 = 1.25;
 
-/// Without a price of their own, cached tokens have the input price.
+/// Parses rates. Without a separate price, cached tokens have the input price.
 fn rates(provider: &str, input: &str, cached: &str, output: &str) -> Option<Rates> {
     let (input, output): (f64, f64) = (input.parse().ok()?, output.parse().ok()?);
     let rates = Rates::new(input, cached.parse().unwrap_or(input), output);
@@ -61,7 +61,7 @@ fn rates(provider: &str, input: &str, cached: &str, output: &str) -> Option<Rate
     Some(Rates { cache_write, ..rates })
 }
 
-/// `-20260101` or `-2026-01-01` at the end is a date.
+/// Returns the id without a date suffix (`-20260101` or `-2026-01-01`), if it has one.
 fn without_date(id: &str) -> Option<&str> {
     let is_date = |text: &str| {
         let digits = text.bytes().filter(u8::is_ascii_digit).count();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::table::{ModelVersion, version};
 
-/// Longer prompts have the long-context price.
+/// Prompts with more tokens have the long-context price.
 const LONG: u64 = 200_000;
 
 const fn rates(input: f64, cached: f64, output: f64) -> Rates {
@@ -32,8 +32,8 @@ const ARGON_OFFER_END: Duration = Duration::from_secs(1_796_083_200);
 /// A price and the first version that has it.
 type Row = ((u32, u32), Price);
 
-/// By a word in the name; the first match counts. Newest first: a model has the price of the
-/// first version that it reaches.
+/// Prices by a word in the name; the first match applies. Newest first: a model has the price of
+/// the first version that it reaches.
 const PRICES: &[(&str, &[Row])] = &[
     ("argon", &[((4, 0), flat(4.00, 0.40, 20.00))]),
     (
@@ -91,7 +91,7 @@ struct LongText {
     cached: Option<f64>,
 }
 
-/// With a negative price a budget would never be spent.
+/// Parses a price. A negative price would make a budget unlimited.
 fn amount<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
     let amount = f64::deserialize(source)?;
     match amount >= 0.0 {
@@ -117,7 +117,8 @@ impl From<PriceText> for Price {
     }
 }
 
-/// The price of a model: the user's for its name or prefix, else the built-in one.
+/// Returns the price of a model: the user's price for its name or prefix, otherwise the built-in
+/// one.
 pub(crate) fn price(model: &str, own: &BTreeMap<String, PriceText>) -> Option<Price> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     let longest = own

@@ -7,27 +7,28 @@ use serde_json::Value;
 use crate::listed_models::listed_model;
 use crate::providers::{DEFAULT_SOURCE, Provider, ProviderModel, WireKind};
 
-/// The window of models that are not known: most hosted ones have more, and a request that is too
-/// long compacts the history.
+/// The context window of unknown hosted models: most have more, and a request that is too long
+/// triggers a compaction.
 const HOSTED_WINDOW: u64 = 128_000;
-/// The window that local servers are asked for, or are expected to have.
+/// The context window that local servers are requested to use, or are assumed to have.
 const LOCAL_WINDOW: u64 = 32_768;
 const OUTPUT: u64 = 16_384;
-/// Providers that are servers of the user's own.
+/// Providers that run on the user's own machines.
 const LOCAL_SERVERS: &[&str] = &["ollama", "lmstudio", "llamacpp", "vllm"];
 
 impl Provider {
-    /// Whether it has a key or an address of the user's, so that it is expected to answer.
+    /// Whether the user configured a key or a base URL, so that the provider is expected to
+    /// respond.
     pub fn is_configured(&self) -> bool {
         self.needs_key || !self.base_url_source.starts_with(DEFAULT_SOURCE)
     }
 
-    /// Whether it is a server on this machine or one of the well-known servers for it.
+    /// Whether it is a server on this machine, or one of the well-known local servers.
     pub fn is_local(&self) -> bool {
         !self.needs_key && (self.is_on_loopback() || LOCAL_SERVERS.contains(&self.name.as_str()))
     }
 
-    /// Whether its address is on this machine, so that it is there or not.
+    /// Whether its base URL is on this machine.
     pub fn is_on_loopback(&self) -> bool {
         let rest = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -35,14 +36,14 @@ impl Provider {
         ["127.", "localhost", "[::1]"].iter().any(|start| host.starts_with(start))
     }
 
-    /// The model of this id, if the settings describe it.
+    /// Returns the model of this id, if the settings describe it.
     pub fn model(&self, id: &str) -> Option<&ProviderModel> {
         self.models.iter().find(|model| model.id == id)
     }
 }
 
 impl ProviderModel {
-    /// Removes a thinking level that it does not have, so that the service chooses one.
+    /// Removes a thinking level that the model does not support, so that the service chooses one.
     pub(crate) fn drop_unlisted_level(&self, generation: &mut Object) {
         let Some(Value::Object(config)) = generation.get_mut("thinkingConfig") else { return };
         let level = config.get("thinkingLevel").and_then(Value::as_str);
@@ -56,8 +57,7 @@ impl ProviderModel {
     }
 }
 
-/// Whether a model reads data of this MIME type: one of the kinds of `input` is its kind, or
-/// nothing is stated.
+/// Whether a model accepts data of this MIME type: `input` contains its kind, or is empty.
 pub(crate) fn reads(input: &[String], mime: &str) -> bool {
     let kind = match mime.split_once('/') {
         Some((_, "pdf")) => "pdf",
@@ -67,7 +67,7 @@ pub(crate) fn reads(input: &[String], mime: &str) -> bool {
     input.is_empty() || input.iter().any(|it| it == kind || it == mime)
 }
 
-/// The limits of a model.
+/// Returns the limits of a model.
 pub(crate) fn provider_limits(provider: &Provider, id: &str) -> Limits {
     let known = provider.model(id);
     let listed = listed_model(&provider.name, id);
@@ -80,13 +80,13 @@ pub(crate) fn provider_limits(provider: &Provider, id: &str) -> Limits {
     Limits {
         context: known.and_then(|model| model.context_window).unwrap_or(window),
         output: known.and_then(|model| model.max_output).or(output).unwrap_or(OUTPUT),
-        // The adapters put media where the wire wants them.
+        // The adapters place media as the wire format requires.
         multimodal_tool_results: true,
         shared_window: true,
     }
 }
 
-/// The windows of well-known families.
+/// Returns the windows of well-known families.
 fn hosted_window(provider: &Provider, id: &str) -> u64 {
     let name = id.rsplit('/').next().unwrap_or(id);
     match provider.wire {

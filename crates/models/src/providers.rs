@@ -39,7 +39,7 @@ impl WireKind {
         ("ollama", Self::Ollama),
     ];
 
-    /// The name in settings.
+    /// Returns the name in settings.
     pub fn as_str(self) -> &'static str {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
@@ -68,7 +68,7 @@ pub struct Provider {
     pub headers: Vec<(String, String)>,
     /// The models from the settings.
     pub models: Vec<ProviderModel>,
-    /// How its protocol differs from the standard.
+    /// The deviations of its protocol from the standard.
     pub quirks: Quirks,
     /// `provider` of OpenRouter's requests, as in the settings.
     pub routing: Option<Object>,
@@ -174,7 +174,7 @@ const BUILT_IN: &[BuiltIn] = &[
     local("vllm", "http://127.0.0.1:8000/v1", "VLLM_BASE_URL"),
 ];
 
-/// The beginning of the source of a default base URL.
+/// The prefix of the source of a default base URL.
 pub(crate) const DEFAULT_SOURCE: &str = "the default of";
 
 /// Prefixes that are not entries of the table: the Gemini API, Vertex AI, and scripts.
@@ -243,7 +243,7 @@ impl Default for Providers {
 }
 
 impl Providers {
-    /// The built-in providers. `env` gives the variables that move base URLs.
+    /// Returns the built-in providers. `env` returns the variables that override base URLs.
     pub fn built_in(env: &dyn Fn(&str) -> Option<String>) -> Self {
         let entries = BUILT_IN.iter().map(|row| {
             let moved = env(row.base_variable).filter(|value| !value.trim().is_empty());
@@ -274,10 +274,10 @@ impl Providers {
         Self { entries: entries.collect() }
     }
 
-    /// The built-in providers with the entries of the setting `providers`.
+    /// Returns the built-in providers with the entries of the setting `providers`.
     ///
     /// # Errors
-    /// When an entry is invalid: it names the entry and the field.
+    /// Returns an error that names the entry and the field if an entry is invalid.
     pub fn from_settings(
         settings: Option<&Value>,
         env: &dyn Fn(&str) -> Option<String>,
@@ -301,38 +301,38 @@ impl Providers {
         Ok(providers)
     }
 
-    /// The provider of a model name, and the model's id for it. `None`: the name has no prefix of
-    /// a provider, so it is a model of the Gemini API, or a script.
+    /// Splits a model name into its provider and the model id. Returns `None` if the name has no
+    /// provider prefix, so that it is a model of the Gemini API or a script.
     pub fn split<'a>(&self, model: &'a str) -> Option<(&Provider, &'a str)> {
         let (prefix, id) = model.split_once(':')?;
         self.entries.get(prefix).map(|provider| (provider, id))
     }
 
-    /// The provider of this name.
+    /// Returns the provider of this name.
     pub fn get(&self, name: &str) -> Option<&Provider> {
         self.entries.get(name)
     }
 
-    /// All providers, by name.
+    /// Returns all providers, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Provider> {
         self.entries.values()
     }
 
-    /// The prefix of a model name that no provider has.
+    /// Returns the prefix of a model name if no provider has it.
     pub fn unknown_prefix<'a>(&self, model: &'a str) -> Option<&'a str> {
         let (prefix, _) = model.split_once(':')?;
         let known = self.entries.contains_key(prefix) || OTHER_PREFIXES.contains(&prefix);
         (!known).then_some(prefix)
     }
 
-    /// All prefixes of model names, for messages.
+    /// Returns all prefixes of model names, for messages.
     pub fn prefixes(&self) -> String {
         let names = OTHER_PREFIXES.iter().copied().chain(self.entries.keys().map(String::as_str));
         names.map(|name| format!("`{name}:`")).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// What in an address is, or looks like, a key.
+/// Returns a description of the part of a URL that is or looks like a key.
 fn key_in_url(url: &str) -> Option<String> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -348,7 +348,7 @@ fn key_in_url(url: &str) -> Option<String> {
     names.find(is_key).map(|name| format!("the parameter `{name}`"))
 }
 
-/// The base URL of `OLLAMA_HOST`, which may be a bare host, a port, or an address to listen on.
+/// Returns the base URL for `OLLAMA_HOST`, which may be a host name, a port, or a listen address.
 fn ollama_base(host: &str) -> String {
     const PORT: &str = "11434";
     let host = host.trim().trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! How servers differ from the OpenAI Chat Completions API.
+//! Deviations of servers from the OpenAI Chat Completions API.
 
 use serde::Deserialize;
 
@@ -24,38 +24,38 @@ pub enum MaxTokensField {
     MaxCompletionTokens,
 }
 
-/// The differences of one provider. `None`: as the API has it.
+/// The deviations of one provider. `None`: as specified by the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Quirks {
-    /// The system prompt has the role `developer` instead of `system`.
+    /// Whether the system prompt has the role `developer` instead of `system`.
     pub developer_role: Option<bool>,
-    /// `stream_options.include_usage` is supported.
+    /// Whether `stream_options.include_usage` is supported.
     pub usage_in_stream: Option<bool>,
     /// The field that limits the output.
     pub max_tokens_field: Option<MaxTokensField>,
-    /// Tool messages carry the tool's `name`.
+    /// Whether tool messages include the `name` of the tool.
     pub tool_result_name: Option<bool>,
-    /// An assistant message must follow tool messages before the next user message.
+    /// Whether an assistant message must separate tool messages from the next user message.
     pub assistant_after_tool_result: Option<bool>,
-    /// `content` of assistant messages must not be null.
+    /// Whether `content` of assistant messages must not be null.
     pub non_null_assistant_content: Option<bool>,
-    /// `tools` must be sent, possibly empty, when the history contains calls.
+    /// Whether `tools` must be sent, possibly empty, if the history contains calls.
     pub empty_tools_with_history: Option<bool>,
-    /// Reasoning is sent back within the same tool loop.
+    /// Whether reasoning is sent back within the same tool loop.
     pub echo_reasoning: Option<bool>,
-    /// The field in which reasoning is sent back and received; all are understood when received.
+    /// The field in which reasoning is sent back. When receiving, all fields are recognized.
     pub reasoning_field: Option<ReasoningField>,
-    /// Function schemas are sent as strict.
+    /// Whether function schemas are sent as strict.
     pub strict_schemas: Option<bool>,
-    /// `parallel_tool_calls` is sent with this value.
+    /// The value of `parallel_tool_calls`, if it is sent.
     pub parallel_tool_calls: Option<bool>,
-    /// `prompt_cache_key` is supported.
+    /// Whether `prompt_cache_key` is supported.
     pub cache_key: Option<bool>,
 }
 
 impl Quirks {
-    /// The defaults of a provider, by its name and base URL.
+    /// Returns the defaults of a provider, by its name and base URL.
     pub fn for_provider(name: &str, base_url: &str) -> Self {
         let host = base_url.split_once("://").map_or(base_url, |(_, rest)| rest);
         let host = host.split(['/', ':']).next().unwrap_or_default();
@@ -90,7 +90,7 @@ impl Quirks {
         }
     }
 
-    /// These, with the set ones of another.
+    /// Returns these values, overridden by those that `other` sets.
     #[must_use]
     pub fn overridden_by(self, other: &Self) -> Self {
         Self {

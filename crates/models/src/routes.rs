@@ -40,7 +40,7 @@ fn is_old(model: &str) -> Option<bool> {
 }
 
 impl ModelTable {
-    /// The models that a name chooses from; `None` when it means a single one.
+    /// Returns the models that a name chooses from; `None` when it means a single one.
     pub fn routes(&self, name: &str) -> Option<Routes> {
         let old = match name {
             "auto" | "auto-gemini-3" => false,
@@ -63,7 +63,7 @@ impl ModelTable {
         })
     }
 
-    /// The fallbacks of a model, in order. `chosen`: the program selected it. Chains of the
+    /// Returns the fallbacks of a model, in order. `chosen`: the program selected it. Chains of the
     /// settings override the built-in ones.
     pub fn fallback_models(&self, model: &str, chosen: bool) -> Vec<FallbackModel> {
         if let Some((chain, at)) = self.chain(model, chosen) {
@@ -102,8 +102,9 @@ impl ModelTable {
         before.into_iter().chain(others).collect()
     }
 
-    /// The chain of the settings for a model, and its position there: the chain of its own name,
-    /// the reference's chain for its kind, or any that contains it.
+    /// Returns the chain of the settings for a model, and its position in the chain. The chain is
+    /// that of its own name, the chain that Gemini CLI uses for its kind, or any chain that
+    /// contains it.
     fn chain(&self, model: &str, chosen: bool) -> Option<(&[ChainEntry], usize)> {
         let chains = &self.configs.chains;
         let own: &[&str] = match (kind(model), is_old(model), chosen) {
@@ -123,7 +124,8 @@ impl ModelTable {
         })
     }
 
-    /// The models after one of a chain; chains of `auto` and of generation 3 wrap around.
+    /// Returns the models after a position in a chain; chains of `auto` and of generation 3 wrap
+    /// around.
     fn behind(
         &self,
         chain: &[ChainEntry],

@@ -11,7 +11,7 @@ use crate::fallback_chains::ChainEntry;
 use crate::prices::PriceText;
 use crate::table::utility_name;
 
-/// Longer chains of `extends` are a mistake.
+/// Maximum length of an `extends` chain.
 const MAX_CHAIN: usize = 100;
 
 /// `modelConfigs` in the settings is invalid.
@@ -37,14 +37,14 @@ pub enum ModelConfigError {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ModelConfigs {
     aliases: BTreeMap<String, Alias>,
-    /// From general to specific.
+    /// The overrides, from general to specific.
     overrides: Vec<Override>,
     pub(crate) definitions: BTreeMap<String, Definition>,
     /// Fallback chains by name.
     pub(crate) chains: BTreeMap<String, Vec<ChainEntry>>,
     /// Prices by name or name prefix.
     pub(crate) prices: BTreeMap<String, PriceText>,
-    /// For all models, or by name.
+    /// The context windows, for all models or by name.
     windows: BTreeMap<String, u64>,
     window: Option<u64>,
 }
@@ -98,7 +98,7 @@ struct Features {
     multimodal_tool_use: Option<bool>,
 }
 
-/// A model defined by the user, as the table needs it.
+/// A model defined by the user, in the form that the table needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
     /// The model or family whose row it uses (`gemini-3`).
@@ -168,13 +168,13 @@ impl ModelConfigs {
         Ok(configs)
     }
 
-    /// The names that the settings define: aliases, then definitions.
+    /// Returns the names that the settings define: aliases, then definitions.
     pub(crate) fn names(&self) -> Vec<String> {
         let aliases = self.aliases.keys().filter(|name| !is_preset(name));
         aliases.chain(self.definitions.keys()).cloned().collect()
     }
 
-    /// The alias and those it extends, leaf first; stops at a cycle.
+    /// Returns the alias and those it extends, leaf first; stops at a cycle.
     fn chain(&self, name: &str) -> Vec<&Alias> {
         let mut chain: Vec<&Alias> = Vec::new();
         let mut seen = vec![name];
@@ -195,7 +195,7 @@ impl ModelConfigs {
         chain
     }
 
-    /// The model that an alias resolves to.
+    /// Returns the model that an alias resolves to.
     pub(crate) fn model_of(&self, name: &str) -> Option<String> {
         let chain = self.chain(name);
         let named = chain.iter().find_map(|alias| alias.model_config.model.clone());
@@ -203,7 +203,7 @@ impl ModelConfigs {
         named.or_else(|| chain.last()?.extends.clone().filter(|parent| !is_preset(parent)))
     }
 
-    /// Likely mistakes in aliases: those that extend a name unknown to `is_known`, and the
+    /// Returns likely mistakes in aliases: those that extend a name unknown to `is_known`, and the
     /// requested one if it resolves to no model.
     pub(crate) fn warnings_for(&self, asked: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
         let missing = self.aliases.iter().filter_map(|(name, alias)| {
@@ -235,7 +235,8 @@ impl ModelConfigs {
         self.aliases.contains_key(name) || self.overrides.iter().any(named)
     }
 
-    /// The name and those that it extends, root first. The settings may not define the root.
+    /// Returns the name and those that it extends, root first. The settings may not define the
+    /// root.
     pub(crate) fn lineage<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         let parents = self.chain(name).into_iter().filter_map(|alias| alias.extends.as_deref());
         let mut names: Vec<&str> = std::iter::once(name).chain(parents).collect();
@@ -271,7 +272,7 @@ impl ModelConfigs {
         }
     }
 
-    /// The model that an override substitutes for a name.
+    /// Returns the model that an override substitutes for a name.
     pub(crate) fn override_model(&self, name: &str) -> Option<String> {
         let lineage = self.lineage(name);
         let fitting = self.overrides.iter().filter(|item| {
@@ -322,8 +323,8 @@ impl OverrideMatch {
     }
 }
 
-/// Presets of the reference with settings but no model. Their initial values are our families'
-/// defaults.
+/// Whether this is a preset of Gemini CLI: presets have settings but no model. Their initial values
+/// are the defaults of the model families.
 fn is_preset(name: &str) -> bool {
     matches!(name, "base" | "chat-base" | "chat-base-2.5" | "chat-base-3" | "custom")
 }

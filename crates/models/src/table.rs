@@ -54,7 +54,7 @@ const SILENT: Family = Family {
 const BUDGET: Family = Family { thinking: Thinking::Budget(8192), ..SILENT };
 const LEVEL: Family =
     Family { thinking: Thinking::Level("HIGH"), multimodal_tool_results: true, ..SILENT };
-/// From 3.5 on custom sampling is ignored or rejected.
+/// From version 3.5 on, custom sampling settings are ignored or rejected.
 const MODERN: Family = Family { sampling: false, ..LEVEL };
 const SHARED: Family = Family { shared_window: true, ..MODERN };
 
@@ -75,7 +75,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("flash-lite", "gemini-3.5-flash-lite"),
     ("auto-gemini-3", "gemini-3.1-pro-preview"),
     ("auto-gemini-2.5", "gemini-2.5-pro"),
-    // Presets of the reference contain settings only; as a model they mean the default.
+    // Presets of Gemini CLI contain only settings; as a model name they select the default.
     ("base", "gemini-3.1-pro-preview"),
     ("chat-base", "gemini-3.1-pro-preview"),
     ("chat-base-3", "gemini-3.1-pro-preview"),
@@ -148,12 +148,12 @@ pub struct ModelTable {
 }
 
 impl ModelTable {
-    /// The built-in table extended by `modelConfigs` from the settings (`customAliases`,
+    /// Returns the built-in table extended by `modelConfigs` from the settings (`customAliases`,
     /// `customOverrides`, `modelDefinitions`, `modelChains`, `contextWindow`). `null` and an empty
     /// object add nothing.
     ///
     /// # Errors
-    /// When an alias extends itself, or a value has the wrong type.
+    /// Returns an error if an alias extends itself or a value has the wrong type.
     pub fn from_settings(model_configs: &Value) -> Result<Self, ModelConfigError> {
         Ok(Self { configs: ModelConfigs::read(model_configs)?, ..Self::default() })
     }
@@ -165,24 +165,24 @@ impl ModelTable {
         self
     }
 
-    /// Sets how descriptions of services are read that earlier sessions stored.
+    /// Sets the function that reads descriptions stored by earlier sessions.
     #[must_use]
     pub fn with_discovered(mut self, read: ReadDiscovered) -> Self {
         self.discovered = DescriptionCache::stored(read);
         self
     }
 
-    /// Adds descriptions of a service; they count from now on.
+    /// Adds descriptions from a service.
     pub fn discover(&self, models: DiscoveredModels) {
         self.discovered.extend(models);
     }
 
-    /// Whether its service described the model.
+    /// Whether the service described the model.
     pub fn is_discovered(&self, model: &str) -> bool {
         self.providers.split(model).is_some() && self.discovered.get(model).is_some()
     }
 
-    /// The other providers.
+    /// Returns the other providers.
     pub fn providers(&self) -> &std::sync::Arc<Providers> {
         &self.providers
     }
@@ -218,7 +218,7 @@ impl ModelTable {
         })
     }
 
-    /// The choices of a dialog: built-in names, then the user's.
+    /// Returns the choices of a dialog: built-in names, then the user's.
     pub fn choices(&self) -> Vec<ModelChoice> {
         let built_in = CHOICES.iter().map(|(name, doc)| ((*name).to_owned(), *doc));
         let own = self.configs.names().into_iter().filter(|name| {
@@ -245,7 +245,7 @@ impl ModelTable {
             || self.configs.prices.contains_key(name)
     }
 
-    /// The model for a utility request of that name.
+    /// Returns the model for a utility request.
     pub fn utility(&self, name: &str, main: &str) -> String {
         let name = self.utility_alias(name, main);
         let model = match self.configs.model_of(&name) {
@@ -260,8 +260,8 @@ impl ModelTable {
         self.configs.override_model(&name).unwrap_or(model)
     }
 
-    /// The name that settings use for a utility request: a summary has a name for the family of the
-    /// main model, then a general one.
+    /// Returns the name that settings use for a utility request. Summaries have a name for each
+    /// family of the main model, and a general one.
     pub fn utility_alias(&self, name: &str, main: &str) -> String {
         let name = utility_name(name);
         if name != COMPRESSION {
@@ -274,17 +274,18 @@ impl ModelTable {
         set.map_or(family.clone(), str::to_owned)
     }
 
-    /// The model that the settings assign to a utility request.
+    /// Returns the model that the settings assign to a utility request.
     pub(crate) fn set_utility(&self, name: &str) -> Option<String> {
         self.configs.model_of(name).map(|model| self.resolve(&model))
     }
 
-    /// The replacement for a utility model that does not exist.
+    /// Returns the replacement for a utility model that does not exist.
     pub fn replacement(&self, model: &str) -> Option<&'static str> {
         lookup(REPLACEMENTS, model)
     }
 
-    /// The price of the model: the user's, else the built-in one. Local servers are free.
+    /// Returns the price of the model: the user's, otherwise the built-in one. Local servers are
+    /// free.
     pub fn price(&self, model: &str) -> Option<Price> {
         let price = crate::prices::price(model, &self.configs.prices);
         let provider = || {
@@ -302,7 +303,7 @@ impl ModelTable {
         split.is_some_and(|(provider, id)| listed_model(&provider.name, id).is_some())
     }
 
-    /// The limits of the model.
+    /// Returns the limits of the model.
     pub fn limits(&self, model: &str) -> Limits {
         let family = self.family(model);
         let definition = self.definition(model);
@@ -328,7 +329,8 @@ impl ModelTable {
         }
     }
 
-    /// The settings for a request: those of presets and aliases, root first, then the overrides.
+    /// Returns the settings for a request: those of presets and aliases, root first, then the
+    /// overrides.
     pub fn generation(&self, request: &Request, is_retry: bool) -> Object {
         let name = settings_name(request);
         let built_in = builtin_generation(&name);
@@ -351,7 +353,7 @@ impl ModelTable {
         generation
     }
 
-    /// The settings for a request from the user's aliases and overrides alone.
+    /// Returns the settings for a request from the user's aliases and overrides only.
     pub(crate) fn configured(&self, request: &Request) -> Object {
         let mut names: Vec<&str> = Vec::new();
         let name = settings_name(request);
@@ -372,7 +374,7 @@ impl ModelTable {
         self.configs.differs_on_retry()
     }
 
-    /// The family of a model.
+    /// Returns the family of a model.
     pub fn family(&self, model: &str) -> Family {
         let definition = self.definition(model);
         let mut family =
@@ -400,13 +402,13 @@ fn lookup(table: &'static [(&str, &'static str)], name: &str) -> Option<&'static
 /// Names in requests use `_`, names in settings `-`.
 pub(crate) fn utility_name(role: &str) -> String {
     match role.replace('_', "-") {
-        // Its name in statistics.
+        // The name used in statistics.
         name if name == "utility-router" => "classifier".to_owned(),
         name => name,
     }
 }
 
-/// The built-in settings of a utility request; `None` = not a utility request.
+/// Returns the built-in settings of a utility request; `None` = not a utility request.
 fn builtin_generation(name: &str) -> Option<Object> {
     let pairs: &[(&str, f64)] = match name {
         "classifier" => &[("maxOutputTokens", 1024.0)],
@@ -434,7 +436,7 @@ fn plain_number(value: f64) -> Value {
     if value.fract() == 0.0 { Value::from(value as i64) } else { Value::from(value) }
 }
 
-/// The name that settings use for a request.
+/// Returns the name that settings use for a request.
 fn settings_name(request: &Request) -> String {
     match request.alias.as_str() {
         "" => utility_name(&request.role),
@@ -463,7 +465,7 @@ pub fn add_sampling(settings: &mut Object, request: &Request, table: &ModelTable
     }
 }
 
-/// The reference's name of the model family in `chat-compression-…`.
+/// Returns the name that Gemini CLI uses for the model family in `chat-compression-…`.
 fn compression_family(model: &str) -> &'static str {
     let name = model.to_ascii_lowercase();
     let is = |word: &str| name.contains(word);

@@ -1,4 +1,4 @@
-//! Writes requests of the Chat Completions API.
+//! Builds requests of the Chat Completions API.
 
 use parallax_model_http::{
     Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 
 use crate::generation::Generation;
 
-/// What a request depends on besides itself.
+/// The inputs of a request body besides the request.
 pub(crate) struct ChatFormat<'a> {
-    /// The model's id for the provider.
+    /// The model id at the provider.
     pub(crate) model: &'a str,
     pub(crate) quirks: &'a Quirks,
     /// Whether PDF files can be sent.
     pub(crate) takes_files: bool,
-    /// `provider` of OpenRouter.
+    /// The `provider` setting of OpenRouter.
     pub(crate) routing: Option<&'a Object>,
     pub(crate) generation: &'a Generation,
     pub(crate) declarations: &'a Declarations,
-    /// `prompt_cache_key`, where it is supported.
+    /// `prompt_cache_key`, if supported.
     pub(crate) cache_key: Option<&'a str>,
 }
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_>) -> Value {
     let quirks = format.quirks;
     let has_calls = dialogue.turns.iter().any(|turn| match turn {
@@ -102,7 +102,7 @@ fn messages(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_>) -> V
         let role = if quirks.developer_role == Some(true) { "developer" } else { "system" };
         messages.push(json!({"role": role, "content": &*request.system}));
     }
-    // Reasoning goes back within the loop of calls that is not over.
+    // Reasoning is sent back only within the current tool loop.
     let loop_start = dialogue
         .turns
         .iter()
@@ -173,7 +173,7 @@ fn user(
     for result in results {
         let mut text = result.text;
         if !result.media.is_empty() {
-            // Media cannot be part of a tool message.
+            // Tool messages cannot contain media.
             text.push_str(if text.is_empty() { "" } else { "\n" });
             text.push_str("[The file follows in the next user message.]");
             media.extend(result.media);
@@ -195,7 +195,7 @@ fn user(
     messages.push(json!({"role": "user", "content": user_content(pieces, format)}));
 }
 
-/// A string if there is only text: some servers take nothing else.
+/// Returns a string if there is only text, because some servers accept nothing else.
 fn user_content(pieces: Vec<UserPiece>, format: &ChatFormat<'_>) -> Value {
     let mut items: Vec<Value> = Vec::new();
     let mut only_text = true;

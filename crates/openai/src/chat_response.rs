@@ -1,4 +1,4 @@
-//! Reads responses of the Chat Completions API, with what servers do differently.
+//! Parses responses of the Chat Completions API, including deviations of servers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct CallInProgress {
     id: String,
     name: String,
     arguments: String,
-    /// Fields beside the function that go back with the call.
+    /// Fields besides the function that are sent back with the call.
     extra: Object,
 }
 
@@ -81,7 +81,7 @@ impl ChatDecoder {
                 self.call_delta(call);
             }
         }
-        // The older form of a single call.
+        // The older format with a single call.
         if let Some(Value::Object(function)) = delta.get("function_call") {
             let mut call = Object::new();
             call.insert("index".to_owned(), json!(0));
@@ -144,15 +144,15 @@ impl ChatDecoder {
         }
     }
 
-    /// The position of the call that a delta belongs to, which may be a new one.
+    /// Returns the index of the call that a delta belongs to, and adds a call if necessary.
     fn position(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
         let differs =
             |call: &CallInProgress| !id.is_empty() && !call.id.is_empty() && call.id != id;
         let known = match index {
-            // Some servers send all calls with the index 0.
+            // Some servers send index 0 for all calls.
             Some(_) => self.calls.iter().rposition(|call| call.index == index && !differs(call)),
             None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
-            // Without index and id, a name begins another call once arguments were received.
+            // Without an index and an id, a name starts another call once arguments were received.
             None => self
                 .calls
                 .iter()
@@ -165,7 +165,7 @@ impl ChatDecoder {
         })
     }
 
-    /// What was held back, and the reason.
+    /// Emits held-back output and the finish reason.
     fn complete(&mut self, word: &str, chunk: &mut Chunk) {
         self.finished = true;
         let rest = self.tags.finish();
@@ -268,7 +268,8 @@ impl Decoder for ChatDecoder {
     }
 }
 
-/// A limit that was reached without output: the prompt fills the context window.
+/// Returns the error for an output limit that was reached without output: the prompt fills the
+/// context window.
 fn no_room() -> ErrorPayload {
     ErrorPayload {
         code: Some(400),
@@ -278,12 +279,12 @@ fn no_room() -> ErrorPayload {
     }
 }
 
-/// Whether arguments are complete.
+/// Whether the arguments are complete.
 fn is_whole(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
 }
 
-/// Text, or a list of text items.
+/// Returns the text of a string or of a list of text items.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -301,7 +302,7 @@ fn reasoning_text(detail: &Value) -> Option<&str> {
     text.as_str().filter(|text| !text.is_empty())
 }
 
-/// Joins the pieces of a detail, which have the same index and type.
+/// Adds a piece of a detail; pieces with the same index and type are joined.
 fn add_detail(details: &mut Vec<Value>, detail: &Value) {
     let key = |value: &Value| (value.get("index").cloned(), value.get("type").cloned());
     let last = details.last_mut().filter(|last| key(last).0.is_some() && key(last) == key(detail));

@@ -1,4 +1,4 @@
-//! The wire: addresses, headers, and what to do about rejected requests.
+//! The client: URLs, headers, and the handling of rejected requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +27,10 @@ use crate::ollama_response::OllamaDecoder;
 use crate::responses_request::{self, ResponsesFormat};
 use crate::responses_response::ResponsesDecoder;
 
-/// The API that is spoken.
+/// The API of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {
-    /// `/responses`; servers that do not have it are asked by Chat Completions.
+    /// `/responses`; servers without it are used through Chat Completions.
     Responses,
     /// `/chat/completions`.
     Chat,
@@ -53,26 +53,26 @@ pub struct OpenAiOptions {
     pub key: Option<Secret>,
     /// What to check when the service rejects the key.
     pub credentials_hint: String,
-    /// Additional headers, which override ours.
+    /// Additional headers, which override the default ones.
     pub headers: Vec<(String, String)>,
     /// The version in `User-Agent`.
     pub version: String,
-    /// How the service differs from the standard.
+    /// The deviations of the service from the standard.
     pub quirks: Quirks,
-    /// `provider` of OpenRouter's requests.
+    /// The `provider` setting of OpenRouter.
     pub routing: Option<Object>,
-    /// Whether the service is a local server, which can be asked about itself.
+    /// Whether the service is a local server, which provides information about its models.
     pub is_local: bool,
-    /// Identifies the session for the service's prompt cache.
+    /// The key of the session for the service's prompt cache.
     pub cache_key: Option<String>,
     /// Proxies, attempts, and timeouts.
     pub transport: TransportOptions,
 }
 
-/// The model of a service.
+/// Creates the model of a service.
 ///
 /// # Errors
-/// When the base URL is invalid.
+/// Returns an error if the base URL is invalid.
 pub fn model(
     options: OpenAiOptions,
     catalog: Arc<dyn ModelCatalog>,
@@ -109,11 +109,11 @@ struct OpenAiWire {
     is_openai: bool,
     catalog: Arc<dyn ModelCatalog>,
     declarations: DeclarationCache,
-    /// The server does not have the Responses API.
+    /// Whether the server lacks the Responses API.
     uses_chat: AtomicBool,
-    /// What a local server says of itself.
+    /// Information from a local server.
     local: Option<LocalServer>,
-    /// What the server rejected: it is not sent again.
+    /// Features that the server rejected, which are not sent again.
     no_stream_options: AtomicBool,
     other_max_tokens: AtomicBool,
     no_sampling: AtomicBool,
@@ -282,7 +282,7 @@ impl Wire for OpenAiWire {
             let model = model_id(&request.model);
             local.inspect(model).await;
             if let Some(tokens) = local.facts(model).context {
-                // Ollama allocates the window that it is asked for, so a large one is not.
+                // Ollama allocates memory for the requested window, so large windows are limited.
                 let limit = self.catalog.limits(&request.model).context;
                 let is_asked = self.options.api == Api::Ollama;
                 self.catalog.note_context(
@@ -335,7 +335,7 @@ impl Wire for OpenAiWire {
 
     fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<Recovery> {
         let message = response.payload.message.to_lowercase();
-        // A flag that is set already did not help.
+        // A flag that is already set did not help.
         let set = |flag: &AtomicBool, notice: Option<String>| {
             (!flag.swap(true, Ordering::Relaxed)).then_some(Recovery { notice })
         };

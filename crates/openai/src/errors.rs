@@ -1,9 +1,9 @@
-//! What errors of these services mean.
+//! Classifies errors of these services.
 
 use parallax_model_http::{ErrorClass, ErrorResponse};
 use parallax_protocol::model::says_too_long;
 
-/// Codes of an exhausted balance.
+/// Error codes of an exhausted balance.
 const NO_BALANCE: &[&str] =
     &["insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"];
 
@@ -17,7 +17,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
         404 => ErrorClass::NotFound,
         429 if is_any(NO_BALANCE) => ErrorClass::Quota { daily: false, wait: None },
         501 | 505 => ErrorClass::Bad,
-        // An error in a stream has no status of its own.
+        // An error in a stream has no HTTP status.
         500.. if says_too_long(payload.status.as_deref(), &payload.message) => ErrorClass::Bad,
         408 | 409 | 429 | 499 | 500.. => match response.retry_after {
             Some(delay) => response.waiting(delay),

@@ -1,9 +1,9 @@
-//! Generation settings, which requests have in the spelling of the Gemini API.
+//! Converts generation settings, which requests have with the names of the Gemini API.
 
 use parallax_protocol::Object;
 use serde_json::Value;
 
-/// The settings that the OpenAI APIs know.
+/// The settings that the OpenAI APIs support.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Generation {
     pub(crate) temperature: Option<Value>,
@@ -13,9 +13,9 @@ pub(crate) struct Generation {
     pub(crate) max_tokens: Option<Value>,
     /// `minimal`, `low`, `medium`, `high`, …
     pub(crate) effort: Option<String>,
-    /// The schema of a JSON answer.
+    /// The schema of a JSON response.
     pub(crate) schema: Option<Value>,
-    /// Whether the answer is JSON of any form.
+    /// Whether the response must be JSON without a schema.
     pub(crate) json: bool,
 }
 
@@ -42,7 +42,7 @@ impl Generation {
     }
 }
 
-/// The effort of a thinking budget in tokens; `None`: the service decides.
+/// Returns the effort for a thinking budget in tokens; `None`: the service decides.
 fn effort_of(budget: i64) -> Option<String> {
     let word = match budget {
         0 => "minimal",

@@ -1,8 +1,8 @@
-//! The OpenAI APIs as a model: Responses, and Chat Completions, which many other services and
-//! local servers implement too.
+//! The OpenAI APIs as a model: Responses, and Chat Completions, which many other services and local
+//! servers also implement.
 //!
-//! Formats follow the public references of both APIs. Differences between servers are
-//! [`parallax_models::Quirks`].
+//! Formats follow the public references of both APIs. [`parallax_models::Quirks`] describes the
+//! deviations of servers.
 
 mod chat_request;
 mod chat_response;

@@ -1,5 +1,5 @@
-//! Reads lists of models: `/models`, with what OpenRouter, vLLM, llama.cpp, and others add, and
-//! Ollama's `/api/tags`.
+//! Parses lists of models: `/models`, including fields that OpenRouter, vLLM, llama.cpp, and others
+//! add, and Ollama's `/api/tags`.
 
 use parallax_model_http::ListedModel;
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! What a local server says of itself and its models: the size of the context window, and what a
-//! model can do. Local servers cut prompts or drop tools without an error, so they are asked before
-//! the first request to a model; what Ollama really serves shows when a model is loaded.
+//! Queries a local server for the context window and the abilities of its models. Local servers
+//! truncate prompts or drop tools without an error, so they are queried before the first request to
+//! a model. The window that Ollama actually uses is known only once a model is loaded.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,42 +12,42 @@ use parallax_http::{ClientOptions, Redirects};
 use parallax_model_http::url_with_path;
 use serde_json::{Value, json};
 
-/// How long each question may take.
+/// Timeout of each query.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Maximum bytes of an answer.
+/// Maximum bytes of a response.
 const MAX_BYTES: usize = 4 << 20;
-/// Smaller windows, in tokens, get a warning: the instructions and tools alone take a third.
+/// Smaller windows, in tokens, cause a warning: the instructions and tools alone use a third.
 const SMALL_WINDOW: u64 = 16_384;
 
-/// What is known of a model.
+/// What is known about a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelFacts {
     /// The context window in tokens.
     pub(crate) context: Option<u64>,
-    /// Tools would be dropped without an error, or rejected.
+    /// Whether tools would be dropped without an error, or rejected.
     pub(crate) lacks_tools: bool,
     pub(crate) lacks_thinking: bool,
     pub(crate) lacks_vision: bool,
 }
 
-/// Which questions a server understands.
+/// The queries that a server supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerKind {
     Ollama,
     LmStudio,
-    /// llama.cpp, vLLM, and those like them.
+    /// llama.cpp, vLLM, and similar servers.
     OpenAi,
 }
 
 #[derive(Default)]
 struct Asked {
     facts: ModelFacts,
-    /// Whether it was asked again after the first response.
+    /// Whether it was queried again after the first response.
     is_loaded: bool,
     is_warned: bool,
 }
 
-/// A local server and what it said, by model.
+/// A local server and its information, by model.
 pub(crate) struct LocalServer {
     name: String,
     kind: ServerKind,
@@ -56,7 +56,7 @@ pub(crate) struct LocalServer {
 }
 
 impl LocalServer {
-    /// The server of the provider `name`.
+    /// Creates the server of the provider `name`.
     pub(crate) fn new(name: &str, kind: ServerKind, base: Url) -> Self {
         Self { name: name.to_owned(), kind, base, models: Mutex::default() }
     }
@@ -65,12 +65,12 @@ impl LocalServer {
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a model.
+    /// Returns what is known about a model.
     pub(crate) fn facts(&self, model: &str) -> ModelFacts {
         self.models().get(model).map(|asked| asked.facts.clone()).unwrap_or_default()
     }
 
-    /// Asks about a model, once. A server that does not answer has no facts.
+    /// Queries a model once. If the server does not answer, nothing is known.
     pub(crate) async fn inspect(&self, model: &str) {
         if self.models().contains_key(model) {
             return;
@@ -82,7 +82,7 @@ impl LocalServer {
         self.models().insert(model.to_owned(), Asked { facts, ..Asked::default() });
     }
 
-    /// Asks which window is served, once the model is loaded. Returns it if it was not known.
+    /// Queries the window in use once the model is loaded. Returns it if it was unknown before.
     pub(crate) async fn inspect_loaded(&self, model: &str) -> Option<u64> {
         if self.kind == ServerKind::OpenAi {
             return None;
@@ -110,7 +110,7 @@ impl LocalServer {
             let mut root = self.base.clone();
             if let Ok(mut segments) = root.path_segments_mut() {
                 segments.pop_if_empty();
-                // Servers have their own paths beside the versioned API.
+                // The paths of the server are outside of the versioned API.
                 segments.pop();
             }
             url_with_path(&root, path)
@@ -135,8 +135,8 @@ impl LocalServer {
         }
     }
 
-    /// The warning that a model is served with a small window, once. For Ollama it waits until the
-    /// model is loaded: only then the window is known.
+    /// Returns the warning that a model has a small window, once. For Ollama, the warning waits
+    /// until the model is loaded and the window is known.
     pub(crate) fn warning(&self, model: &str) -> Option<String> {
         let mut models = self.models();
         let asked = models.get_mut(model)?;
@@ -193,7 +193,7 @@ async fn read(request: RequestBuilder) -> Option<Value> {
     tokio::time::timeout(LIMIT, read).await.ok()?
 }
 
-/// `/api/show` of Ollama. Older servers state no capabilities.
+/// Parses `/api/show` of Ollama. Older servers state no capabilities.
 fn of_show(shown: &Value) -> ModelFacts {
     let capabilities = shown.get("capabilities").and_then(Value::as_array);
     let lacks = |name: &str| {
@@ -201,7 +201,7 @@ fn of_show(shown: &Value) -> ModelFacts {
     };
     let info = shown.get("model_info").and_then(Value::as_object);
     let context = info.and_then(|info| {
-        // The key begins with the architecture: `qwen3.context_length`.
+        // The key starts with the architecture: `qwen3.context_length`.
         let mut lengths = info.iter().filter(|(key, _)| key.ends_with(".context_length"));
         lengths.next()?.1.as_u64()
     });
@@ -213,7 +213,7 @@ fn of_show(shown: &Value) -> ModelFacts {
     }
 }
 
-/// `/api/ps` of Ollama: the window that a loaded model has.
+/// Parses `/api/ps` of Ollama: the window of a loaded model.
 fn loaded_window(loaded: &Value, model: &str) -> Option<u64> {
     let models = loaded.get("models")?.as_array()?;
     let tagged = format!("{model}:latest");
@@ -225,7 +225,7 @@ fn loaded_window(loaded: &Value, model: &str) -> Option<u64> {
     models.iter().find(is_it)?.get("context_length")?.as_u64()
 }
 
-/// `/api/v0/models` of LM Studio. The window of a model that is not loaded yet is not known.
+/// Parses `/api/v0/models` of LM Studio. The window of a model that is not loaded is unknown.
 fn of_studio(models: &Value, model: &str) -> ModelFacts {
     let list = models.get("data").and_then(Value::as_array);
     let entry = list.and_then(|list| list.iter().find(|entry| entry["id"] == model));
@@ -237,7 +237,7 @@ fn of_studio(models: &Value, model: &str) -> ModelFacts {
     }
 }
 
-/// `/props` of llama.cpp.
+/// Parses `/props` of llama.cpp.
 fn of_properties(properties: &Value) -> ModelFacts {
     let context = properties.pointer("/default_generation_settings/n_ctx");
     let flag = |pointer: &str| properties.pointer(pointer).and_then(Value::as_bool);
@@ -249,11 +249,11 @@ fn of_properties(properties: &Value) -> ModelFacts {
     }
 }
 
-/// `/models` of vLLM.
+/// Parses `/models` of vLLM.
 fn of_models(models: &Value, model: &str) -> ModelFacts {
     let list = models.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let entry = list.iter().find(|entry| entry["id"] == model).or(match list {
-        // A server with one model answers for every name.
+        // A server with one model accepts every name.
         [only] => Some(only),
         _ => None,
     });

@@ -1,4 +1,4 @@
-//! Writes requests of Ollama's own chat API.
+//! Builds requests of Ollama's own chat API.
 
 use parallax_model_http::{Declarations, Dialogue, ModelPiece, Turn, UserPiece, wire_name};
 use parallax_protocol::Object;
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 
 use crate::generation::Generation;
 
-/// What a request depends on besides itself.
+/// The inputs of a request body besides the request.
 pub(crate) struct OllamaFormat<'a> {
-    /// The model's id for the provider.
+    /// The model id at the provider.
     pub(crate) model: &'a str,
     pub(crate) generation: &'a Generation,
     pub(crate) declarations: &'a Declarations,
-    /// The context window that the server is asked for, in tokens.
+    /// The context window that is requested from the server, in tokens.
     pub(crate) context: u64,
-    /// Whether the model thinks; `None`: as the server has it.
+    /// Whether thinking is enabled.
     pub(crate) think: bool,
 }
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &OllamaFormat<'_>) -> Value {
     let generation = format.generation;
     let mut options = json!({"num_ctx": format.context});

@@ -1,4 +1,4 @@
-//! Writes requests of the Responses API, without state at the service.
+//! Builds requests of the Responses API, without state at the service.
 
 use parallax_model_http::{
     Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::generation::Generation;
 
-/// What a request depends on besides itself.
+/// The inputs of a request body besides the request.
 pub(crate) struct ResponsesFormat<'a> {
-    /// The model's id for the provider.
+    /// The model id at the provider.
     pub(crate) model: &'a str,
     pub(crate) quirks: &'a Quirks,
     pub(crate) generation: &'a Generation,
@@ -31,7 +31,7 @@ struct ResponsesBody<'a> {
     input: Vec<Box<RawValue>>,
 }
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ResponsesFormat<'_>) -> Vec<u8> {
     let body = ResponsesBody {
         settings: settings(request, format),

@@ -1,4 +1,4 @@
-//! Reads responses of the Responses API.
+//! Parses responses of the Responses API.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ struct ResponsesEvent<'a> {
     error: Option<Value>,
 }
 
-/// The whole response, as the last event has it.
+/// The complete response, as in the last event.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WholeResponse<'a> {
@@ -71,7 +71,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// A complete item.
+    /// Handles a complete item.
     fn item(&mut self, raw: &RawValue, chunk: &mut Chunk) {
         let Ok(item) = serde_json::from_str::<Object>(raw.get()) else { return };
         let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -192,7 +192,7 @@ impl Decoder for ResponsesDecoder {
                 let error = event.error.unwrap_or(whole);
                 return Err(EventError::Refused(Box::new(error_payload(&error))));
             }
-            // A gateway's error without a type.
+            // An error of a gateway, without a type.
             "" if event.error.is_some() => {
                 let error = event.error.unwrap_or_default();
                 return Err(EventError::Refused(Box::new(error_payload(&error))));
@@ -211,7 +211,7 @@ impl Decoder for ResponsesDecoder {
     }
 }
 
-/// An error object, with the HTTP status that its code has elsewhere.
+/// Parses an error object, with the HTTP status that corresponds to its code.
 fn error_payload(error: &Value) -> ErrorPayload {
     let mut payload = ErrorPayload::from_value(&json!({"error": error})).unwrap_or_default();
     if payload.code.is_none() {

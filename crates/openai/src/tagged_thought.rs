@@ -1,4 +1,4 @@
-//! Reasoning between `<think>` tags in the text.
+//! Separates reasoning between `<think>` tags from text.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
@@ -12,7 +12,7 @@ pub(crate) enum TaggedText {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// Nothing but whitespace was received.
+    /// Only whitespace was received so far.
     #[default]
     Start,
     Thought,
@@ -21,17 +21,17 @@ enum Place {
     Text,
 }
 
-/// Separates reasoning from text, however the tags are split. Only a tag at the beginning counts:
-/// later ones are text about tags.
+/// Separates reasoning from text, however the tags are split. Only a tag at the beginning counts,
+/// because later ones are text about tags.
 #[derive(Debug, Default)]
 pub(crate) struct ThoughtTags {
     place: Place,
-    /// What may be the beginning of a tag, or whitespace before it.
+    /// Text that may be the beginning of a tag, or whitespace before it.
     held: String,
 }
 
 impl ThoughtTags {
-    /// Adds a piece and returns what is certain.
+    /// Adds a piece and returns the parts that can already be classified.
     pub(crate) fn push(&mut self, text: &str) -> Vec<TaggedText> {
         let mut pieces = Vec::new();
         self.held.push_str(text);
@@ -78,7 +78,7 @@ impl ThoughtTags {
         }
     }
 
-    /// What is held back at the end.
+    /// Returns the held-back text at the end.
     pub(crate) fn finish(&mut self) -> Option<TaggedText> {
         let held = std::mem::take(&mut self.held);
         match self.place {
@@ -96,7 +96,7 @@ fn push(pieces: &mut Vec<TaggedText>, piece: TaggedText) {
     }
 }
 
-/// The length of the longest end of a text that is a beginning of the tag.
+/// Returns the length of the longest suffix of a text that is a prefix of the tag.
 fn partial_suffix(text: &str, tag: &str) -> usize {
     (1..tag.len()).rev().find(|&length| text.ends_with(&tag[..length])).unwrap_or(0)
 }

@@ -1,10 +1,10 @@
-//! Token counts.
+//! Parses token counts.
 
 use parallax_protocol::model::Usage;
 use serde_json::Value;
 
-/// The counts of either API: `prompt_tokens` and `completion_tokens`, or `input_tokens` and
-/// `output_tokens`. Counts of reasoning are part of the output there, and apart here.
+/// Parses the counts of either API: `prompt_tokens` and `completion_tokens`, or `input_tokens` and
+/// `output_tokens`. Those APIs include reasoning in the output; here it is separate.
 pub(crate) fn usage(value: &Value) -> Option<Usage> {
     let fields = value.as_object()?;
     let count = |value: Option<&Value>| {
@@ -22,7 +22,7 @@ pub(crate) fn usage(value: &Value) -> Option<Usage> {
     let whole = either("completion_tokens", "output_tokens").unwrap_or(0);
     let thought =
         detail(["completion_tokens_details", "output_tokens_details"], "reasoning_tokens");
-    // DeepSeek has its own name.
+    // DeepSeek uses its own name.
     let cached = detail(prompt_details, "cached_tokens")
         .max(count(fields.get("prompt_cache_hit_tokens")).unwrap_or(0));
     Some(Usage {
@@ -32,7 +32,7 @@ pub(crate) fn usage(value: &Value) -> Option<Usage> {
         thought: thought.min(whole),
         tool_prompt: 0,
         cache_write: detail(prompt_details, "cache_write_tokens"),
-        // OpenRouter charges in US dollars.
+        // OpenRouter reports costs in US dollars.
         charged: fields.get("cost").and_then(Value::as_f64).and_then(billionths),
         total: count(fields.get("total_tokens")).unwrap_or_else(|| prompt.saturating_add(whole)),
     })

@@ -1,4 +1,4 @@
-//! The digest of a request in a recording, to detect at replay whether the request is the same.
+//! The digest of a recorded request, to detect whether a replayed request is the same.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) struct Digest {
     pub(crate) model: String,
     /// SHA-256 of all contents.
     pub(crate) contents: String,
-    /// The prefixes of each content's own hash.
+    /// Prefixes of the hashes of the individual contents.
     #[serde(default)]
     pub(crate) hashes: Vec<String>,
     #[serde(default)]
@@ -38,7 +38,7 @@ impl Digest {
             whole.update(bytes);
             hashes.push(hex(&Sha256::digest(bytes), 4));
         }
-        // Before it is truncated: the beginning of a secret reveals it too.
+        // Redacted before it is truncated, because a truncated secret would not be recognized.
         let text = secrets.redact(ScriptScene::new(request, Path::new("")).prompt().into());
         Self {
             model: request.model.clone(),
@@ -49,9 +49,9 @@ impl Digest {
     }
 }
 
-/// A content in a form that a replay can reproduce. The session context is omitted, since date,
-/// paths, and directory tree differ in every session. Model contents have no secrets, as in the
-/// recording.
+/// Returns a content in a form that a replay can reproduce. The session context is omitted, since
+/// date, paths, and directory tree differ in every session. Secrets are redacted in model contents,
+/// as in the recording.
 pub(crate) fn replayable<'a>(content: &'a Sealed, secrets: &Secrets) -> Cow<'a, str> {
     let json = content.json();
     let may_differ = match content.role() {

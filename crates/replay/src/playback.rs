@@ -1,5 +1,5 @@
-//! A model that plays back responses from a source, as a service would send them. It needs no
-//! key and no network.
+//! A model that plays back responses from a source, as a service would send them, without a key and
+//! without network access.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::script::ScriptReply;
 
 /// Selects the reply to a request.
 pub(crate) trait ReplySource: Send + Sync {
-    /// The reply to a request with that method.
+    /// Returns the reply to a request with that method.
     fn take(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError>;
 }
 
@@ -98,7 +98,7 @@ impl ModelCatalog for ScriptedCatalog {
     }
 }
 
-/// The chunks of a reply with the delays before them; an error ends them.
+/// The chunks of a reply with the delays before them; an error ends the stream.
 struct ReplyStream {
     pieces: VecDeque<(Duration, Result<Chunk, ModelError>)>,
     cancel: CancellationToken,
@@ -126,7 +126,7 @@ impl ReplyStream {
     async fn next(&mut self) -> Option<Result<Chunk, ModelError>> {
         let (delay, piece) = self.pieces.pop_front()?;
         let cancelled = if delay.is_zero() {
-            // A script has no waits; let other tasks run in between.
+            // A script without delays must still let other tasks run.
             tokio::task::yield_now().await;
             self.cancel.is_cancelled()
         } else {

@@ -24,13 +24,14 @@ use crate::regular_file::special;
 /// The format of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordFormat {
-    /// The reference's `--record-responses`: candidates and usage of finished requests.
+    /// The format of Gemini CLI's `--record-responses`: candidates and usage of finished requests.
     Reference,
-    /// Ours (`--record`): also a digest of the request, errors, and interrupted streams.
+    /// The format of Parallax (`--record`): also a digest of the request, errors, and interrupted
+    /// streams.
     Full,
 }
 
-/// A recording cannot be written.
+/// A failure to write a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file cannot be opened for appending.
@@ -41,7 +42,7 @@ pub enum RecordError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The recording exists; appending a second one would make a file that replays neither.
+    /// The recording already exists; appending to it would make neither replayable.
     #[error("the recording `{path}` already exists; choose another name or delete it")]
     Exists {
         /// The file.
@@ -72,11 +73,12 @@ struct RecordingFile {
 }
 
 impl Recorder {
-    /// Records `model` to a file. The reference's format appends; ours requires a new or empty
-    /// file. The texts in `secrets` are never written.
+    /// Records `model` to a file. The format of Gemini CLI appends; the format of Parallax requires
+    /// a new or empty file. The texts in `secrets` are never written.
     ///
     /// # Errors
-    /// When the file cannot be opened or is not a regular file, or, in our format, is not empty.
+    /// Returns an error if the file cannot be opened or is not a regular file, or, in the format of
+    /// Parallax, is not empty.
     pub fn new(
         model: Arc<dyn Model>,
         path: &Path,
@@ -114,7 +116,7 @@ impl RecordingFile {
         self.format == RecordFormat::Full
     }
 
-    /// The digest of a request, in the full format.
+    /// Returns the digest of a request, in the full format.
     fn digest(&self, request: &Request) -> Option<Digest> {
         self.is_full().then(|| Digest::of(request, &self.secrets))
     }
@@ -154,7 +156,7 @@ impl RecordedCall {
             self.chunks.iter_mut().flat_map(|chunk| chunk.parts.iter_mut()).collect();
         tape.secrets.redact_parts(&mut parts);
         if self.chunks.is_empty() && !tape.is_full() {
-            // A script has no stream without chunks.
+            // A script has no streams without chunks.
             self.chunks.push(Chunk::default());
         }
         let mut chunks = self.chunks.iter().map(|chunk| wire(chunk, tape.format));
@@ -196,7 +198,7 @@ enum RecordedResponse {
     Whole(Box<RawValue>),
 }
 
-/// A chunk in the API's format; parts keep their bytes.
+/// A chunk in the format of the API; parts keep their bytes.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WireChunk<'a> {
@@ -287,7 +289,7 @@ pub(crate) struct RecordedError {
     reset: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
-    /// Retryable, or a daily quota.
+    /// Whether the error is retryable, or whether the quota is daily.
     #[serde(default)]
     flag: bool,
     message: String,
@@ -369,7 +371,7 @@ impl RecordedError {
 struct RecordedStream {
     stream: BoxStream<'static, Result<StreamEvent, ModelError>>,
     tape: Arc<RecordingFile>,
-    /// Taken when the stream is over.
+    /// Taken when the stream ends.
     call: Option<RecordedCall>,
 }
 
@@ -397,7 +399,7 @@ impl RecordedStream {
             return next;
         }
         match self.tape.clone().append(call).await {
-            // The response's own error is more important.
+            // The error of the response takes precedence.
             Err(unwritten) if next.is_none() => Some(Err(unwritten)),
             _ => next,
         }

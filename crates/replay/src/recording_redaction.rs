@@ -8,7 +8,7 @@ use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
-/// Shorter texts are not secrets, and replacing them would garble the line.
+/// Minimum length of a secret: redacting shorter texts would garble the line.
 const MIN_LENGTH: usize = 8;
 /// Replaces a secret.
 const REDACTED: &str = "[redacted]";
@@ -29,7 +29,7 @@ enum PartKind {
 impl Secrets {
     pub(crate) fn new(mut secrets: Vec<Secret>) -> Self {
         secrets.retain(|secret| secret.expose().len() >= MIN_LENGTH);
-        // A secret that contains another goes first, so that nothing of it remains.
+        // Longer secrets first, so that a secret that contains another is removed completely.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
         Self(secrets)
     }
@@ -38,11 +38,11 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// A text, possibly JSON, without the secrets.
+    /// Returns a text, possibly JSON, without the secrets.
     pub(crate) fn redact<'a>(&self, mut text: Cow<'a, str>) -> Cow<'a, str> {
         for secret in &self.0 {
             let plain = secret.expose();
-            // In JSON a secret may be written with escapes.
+            // JSON may contain the secret with escapes.
             let escaped = serde_json::to_string(plain).unwrap_or_default();
             for form in [plain, escaped.trim_matches('"')] {
                 if text.contains(form) {
@@ -54,8 +54,8 @@ impl Secrets {
     }
 
     /// Redacts the parts of one response: afterwards neither a string nor the joined strings of one
-    /// kind contain a secret. Parts without a piece of a secret keep their bytes, and all keep
-    /// their signatures. Returns whether there was a secret.
+    /// kind contain a secret. Parts without a piece of a secret keep their bytes, and all parts
+    /// keep their signatures. Returns whether there was a secret.
     pub(crate) fn redact_parts(&self, parts: &mut [&mut Part]) -> bool {
         let mut found = false;
         for kind in [PartKind::Text, PartKind::Thought, PartKind::Call, PartKind::Other] {

@@ -1,19 +1,20 @@
-//! Opens only regular files that the user names: a pipe blocks and a device may never end.
+//! Opens files that the user names, but only regular ones: a pipe blocks, and a device may never
+//! end.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Why a file is not read.
+/// Why a file could not be read.
 #[derive(Debug)]
 pub(crate) enum FileReadError {
-    /// It is this instead of a regular file.
+    /// It is not a regular file but this.
     Special(&'static str),
     TooLarge,
     Io(io::Error),
 }
 
-/// What a path is, if not a regular file.
+/// Returns what a path is, if not a regular file.
 pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() {

@@ -11,7 +11,7 @@ use crate::recording_redaction::Secrets;
 use crate::script::{Script, ScriptError, ScriptReply};
 use parallax_protocol::excerpt::clipped;
 
-/// A model that responds from a recording of [`crate::Recorder`].
+/// A model that answers from a recording of [`crate::Recorder`].
 pub type ReplayModel = PlaybackModel<RecordedReplies>;
 
 /// A recording.
@@ -22,12 +22,12 @@ pub struct RecordedReplies {
 }
 
 impl ReplayModel {
-    /// Loads a recording. When `strict`, only a line that was recorded for equal contents without
-    /// `<session_context>` answers a request (lines without a digest match any); otherwise the
-    /// lines of each method are used in order.
+    /// Loads a recording. If `strict`, a request is answered only by a line that was recorded for
+    /// equal contents, ignoring `<session_context>` (lines without a digest match any request).
+    /// Otherwise the lines of each method are used in order.
     ///
     /// # Errors
-    /// When the file cannot be read, or a line is invalid.
+    /// Returns an error if the file cannot be read or a line is invalid.
     pub fn from_file(path: &Path, strict: bool) -> Result<Self, ScriptError> {
         let script = Arc::new(Script::from_file(path)?);
         Ok(Self::of(RecordedReplies { script, strict }))

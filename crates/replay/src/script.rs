@@ -1,24 +1,24 @@
-//! The file of a scripted or recorded model.
+//! The file format of scripted and recorded models.
 //!
-//! One JSON object a line, blank lines skipped; the format of the reference's
-//! testing flags, with additions of ours:
+//! One JSON object per line; empty lines are skipped. The format is that of Gemini CLI's testing
+//! flags, with additions:
 //!
 //! | key | meaning |
 //! | --- | --- |
-//! | `method` | `generateContentStream`, `generateContent` (or `countTokens`, `embedContent`: never asked for) |
-//! | `response` | for the stream a list of chunks (at least one), else one object, in the API's shape; an `{"error": …}` object among the chunks is an error of the service |
-//! | `when` | conditions, all of which must hold: `lastToolResultContains`, `lastToolResultLacks`, `promptContains` (texts). A line whose conditions fail is skipped for this call, not used up |
+//! | `method` | `generateContentStream` or `generateContent` (`countTokens` and `embedContent` are accepted but never requested) |
+//! | `response` | for a stream, a list of chunks (at least one), otherwise one object, in the format of the API; an `{"error": …}` object among the chunks is an error of the service |
+//! | `when` | conditions, all of which must be true: `lastToolResultContains`, `lastToolResultLacks`, `promptContains` (strings). A line whose conditions are false is skipped for this request and can be used later |
 //! | `vars` | values for this and later lines: name → JSON pointer into the last tool result (`"/path/0"`), or a regular expression whose first group is taken from its text (`"id=(\\d+)"`), or `{"from": "prompt", "regex": …}` |
-//! | `delayMs` | a wait before each chunk (one number), or before the first, second, … (a list) |
-//! | `request`, `error`, `retries` | written by a recording; no other keys are allowed |
+//! | `delayMs` | a delay before each chunk (a number), or before the first, second, … chunk (a list) |
+//! | `request`, `error`, `retries` | written by recordings; no other keys are allowed |
 //!
-//! In the strings of a response `${cwd}`, `${prompt}` (what the user typed last),
-//! `${result.N}` and `${result.last}` (the text of a tool result; the first is
-//! 1), `${result.N.some.key}` (a value inside of it) and `${var.NAME}` are
-//! replaced. A string that is nothing but one placeholder takes the value's own
-//! type. `$${` means `${`; other `${…}` are left alone.
+//! In the strings of a response, these placeholders are replaced: `${cwd}`, `${prompt}` (the last
+//! prompt as typed), `${result.N}` and `${result.last}` (the text of a tool result, counted from
+//! 1), `${result.N.some.key}` (a value inside it), and `${var.NAME}`. A string that consists of a
+//! single placeholder takes the type of the value. `$${` is an escaped `${`; other `${…}` are
+//! unchanged.
 //!
-//! A call takes the first unused line of its method.
+//! A request uses the first unused line of its method.
 
 mod read;
 mod scene;
@@ -134,7 +134,7 @@ impl ScriptConditions {
     }
 }
 
-/// The reply of a line, with its placeholders filled in.
+/// The reply of a line, with its placeholders replaced.
 pub(crate) struct ScriptReply {
     /// Each chunk's JSON and the delay before it.
     pub(crate) chunks: Vec<(Duration, String)>,
@@ -200,7 +200,7 @@ impl Script {
         &self.name
     }
 
-    /// Uses the first unused line of the method that matches and returns its reply. `fits` may add
+    /// Uses the first unused line of the method that matches, and returns its reply. `fits` may add
     /// a condition.
     pub(crate) fn take(
         &self,
@@ -237,14 +237,14 @@ impl Script {
         Ok(Some(ScriptReply { chunks, error: line.error.clone() }))
     }
 
-    /// The first unused line of a method, to report what was expected.
+    /// Passes the first unused line of a method to `tell`, to report what was expected.
     pub(crate) fn with_next<T>(&self, method: &str, tell: impl Fn(&ScriptLine) -> T) -> Option<T> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = self.lines.iter().zip(&state.used).filter(|(_, used)| !**used);
         unused.map(|(line, _)| line).find(|line| line.method == method).map(tell)
     }
 
-    /// The error for a request without a matching line.
+    /// Returns the error for a request without a matching line.
     pub(crate) fn exhausted(&self, method: &str, request: &Request, flag: &str) -> ModelError {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |used: bool, same: bool| {

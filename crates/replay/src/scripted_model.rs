@@ -8,21 +8,21 @@ use parallax_protocol::model::{ModelError, Request};
 use crate::playback::{PlaybackModel, ReplySource};
 use crate::script::{Script, ScriptError, ScriptReply};
 
-/// The flag that selected the script. All modes use the first unused line of the requested
-/// method, because a program with other utility requests than the recorded one cannot follow
-/// the order strictly; errors name the mode.
+/// The flag that selected the script. All modes use the first unused line of the requested method,
+/// because a program with other utility requests than the recorded one cannot follow the order
+/// strictly. Errors name the flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptMode {
     /// `--fake-responses`
     Strict,
     /// `--fake-responses-non-strict`
     NonStrict,
-    /// `--model script:…`: a script that is part of the program, or a file.
+    /// `--model script:…`: a built-in script, or a file.
     Embedded,
 }
 
 impl ScriptMode {
-    /// The origin of the script, for messages.
+    /// Returns the origin of the script, for messages.
     fn origin(self, is_file: bool) -> &'static str {
         match self {
             Self::Strict => "`--fake-responses`",
@@ -48,15 +48,16 @@ impl ScriptedModel {
     /// Loads a script from a file.
     ///
     /// # Errors
-    /// When it cannot be read, or a line (named by file and number) is invalid.
+    /// Returns an error if the file cannot be read, or a line (named by file and number) is
+    /// invalid.
     pub fn from_file(path: &Path, mode: ScriptMode) -> Result<Self, ScriptError> {
         Ok(Self::of_script(Script::from_file(path)?, mode.origin(true)))
     }
 
-    /// Loads a script from a text. `name` is used in messages.
+    /// Loads a script from a string. `name` is used in messages.
     ///
     /// # Errors
-    /// When a line is invalid.
+    /// Returns an error if a line is invalid.
     pub fn from_text(name: &str, text: &str, mode: ScriptMode) -> Result<Self, ScriptError> {
         Ok(Self::of_script(Script::from_text(name, text)?, mode.origin(false)))
     }
@@ -66,7 +67,7 @@ impl ScriptedModel {
         Self::of(ScriptReplies { script: Arc::new(script), origin, cwd })
     }
 
-    /// Sets the value of `${cwd}`; the default is the process's own directory.
+    /// Sets the value of `${cwd}`; the default is the current directory of the process.
     #[must_use]
     pub fn with_cwd(mut self, cwd: PathBuf) -> Self {
         self.source.cwd = cwd;

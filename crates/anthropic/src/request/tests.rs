@@ -66,7 +66,7 @@ fn sent(contents: Vec<Sealed>) -> Value {
     serde_json::from_slice(&body(&request, dialogue, format)).unwrap_or_default()
 }
 
-/// What the API demands of messages.
+/// Checks the rules of the API for messages.
 fn check(body: &Value) -> Result<(), String> {
     let messages = body["messages"].as_array().ok_or("no messages")?;
     let (mut role, mut open, mut all) = ("assistant", Vec::new(), BTreeSet::new());

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The chunks of a stream that arrives in these pieces.
+/// Returns the chunks of a stream that arrives in these pieces.
 fn read(pieces: &[&[u8]]) -> (Vec<String>, Result<(), EventError>) {
     let mut sse = SseDecoder::default();
     let mut decoder = MessagesDecoder::new(Arc::default());
@@ -18,7 +18,7 @@ fn read(pieces: &[&[u8]]) -> (Vec<String>, Result<(), EventError>) {
     events.extend(sse.finish().ok().flatten());
     let read = events.iter().try_for_each(|event| decoder.event(event, &mut chunks));
     let end = read.and_then(|()| decoder.end(&mut chunks));
-    // `Part` shows what it holds, opaque data included.
+    // The `Debug` output of `Part` includes opaque data.
     (chunks.iter().map(|chunk| format!("{chunk:?}")).collect(), end)
 }
 

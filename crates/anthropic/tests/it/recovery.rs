@@ -1,4 +1,4 @@
-//! Requests that the service rejects for one piece, which is then left out.
+//! Requests of which the service rejects one piece, which is then omitted.
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{ModelError, Request};
@@ -37,7 +37,7 @@ async fn thinking_with_an_invalid_signature_is_dropped_for_good() {
     assert!(got.notices[0].contains("thinking"), "{:?}", got.notices);
     let bodies: Vec<String> = server.seen().into_iter().map(|it| it.body).collect();
     assert!(bodies[0].contains("\"old\"") && !bodies[1].contains("\"old\""));
-    // Thinking since then is valid.
+    // Newer thinking is valid.
     let got = drain(&model, history(&["old", "new"])).await;
     assert!(got.notices.is_empty(), "{:?}", got.notices);
     let last = &server.seen()[2].body;

@@ -249,7 +249,7 @@ async fn paused_turn_is_continued_in_the_same_stream() {
     let second = body(&server, 1);
     assert_eq!(second["messages"][1]["role"], "assistant");
     assert_eq!(second["messages"][1]["content"][0]["text"], "half ");
-    // A service that only pauses comes to an end, too.
+    // A service that only pauses must not cause an endless loop.
     let (got, server) = serve(vec![stream(&paused); 12]).await;
     let finish = got.answer.meta.finish.map(|it| it.reason);
     assert_eq!((finish, server.seen().len()), (Some(FinishReason::Paused), 9));

@@ -1,4 +1,4 @@
-//! Requests to a prepared server, and what comes back.
+//! Sends requests to a scripted server and collects the responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,12 +96,12 @@ pub(crate) fn object(value: Value) -> Object {
     }
 }
 
-/// A function response with an output.
+/// Creates a function response with an output.
 pub(crate) fn result(id: &str, name: &str, output: &str) -> Part {
     Part::function_response(Some(id), name, object(json!({"output": output})), Vec::new())
 }
 
-/// The bytes of an event.
+/// Formats an event.
 pub(crate) fn event(event: &Value) -> String {
     format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
 }
@@ -121,7 +121,7 @@ pub(crate) fn stop(reason: &str) -> Vec<Value> {
     ]
 }
 
-/// A block with its deltas.
+/// Creates the events of a block with its deltas.
 pub(crate) fn block(index: u64, begin: Value, deltas: &[Value]) -> Vec<Value> {
     let mut events =
         vec![json!({"type": "content_block_start", "index": index, "content_block": begin})];
@@ -156,7 +156,7 @@ pub(crate) fn tool_use(index: u64, id: &str, name: &str, pieces: &[&str]) -> Vec
     block(index, begin, &deltas)
 }
 
-/// The events of a message.
+/// Creates the events of a message.
 pub(crate) fn message(blocks: Vec<Vec<Value>>, reason: &str) -> Vec<Value> {
     let mut events = vec![start(), json!({"type": "ping"})];
     events.extend(blocks.into_iter().flatten());
@@ -164,14 +164,14 @@ pub(crate) fn message(blocks: Vec<Vec<Value>>, reason: &str) -> Vec<Value> {
     events
 }
 
-/// A stream of events that ends properly.
+/// Creates a complete stream of events.
 pub(crate) fn stream(events: &[Value]) -> canned::Answer {
     let mut answer = cut(events);
     answer.push(canned::Piece::Bytes(b"0\r\n\r\n".to_vec()));
     answer
 }
 
-/// A stream whose connection is closed.
+/// Creates a stream whose connection is closed early.
 pub(crate) fn cut(events: &[Value]) -> canned::Answer {
     let mut answer = canned::head();
     answer.extend(events.iter().map(|it| canned::raw(&event(it))));
@@ -187,7 +187,7 @@ pub(crate) fn refusal(status: u16, kind: &str, message: &str) -> canned::Answer 
     canned::whole(status, "Content-Type: application/json\r\n", &error.to_string())
 }
 
-/// What a stream gave.
+/// The result of a stream.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) answer: Answer,
@@ -209,13 +209,13 @@ impl Got {
         self.answer.parts.iter().filter_map(thought).collect()
     }
 
-    /// Id, name, and arguments of the calls.
+    /// Returns the calls with id, name, and arguments.
     pub(crate) fn calls(&self) -> Vec<Value> {
         let calls = self.answer.parts.iter().filter_map(|part| part.object().get("functionCall"));
         calls.cloned().collect()
     }
 
-    /// The content as the history has it.
+    /// Returns the content as stored in the history.
     pub(crate) fn sealed(&self) -> Sealed {
         Content::model(self.answer.parts.clone()).seal_for(MODEL)
     }
@@ -236,14 +236,14 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
     got
 }
 
-/// Serves the answers and drains one stream.
+/// Serves the answers and reads one stream.
 pub(crate) async fn serve(answers: Vec<canned::Answer>) -> (Got, Server) {
     let server = Server::start(answers).await;
     let got = drain(&model(&server), hello()).await;
     (got, server)
 }
 
-/// The body that a request sends.
+/// Returns the body that a request sends.
 pub(crate) async fn sent(request: Request) -> Value {
     let server = Server::start(vec![ok()]).await;
     let got = drain(&model(&server), request).await;
@@ -251,7 +251,7 @@ pub(crate) async fn sent(request: Request) -> Value {
     body(&server, 0)
 }
 
-/// The body of a request that the server has seen.
+/// Returns the body of a request that the server received.
 pub(crate) fn body(server: &Server, index: usize) -> Value {
     let seen = server.seen();
     let seen = seen.get(index).expect("a request");

@@ -217,7 +217,7 @@ async fn changed_arguments_are_asked_about_again() {
     )));
 }
 
-/// A tool that is denied network access until it has the permission.
+/// Creates a tool that is denied network access until it has the permission.
 fn online() -> Arc<TestTool> {
     tool("run", Sharing::Shared, |n, run| {
         Box::pin(async move {

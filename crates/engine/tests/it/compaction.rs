@@ -21,7 +21,7 @@ const GOOD: &str = "<state_snapshot><overall_goal>count things</overall_goal>\
                     <key_knowledge>they are many</key_knowledge>\
                     <task_state>counting</task_state></state_snapshot>";
 
-/// A tool whose results have about `size` tokens and differ from each other.
+/// Creates a tool whose results have about `size` tokens and differ from each other.
 fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
     let count = AtomicUsize::new(0);
     tool(name, Sharing::Shared, move |_, _| {

@@ -11,7 +11,7 @@ use crate::support::*;
 const GOOD: &str = "<state_snapshot><overall_goal>read</overall_goal>\
                     <key_knowledge>much</key_knowledge><task_state>reading</task_state></state_snapshot>";
 
-/// A tool whose results have about `size` tokens and all differ.
+/// Creates a tool whose results have about `size` tokens and all differ.
 fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
     tool(name, Sharing::Shared, move |n, _| {
         let text = format!("line {n}\n");

@@ -232,7 +232,7 @@ pub fn tool(
     Arc::new(TestTool { spec, body: Arc::new(body), prepared: Arc::default() })
 }
 
-/// A tool with a long description.
+/// Creates a tool with a long description.
 pub fn wordy(name: &str, words: usize) -> Arc<TestTool> {
     let plain = tool(name, Sharing::Shared, |n, _| echo(n));
     let spec = ToolSpec { description: "word ".repeat(words), ..plain.spec.clone() };

@@ -1,4 +1,4 @@
-//! Everything that can go wrong on the way.
+//! Errors of the service and the network.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ async fn without_capacity_a_request_that_gives_way_is_tried_twice_more() {
     let told: Vec<_> = got.retries.iter().map(|r| (r.attempt, r.max_attempts)).collect();
     assert_eq!(told, [(1, 3), (2, 3)]);
     assert_eq!(server.seen().len(), 3);
-    // One that does not waits as for any other trouble.
+    // Without a fallback, the request waits as for any other failure.
     let (got, _) = serve(vec![full(), full(), full(), ok()]).await;
     assert_eq!(got.text, "ok");
 }
@@ -131,7 +131,7 @@ async fn a_dead_or_cutting_server_is_asked_again() {
     assert_eq!(classes, ["network", "network"]);
 
     let mut options = options("http://127.0.0.1:1");
-    // More attempts rarely help where nobody listens.
+    // More attempts rarely help if no server is listening.
     options.transport.max_attempts = 10;
     let got = drain(&Gemini::new(options).expect("a model"), request()).await;
     assert_eq!(got.retries.len(), 2);
@@ -183,7 +183,7 @@ async fn a_stream_cut_after_its_first_chunk_is_broken() {
 #[tokio::test]
 async fn an_error_inside_of_a_stream_counts_by_its_code() {
     let busy = r#"{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}"#;
-    // Before the first chunk it is tried again, also without `data:`.
+    // Before the first chunk, the request is retried, even if the error has no `data:` prefix.
     let mut bare = head();
     bare.extend([raw(busy), Piece::Bytes(b"0\r\n\r\n".to_vec())]);
     let (got, _) = serve(vec![stream(&[busy]), bare, ok()]).await;

@@ -1,4 +1,4 @@
-//! What goes over the wire.
+//! The requests that are sent.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Requests to a prepared server, and what comes back.
+//! Sends requests to a scripted server and collects the responses.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) fn request() -> Request {
     }
 }
 
-/// What a stream gave: its text, its retries, and how it ended.
+/// The result of a stream: its text, its retries, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) text: String,

@@ -1,4 +1,4 @@
-//! Streams that work, in all the shapes they come in.
+//! Streams that succeed, in all their variants.
 
 use std::time::Duration;
 

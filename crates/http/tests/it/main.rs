@@ -1,3 +1,3 @@
-//! Clients against a server on this machine.
+//! Tests of clients with a local server.
 #![expect(clippy::expect_used, reason = "a broken test server must stop the test")]
 mod redirects;

@@ -1,4 +1,4 @@
-//! Where redirects lead, and what goes along.
+//! Which redirects are followed, and which headers are sent along.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use parallax_http::address::AddressError;
 use parallax_http::{ClientOptions, Redirects, client, guarded_client, refusal};
 
-/// Answers each connection with the next of `answers` and reports the heads.
+/// Answers each connection with the next of `answers` and reports the request heads.
 fn serve(host: &str, answers: Vec<String>) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind((host, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");

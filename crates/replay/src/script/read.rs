@@ -20,7 +20,7 @@ const KEYS: [&str; 8] =
 
 type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// Parses a line; the error says what is wrong, but not where.
+/// Parses a line. Errors describe the problem, but not the position.
 pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
     let mut fields = fields(text)?;
     known(fields.keys(), &KEYS, "this line")?;
@@ -38,7 +38,7 @@ pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
     }
     let error = take("error").map(|raw| recorded_error(&raw)).transpose()?;
     let digest = take("request").map(|raw| digest(&raw)).transpose()?;
-    // Only a recording has streams without chunks.
+    // Only recordings have streams without chunks.
     let may_be_empty = error.is_some() || digest.is_some();
     let chunks = match take("response") {
         Some(raw) if method == STREAM => chunks(&raw, may_be_empty)?,
@@ -70,7 +70,7 @@ fn fields(text: &str) -> Result<Fields, String> {
     }
 }
 
-/// The type of a value, for messages.
+/// Returns the type of a value, for messages.
 fn kind(raw: &RawValue) -> &'static str {
     match raw.get().trim_start().bytes().next() {
         Some(b'{') => "an object",
@@ -94,7 +94,7 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 fn value(raw: &RawValue) -> Value {
-    // It was parsed as JSON before; numbers that are too large for a value are invalid anyway.
+    // It was already parsed as JSON; numbers that are too large for a value are invalid anyway.
     serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
@@ -211,7 +211,7 @@ fn capture(value: &Value) -> Result<Capture, String> {
     }
 }
 
-/// The delays before the chunks, and the default delay.
+/// Returns the delays before the chunks, and the default delay.
 fn delays(value: &Value) -> Result<(Vec<u64>, u64), String> {
     let wrong =
         || "`delayMs` must be a whole number of milliseconds, or a list of such numbers".to_owned();

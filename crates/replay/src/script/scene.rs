@@ -1,4 +1,4 @@
-//! What a script can see of a request, and placeholders in responses.
+//! The parts of a request that a script can access, and placeholders in responses.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use parallax_protocol::content::{Content, Part, PartView, Role};
 use parallax_protocol::model::Request;
 use serde_json::Value;
 
-/// A request as a script sees it. Contents are parsed only when needed.
+/// A request as a script accesses it. Contents are parsed only when needed.
 pub(crate) struct ScriptScene<'a> {
     request: &'a Request,
     cwd: &'a Path,
@@ -23,7 +23,7 @@ impl<'a> ScriptScene<'a> {
         users.filter_map(|content| content.open().ok())
     }
 
-    /// The user's last prompt as typed, without session context and attached files.
+    /// Returns the user's last prompt as typed, without session context and attached files.
     pub(crate) fn prompt(&self) -> String {
         self.newest_first()
             .filter(|content| {
@@ -35,12 +35,12 @@ impl<'a> ScriptScene<'a> {
             .unwrap_or_default()
     }
 
-    /// The last tool result's response object.
+    /// Returns the last tool result's response object.
     pub(crate) fn last_result(&self) -> Option<Value> {
         self.newest_first().find_map(|content| results(&content).pop())
     }
 
-    /// The n-th tool result of the conversation, from 1.
+    /// Returns the n-th tool result of the conversation, from 1.
     fn result(&self, number: usize) -> Option<Value> {
         let wanted = number.checked_sub(1)?;
         let users = self.request.contents.iter().filter(|c| c.role() == Role::User);
@@ -76,7 +76,7 @@ fn results(content: &Content) -> Vec<Value> {
     responses.collect()
 }
 
-/// The text of a tool result: its output or error.
+/// Returns the text of a tool result: its output or error.
 pub(crate) fn text_of(result: &Value) -> String {
     match result.get("output").or_else(|| result.get("error")) {
         Some(Value::String(text)) => text.clone(),
@@ -85,7 +85,7 @@ pub(crate) fn text_of(result: &Value) -> String {
     }
 }
 
-/// A tool result's output, if it is JSON.
+/// Returns a tool result's output, if it is JSON.
 pub(crate) fn output_json(result: &Value) -> Option<Value> {
     match result.get("output")? {
         Value::String(text) => serde_json::from_str(text.trim()).ok(),
@@ -93,8 +93,8 @@ pub(crate) fn output_json(result: &Value) -> Option<Value> {
     }
 }
 
-/// Replaces the placeholders in the strings of a JSON text. Without any, the text is returned
-/// unchanged.
+/// Replaces the placeholders in the strings of a JSON text. Without placeholders, the text is
+/// returned unchanged.
 pub(crate) fn fill(
     json: &str,
     scene: &ScriptScene<'_>,
@@ -160,7 +160,7 @@ fn fill_text(
                 }
                 rest = tail;
             }
-            // Not ours: a shell variable, for example.
+            // Not a placeholder: a shell variable, for example.
             _ => {
                 filled.push_str("${");
                 rest = after;
@@ -171,7 +171,8 @@ fn fill_text(
     Ok(Value::String(filled))
 }
 
-/// The value of a placeholder: `None` = not ours, `Some(None)` = ours, but without a value.
+/// Returns the value of a placeholder: `None`: not a placeholder, `Some(None)`: a placeholder
+/// without a value.
 fn placeholder_value(
     name: &str,
     scene: &ScriptScene<'_>,

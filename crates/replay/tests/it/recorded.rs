@@ -45,7 +45,7 @@ async fn the_reference_format_keeps_whole_answers_only() {
     assert_eq!(keys, ["method", "response"]);
     let keys: Vec<_> = lines[0]["response"][0].as_object().expect("an object").keys().collect();
     assert_eq!(keys, ["candidates", "usageMetadata"]);
-    // What was recorded can be played as a script.
+    // The recording can be played as a script.
     let again = ScriptedModel::from_file(&path, ScriptMode::Strict).expect("a script");
     drain(&again, request()).await.end.expect("the first call");
 }
@@ -131,7 +131,7 @@ async fn a_recording_is_never_written_behind_another() {
     let error = again.err().expect("it is there already").to_string();
     assert!(error.contains("r.jsonl` already exists"), "{error}");
     assert_eq!(std::fs::read(&path).expect("a recording"), before);
-    // The reference's format goes on.
+    // The format of Gemini CLI appends.
     let count = before.split(|byte| *byte == b'\n').count() + 1;
     record(&path, RecordFormat::Reference).await;
     assert_eq!(std::fs::read_to_string(&path).expect("a recording").lines().count(), count);
@@ -149,7 +149,7 @@ async fn a_key_in_pieces_is_not_recorded_and_signatures_stay() {
         chunk(json!([call(head), {"text": tail, "thoughtSignature": "c2ln"}])),
         chunk(json!([{"thought": true, "text": tail}, call(tail), {"text": " it is"}])),
     ]});
-    // And one in escapes, which a part with a signature keeps.
+    // Another one with escapes, in a part with a signature, which keeps its bytes.
     let escaped = format!(r#"{{"text":"\u0041{}","thoughtSignature":"c2ln"}}"#, &KEY[1..]);
     let second = format!(
         r#"{{"method":"generateContentStream","response":[{{"candidates":[{{"content":{{"parts":[{escaped}]}}}}]}}]}}"#
@@ -160,7 +160,7 @@ async fn a_key_in_pieces_is_not_recorded_and_signatures_stay() {
     let recorder =
         Recorder::new(Arc::new(model), &path, RecordFormat::Full, secrets).expect("a recorder");
     let mut long = request();
-    // Only its beginning is within what is kept of a prompt.
+    // Only the beginning of the key is in the part of the prompt that is kept.
     let prompt = format!("{}{KEY}", "x".repeat(290));
     long.contents = vec![Content::user(vec![Part::text(prompt)]).seal()];
     let description = drain(&recorder, long).await.text;

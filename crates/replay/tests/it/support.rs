@@ -1,4 +1,4 @@
-//! A request, and what a stream gave for it.
+//! Creates requests and collects the results of streams.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use parallax_protocol::{CancellationToken, Object};
 
 pub(crate) const KEY: &str = "AIza-a-very-secret-key";
 
-/// A named pipe without a reader.
+/// Creates a named pipe without a reader.
 pub(crate) fn pipe(folder: &Path) -> PathBuf {
     let path = folder.join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -33,7 +33,7 @@ pub(crate) fn request() -> Request {
     }
 }
 
-/// What a stream gave: its text, its retries, and how it ended.
+/// The result of a stream: its text, its retries, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) text: String,
