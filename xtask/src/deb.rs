@@ -161,7 +161,7 @@ impl Package<'_> {
 }
 
 /// Lines of at most this many characters.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let mut line = lines.pop().unwrap_or_default();

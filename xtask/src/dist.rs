@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::archive::{ArchiveSettings, Directories, tar_gz, zip};
 use crate::dependencies::Dependencies;
+use crate::manifests::{Release, ReleasedArchive};
 use crate::package_files::{GeneratedFiles, PackageFile, read};
 use crate::targets::{Linkage, TARGETS, Target};
 use crate::tool::command;
@@ -37,6 +38,9 @@ pub struct DistOptions {
     /// Maintainer in packages of Linux distributions
     #[arg(long, value_name = "NAME <EMAIL>", default_value = product::MAINTAINER)]
     maintainer: String,
+    /// Repository whose releases package managers download; in a workflow of GitHub, its own
+    #[arg(long, value_name = "URL")]
+    repository: Option<String>,
 }
 
 /// A binary that is packaged.
@@ -69,8 +73,11 @@ pub fn run(options: &DistOptions) -> Result<()> {
     let generated = generated_files(&built)?;
     let mut output = ArtifactDirectory::create(&options.out)?;
 
+    let mut archives = Vec::new();
     for one in &built {
-        output.write(archive(one, &generated, &licenses, settings)?)?;
+        let (name, bytes) = archive(one, &generated, &licenses, settings)?;
+        let sha256 = output.write((name.clone(), bytes))?;
+        archives.push(ReleasedArchive { target: one.target, name, sha256 });
     }
     for architecture in distinct(built.iter().filter_map(|one| one.target.deb)) {
         // A package of a distribution uses its C library.
@@ -105,7 +112,30 @@ pub fn run(options: &DistOptions) -> Result<()> {
         format!("{}-{}-licenses.txt", product::NAME, product::VERSION),
         licenses.into_bytes(),
     ))?;
+    match repository(options) {
+        Some(repository) => {
+            let maintainer = options.maintainer.clone();
+            let release = Release { repository, archives, maintainer, time: settings.time };
+            for (name, text) in release.manifests()? {
+                output.write((name, text.into_bytes()))?;
+            }
+        }
+        None => report::skipped(
+            "RPM, Arch, Homebrew, and winget",
+            "--repository does not say where releases are",
+        ),
+    }
     output.finish()
+}
+
+/// The address of the repository, without a slash at its end.
+fn repository(options: &DistOptions) -> Option<String> {
+    let of_workflow = || {
+        let variable = |name| std::env::var(name).ok();
+        Some(format!("{}/{}", variable("GITHUB_SERVER_URL")?, variable("GITHUB_REPOSITORY")?))
+    };
+    let address = options.repository.clone().or_else(of_workflow)?;
+    Some(address.trim_end_matches('/').to_owned())
 }
 
 /// The binaries that were named, or those that can be built here, in the order of the table.
@@ -175,17 +205,19 @@ fn archive(
     licenses: &str,
     settings: ArchiveSettings,
 ) -> Result<(String, Vec<u8>)> {
-    let name = format!("{}-{}-{}", product::NAME, product::VERSION, built.target.triple);
+    let name = built.target.archive_directory();
     let mut files = generated.in_archive(&name)?;
     files.push(PackageFile::program(
         format!("{name}/{}", built.target.program()),
         built.bytes.clone(),
     ));
     files.push(PackageFile::text(format!("{name}/THIRD-PARTY-LICENSES.txt"), licenses));
-    if built.target.is_windows() {
-        return Ok((format!("{name}.zip"), zip(&files, settings)?));
-    }
-    Ok((format!("{name}.tar.gz"), tar_gz(&files, Directories::Implied, settings)?))
+    let bytes = if built.target.is_windows() {
+        zip(&files, settings)?
+    } else {
+        tar_gz(&files, Directories::Implied, settings)?
+    };
+    Ok((built.target.archive_name(), bytes))
 }
 
 fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -213,13 +245,14 @@ impl ArtifactDirectory {
         Ok(Self { directory: directory.to_path_buf(), written: Vec::new() })
     }
 
-    fn write(&mut self, (name, bytes): (String, Vec<u8>)) -> Result<()> {
+    /// Writes a file and returns its SHA-256.
+    fn write(&mut self, (name, bytes): (String, Vec<u8>)) -> Result<String> {
         let path = self.directory.join(&name);
         fs::write(&path, &bytes).with_context(|| format!("Failed to write {}", path.display()))?;
         report::line(&format!("{:>11} {}", bytes.len(), path.display()));
         let sum: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        self.written.push((name, sum));
-        Ok(())
+        self.written.push((name, sum.clone()));
+        Ok(sum)
     }
 
     /// Writes the checksums of everything else.

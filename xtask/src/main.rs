@@ -8,12 +8,15 @@ mod compile;
 mod deb;
 mod dependencies;
 mod dist;
+mod docs;
 mod licenses;
+mod manifests;
 mod npm;
 mod package_files;
 mod product;
 mod report;
 mod sbom;
+mod site_links;
 mod targets;
 mod tool;
 
@@ -35,10 +38,13 @@ struct XtaskArguments {
 enum XtaskCommand {
     /// Build the packages of all targets into `dist/`
     Dist(dist::DistOptions),
+    /// Build the documentation site with mdBook
+    Docs(docs::DocsOptions),
 }
 
 fn main() -> anyhow::Result<()> {
     match XtaskArguments::parse().task {
         XtaskCommand::Dist(options) => dist::run(&options),
+        XtaskCommand::Docs(options) => docs::run(&options),
     }
 }

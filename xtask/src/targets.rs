@@ -1,5 +1,7 @@
 //! The table of targets. Every package format takes what it needs from here.
 
+use crate::product;
+
 /// How a binary is linked, as package managers need to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Linkage {
@@ -97,6 +99,17 @@ impl Target {
         self.triple.contains("-windows-")
     }
 
+    /// The name of the archive and, without its ending, of the directory in it.
+    pub fn archive_name(&self) -> String {
+        let ending = if self.is_windows() { "zip" } else { "tar.gz" };
+        format!("{}.{ending}", self.archive_directory())
+    }
+
+    /// The directory in the archive.
+    pub fn archive_directory(&self) -> String {
+        format!("{}-{}-{}", product::NAME, product::VERSION, self.triple)
+    }
+
     /// The file name of the program.
     pub fn program(&self) -> &'static str {
         if self.is_windows() { "parallax.exe" } else { "parallax" }
@@ -142,6 +155,30 @@ mod tests {
             let target =
                 Target::find(triple).unwrap_or_else(|| panic!("{triple} is not in the table"));
             assert!(!target.is_windows());
+        }
+    }
+
+    #[test]
+    fn cargo_binstall_downloads_archives_of_the_table() {
+        let manifest = std::fs::read_to_string(product::root().join("crates/parallax/Cargo.toml"));
+        let manifest = manifest.expect("the manifest of the program");
+        let addresses = manifest
+            .lines()
+            .filter_map(|line| line.strip_prefix("pkg-url = \"")?.strip_suffix('"'));
+        let addresses: Vec<_> = addresses.collect();
+        assert_eq!(addresses.len(), 3);
+        for target in TARGETS {
+            let expand = |address: &str| {
+                address
+                    .replace("{ version }", product::VERSION)
+                    .replace("{ target }", target.triple)
+            };
+            let wanted = format!(
+                "{{ repo }}/releases/download/v{}/{}",
+                product::VERSION,
+                target.archive_name()
+            );
+            assert!(addresses.iter().any(|address| expand(address) == wanted), "{wanted}");
         }
     }
 }
