@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 
 use crate::error::BatchError;
 use crate::plan::{PlannedTask, is_valid_id};
-use crate::result::{Attempt, TaskResult};
+use crate::result::{Attempt, TaskResult, TaskState};
 
 /// Bytes of a JSON file that are read.
-const LARGEST_JSON: u64 = 64 * 1024 * 1024;
+pub(crate) const LARGEST_JSON: u64 = 64 * 1024 * 1024;
 /// How long agents of a process that crashed may take to end.
 const ORPHAN_TIME: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_millis(20);
@@ -96,6 +96,17 @@ impl BatchDirectory {
     /// The directory of a task's results.
     pub fn task(&self, id: &str) -> TaskDirectory {
         TaskDirectory { root: self.root.join("results").join(id) }
+    }
+
+    /// The result that a task has already, if it need not run. Blocking.
+    pub fn earlier_result(&self, task: &PlannedTask, retry_failed: bool) -> Option<TaskResult> {
+        let result = self.task(&task.id).result_of(task)?;
+        let is_final = match result.state {
+            TaskState::Succeeded => true,
+            TaskState::Cancelled => false,
+            TaskState::Failed | TaskState::Timeout | TaskState::OverBudget => !retry_failed,
+        };
+        is_final.then_some(result)
     }
 
     /// The ids of all tasks with a directory, sorted. Blocking.
@@ -238,7 +249,7 @@ impl TaskDirectory {
     }
 }
 
-fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
+pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
     let mut text = String::new();
     File::open(file).ok()?.take(LARGEST_JSON).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()

@@ -129,7 +129,8 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-fn seconds_of(text: &str) -> Option<f64> {
+/// Seconds of a text such as `90`, `10m`, or `1h`.
+pub fn seconds_of(text: &str) -> Option<f64> {
     let text = text.trim();
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
     let unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, *factor)));
@@ -138,16 +139,18 @@ fn seconds_of(text: &str) -> Option<f64> {
 }
 
 impl Plan {
-    /// Reads a plan. Paths in it are relative to its directory. Blocking.
+    /// Reads a plan. Paths in it are relative to its directory. That of a directory is all of its
+    /// files `*.jsonl` in order, as if they were one. Blocking.
     ///
     /// # Errors
     /// A file that cannot be read, or that is not a plan.
     pub fn load(file: &Path) -> Result<Self, BatchError> {
-        let text = read_text(file)?;
+        let text = if file.is_dir() { read_parts(file)? } else { read_text(file)? };
         let is_toml = file.extension().is_some_and(|extension| extension == "toml");
         let raw = if is_toml { RawPlan::from_toml(&text) } else { RawPlan::from_json_lines(&text) };
         let invalid = |message: String| BatchError::Plan { file: file.to_owned(), message };
         let directory = match file.parent() {
+            _ if file.is_dir() => file.to_owned(),
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
@@ -279,6 +282,32 @@ impl PlannedTask {
         hex(&Sha256::digest(input.to_string()))
     }
 
+    /// The task as a line of a plan.
+    pub(crate) fn line(&self) -> String {
+        let labels = Some(&self.labels).filter(|labels| !labels.is_empty());
+        let list = |list: &Vec<String>| Some(list.clone()).filter(|list| !list.is_empty());
+        let raw = RawTask {
+            id: Some(self.id.clone()),
+            repo: Some(match &self.repository {
+                Repository::Directory(path) => path.display().to_string(),
+                Repository::Url(url) => url.clone(),
+            }),
+            r#ref: self.reference.clone(),
+            prompt: Some(self.prompt.clone()),
+            prompt_file: None,
+            model: self.model.clone(),
+            approval_mode: self.approval_mode,
+            max_cost: self.max_cost,
+            timeout: self.timeout.map(|time| Seconds(time.as_secs_f64())),
+            setup: list(&self.setup),
+            check: list(&self.check),
+            env: list(&self.env),
+            labels: labels.cloned(),
+        };
+        // A task has no part that JSON cannot express.
+        serde_json::to_string(&raw).unwrap_or_default()
+    }
+
     /// What is the same for all models that are compared on a task.
     pub fn question_hash(&self) -> String {
         let input = serde_json::json!({
@@ -310,7 +339,7 @@ pub(crate) fn is_valid_id(id: &str) -> bool {
         && id.chars().all(is_allowed)
 }
 
-fn is_url(repo: &str) -> bool {
+pub(crate) fn is_url(repo: &str) -> bool {
     let has_scheme = ["https://", "http://", "ssh://", "git://", "file://"]
         .iter()
         .any(|scheme| repo.starts_with(scheme));
@@ -319,6 +348,21 @@ fn is_url(repo: &str) -> bool {
         host.contains('@') && !host.contains('/') && !host.starts_with('-')
     });
     has_scheme || is_scp
+}
+
+/// Reads a plan that is divided into files.
+fn read_parts(directory: &Path) -> Result<String, BatchError> {
+    let failed = |source| BatchError::Read { file: directory.to_owned(), source };
+    let entries = std::fs::read_dir(directory).map_err(failed)?.flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
+    files.sort();
+    let mut text = String::new();
+    for file in files {
+        text.push_str(&read_text(&file)?);
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// Reads a text of the user, up to a limit.

@@ -3,7 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use parallax_protocol::excerpt::one_line;
 use serde::{Deserialize, Serialize};
+
+use crate::plan::{PlannedTask, Repository};
+
+/// Characters of a title.
+const TITLE_LENGTH: usize = 72;
 
 /// How a task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,6 +91,49 @@ pub struct TaskResult {
     pub input_hash: String,
     /// The same for tasks that differ only in the model.
     pub question_hash: String,
+}
+
+impl TaskResult {
+    /// That of a task of which nothing is known yet: it failed, without a reason.
+    pub(crate) fn unfinished(task: &PlannedTask) -> Self {
+        Self {
+            id: task.id.clone(),
+            state: TaskState::Failed,
+            exit_code: None,
+            reason: String::new(),
+            branch: None,
+            commit: None,
+            base: None,
+            patch_sha256: None,
+            files_changed: Vec::new(),
+            tokens: TokenCounts::default(),
+            cost: 0.0,
+            model: task.model.clone(),
+            session_id: String::new(),
+            started: String::new(),
+            ended: String::new(),
+            attempts: 0,
+            checks: Vec::new(),
+            labels: task.labels.clone(),
+            title: title(task),
+            repo: match &task.repository {
+                Repository::Directory(path) => path.display().to_string(),
+                Repository::Url(url) => url.clone(),
+            },
+            input_hash: task.input_hash(),
+            question_hash: task.question_hash(),
+        }
+    }
+}
+
+/// The first line of a prompt, for commits and tables.
+pub(crate) fn title(task: &PlannedTask) -> String {
+    let line = task.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or(&task.id);
+    let line = one_line(line.trim());
+    match line.char_indices().nth(TITLE_LENGTH) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
+        None => line,
+    }
 }
 
 /// Tokens.

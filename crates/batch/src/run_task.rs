@@ -41,6 +41,8 @@ const BUDGET_CODE: i32 = 57;
 pub struct TaskRunner {
     /// Where results go.
     pub directory: BatchDirectory,
+    /// Where clones are; `None`: in the directory of the batch.
+    pub repositories: Option<PathBuf>,
     /// Ends the agents with this process.
     pub lock: Arc<BatchLock>,
     /// The agent's program.
@@ -95,13 +97,38 @@ impl TaskOutcome {
 impl TaskRunner {
     /// The result that the task has already, if it need not run.
     pub fn earlier_result(&self, task: &PlannedTask, retry_failed: bool) -> Option<TaskResult> {
-        let result = self.directory.task(&task.id).result_of(task)?;
-        let is_final = match result.state {
-            TaskState::Succeeded => true,
-            TaskState::Cancelled => false,
-            TaskState::Failed | TaskState::Timeout | TaskState::OverBudget => !retry_failed,
-        };
-        is_final.then_some(result)
+        self.directory.earlier_result(task, retry_failed)
+    }
+
+    fn repositories(&self) -> PathBuf {
+        let own = || self.directory.file("repositories");
+        self.repositories.clone().unwrap_or_else(own)
+    }
+
+    /// Clones the repository of a task, if it is a URL, so that the task needs no access to it.
+    ///
+    /// # Errors
+    /// What git reports.
+    pub async fn clone_repository(&self, task: &PlannedTask) -> Result<(), BatchError> {
+        workspace::checkout(&self.repositories(), task, &self.serial).await.map(drop)
+    }
+
+    /// Records that a task failed before it ran.
+    ///
+    /// # Errors
+    /// When the result cannot be written.
+    pub async fn fail(&self, task: &PlannedTask, reason: String) -> Result<TaskResult, BatchError> {
+        let files = self.directory.task(&task.id);
+        let (locked, task) = (files.clone(), task.clone());
+        blocking(move || {
+            let _lock = locked.lock()?;
+            let mut result = TaskResult::unfinished(&task);
+            result.reason = reason;
+            (result.started, result.ended, result.attempts) = (now(), now(), 1);
+            files.write_result(&result)?;
+            Ok(result)
+        })
+        .await
     }
 
     /// Runs a task, or resumes it where an earlier process stopped. What is wrong with the task is
@@ -177,7 +204,7 @@ impl Running<'_> {
     async fn prepare(&self) -> Result<(Attempt, TaskWorkspace), BatchError> {
         let (serial, hash) = (&self.runner.serial, self.task.input_hash());
         let (checkout, reference) =
-            workspace::checkout(&self.runner.directory, self.task, serial).await?;
+            workspace::checkout(&self.runner.repositories(), self.task, serial).await?;
         let previous = self.files.attempt();
         let result = self.files.result_of(self.task);
         if let Some(mut attempt) = previous.clone().filter(|previous| {

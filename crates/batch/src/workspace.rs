@@ -43,9 +43,10 @@ pub(crate) fn name(directory: &BatchDirectory, task: &PlannedTask) -> String {
     format!("{id}-{}", hash.get(..8).unwrap_or_default())
 }
 
-/// The checkout that holds the repository of a task, and what its work begins with.
+/// The checkout that holds the repository of a task, and what its work begins with. Clones are
+/// below `clones`.
 pub(crate) async fn checkout(
-    directory: &BatchDirectory,
+    clones: &Path,
     task: &PlannedTask,
     serial: &Arc<Serial>,
 ) -> Result<(PathBuf, Option<String>), BatchError> {
@@ -54,7 +55,7 @@ pub(crate) async fn checkout(
         Repository::Url(url) => {
             let _one = serial.lock().await?;
             let hash = hex(&Sha256::digest(url));
-            let clones = directory.file("repositories");
+            let clones = clones.to_owned();
             let clone = clones.join(hash.get(..16).unwrap_or_default());
             let (url, reference) = (url.clone(), task.reference.clone());
             blocking(move || {

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use parallax_protocol::policy::ApprovalMode;
 
 use crate::arguments::{Format, approval_modes, dollars};
+use crate::batch_kubernetes::KubernetesArguments;
 
 /// `parallax batch`.
 #[derive(Debug, Args)]
@@ -34,7 +35,11 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub(crate) sbatch: Vec<String>,
 
-    /// Tasks at a time [default: half of the processors; with Slurm, as many as it starts]
+    #[command(flatten)]
+    pub(crate) kubernetes: KubernetesArguments,
+
+    /// Tasks at a time [default: half of the processors; with Slurm, as many as it starts; with
+    /// Kubernetes, 10]
     #[arg(short, long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
@@ -62,6 +67,8 @@ pub(crate) enum Executor {
     Local,
     /// As an array job of Slurm
     Slurm,
+    /// As an Indexed Job of Kubernetes
+    Kubernetes,
 }
 
 /// What holds for every task.
@@ -110,32 +117,53 @@ pub(crate) enum BatchAction {
         #[arg(long)]
         json: bool,
     },
-    /// Run one task of a plan, for schedulers of a cluster
-    RunTask {
-        /// The plan
-        plan: PathBuf,
-
-        /// Number of the task, from 0
-        #[arg(long, value_name = "N")]
-        index: usize,
-
-        /// Exit with 57 when all tasks have cost this many US dollars together
-        #[arg(long, value_name = "USD", value_parser = dollars)]
-        max_cost: Option<f64>,
-
-        /// Do not run a task again that failed
-        #[arg(long)]
-        keep_failed: bool,
-
-        #[command(flatten)]
-        task: TaskArguments,
+    /// Fetch the results of a batch on Kubernetes
+    Collect {
+        /// The directory with the results
+        dir: PathBuf,
     },
+    /// Run one task of a plan, for schedulers of a cluster
+    RunTask(RunTaskArguments),
     /// Run a command until its batch ends
     #[command(hide = true)]
     RunCommand {
         /// The command
         line: String,
     },
+}
+
+/// `parallax batch run-task`.
+#[derive(Debug, Args)]
+pub(crate) struct RunTaskArguments {
+    /// The plan, or a directory with its parts
+    pub(crate) plan: PathBuf,
+
+    /// Number of the task, from 0
+    #[arg(long, value_name = "N")]
+    pub(crate) index: usize,
+
+    /// Exit with 57 when all tasks have cost this many US dollars together
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+
+    /// Do not run a task again that failed
+    #[arg(long)]
+    pub(crate) keep_failed: bool,
+
+    /// Directory for clones of repositories [default: in the directory for results]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repositories: Option<PathBuf>,
+
+    /// Only clone the repository of the task
+    #[arg(long)]
+    pub(crate) clone_only: bool,
+
+    /// Print the result as JSON objects, for `batch collect`
+    #[arg(long)]
+    pub(crate) print_results: bool,
+
+    #[command(flatten)]
+    pub(crate) task: TaskArguments,
 }
 
 /// `parallax batch plan`.

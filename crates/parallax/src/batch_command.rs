@@ -8,28 +8,24 @@ use std::time::Duration;
 
 use parallax_batch::{
     ApplyEnd, ApplyForm, BatchDirectory, BatchEnd, BatchError, BatchLock, ModelComparison, Plan,
-    PlanTemplate, QueueEvent, QueueOptions, Serial, SlurmOptions, Summary, TaskResult, TaskRunner,
-    TaskState, apply_results, items, plan_lines, run_queue, run_slurm,
+    PlanTemplate, QueueEvent, QueueOptions, Serial, SlurmOptions, Summary, TaskRunner,
+    apply_results, items, plan_lines, run_kubernetes, run_queue, run_slurm,
 };
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_headless::{ExitCode, Signals, json_document, one_line};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
 use crate::arguments::Format;
 use crate::batch_arguments::{
     BatchAction, BatchArguments, Executor, PlanArguments, RunArguments, TaskArguments,
 };
 use crate::batch_view::BatchView;
+use crate::{batch_kubernetes, batch_task};
 
 /// How often the view of a terminal changes.
 const REDRAW: Duration = Duration::from_millis(200);
-/// Updates that wait.
-const UPDATES: usize = 16;
-/// Rounding of sums of US dollars.
-const ROUNDING: f64 = 1e-9;
 
 /// Runs the command.
 ///
@@ -39,14 +35,13 @@ pub(crate) async fn run(typed: BatchArguments) -> Result<ExitCode, Failure> {
     match (typed.action, typed.plan) {
         (None, Some(plan)) => run_plan(plan, typed.run).await,
         (None, None) => Err(input("`parallax batch` requires a plan".to_owned())),
-        (Some(BatchAction::RunTask { plan, index, max_cost, keep_failed, task }), _) => {
-            run_task(plan, index, max_cost, !keep_failed, task).await
-        }
+        (Some(BatchAction::RunTask(typed)), _) => batch_task::run(typed).await,
+        (Some(BatchAction::Collect { dir }), _) => batch_kubernetes::collect(dir).await,
         (Some(action), _) => blocking(move || results(action)).await,
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BatchError> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -79,16 +74,25 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
         memory: run.task.memory.map(std::num::NonZeroU64::get),
     };
     let is_slurm = run.on == Executor::Slurm;
+    let kubernetes = match (run.on, run.kubernetes.used()) {
+        (Executor::Kubernetes, _) => Some(batch_kubernetes::options(&plan, &run)?),
+        (_, Some(option)) => {
+            return Err(input(format!("`{option}` requires `--on kubernetes`")));
+        }
+        _ => None,
+    };
     if !is_slurm && !run.sbatch.is_empty() {
         return Err(input("`--sbatch` requires `--on slurm`".to_owned()));
     }
     let running = async {
-        match run.on {
-            Executor::Local => {
-                run_queue(Arc::clone(&runner), &plan, &options, drain.clone(), report).await
+        let tokens = (&drain, &leave);
+        match (&kubernetes, is_slurm) {
+            (Some(kubernetes), _) => {
+                run_kubernetes(&runner.directory, &plan, &options, kubernetes, tokens, report).await
             }
-            Executor::Slurm => {
-                run_slurm(&runner, &plan, &options, &slurm, (&drain, &leave), report).await
+            (None, true) => run_slurm(&runner, &plan, &options, &slurm, tokens, report).await,
+            (None, false) => {
+                run_queue(Arc::clone(&runner), &plan, &options, drain.clone(), report).await
             }
         }
     };
@@ -108,6 +112,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
                     }
                 } else if repeated {
                     runner.hurry.cancel();
+                    leave.cancel();
                 } else {
                     view.borrow_mut().notice(
                         "Stopping: running tasks finish their tool calls. Press Ctrl+C again to \
@@ -120,6 +125,14 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     };
     view.borrow_mut().clear();
     let end = end.map_err(|error| failure(&error))?;
+    if let Some(emit) = &run.kubernetes.emit {
+        let (emit, out) = (emit.display(), runner.directory.path().display());
+        say(&format!(
+            "Wrote the manifests to {emit}. Apply them with `kubectl apply --server-side -f \
+             {emit}`, and fetch the results with `parallax batch collect {out}`"
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
     let directory = runner.directory.clone();
     let (summary, directory) = blocking(move || {
         let summary = Summary::read(&directory);
@@ -132,7 +145,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     Ok(code)
 }
 
-fn runner(
+pub(crate) fn runner(
     directory: BatchDirectory,
     lock: BatchLock,
     typed: &TaskArguments,
@@ -142,6 +155,7 @@ fn runner(
     let trust = typed.skip_trust.then(|| "--skip-trust".into());
     Ok(TaskRunner {
         directory,
+        repositories: None,
         program,
         arguments: trust.into_iter().collect(),
         limits: MemoryLimits {
@@ -152,82 +166,6 @@ fn runner(
         lock: Arc::new(lock),
         hurry: CancellationToken::new(),
     })
-}
-
-/// Runs one task of a plan.
-async fn run_task(
-    plan: PathBuf,
-    index: usize,
-    max_cost: Option<f64>,
-    retry_failed: bool,
-    typed: TaskArguments,
-) -> Result<ExitCode, Failure> {
-    let out = typed.out.clone().unwrap_or_else(|| results_of(&plan));
-    let (plan, directory, lock) = blocking(move || {
-        let plan = Plan::load(&plan)?;
-        let directory = BatchDirectory::create(&out)?;
-        let lock = directory.lock_shared()?;
-        Ok((plan, directory, lock))
-    })
-    .await?;
-    let Some(task) = plan.tasks.get(index) else {
-        return Err(input(format!(
-            "`--index {index}`: the plan has {} tasks, counted from 0",
-            plan.tasks.len()
-        )));
-    };
-    let runner = runner(directory, lock, &typed)?;
-    if let Some(result) = runner.earlier_result(task, retry_failed) {
-        runner.clean_up(task).await.map_err(|error| failure(&error))?;
-        return Ok(code_of(&result, None));
-    }
-    let allowance = match max_cost {
-        None => None,
-        Some(limit) => {
-            let directory = runner.directory.clone();
-            let spent = blocking(move || Ok(Summary::read(&directory).cost)).await?;
-            if spent >= limit - ROUNDING {
-                say(&format!("{}: not started: all tasks have cost ${spent:.2}", task.id));
-                return Ok(ExitCode::BUDGET);
-            }
-            Some(limit - spent)
-        }
-    };
-    let drain = CancellationToken::new();
-    let (updates, mut received) = mpsc::channel(UPDATES);
-    let running = runner.run(task, allowance, &drain, &updates);
-    tokio::pin!(running);
-    let (mut signals, mut signal) = (Signals::listen(), None);
-    let result = loop {
-        tokio::select! {
-            result = &mut running => break result.map_err(|error| failure(&error))?,
-            // Nothing shows it.
-            _ = received.recv() => {}
-            number = signals.next() => {
-                if signal.replace(number).is_some() {
-                    runner.hurry.cancel();
-                }
-                drain.cancel();
-            }
-        }
-    };
-    let mut line = format!("{}: {}", result.id, result.state.as_str());
-    if !result.reason.is_empty() {
-        line.push_str(&format!(": {}", one_line(&result.reason)));
-    }
-    say(&line);
-    Ok(code_of(&result, signal))
-}
-
-/// The exit code of a process that runs one task.
-fn code_of(result: &TaskResult, signal: Option<u8>) -> ExitCode {
-    let own = result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
-    match result.state {
-        TaskState::Succeeded => ExitCode::SUCCESS,
-        TaskState::Cancelled => ExitCode::signal(signal.unwrap_or(15)),
-        TaskState::OverBudget => ExitCode::BUDGET,
-        TaskState::Failed | TaskState::Timeout => own.map_or(ExitCode::GENERAL, ExitCode),
-    }
 }
 
 /// Whether the job is to be cancelled; otherwise, it goes on alone.
@@ -263,7 +201,7 @@ fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(2, NonZeroUsize::get).div_ceil(2)
 }
 
-fn results_of(plan: &Path) -> PathBuf {
+pub(crate) fn results_of(plan: &Path) -> PathBuf {
     let mut name = plan.file_stem().unwrap_or_default().to_owned();
     name.push("-results");
     PathBuf::from(name)
@@ -288,7 +226,7 @@ fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
             Ok(ExitCode(code))
         }
         // It needs the runtime.
-        BatchAction::RunTask { .. } => Ok(ExitCode::GENERAL),
+        BatchAction::RunTask(_) | BatchAction::Collect { .. } => Ok(ExitCode::GENERAL),
     }
 }
 
@@ -353,7 +291,7 @@ fn print(text: &str) {
 }
 
 /// Prints a line for the user. A closed pipe is not an error here.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
@@ -364,13 +302,13 @@ pub(crate) fn is_live(format: Format) -> bool {
     format == Format::Text && std::io::stderr().is_terminal() && !is_dumb && !is_ci
 }
 
-fn failure(error: &BatchError) -> Failure {
+pub(crate) fn failure(error: &BatchError) -> Failure {
     match error {
         BatchError::Git(failure) => failure.clone(),
         error => input(error.to_string()),
     }
 }
 
-fn input(message: String) -> Failure {
+pub(crate) fn input(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }

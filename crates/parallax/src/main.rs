@@ -10,6 +10,8 @@ mod background_command;
 mod background_session;
 mod batch_arguments;
 mod batch_command;
+mod batch_kubernetes;
+mod batch_task;
 mod batch_view;
 mod commands_command;
 mod crash;

@@ -3,7 +3,6 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use parallax_protocol::excerpt::one_line;
 use parallax_protocol::ids::SessionId;
 use sha2::{Digest as _, Sha256};
 
@@ -11,12 +10,9 @@ use super::{Running, TaskOutcome, now};
 use crate::directory::write_whole;
 use crate::error::BatchError;
 use crate::events::EventSummary;
-use crate::plan::{PlannedTask, Repository, hex};
-use crate::result::{Attempt, TaskResult, TaskState};
+use crate::plan::hex;
+use crate::result::{Attempt, TaskResult, TaskState, title};
 use crate::workspace::{TaskWorkspace, blocking};
-
-/// Characters of a title.
-const TITLE_LENGTH: usize = 72;
 
 impl Running<'_> {
     /// Collects what the agent left, and writes the result. Until that is written, another process
@@ -101,44 +97,16 @@ impl Running<'_> {
     }
 
     fn result(&self, attempt: &Attempt, summary: &EventSummary) -> TaskResult {
-        let task = self.task;
+        let unfinished = TaskResult::unfinished(self.task);
         TaskResult {
-            id: task.id.clone(),
-            state: TaskState::Failed,
-            exit_code: None,
-            reason: String::new(),
-            branch: None,
-            commit: None,
-            base: None,
-            patch_sha256: None,
-            files_changed: Vec::new(),
             tokens: summary.tokens,
             cost: (summary.cost * 1e9).round() / 1e9,
-            model: summary.model.clone().or_else(|| task.model.clone()),
+            model: summary.model.clone().or(unfinished.model),
             session_id: attempt.session_id.clone(),
             started: attempt.started.clone(),
-            ended: String::new(),
             attempts: attempt.attempts,
-            checks: Vec::new(),
-            labels: task.labels.clone(),
-            title: title(task),
-            repo: match &task.repository {
-                Repository::Directory(path) => path.display().to_string(),
-                Repository::Url(url) => url.clone(),
-            },
-            input_hash: task.input_hash(),
-            question_hash: task.question_hash(),
+            ..unfinished
         }
-    }
-}
-
-/// The first line of a prompt, for commits and tables.
-fn title(task: &PlannedTask) -> String {
-    let line = task.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or(&task.id);
-    let line = one_line(line.trim());
-    match line.char_indices().nth(TITLE_LENGTH) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
-        None => line,
     }
 }
 

@@ -1,0 +1,482 @@
+//! The Kubernetes executor: one Indexed Job, each of whose pods is `parallax batch run-task`.
+
+mod collect;
+mod job_status;
+mod kubectl;
+mod manifests;
+mod network;
+mod options;
+mod record;
+mod repository;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::directory::BatchDirectory;
+use crate::error::BatchError;
+use crate::plan::{Plan, PlannedTask, slug};
+use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
+use crate::result::TaskState;
+use crate::workspace::blocking;
+use job_status::{JobStatus, MOST_INDEXES};
+use kubectl::Kubectl;
+use manifests::Manifests;
+use record::{AttemptUsage, JobRecord, SubmittedJob};
+
+pub use network::EgressRule;
+pub use options::KubernetesOptions;
+
+/// How often the cluster is asked at most.
+const POLL: Duration = Duration::from_secs(2);
+/// A poll takes at most this part of the time.
+const POLL_SHARE: u32 = 5;
+/// How long the cluster may not answer.
+const SILENCE: Duration = Duration::from_secs(300);
+/// How long pods that are stopped may take.
+const DRAIN_TIME: Duration = Duration::from_secs(180);
+/// Characters of the plan's name in that of the job, whose pods get a longer name.
+const NAME_LENGTH: usize = 30;
+
+/// Why following ended.
+enum Followed {
+    /// The job came to its end.
+    Ended,
+    /// It is gone.
+    Gone,
+    /// It was stopped; a later run submits the rest.
+    Drained,
+    /// It goes on alone.
+    Left,
+}
+
+/// What a run works with.
+struct KubernetesRun<'a, R> {
+    kubectl: Kubectl,
+    directory: &'a BatchDirectory,
+    kubernetes: &'a KubernetesOptions,
+    max_cost: Option<f64>,
+    drain: &'a CancellationToken,
+    leave: &'a CancellationToken,
+    report: R,
+    /// US dollars of all results.
+    cost: f64,
+    is_over_budget: bool,
+    /// Why the job failed.
+    failure: Option<String>,
+}
+
+/// Submits the tasks of a plan that have no result yet, and follows them to the end. If an earlier
+/// job still runs, it is followed instead. With `drain`, the job is stopped; with `leave`, it goes
+/// on alone.
+///
+/// # Errors
+/// When the plan cannot run in a cluster, or `kubectl` fails.
+pub async fn run_kubernetes(
+    directory: &BatchDirectory,
+    plan: &Plan,
+    options: &QueueOptions,
+    kubernetes: &KubernetesOptions,
+    (drain, leave): (&CancellationToken, &CancellationToken),
+    mut report: impl FnMut(QueueEvent),
+) -> Result<BatchEnd, BatchError> {
+    kubernetes.validate()?;
+    let read = plan.clone();
+    let tasks = blocking(move || repository::portable_tasks(&read)).await?;
+    let kubectl =
+        Kubectl { context: kubernetes.context.clone(), namespace: kubernetes.namespace.clone() };
+    let mut cost = 0.0;
+    let mut waiting = BTreeSet::new();
+    for task in &tasks {
+        match directory.earlier_result(task, options.retry_failed) {
+            Some(result) => {
+                cost += result.cost;
+                report(QueueEvent::Skipped(Box::new(result)));
+            }
+            None => {
+                waiting.insert(task.id.clone());
+            }
+        }
+    }
+    let mut run = KubernetesRun {
+        kubectl,
+        directory,
+        kubernetes,
+        max_cost: options.max_cost,
+        drain,
+        leave,
+        report,
+        cost,
+        is_over_budget: false,
+        failure: None,
+    };
+    let mut followed = Followed::Ended;
+    if !waiting.is_empty() && kubernetes.emit.is_none() {
+        followed = run.follow_or_submit(plan, &tasks, &mut waiting).await?;
+    } else if let Some(emit) = kubernetes.emit.clone() {
+        run.emit(plan, &tasks, &waiting, emit).await?;
+        followed = Followed::Left;
+    }
+    if let Some(failure) = &run.failure
+        && !waiting.is_empty()
+    {
+        return Err(BatchError::Input(format!(
+            "The job failed, and {} tasks have no result: {failure}. Correct it, and run the same \
+             command again",
+            waiting.len()
+        )));
+    }
+    let states = tasks.iter().map(|task| directory.task(&task.id).result_of(task));
+    let all_succeeded =
+        states.into_iter().all(|it| it.is_some_and(|it| it.state == TaskState::Succeeded));
+    let drained = matches!(followed, Followed::Drained | Followed::Left);
+    Ok(BatchEnd {
+        budget_spent: run.is_over_budget && !waiting.is_empty(),
+        drained: drained && !run.is_over_budget && !waiting.is_empty(),
+        all_succeeded,
+        cost: run.cost,
+    })
+}
+
+/// Fetches the results of the newest job of a batch; how many, and how many tasks have none.
+///
+/// # Errors
+/// When nothing was submitted, or `kubectl` fails.
+pub async fn collect_kubernetes(
+    directory: &BatchDirectory,
+    mut report: impl FnMut(QueueEvent),
+) -> Result<(usize, usize), BatchError> {
+    let read = directory.clone();
+    let Some(job) = blocking(move || SubmittedJob::read(&read)).await? else {
+        return Err(BatchError::Input(format!(
+            "`{}` has no job of Kubernetes; run `parallax batch PLAN --on kubernetes` first",
+            directory.path().display()
+        )));
+    };
+    let kubectl =
+        Kubectl { context: job.record.context.clone(), namespace: job.record.namespace.clone() };
+    let object = kubectl.get(&format!("job/{}", job.record.name)).await?;
+    let status = object.as_ref().map(JobStatus::of).unwrap_or_default();
+    let settled = status.settled();
+    let has_result = |index: &usize| {
+        job.tasks.get(*index).is_some_and(|task| directory.earlier_result(task, false).is_some())
+    };
+    let wanted: BTreeSet<usize> = (0..job.tasks.len()).filter(|index| !has_result(index)).collect();
+    let wanted = match object {
+        None => BTreeSet::new(),
+        // Pods of other indexes have printed nothing yet.
+        Some(_) if !status.has_ended => wanted.intersection(&settled).copied().collect(),
+        Some(_) => wanted,
+    };
+    let found = collect::collect(&kubectl, directory, &job, &wanted, &settled).await?;
+    let count = found.len();
+    for (_, result) in found {
+        report(QueueEvent::Ended(Box::new(result)));
+    }
+    let missing = (0..job.tasks.len()).filter(|index| !has_result(index)).count();
+    Ok((count, missing))
+}
+
+impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
+    async fn follow_or_submit(
+        &mut self,
+        plan: &Plan,
+        tasks: &[PlannedTask],
+        waiting: &mut BTreeSet<String>,
+    ) -> Result<Followed, BatchError> {
+        let read = self.directory.clone();
+        if let Some(job) = blocking(move || SubmittedJob::read(&read)).await? {
+            let name = format!("job/{}", job.record.name);
+            let earlier = Kubectl {
+                context: job.record.context.clone(),
+                namespace: job.record.namespace.clone(),
+            };
+            if let Some(object) = earlier.get(&name).await? {
+                let status = JobStatus::of(&object);
+                let has_ended = status.has_ended;
+                if status.is_suspended && self.kubernetes.queue.is_none() && !has_ended {
+                    suspend(&earlier, &name, false).await?;
+                }
+                let current = std::mem::replace(&mut self.kubectl, earlier);
+                let followed = self.follow(&job, waiting).await?;
+                self.kubectl = current;
+                let is_over = !has_ended || waiting.is_empty();
+                if is_over || !matches!(followed, Followed::Ended) {
+                    return Ok(followed);
+                }
+                // The rest needs a new job.
+                self.failure = None;
+            }
+        }
+        if self.over_budget() {
+            self.is_over_budget = true;
+            return Ok(Followed::Ended);
+        }
+        let (manifests, job) = self.prepare(plan, tasks, waiting)?;
+        let (directory, folder) = (self.directory.clone(), record::folder(self.directory));
+        let folder = folder.join(&job.record.name).join("manifests");
+        let (job, manifests, folder) = blocking(move || {
+            job.write(&directory)?;
+            manifests::write(&manifests, &folder)?;
+            Ok((job, manifests, folder))
+        })
+        .await?;
+        self.apply(&job, manifests, folder).await?;
+        self.follow(&job, waiting).await
+    }
+
+    /// The objects for the tasks that wait.
+    fn prepare(
+        &self,
+        plan: &Plan,
+        tasks: &[PlannedTask],
+        waiting: &BTreeSet<String>,
+    ) -> Result<(Manifests, SubmittedJob), BatchError> {
+        let stem = plan.file.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+        let stem = slug(&stem).replace(['.', '_'], "-");
+        let stem: String = stem.chars().take(NAME_LENGTH).collect();
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let name = format!("parallax-{stem}-{}", id.get(..6).unwrap_or_default());
+        let name = name.replace("--", "-");
+        let tasks: Vec<PlannedTask> =
+            tasks.iter().filter(|task| waiting.contains(&task.id)).cloned().collect();
+        if tasks.len() > MOST_INDEXES {
+            return Err(BatchError::Input(format!(
+                "A job of Kubernetes has at most {MOST_INDEXES} tasks; divide the plan"
+            )));
+        }
+        let results = self.results_name(&stem);
+        let manifests =
+            manifests::manifests(&name, &results, &tasks, self.max_cost, self.kubernetes)?;
+        let mut earlier = BTreeMap::new();
+        for task in &tasks {
+            if let Some(result) = self.directory.task(&task.id).result_of(task)
+                && result.state == TaskState::Cancelled
+            {
+                let usage = AttemptUsage {
+                    cost: result.cost,
+                    tokens: result.tokens,
+                    attempts: result.attempts,
+                };
+                earlier.insert(task.id.clone(), usage);
+            }
+        }
+        let record = JobRecord {
+            name,
+            context: self.kubernetes.context.clone(),
+            namespace: self.kubernetes.namespace.clone(),
+            earlier,
+        };
+        Ok((manifests, SubmittedJob { record, tasks }))
+    }
+
+    /// The directory of the batch on the claim: the same for every job of it.
+    fn results_name(&self, stem: &str) -> String {
+        use sha2::Digest as _;
+        let path = self.directory.path().as_os_str().as_encoded_bytes();
+        let hash = crate::plan::hex(&sha2::Sha256::digest(path));
+        format!("{stem}-{}", hash.get(..8).unwrap_or_default())
+    }
+
+    async fn emit(
+        &mut self,
+        plan: &Plan,
+        tasks: &[PlannedTask],
+        waiting: &BTreeSet<String>,
+        to: PathBuf,
+    ) -> Result<(), BatchError> {
+        if waiting.is_empty() {
+            return Err(BatchError::Input(
+                "All tasks have a result; there is nothing to write".to_owned(),
+            ));
+        }
+        let has_budget = self.max_cost.is_some() && self.kubernetes.results_claim.is_none();
+        if has_budget {
+            return Err(BatchError::Input(
+                "With `--emit`, nothing would enforce `--max-cost`; use `--results-claim`, or \
+                 `max_cost` in the plan"
+                    .to_owned(),
+            ));
+        }
+        let (manifests, job) = self.prepare(plan, tasks, waiting)?;
+        let directory = self.directory.clone();
+        blocking(move || {
+            manifests::write(&manifests, &to)?;
+            job.write(&directory)
+        })
+        .await
+    }
+
+    /// Applies the objects, then gives all of them to the job, so that they end with it.
+    async fn apply(
+        &self,
+        job: &SubmittedJob,
+        mut manifests: Manifests,
+        folder: PathBuf,
+    ) -> Result<(), BatchError> {
+        let path = folder.to_string_lossy().into_owned();
+        let words = ["apply", "--server-side", "--field-manager=parallax", "--filename", &path];
+        self.kubectl.run(&words).await?;
+        let Some(object) = self.kubectl.get(&format!("job/{}", job.record.name)).await? else {
+            return Err(BatchError::Input(format!(
+                "The job `{}` is gone right after it was created",
+                job.record.name
+            )));
+        };
+        manifests::set_owner(&mut manifests.supports, &object);
+        let to = folder.join("owned");
+        let supports = Manifests { supports: manifests.supports, job: serde_json::Value::Null };
+        let path = to.to_string_lossy().into_owned();
+        blocking(move || manifests::write(&supports, &to)).await?;
+        let words = ["apply", "--server-side", "--field-manager=parallax", "--filename", &path];
+        self.kubectl.run(&words).await.map(drop)
+    }
+
+    /// Follows a job until its end, and takes the tasks that get a result out of `waiting`.
+    async fn follow(
+        &mut self,
+        job: &SubmittedJob,
+        waiting: &mut BTreeSet<String>,
+    ) -> Result<Followed, BatchError> {
+        let name = format!("job/{}", job.record.name);
+        let mut collected = BTreeSet::new();
+        let mut running = BTreeSet::new();
+        let mut answered = Instant::now();
+        let mut stopped: Option<Instant> = None;
+        loop {
+            let began = Instant::now();
+            let polled = self.poll(job, &name, &mut collected, &mut running, waiting).await;
+            let status = match polled {
+                Ok(status) => {
+                    answered = Instant::now();
+                    status
+                }
+                // The cluster may be busy, or the network gone for a while.
+                Err(error) if answered.elapsed() > SILENCE => return Err(error),
+                Err(_) => Some(JobStatus { active: 1, ..JobStatus::default() }),
+            };
+            let Some(status) = status else { return Ok(Followed::Gone) };
+            if status.has_ended {
+                self.failure = status.failure.filter(|_| !waiting.is_empty());
+                return Ok(Followed::Ended);
+            }
+            let is_late = stopped.is_some_and(|since| since.elapsed() > DRAIN_TIME);
+            if stopped.is_some() && (status.active == 0 || is_late) {
+                self.sweep(job, &status, &mut collected, waiting).await?;
+                self.kubectl.run(&["delete", &name, "--ignore-not-found", "--wait=false"]).await?;
+                return Ok(Followed::Drained);
+            }
+            if stopped.is_none() && (self.drain.is_cancelled() || self.over_budget()) {
+                self.is_over_budget = !self.drain.is_cancelled();
+                self.stop(&name).await?;
+                stopped = Some(Instant::now());
+            }
+            let pause = POLL.max(began.elapsed() * POLL_SHARE);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.leave.cancelled() => return Ok(Followed::Left),
+                () = self.drain.cancelled(), if stopped.is_none() => {}
+            }
+        }
+    }
+
+    /// Looks at the job once; `None`: it is gone.
+    async fn poll(
+        &mut self,
+        job: &SubmittedJob,
+        name: &str,
+        collected: &mut BTreeSet<usize>,
+        running: &mut BTreeSet<usize>,
+        waiting: &mut BTreeSet<String>,
+    ) -> Result<Option<JobStatus>, BatchError> {
+        let Some(object) = self.kubectl.get(name).await? else { return Ok(None) };
+        let status = JobStatus::of(&object);
+        let settled = status.settled();
+        let new = settled.difference(collected).copied().collect();
+        self.take(job, &new, &settled, collected, waiting).await?;
+        if status.has_ended {
+            self.sweep(job, &status, collected, waiting).await?;
+            return Ok(Some(status));
+        }
+        let selector = format!("{}={}", collect::JOB_LABEL, job.record.name);
+        let words = ["get", "pods", "--selector", &selector];
+        let phase = ["--field-selector=status.phase=Running", "--output=name"];
+        let text = self.kubectl.run(&[words.as_slice(), &phase].concat()).await?;
+        for pod in text.lines().filter_map(|line| line.strip_prefix("pod/")) {
+            let index = collect::index_of(&job.record.name, pod);
+            if let Some(index) = index.filter(|index| !collected.contains(index))
+                && running.insert(index)
+                && let Some(task) = job.tasks.get(index)
+            {
+                (self.report)(QueueEvent::Started(task.id.clone()));
+            }
+        }
+        Ok(Some(status))
+    }
+
+    /// Takes what pods printed whose index never settled.
+    async fn sweep(
+        &mut self,
+        job: &SubmittedJob,
+        status: &JobStatus,
+        collected: &mut BTreeSet<usize>,
+        waiting: &mut BTreeSet<String>,
+    ) -> Result<(), BatchError> {
+        let selector = format!("{}={}", collect::JOB_LABEL, job.record.name);
+        let words = ["get", "pods", "--selector", &selector, "--output=name"];
+        let text = self.kubectl.run(&words).await?;
+        let pods = text.lines().filter_map(|line| line.strip_prefix("pod/"));
+        let indexes = pods.filter_map(|pod| collect::index_of(&job.record.name, pod));
+        let left = indexes.filter(|index| !collected.contains(index)).collect();
+        self.take(job, &left, &status.settled(), collected, waiting).await
+    }
+
+    /// Fetches the results of these indexes.
+    async fn take(
+        &mut self,
+        job: &SubmittedJob,
+        indexes: &BTreeSet<usize>,
+        settled: &BTreeSet<usize>,
+        collected: &mut BTreeSet<usize>,
+        waiting: &mut BTreeSet<String>,
+    ) -> Result<(), BatchError> {
+        let wanted = indexes
+            .iter()
+            .copied()
+            .filter(|index| job.tasks.get(*index).is_some_and(|task| waiting.contains(&task.id)));
+        let wanted: BTreeSet<usize> = wanted.collect();
+        let found = collect::collect(&self.kubectl, self.directory, job, &wanted, settled).await?;
+        for (_, result) in found {
+            self.cost += result.cost;
+            if result.state != TaskState::Cancelled {
+                waiting.remove(&result.id);
+                (self.report)(QueueEvent::Ended(Box::new(result)));
+            }
+        }
+        collected.extend(indexes.iter().copied().filter(|index| settled.contains(index)));
+        Ok(())
+    }
+
+    /// Stops the pods so that their logs stay where that is possible.
+    async fn stop(&self, name: &str) -> Result<(), BatchError> {
+        match self.kubernetes.queue {
+            // Kueue would start it again.
+            Some(_) => {
+                let words = ["delete", name, "--ignore-not-found", "--wait=false"];
+                self.kubectl.run(&words).await.map(drop)
+            }
+            None => suspend(&self.kubectl, name, true).await,
+        }
+    }
+
+    fn over_budget(&self) -> bool {
+        self.max_cost.is_some_and(|limit| self.cost >= limit - 1e-9)
+    }
+}
+
+async fn suspend(kubectl: &Kubectl, name: &str, suspended: bool) -> Result<(), BatchError> {
+    let patch = format!(r#"{{"spec":{{"suspend":{suspended}}}}}"#);
+    kubectl.run(&["patch", name, "--type=merge", "--patch", &patch]).await.map(drop)
+}

@@ -1,0 +1,103 @@
+//! The state of an Indexed Job.
+
+use std::collections::BTreeSet;
+
+use parallax_protocol::excerpt::one_line;
+use serde_json::Value;
+
+/// Indexes that a Job may have.
+pub(crate) const MOST_INDEXES: usize = 100_000;
+
+/// What the cluster says of a Job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct JobStatus {
+    /// Indexes that succeeded.
+    pub(crate) completed: BTreeSet<usize>,
+    /// Indexes that failed for good.
+    pub(crate) failed: BTreeSet<usize>,
+    /// Pods that run or wait.
+    pub(crate) active: u64,
+    /// Whether it is suspended.
+    pub(crate) is_suspended: bool,
+    /// Whether it has come to its end.
+    pub(crate) has_ended: bool,
+    /// Why it failed as a whole; safe to print.
+    pub(crate) failure: Option<String>,
+}
+
+impl JobStatus {
+    pub(crate) fn of(job: &Value) -> Self {
+        let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let mut status = Self {
+            completed: indexes(text("/status/completedIndexes")),
+            failed: indexes(text("/status/failedIndexes")),
+            active: job.pointer("/status/active").and_then(Value::as_u64).unwrap_or(0),
+            ..Self::default()
+        };
+        let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
+        for condition in conditions.into_iter().flatten() {
+            let field =
+                |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default();
+            if field("status") != "True" {
+                continue;
+            }
+            match field("type") {
+                "Complete" => status.has_ended = true,
+                "Failed" => {
+                    status.has_ended = true;
+                    let (reason, message) = (field("reason"), field("message"));
+                    status.failure = Some(one_line(&format!("{reason}: {message}")));
+                }
+                "Suspended" => status.is_suspended = true,
+                _ => {}
+            }
+        }
+        status
+    }
+
+    /// Indexes that will not change any more.
+    pub(crate) fn settled(&self) -> BTreeSet<usize> {
+        self.completed.union(&self.failed).copied().collect()
+    }
+}
+
+/// Numbers as Kubernetes writes them: `0-3,7`.
+fn indexes(text: &str) -> BTreeSet<usize> {
+    let mut indexes = BTreeSet::new();
+    for range in text.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>())
+        {
+            indexes.extend(first..=last.min(MOST_INDEXES));
+        }
+    }
+    indexes
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn status_is_read() {
+        let status = JobStatus::of(&json!({"status": {
+            "active": 2, "completedIndexes": "0-2,5", "failedIndexes": "3",
+            "conditions": [{"type": "Failed", "status": "True", "reason": "PodFailurePolicy",
+                "message": "exit code 42\u{1b}"}],
+        }}));
+        assert_eq!(status.settled().into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 5]);
+        assert!(status.has_ended && status.active == 2);
+        let failure = status.failure.expect("a failure");
+        assert!(failure.starts_with("PodFailurePolicy: exit code 42"), "{failure}");
+        assert!(!failure.contains('\u{1b}'));
+        assert_eq!(JobStatus::of(&json!({})), JobStatus::default());
+    }
+
+    #[test]
+    fn indexes_that_are_too_large_do_not_fill_the_memory() {
+        assert_eq!(indexes("7-99999999999").len(), MOST_INDEXES - 6);
+        assert!(indexes("x,-,5-1").is_empty());
+    }
+}

@@ -1,0 +1,106 @@
+//! `kubectl`, which knows how to reach the cluster.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_exec::agent_process::{AgentProcess, AgentProgram, MemoryLimits};
+use parallax_protocol::excerpt::one_line;
+use serde_json::Value;
+
+use crate::error::BatchError;
+use crate::workspace::blocking;
+
+/// How long it may take.
+const COMMAND_TIME: Duration = Duration::from_secs(120);
+/// How long it may take to print logs.
+const LOGS_TIME: Duration = Duration::from_secs(300);
+/// Bytes that it may print.
+const LARGEST_OUTPUT: u64 = 16 * 1024 * 1024;
+
+/// The program, with the cluster that it talks to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kubectl {
+    pub(crate) context: Option<String>,
+    pub(crate) namespace: Option<String>,
+}
+
+impl Kubectl {
+    fn arguments(&self, words: &[&str]) -> Vec<String> {
+        let context = self.context.iter().map(|context| format!("--context={context}"));
+        let namespace = self.namespace.iter().map(|name| format!("--namespace={name}"));
+        context.chain(namespace).chain(words.iter().map(|word| (*word).to_owned())).collect()
+    }
+
+    /// Runs it; what it prints.
+    pub(crate) async fn run(&self, words: &[&str]) -> Result<String, BatchError> {
+        let arguments = self.arguments(words);
+        let what = words.first().copied().unwrap_or_default().to_owned();
+        blocking(move || {
+            let environment: Vec<_> = std::env::vars_os().collect();
+            let done = parallax_exec::program::capture(
+                "kubectl",
+                arguments,
+                Path::new("/"),
+                &environment,
+                LARGEST_OUTPUT,
+                COMMAND_TIME,
+            );
+            let done = done.map_err(|error| {
+                BatchError::Input(format!("Failed to run `kubectl {what}`: {error}"))
+            })?;
+            if done.succeeded {
+                return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+            }
+            Err(failed(&what, &String::from_utf8_lossy(&done.stderr)))
+        })
+        .await
+    }
+
+    /// Reads an object; `None`: there is none.
+    pub(crate) async fn get(&self, object: &str) -> Result<Option<Value>, BatchError> {
+        let text = self.run(&["get", object, "--ignore-not-found", "--output=json"]).await?;
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let read = serde_json::from_str(&text);
+        read.map(Some).map_err(|error| {
+            BatchError::Input(format!("`kubectl get {object}` did not print JSON: {error}"))
+        })
+    }
+
+    /// Runs it with its output in a file, which may be large.
+    pub(crate) async fn run_to_file(&self, words: &[&str], file: &Path) -> Result<(), BatchError> {
+        let what = words.first().copied().unwrap_or_default();
+        let errors = file.with_extension("errors");
+        let open = |file: &Path| {
+            let opened = OpenOptions::new().create(true).truncate(true).write(true).open(file);
+            opened.map_err(|source| BatchError::Write { file: file.to_owned(), source })
+        };
+        let program = AgentProgram {
+            program: "kubectl".into(),
+            arguments: self.arguments(words).into_iter().map(Into::into).collect(),
+            directory: PathBuf::from("/"),
+            variables: Vec::new(),
+            stdin: None,
+            stdout: open(file)?,
+            stderr: open(&errors)?,
+            limits: MemoryLimits::default(),
+        };
+        let mut process = AgentProcess::start(program).map_err(|error| {
+            BatchError::Input(format!("Failed to run `kubectl {what}`: {error}"))
+        })?;
+        let ended = tokio::time::timeout(LOGS_TIME, process.wait()).await;
+        let said = crate::plan::read_text(&errors).unwrap_or_default();
+        match ended.map(crate::agent::code) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(failed(what, &said)),
+            Err(_) => Err(failed(what, "it took too long")),
+        }
+    }
+}
+
+fn failed(what: &str, said: &str) -> BatchError {
+    let why = one_line(said.trim());
+    BatchError::Input(format!("`kubectl {what}` failed: {why}"))
+}

@@ -1,0 +1,115 @@
+//! `parallax batch run-task`: one task of a plan, for schedulers of a cluster.
+
+use parallax_batch::{
+    BatchDirectory, Plan, PlannedTask, Summary, TaskResult, TaskRunner, TaskState, print_results,
+};
+use parallax_headless::{ExitCode, Signals, one_line};
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::Failure;
+use tokio::sync::mpsc;
+
+use crate::batch_arguments::RunTaskArguments;
+use crate::batch_command::{blocking, failure, input, results_of, runner, say};
+
+/// Updates that wait.
+const UPDATES: usize = 16;
+/// Rounding of sums of US dollars.
+const ROUNDING: f64 = 1e-9;
+
+/// Runs one task of a plan.
+///
+/// # Errors
+/// A plan that cannot be used, and results that cannot be written.
+pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
+    let RunTaskArguments { plan, index, max_cost, .. } = typed;
+    let out = typed.task.out.clone().unwrap_or_else(|| results_of(&plan));
+    let (plan, directory, lock) = blocking(move || {
+        let plan = Plan::load(&plan)?;
+        let directory = BatchDirectory::create(&out)?;
+        let lock = directory.lock_shared()?;
+        Ok((plan, directory, lock))
+    })
+    .await?;
+    let Some(task) = plan.tasks.get(index) else {
+        return Err(input(format!(
+            "`--index {index}`: the plan has {} tasks, counted from 0",
+            plan.tasks.len()
+        )));
+    };
+    let mut runner = runner(directory, lock, &typed.task)?;
+    runner.repositories = typed.repositories;
+    if typed.clone_only {
+        return clone(&runner, task).await;
+    }
+    if let Some(result) = runner.earlier_result(task, !typed.keep_failed) {
+        runner.clean_up(task).await.map_err(|error| failure(&error))?;
+        if typed.print_results {
+            print(&runner, task).await?;
+        }
+        return Ok(code_of(&result, None));
+    }
+    let allowance = match max_cost {
+        None => None,
+        Some(limit) => {
+            let directory = runner.directory.clone();
+            let spent = blocking(move || Ok(Summary::read(&directory).cost)).await?;
+            if spent >= limit - ROUNDING {
+                say(&format!("{}: not started: all tasks have cost ${spent:.2}", task.id));
+                return Ok(ExitCode::BUDGET);
+            }
+            Some(limit - spent)
+        }
+    };
+    let drain = CancellationToken::new();
+    let (updates, mut received) = mpsc::channel(UPDATES);
+    let running = runner.run(task, allowance, &drain, &updates);
+    tokio::pin!(running);
+    let (mut signals, mut signal) = (Signals::listen(), None);
+    let result = loop {
+        tokio::select! {
+            result = &mut running => break result.map_err(|error| failure(&error))?,
+            // Nothing shows it.
+            _ = received.recv() => {}
+            number = signals.next() => {
+                if signal.replace(number).is_some() {
+                    runner.hurry.cancel();
+                }
+                drain.cancel();
+            }
+        }
+    };
+    let mut line = format!("{}: {}", result.id, result.state.as_str());
+    if !result.reason.is_empty() {
+        line.push_str(&format!(": {}", one_line(&result.reason)));
+    }
+    say(&line);
+    if typed.print_results {
+        print(&runner, task).await?;
+    }
+    Ok(code_of(&result, signal))
+}
+
+/// Clones the repository. A failure is a result, which is printed: the task itself does not start.
+async fn clone(runner: &TaskRunner, task: &PlannedTask) -> Result<ExitCode, Failure> {
+    let Err(error) = runner.clone_repository(task).await else { return Ok(ExitCode::SUCCESS) };
+    let result = runner.fail(task, error.to_string()).await.map_err(|error| failure(&error))?;
+    say(&format!("{}: {}", result.id, one_line(&result.reason)));
+    print(runner, task).await?;
+    Ok(ExitCode::GENERAL)
+}
+
+async fn print(runner: &TaskRunner, task: &PlannedTask) -> Result<(), Failure> {
+    let (files, id) = (runner.directory.task(&task.id), task.id.clone());
+    blocking(move || print_results(&files, &id, &mut std::io::stdout().lock())).await
+}
+
+/// The exit code of a process that runs one task.
+fn code_of(result: &TaskResult, signal: Option<u8>) -> ExitCode {
+    let own = result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+    match result.state {
+        TaskState::Succeeded => ExitCode::SUCCESS,
+        TaskState::Cancelled => ExitCode::signal(signal.unwrap_or(15)),
+        TaskState::OverBudget => ExitCode::BUDGET,
+        TaskState::Failed | TaskState::Timeout => own.map_or(ExitCode::GENERAL, ExitCode),
+    }
+}
