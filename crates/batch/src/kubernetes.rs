@@ -64,7 +64,7 @@ struct KubernetesRun<'a, R> {
     /// US dollars of all results.
     cost: f64,
     is_over_budget: bool,
-    /// Why the job failed.
+    /// Why the job failed; safe to print.
     failure: Option<String>,
 }
 
@@ -119,14 +119,14 @@ pub async fn run_kubernetes(
         run.emit(plan, &tasks, &waiting, emit).await?;
         followed = Followed::Left;
     }
-    if let Some(failure) = &run.failure
-        && !waiting.is_empty()
-    {
-        return Err(BatchError::Input(format!(
+    if let Some(failure) = run.failure.take() {
+        run.notice(format!(
             "The job failed, and {} tasks have no result: {failure}. Correct it, and run the same \
              command again",
             waiting.len()
-        )));
+        ));
+    } else if matches!(followed, Followed::Gone) && !waiting.is_empty() {
+        run.notice("The job is gone; run the same command again to run the rest".to_owned());
     }
     let states = tasks.iter().map(|task| directory.task(&task.id).result_of(task));
     let all_succeeded =
@@ -196,6 +196,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             if let Some(object) = earlier.get(&name).await? {
                 let status = JobStatus::of(&object);
                 let has_ended = status.has_ended;
+                self.notice(format!("Following the job {} of an earlier run", job.record.name));
                 if status.is_suspended && self.kubernetes.queue.is_none() && !has_ended {
                     suspend(&earlier, &name, false).await?;
                 }
@@ -224,6 +225,11 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         })
         .await?;
         self.apply(&job, manifests, folder).await?;
+        self.notice(format!(
+            "Submitted the job {} with {} tasks",
+            job.record.name,
+            job.tasks.len()
+        ));
         self.follow(&job, waiting).await
     }
 
@@ -344,18 +350,24 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         let mut collected = BTreeSet::new();
         let mut running = BTreeSet::new();
         let mut answered = Instant::now();
+        let mut is_silent = false;
         let mut stopped: Option<Instant> = None;
         loop {
             let began = Instant::now();
             let polled = self.poll(job, &name, &mut collected, &mut running, waiting).await;
             let status = match polled {
                 Ok(status) => {
-                    answered = Instant::now();
+                    (answered, is_silent) = (Instant::now(), false);
                     status
                 }
-                // The cluster may be busy, or the network gone for a while.
                 Err(error) if answered.elapsed() > SILENCE => return Err(error),
-                Err(_) => Some(JobStatus { active: 1, ..JobStatus::default() }),
+                // The cluster may be busy, or the network gone for a while.
+                Err(error) => {
+                    if !std::mem::replace(&mut is_silent, true) {
+                        self.notice(format!("{error}. Trying again; the job goes on"));
+                    }
+                    Some(JobStatus { active: 1, ..JobStatus::default() })
+                }
             };
             let Some(status) = status else { return Ok(Followed::Gone) };
             if status.has_ended {
@@ -469,6 +481,10 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             }
             None => suspend(&self.kubectl, name, true).await,
         }
+    }
+
+    fn notice(&mut self, text: String) {
+        (self.report)(QueueEvent::Notice(text));
     }
 
     fn over_budget(&self) -> bool {

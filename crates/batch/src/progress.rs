@@ -77,6 +77,7 @@ impl BatchProgress {
                 self.running.remove(&result.id);
                 self.count(result);
             }
+            QueueEvent::Notice(_) => {}
         }
     }
 
@@ -147,6 +148,7 @@ impl BatchProgress {
         let (done, total) = (self.done(), self.total);
         match event {
             QueueEvent::Started(_) | QueueEvent::Update(_) => None,
+            QueueEvent::Notice(text) => Some(text.clone()),
             QueueEvent::Skipped(result) => Some(format!(
                 "[{done}/{total}] {}: {} in an earlier run",
                 result.id,
@@ -183,6 +185,9 @@ impl BatchProgress {
                 "tokens": update.tokens, "rate_limited": update.rate_limited}),
             QueueEvent::Ended(result) => json!({"type": "task_result", "timestamp": timestamp,
                 "done": done, "total": total, "result": result}),
+            QueueEvent::Notice(text) => {
+                json!({"type": "notice", "timestamp": timestamp, "message": text})
+            }
         }
     }
 }

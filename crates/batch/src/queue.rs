@@ -37,6 +37,8 @@ pub enum QueueEvent {
     Update(TaskUpdate),
     /// It ended.
     Ended(Box<TaskResult>),
+    /// The user should know this of the whole batch; safe to print.
+    Notice(String),
 }
 
 /// How a batch ended.

@@ -149,6 +149,10 @@ impl TaskRunner {
         // Two processes with the same plan must not run the task twice.
         let _lock = blocking(move || files.lock()).await?;
         let started = now();
+        if let Some(name) = task.env.iter().find(|name| std::env::var_os(name).is_none()) {
+            let reason = format!("The task needs the variable `{name}`, which is not set here");
+            return running.fail(&started, reason).await;
+        }
         match running.run(allowance).await {
             Ok(result) => Ok(result),
             Err(error) => running.fail(&started, error.to_string()).await,

@@ -31,8 +31,11 @@ impl BatchView {
             line(&mut io::stdout(), &self.progress.json(event).to_string());
         } else if let Some(text) = self.progress.plain(event) {
             // In a terminal, the bar has what went well.
-            let is_worth_a_line = matches!(event, QueueEvent::Ended(result)
-                if !result.reason.is_empty());
+            let is_worth_a_line = match event {
+                QueueEvent::Ended(result) => !result.reason.is_empty(),
+                QueueEvent::Notice(_) => true,
+                _ => false,
+            };
             if !self.is_live || is_worth_a_line {
                 self.notice(&text);
             }

@@ -49,8 +49,8 @@ pub(crate) async fn collect(
             let result = match found.remove(&index) {
                 Some(result) => result,
                 None if settled.contains(&index) => {
-                    let reason = reason(kubectl, &job.record.name, index).await?;
-                    without_result(directory, task, reason).await?
+                    let (state, reason) = reason(kubectl, &job.record.name, index).await?;
+                    without_result(directory, task, state, reason).await?
                 }
                 None => continue,
             };
@@ -174,14 +174,15 @@ fn lines(file: &Path, mut take: impl FnMut(&str)) -> Result<(), BatchError> {
     }
 }
 
-/// A failed result for a task whose pods printed none.
+/// The result of a task whose pods printed none.
 async fn without_result(
     directory: &BatchDirectory,
     task: &PlannedTask,
+    state: TaskState,
     reason: String,
 ) -> Result<TaskResult, BatchError> {
     let mut result = TaskResult::unfinished(task);
-    result.state = TaskState::Failed;
+    result.state = state;
     result.reason = reason;
     result.started = crate::run_task::now();
     result.ended.clone_from(&result.started);
@@ -196,14 +197,20 @@ async fn without_result(
     Ok(result)
 }
 
-/// Why the pods of an index failed, by what the cluster says of them.
-async fn reason(kubectl: &Kubectl, job: &str, index: usize) -> Result<String, BatchError> {
+/// Why there is no result, by what the cluster says of the pods of an index. Where they are gone,
+/// a later run does the task again; on a claim, it finds the result.
+async fn reason(
+    kubectl: &Kubectl,
+    job: &str,
+    index: usize,
+) -> Result<(TaskState, String), BatchError> {
     let selector = selector(job, &[index]);
     let text = kubectl.run(&["get", "pods", "--selector", &selector, "--output=json"]).await?;
     let pods: Value = serde_json::from_str(&text).unwrap_or_default();
     let newest = pods.pointer("/items").and_then(Value::as_array).and_then(|pods| pods.last());
     let Some(pod) = newest else {
-        return Ok("Its pod is gone, and with it the log that had the result".to_owned());
+        let reason = "Its pod is gone, and with it the log that had the result";
+        return Ok((TaskState::Cancelled, reason.to_owned()));
     };
     let text = |value: &Value, key: &str| {
         value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -225,7 +232,8 @@ async fn reason(kubectl: &Kubectl, job: &str, index: usize) -> Result<String, Ba
     }
     parts.retain(|part| !part.is_empty());
     let parts = if parts.is_empty() { "it printed no result".to_owned() } else { parts.join("; ") };
-    Ok(parallax_protocol::excerpt::one_line(&format!("Its pod failed: {parts}")))
+    let reason = parallax_protocol::excerpt::one_line(&format!("Its pod failed: {parts}"));
+    Ok((TaskState::Failed, reason))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod agents_resumed;
 mod background;
 mod bash_stubs;
 mod batch;
+mod batch_kubernetes;
 mod budget;
 mod commands;
 mod container;

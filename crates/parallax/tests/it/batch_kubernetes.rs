@@ -1,0 +1,89 @@
+//! Batches on Kubernetes, as far as no cluster is needed; `scripts/kubernetes-test` does the rest.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::measure::{Finished, run};
+
+use crate::support::World;
+use crate::worktrees::{git, repository};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn batch(world: &World, arguments: &[&str]) -> Finished {
+    let mut command = world.command(&["batch"]);
+    command.args(arguments);
+    let done = run(command, None, LIMIT).expect("run");
+    assert!(!done.timed_out, "not done in {LIMIT:?}: {}", done.err());
+    done
+}
+
+fn read(world: &World, file: &str) -> Value {
+    serde_json::from_str(&world.read(file)).expect("JSON")
+}
+
+#[test]
+fn manifests_are_written_without_a_cluster_and_hold_the_plan() {
+    let world = World::new("[]");
+    let prompt = "a\"}\n---\nkind: Pod $(x)";
+    let task = json!({"id": "a", "prompt": prompt, "repo": "https://git.example/a.git"});
+    world.home.write("plan.jsonl", &task.to_string()).expect("a plan");
+    let on = ["plan.jsonl", "--on", "kubernetes", "--emit", "out"];
+    let missing = batch(&world, &on);
+    assert_eq!(missing.code(), 42, "{}", missing.err());
+    assert!(missing.err().contains("--image"), "{}", missing.err());
+    let done = batch(&world, &[on.as_slice(), &["--image", "example/parallax:1"]].concat());
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let job = read(&world, "out/zz-job.json");
+    assert_eq!(job["spec"]["completions"], 1);
+    assert!(!job.to_string().contains("kind: Pod"), "{job}");
+    let plan = read(&world, "out/plan-0.json");
+    let line = plan["data"]["plan-00.jsonl"].as_str().expect("a plan");
+    let line: Value = serde_json::from_str(line.trim()).expect("a line");
+    assert_eq!(line["prompt"], prompt);
+    let policy = read(&world, "out/network.json");
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(
+        policy["metadata"]["annotations"]["parallax/hosts"],
+        "generativelanguage.googleapis.com,git.example"
+    );
+    let elsewhere = batch(&world, &["plan.jsonl", "--image", "x"]);
+    assert!(
+        elsewhere.err().contains("`--image` requires `--on kubernetes`"),
+        "{}",
+        elsewhere.err()
+    );
+}
+
+#[test]
+fn task_is_cloned_first_and_prints_its_result() {
+    let reply = json!({"match": {"promptContains": "do it"}, "repeat": 0, "text": "done"});
+    let world = repository(&json!([reply]));
+    git(&world, &["clone", "-q", "--bare", ".", "../bare.git"]);
+    let url = format!("file://{}", world.home.project().join("../bare.git").display());
+    let task = json!({"id": "a", "prompt": "do it", "repo": url});
+    let missing = json!({"id": "b", "prompt": "do it", "repo": format!("{url}-none")});
+    let unset = json!({"id": "c", "prompt": "do it", "env": ["NOT_SET_ANYWHERE"]});
+    world.home.write("plan.jsonl", &format!("{task}\n{missing}\n{unset}\n")).expect("a plan");
+    let task = |index: &str, more: &str| {
+        let words = ["run-task", "plan.jsonl", "--index", index, "--out", "out"];
+        batch(&world, &[words.as_slice(), &["--repositories", "clones", more]].concat())
+    };
+    let cloned = task("0", "--clone-only");
+    assert_eq!((cloned.code(), cloned.out().as_str()), (0, ""), "{}", cloned.err());
+    let failed = task("1", "--clone-only");
+    assert_eq!(failed.code(), 1, "{}", failed.err());
+    assert!(failed.out().contains(r#""task":"b","file":"result.json""#), "{}", failed.out());
+    // The clone is all that the task needs.
+    let bare = world.home.project().join("../bare.git");
+    std::fs::rename(&bare, bare.with_extension("gone")).expect("moved");
+    let done = task("0", "--print-results");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    for file in ["patch.diff", "answer.md", "session.jsonl", "result.json"] {
+        assert!(done.out().contains(&format!(r#""task":"a","file":"{file}""#)), "{file}");
+    }
+    assert_eq!(done.out().lines().last().map(|line| line.contains("result.json")), Some(true));
+    let unset = task("2", "--print-results");
+    assert_eq!(unset.code(), 1, "{}", unset.err());
+    assert!(unset.err().contains("NOT_SET_ANYWHERE"), "{}", unset.err());
+}
