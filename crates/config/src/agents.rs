@@ -1,5 +1,5 @@
-//! Definitions of sub-agents: Markdown files whose settings stand at the top
-//! and whose text is the agent's system prompt.
+//! Subagent definitions: Markdown files with settings in the front matter and the system prompt as
+//! the body.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,30 +23,30 @@ mod rules;
 
 pub use acknowledged::{Acknowledged, acknowledge};
 
-/// Bytes of a definition.
+/// Maximum size of a definition in bytes.
 const LARGEST: u64 = 512 * 1024;
-/// Files of one folder that are looked at.
+/// Maximum number of files read from one directory.
 const MOST: usize = 500;
-/// Requests that an agent may make unless it says otherwise.
+/// Default maximum number of model requests of an agent.
 const TURNS: u32 = 30;
-/// How long an agent may take unless it says otherwise.
+/// Default time limit of an agent.
 const TIME: Duration = Duration::from_secs(10 * 60);
 
-/// Whose an agent is, the weakest first.
+/// Where an agent comes from, in ascending order of precedence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AgentTier {
-    /// The program's.
+    /// Built into Parallax.
     BuiltIn,
-    /// An extension's, by its name.
+    /// An extension, by name.
     Extension(String),
-    /// The user's.
+    /// The user.
     User,
-    /// The project's.
+    /// The project.
     Project,
 }
 
 impl AgentTier {
-    /// The word for lists.
+    /// Returns the label used in lists.
     pub fn as_str(&self) -> &str {
         match self {
             Self::BuiltIn => "built-in",
@@ -57,68 +57,68 @@ impl AgentTier {
     }
 }
 
-/// A folder that holds definitions.
+/// A directory that holds definitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFolder {
-    /// Whose they are.
+    /// Where the definitions come from.
     pub tier: AgentTier,
-    /// The folder; it need not exist.
+    /// The directory; it need not exist.
     pub folder: PathBuf,
 }
 
-/// What an agent hands over in the end.
+/// The structured result of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentOutput {
     /// The argument of `complete_task`.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub description: String,
-    /// JSON Schema of its value.
+    /// The JSON Schema of its value.
     pub schema: Value,
 }
 
-/// An agent as its file and the settings have it.
+/// An agent as defined by its file and the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// What it is called by: `[a-z0-9_-]+`.
+    /// Its name: `[a-z0-9_-]+`.
     pub name: String,
-    /// What people see, where that is another name.
+    /// The name shown to the user, if different.
     pub display_name: Option<String>,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// Whose it is.
+    /// Where it comes from.
     pub tier: AgentTier,
-    /// Its file; `None` for those of the program.
+    /// Its file; `None` for built-in agents.
     pub file: Option<PathBuf>,
-    /// SHA-256 of the file, in hexadecimal, where a person must agree to it: for
-    /// those of a project.
+    /// SHA-256 of the file in hexadecimal, if the user must approve the agent (project agents).
     pub hash: Option<String>,
     /// Its system prompt.
     pub prompt: String,
-    /// The tools that it may use, `*` and endings in `*` among them; `None`: all.
+    /// The tools that it may use, including `*` and prefixes that end with `*`; `None` allows all.
     pub tools: Option<Vec<String>>,
-    /// MCP servers of its own, as in settings.
+    /// Additional MCP servers, in the format of the settings.
     pub mcp_servers: Object,
-    /// Its model: a name or an alias; `None`: that of the session.
+    /// Its model, a name or an alias; `None` for the session's model.
     pub model: Option<String>,
-    /// Generation settings, in wire spelling.
+    /// Generation settings, with the keys of the API.
     pub generation: Object,
-    /// Requests that it may make.
+    /// Maximum number of model requests.
     pub max_turns: u32,
-    /// How long it may take.
+    /// Its time limit.
     pub time: Duration,
-    /// How deep agents may be that it starts, itself counted: 1 is none, 2 the most.
+    /// Maximum depth of nested agents, including itself: 1 means that it cannot start agents; 2 is
+    /// the maximum.
     pub max_depth: u32,
-    /// The form of its result; `None`: words.
+    /// The format of its result; `None` for text.
     pub output: Option<AgentOutput>,
-    /// Rules about its calls, as a file of rules has them (`policy`).
+    /// Policy rules for its tool calls, in the format of a rule file.
     pub rules: Option<String>,
-    /// Whether settings switch it off.
+    /// Whether it is disabled in the settings.
     pub disabled: bool,
 }
 
 impl Agent {
-    /// An agent with the values that definitions leave out.
+    /// Creates an agent with default values.
     pub fn new(name: &str, description: &str, tier: AgentTier, prompt: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -141,8 +141,8 @@ impl Agent {
         }
     }
 
-    /// Its rules as a file: those of a project and of an extension may only tighten,
-    /// as their other rules.
+    /// Returns its rules as a rule file. Like their other rules, rules of projects and extensions
+    /// may only tighten.
     pub fn rule_file(&self) -> Option<RuleFile> {
         let tier = match self.tier {
             AgentTier::BuiltIn | AgentTier::User => Tier::User,
@@ -164,20 +164,21 @@ impl Agent {
     }
 }
 
-/// What was found.
+/// The agents that were found.
 #[derive(Debug, Clone, Default)]
 pub struct AgentSet {
-    /// The agents, by name; of equal names only the strongest.
+    /// The agents by name; of several agents with the same name, only the one with the highest
+    /// precedence.
     pub agents: Vec<Agent>,
-    /// Agents of the project that do not count: nobody agreed to them as they are
-    /// now ([`acknowledge`]).
+    /// Project agents that are not used, because the user has not approved their current version
+    /// ([`acknowledge`]).
     pub unacknowledged: Vec<Agent>,
-    /// What people should hear, one sentence each.
+    /// Warnings for the user, one sentence each.
     pub warnings: DefinitionWarnings,
 }
 
-/// The folders of the user and, when it is trusted, of the project, the weakest
-/// first.
+/// Returns the agent directories of the user and, if it is trusted, of the project, in ascending
+/// order of precedence.
 pub fn agent_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<AgentFolder> {
     let folders = definitions::folders(homes, cwd, trusted, "agents", &[]);
     folders
@@ -192,9 +193,9 @@ pub fn agent_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<AgentFolde
         .collect()
 }
 
-/// Puts the agents of the program and those of the folders together, given the
-/// weakest first, and applies `agents.overrides`. Blocking; bounded in files
-/// and bytes. Of the project's only those count that are `acknowledged`.
+/// Combines the built-in agents with those of the directories, given in ascending order of
+/// precedence, and applies `agents.overrides`. Project agents are used only if they are
+/// `acknowledged`. Blocking; bounded in files and bytes.
 pub fn find_agents(
     built_in: Vec<Agent>,
     folders: &[AgentFolder],
@@ -220,7 +221,7 @@ pub fn find_agents(
             }
             let path = file.display();
             if let Some(weaker) = found.get(&agent.name) {
-                // Of one folder the first counts, of several the last.
+                // Within a directory the first definition is used; across directories, the last.
                 if let Some(first) = weaker.file.as_ref().filter(|it| it.parent() == file.parent())
                 {
                     shadowed.push(format!(
@@ -257,7 +258,7 @@ pub fn find_agents(
     AgentSet { agents: found.into_values().collect(), unacknowledged, warnings }
 }
 
-/// The definitions of a folder. Names that begin with `_` are drafts. Blocking.
+/// Returns the definitions in a directory. Names that start with `_` are drafts. Blocking.
 pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
     definitions::files(folder, MOST, |path| {
         let name = path.file_name()?.to_string_lossy();
@@ -270,12 +271,12 @@ pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
 /// Reads one definition.
 ///
 /// # Errors
-/// Why it is none.
+/// Returns the reason if the file is not a valid definition.
 pub fn read_agent(file: &Path, tier: &AgentTier) -> Result<Agent, String> {
     let bytes = definitions::bytes(file, LARGEST)?;
     let text = read::to_text(&bytes);
     let parts = front_matter::read(&text).map_err(|broken| match broken.line {
-        // Several in one file can only be remote ones.
+        // Only remote definitions can hold several agents in one file.
         _ if text.contains("- kind: remote") => fields::REMOTE.to_owned(),
         Some(line) => format!("line {line}: {}", broken.message),
         None => broken.message,
@@ -369,7 +370,7 @@ mod tests {
         agree(root, &found.unacknowledged);
         let found = find(root, true, serde_json::json!({}));
         assert_eq!(names(&found.agents), ["helper", "one", "two"]);
-        // A file that is another asks again, and only that one.
+        // Only the changed file needs approval again.
         write(
             root,
             "project/.gemini/agents/two.md",
@@ -378,7 +379,7 @@ mod tests {
         let found = find(root, true, serde_json::json!({}));
         assert_eq!(names(&found.agents), ["helper", "one"]);
         assert_eq!(names(&found.unacknowledged), ["two"]);
-        // What was agreed to with Gemini CLI holds.
+        // Approvals given in Gemini CLI apply.
         let project = std::fs::canonicalize(root.join("project")).expect("a path");
         let hash = found.unacknowledged[0].hash.clone().expect("a hash");
         let theirs = serde_json::json!({project.display().to_string(): {"two": hash}});

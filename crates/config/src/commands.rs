@@ -1,4 +1,4 @@
-//! Custom commands: the files in which people write prompts for `/name`.
+//! Custom commands: files with prompts for `/name`.
 
 mod markdown_form;
 mod name;
@@ -15,77 +15,77 @@ use crate::definitions::{self, Owner};
 use crate::homes::Homes;
 use crate::read::{self, ReadError};
 
-/// Bytes of one file.
+/// Maximum size of one file in bytes.
 const LARGEST: u64 = 1024 * 1024;
-/// Files in one folder with all below it.
+/// Maximum number of files in one directory tree.
 const MOST: usize = 5_000;
-/// Folders below each other.
+/// Maximum directory depth.
 const DEPTH: usize = 16;
-/// Characters of a description.
+/// Maximum number of characters of a description.
 const DESCRIPTION: usize = 100;
 
-/// Whose a command is.
+/// Where a command comes from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommandSource {
-    /// The project's.
+    /// The project.
     Project,
-    /// The user's.
+    /// The user.
     User,
-    /// An extension's, by its name.
+    /// An extension, by name.
     Extension(String),
 }
 
-/// A folder that holds command files.
+/// A directory that holds command files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandFolder {
-    /// Whose they are.
+    /// Where the commands come from.
     pub source: CommandSource,
-    /// The folder; it need not exist.
+    /// The directory; it need not exist.
     pub folder: PathBuf,
 }
 
-/// How a command file is written.
+/// The file format of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandForm {
-    /// A TOML table with `prompt`.
+    /// A TOML table with a `prompt` key.
     Toml,
-    /// Markdown, its settings before it.
+    /// Markdown with front matter.
     Markdown,
 }
 
-/// An argument that a command says it takes.
+/// An argument that a command declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandArgument {
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
-    /// Whether the command cannot run without it.
+    /// Whether the command requires it.
     pub required: bool,
-    /// What it may be; empty: anything.
+    /// The allowed values; empty allows any.
     pub choices: Vec<String>,
 }
 
-/// What a command wants for the turn of its prompt.
+/// Overrides for the turn that runs a command's prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandWishes {
     /// Another model.
     pub model: Option<String>,
-    /// The only tools.
+    /// The only tools to allow.
     pub tools: Option<Vec<String>>,
-    /// Calls that need no leave: a tool, or `TOOL(what)`.
+    /// Tool calls that need no approval: a tool, or `TOOL(argument)`.
     pub allowed: Vec<String>,
-    /// The agent that the work is for.
+    /// The subagent that runs the prompt.
     pub agent: Option<String>,
     /// Another approval mode.
     pub mode: Option<ApprovalMode>,
-    /// How long it may take, its own shell commands and then the turn.
+    /// Time limit for the shell commands in the prompt, and then for the turn.
     pub timeout: Option<Duration>,
 }
 
 impl CommandWishes {
-    /// Takes `mode` and `timeout` from texts. `Ok(false)`: the field is another.
+    /// Parses `mode` and `timeout`. Returns `Ok(false)` for any other field.
     ///
     /// # Errors
-    /// What the value must be.
+    /// Returns the expected value if the value is invalid.
     fn take(&mut self, key: &str, text: &str) -> Result<bool, &'static str> {
         match key {
             "mode" => {
@@ -103,47 +103,47 @@ impl CommandWishes {
     }
 }
 
-/// A command as its file has it.
+/// A parsed command file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandFile {
-    /// Without the slash: `git:commit`.
+    /// The name without the slash, such as `git:commit`.
     pub name: String,
-    /// Whose it is.
+    /// Where it comes from.
     pub source: CommandSource,
     /// The file.
     pub path: PathBuf,
-    /// How it is written.
+    /// Its format.
     pub form: CommandForm,
     /// One line for lists.
     pub description: String,
-    /// What may follow the name, as lists show it; empty: nothing is said.
+    /// The argument hint shown in lists; empty if missing.
     pub argument_hint: String,
-    /// The arguments, where the file names them.
+    /// The declared arguments.
     pub arguments: Vec<CommandArgument>,
-    /// The template.
+    /// The prompt template.
     pub prompt: String,
-    /// Where in the file it begins: line and column, from 1.
+    /// Where the template begins in the file: line and column, counted from 1.
     pub place: (usize, usize),
-    /// What it wants for its prompt.
+    /// Overrides for the turn.
     pub wishes: CommandWishes,
-    /// Fields of the file that have no meaning here.
+    /// Unknown fields in the file.
     pub unused: Vec<String>,
 }
 
-/// A file that is no command.
+/// An invalid command file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandProblem {
-    /// The file or folder.
+    /// The file or directory.
     pub path: PathBuf,
-    /// Its line, from 1.
+    /// The line, counted from 1.
     pub line: Option<usize>,
-    /// The column in it, from 1, in characters.
+    /// The column in characters, counted from 1.
     pub column: Option<usize>,
-    /// What is wrong, and what to do.
+    /// What is wrong and how to fix it.
     pub message: String,
-    /// The command that the file would be; `None` for a directory.
+    /// The name that the command would have; `None` for a directory.
     pub name: Option<String>,
-    /// How many commands are stronger than this one would be.
+    /// The number of commands with a higher precedence than this one.
     pub rank: usize,
 }
 
@@ -160,22 +160,22 @@ impl std::fmt::Display for CommandProblem {
     }
 }
 
-/// What was found, the strongest first: project before user before extensions,
-/// `.parallax` before `.gemini`, TOML before Markdown.
+/// The commands that were found, in descending order of precedence: project, user, extensions;
+/// `.parallax` before `.gemini`; TOML before Markdown.
 #[derive(Debug, Clone, Default)]
 pub struct CommandFiles {
     /// The commands.
     pub commands: Vec<CommandFile>,
-    /// What is no command.
+    /// The invalid files.
     pub problems: Vec<CommandProblem>,
 }
 
-/// The home of another agent, whose commands are Markdown too.
+/// The directory of another agent, whose commands are also Markdown.
 const OTHER: &str = ".claude";
 
-/// The folders of the project (only when it is trusted) and of the user, the
-/// strongest first; with those of other agents (`commands.includeOtherAgents`),
-/// which are weaker than ours of the same owner.
+/// Returns the command directories of the project (only if it is trusted) and of the user, in
+/// descending order of precedence. With `commands.includeOtherAgents`, includes the directories of
+/// other agents, which have a lower precedence than Parallax's own of the same owner.
 pub fn command_folders(
     homes: &Homes,
     cwd: &Path,
@@ -204,8 +204,8 @@ pub fn command_folders(
         .collect()
 }
 
-/// Reads the commands of the folders. Links are followed. Blocking; bounded in
-/// files, bytes and depth.
+/// Reads the commands in the directories and follows symlinks. Blocking; bounded in files, bytes,
+/// and depth.
 pub fn find_commands(folders: &[CommandFolder]) -> CommandFiles {
     let mut found = CommandFiles::default();
     for folder in folders {
@@ -227,10 +227,10 @@ pub fn find_commands(folders: &[CommandFolder]) -> CommandFiles {
     found
 }
 
-/// Reads one command file that lies below `folder`.
+/// Reads one command file below `folder`.
 ///
 /// # Errors
-/// Why it is no command.
+/// Returns the problem if the file is not a valid command.
 fn read_file(
     source: &CommandSource,
     folder: &Path,
@@ -294,11 +294,11 @@ fn read_file(
     })
 }
 
-/// What both forms of a file come to.
+/// The parsed contents of either format.
 #[derive(Debug, Default)]
 struct Written {
     prompt: String,
-    /// Where it begins: line and column.
+    /// Where the template begins: line and column.
     place: (usize, usize),
     wishes: CommandWishes,
     description: String,
@@ -307,7 +307,7 @@ struct Written {
     unused: Vec<String>,
 }
 
-/// What is wrong with a file's text.
+/// An error in the text of a file.
 #[derive(Debug)]
 struct Wrong {
     line: Option<usize>,
@@ -323,7 +323,7 @@ fn form_of(path: &Path) -> Option<CommandForm> {
     }
 }
 
-/// The command files below a folder. Links are followed, no folder twice.
+/// Collects the command files below a directory. Follows symlinks but enters no directory twice.
 fn walk(
     folder: &Path,
     depth: usize,
@@ -352,7 +352,7 @@ fn walk(
     }
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        // A file in the place of the folder is no command folder.
+        // A file at the path of the directory is not a command directory.
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return,
         Err(error) => return problems.push(problem(error.to_string())),
     };
@@ -370,7 +370,7 @@ fn walk(
     }
 }
 
-/// A text in one line without controls, at most `limit` characters.
+/// Returns the text on one line without control characters, truncated to `limit` characters.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let clean: String = text
         .chars()

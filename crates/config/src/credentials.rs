@@ -1,9 +1,7 @@
-//! The key that a person gave to this program: one file of ours, readable by
-//! its owner alone. Variables of the environment go before it.
+//! The stored API key, in a file readable only by its owner. Environment variables have precedence.
 //!
-//! `~/.parallax/credentials.json` is `{"version": 1, "method":
-//! "gemini-api-key" | "vertex-ai", "key": "…"}`; with `"keychain": true` in the
-//! place of the key it is in the system's keychain.
+//! `~/.parallax/credentials.json` is `{"version": 1, "method": "gemini-api-key" | "vertex-ai",
+//! "key": "…"}`. With `"keychain": true` instead of the key, the key is in the system keychain.
 
 use std::path::PathBuf;
 
@@ -18,7 +16,7 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{jsonc, state};
 
-/// What a key opens.
+/// The API that a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// The Gemini API.
@@ -28,7 +26,7 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
-    /// The word of the file and of `security.auth.selectedType`.
+    /// Returns the value used in the file and in `security.auth.selectedType`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::GeminiApi => "gemini-api-key",
@@ -41,24 +39,24 @@ impl KeyKind {
     }
 }
 
-/// A key with what it opens.
+/// A key and the API that it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredKey {
-    /// What it opens.
+    /// The API.
     pub kind: KeyKind,
     /// The key.
     pub key: Secret,
 }
 
-/// Where the key is kept.
+/// Returns the path of the credentials file.
 pub fn credentials_file(homes: &Homes) -> PathBuf {
     homes.parallax.join("credentials.json")
 }
 
-/// The key that is kept, if there is one. Blocking.
+/// Returns the stored key, if there is one. Blocking.
 ///
 /// # Errors
-/// A file that is there and cannot be used, a keychain that does not answer.
+/// Returns an error if the file exists but cannot be used, or if the keychain does not respond.
 pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey>, ConfigError> {
     let path = credentials_file(homes);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(None) };
@@ -83,15 +81,15 @@ pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey
     Ok(Some(StoredKey { kind, key: Secret::new(key) }))
 }
 
-/// The key that was pasted into Gemini CLI, where it keeps it: in its encrypted
-/// file, or, if `in_system`, in the keychain of the system. Blocking.
+/// Returns the key that was entered in Gemini CLI: from its encrypted file or, if `in_system`, from
+/// the system keychain. Blocking.
 pub fn key_of_reference(keychain: &Keychain, in_system: bool) -> Option<StoredKey> {
     let kept = keychain.reference_secret(&SecretName::ApiKey, in_system)?;
     let key = key_in(&kept);
     (!key.is_empty()).then_some(StoredKey { kind: KeyKind::GeminiApi, key })
 }
 
-/// The key as all programs of the family keep it: like the token of a sign-in.
+/// Encodes the key the way Gemini CLI stores it: like an OAuth token.
 fn record(key: &Secret) -> Secret {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let token = json!({"accessToken": key.expose(), "tokenType": "ApiKey"});
@@ -100,7 +98,7 @@ fn record(key: &Secret) -> Secret {
     Secret::new(record.to_string())
 }
 
-/// The key of a record; a text that is none is the key itself.
+/// Decodes a stored key; a text in another format is the key itself.
 fn key_in(kept: &Secret) -> Secret {
     let record: Option<Value> = serde_json::from_str(kept.expose()).ok();
     let key = record.as_ref().and_then(|record| record.pointer("/token/accessToken"));
@@ -111,11 +109,11 @@ fn is_elsewhere(fields: &Object) -> bool {
     fields.get("keychain") == Some(&Value::Bool(true))
 }
 
-/// Keeps the key in the place of the one that is kept: in the keychain where there
-/// is one, else in the file. Blocking.
+/// Stores the key and replaces the previous one: in the keychain if there is one, else in the file.
+/// Blocking.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn store_key(
     homes: &Homes,
     keychain: &Keychain,
@@ -128,14 +126,14 @@ pub fn store_key(
         true => fields["keychain"] = Value::Bool(true),
         false => fields["key"] = key.expose().into(),
     }
-    // What stood there, broken or not, counts no more.
+    // Replaces the previous contents, valid or not.
     state::rewrite(&path, |_| Ok(format!("{fields:#}\n")))
 }
 
-/// Forgets the key that is kept; tells whether there was one. Blocking.
+/// Deletes the stored key; returns whether there was one. Blocking.
 ///
 /// # Errors
-/// The file cannot be removed.
+/// Returns an error if the file cannot be removed.
 pub fn forget_key(homes: &Homes, keychain: &Keychain) -> Result<bool, ConfigError> {
     let path = credentials_file(homes);
     if jsonc::read_object(&path).is_ok_and(|fields| fields.as_ref().is_some_and(is_elsewhere))
@@ -150,7 +148,7 @@ pub fn forget_key(homes: &Homes, keychain: &Keychain) -> Result<bool, ConfigErro
     }
 }
 
-/// Puts a secret into the keychain, if there is one; `false`: it must go to a file.
+/// Stores a secret in the keychain, if there is one; returns `false` if it must go to a file.
 pub(crate) fn kept_elsewhere(
     keychain: &Keychain,
     name: impl Into<SecretName>,

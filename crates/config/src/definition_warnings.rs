@@ -1,14 +1,14 @@
-//! Warnings about definitions (skills, agents): all of them for a list, one line of each
-//! kind at a start.
+//! Warnings about definitions of skills and agents: all of them for a list, or one line per kind at
+//! startup.
 
-/// What is wrong with the definitions of a run.
+/// The warnings about the definitions of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DefinitionWarnings {
     /// Files that are not valid definitions.
     pub(crate) invalid: Vec<String>,
-    /// Definitions that another one of the same name replaces.
+    /// Definitions that another one with the same name overrides.
     pub(crate) shadowed: Vec<String>,
-    /// Everything else, each a warning of its own.
+    /// All other warnings.
     pub(crate) others: Vec<String>,
 }
 
@@ -18,13 +18,13 @@ impl DefinitionWarnings {
         self.invalid.iter().chain(&self.shadowed).chain(&self.others)
     }
 
-    /// Adds a warning of its own kind.
+    /// Adds a warning that belongs to no other kind.
     pub fn push(&mut self, warning: String) {
         self.others.push(warning);
     }
 
-    /// For a start: of the same kind only the first, and how many more there are. `list`
-    /// is the command that shows them all.
+    /// Returns the warnings for startup: of each kind only the first, with the number of the
+    /// others. `list` is the command that shows them all.
     pub fn summary(&self, list: &str) -> Vec<String> {
         let one_line = |warnings: &Vec<String>| {
             let (first, rest) = warnings.split_first()?;

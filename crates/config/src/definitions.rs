@@ -1,21 +1,20 @@
-//! Files that define something for the agent (sub-agents, skills, commands): in
-//! which folders they are, and how one is read.
+//! Finds and reads definition files of agents, skills, and commands.
 
 use std::path::{Path, PathBuf};
 
 use crate::homes::Homes;
 use crate::read::{self, ReadError};
 
-/// Whose a folder is, the weaker first.
+/// The owner of a directory, in ascending order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     User,
     Project,
 }
 
-/// The folders called `name` in the homes of the user and, when it is trusted, of
-/// the project, the weakest first. `others` are homes of either that stand beside
-/// `.gemini` and `.parallax`.
+/// Returns the directories called `name` of the user and, if it is trusted, of the project, in
+/// ascending order of precedence. `others` are directories of other agents beside `.gemini` and
+/// `.parallax`.
 pub(crate) fn folders(
     homes: &Homes,
     cwd: &Path,
@@ -36,8 +35,8 @@ pub(crate) fn folders(
     folders
 }
 
-/// What `pick` makes of the first `most` entries of a folder, sorted. A folder
-/// that is not there has none.
+/// Returns the results of `pick` for the first `most` entries of a directory, sorted; empty if the
+/// directory does not exist.
 pub(crate) fn files(
     folder: &Path,
     most: usize,
@@ -50,18 +49,18 @@ pub(crate) fn files(
     files
 }
 
-/// The text of a definition.
+/// Returns the text of a definition.
 ///
 /// # Errors
-/// Why it has none, in words.
+/// Returns the reason if it cannot be read.
 pub(crate) fn text(file: &Path, largest: u64) -> Result<String, String> {
     bytes(file, largest).map(|bytes| read::to_text(&bytes))
 }
 
-/// The bytes of a definition, for a hash of it.
+/// Returns the bytes of a definition, for a hash.
 ///
 /// # Errors
-/// Why it cannot be used.
+/// Returns the reason if it cannot be read.
 pub(crate) fn bytes(file: &Path, largest: u64) -> Result<Vec<u8>, String> {
     let too_large = || Err(format!("it is larger than {largest} bytes"));
     match read::read_at_most(file, largest) {

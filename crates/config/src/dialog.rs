@@ -1,5 +1,5 @@
-//! The settings that people change in a dialog: those of the table that this
-//! program honours and that one line can hold.
+//! The settings shown in the settings dialog: those that Parallax supports and that fit on one
+//! line.
 
 use serde_json::Value;
 
@@ -7,30 +7,30 @@ use crate::keys::{KEYS, Kind};
 use crate::layers::Origin;
 use crate::settings::Settings;
 
-/// A setting as a dialog shows it.
+/// A row of the settings dialog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SettingRow {
     /// The dotted name.
     pub key: &'static str,
-    /// What people call it.
+    /// The display label.
     pub label: &'static str,
-    /// The group it stands in.
+    /// The group in which it is shown.
     pub category: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub doc: &'static str,
-    /// What it may hold.
+    /// The type.
     pub kind: Kind,
-    /// Without any file; `null` when there is no default.
+    /// The default; `null` if there is none.
     pub default: Value,
-    /// What holds.
+    /// The current value.
     pub value: Value,
-    /// The file that says so; `None`: the default.
+    /// The origin of the value; `None` for the default.
     pub origin: Option<Origin>,
-    /// Whether a change counts only in the next session.
+    /// Whether a change takes effect only in the next session.
     pub restart: bool,
 }
 
-/// When a change counts.
+/// When a change takes effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counts {
     Now,
@@ -38,7 +38,7 @@ enum Counts {
 }
 use Counts::{Now, Restart};
 
-/// Key, label, and when a change counts.
+/// Key, label, and when a change takes effect.
 const SHOWN: &[(&str, &str, Counts)] = &[
     ("general.preferredEditor", "Preferred editor", Now),
     ("general.openEditorInNewWindow", "Open editor in a new window", Now),
@@ -120,7 +120,7 @@ const SHOWN: &[(&str, &str, Counts)] = &[
     ("advanced.ignoreLocalEnv", "Ignore .env of projects", Restart),
 ];
 
-/// The rows of the dialog, group by group.
+/// Returns the rows of the dialog, grouped by category.
 pub fn setting_rows(settings: &Settings) -> Vec<SettingRow> {
     let row = |(name, label, counts): &(&str, &'static str, Counts)| {
         let key = KEYS.iter().find(|key| key.name == *name)?;

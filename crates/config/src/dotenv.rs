@@ -1,16 +1,16 @@
-//! The syntax of `.env` files.
+//! Parses `.env` files.
 
-/// More names than this are not taken from one file.
+/// Maximum number of variables read from one file.
 const MOST: usize = 1000;
 
-/// Names and values in order. What is not an assignment is skipped, as all
-/// readers of such files do.
+/// Returns names and values in order. Skips lines that are not assignments, like other parsers of
+/// such files.
 pub(crate) fn parse(text: &str) -> Vec<(String, String)> {
     parse_told(text, |_| ())
 }
 
-/// As [`parse`]; `odd` hears the numbers, from 1, of the lines that are neither
-/// blank, a comment nor an assignment.
+/// Like [`parse`], but calls `odd` with the numbers, from 1, of the lines that are neither empty,
+/// nor a comment, nor an assignment.
 pub(crate) fn parse_told(text: &str, mut odd: impl FnMut(usize)) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -43,7 +43,7 @@ pub(crate) fn parse_told(text: &str, mut odd: impl FnMut(usize)) -> Vec<(String,
     found
 }
 
-/// The name, and where in the line its value begins.
+/// Returns the name and the position in the line where its value begins.
 fn assignment(line: &str) -> Option<(&str, usize)> {
     let equals = line.find('=')?;
     let name = line.get(..equals)?.trim();
@@ -55,8 +55,8 @@ fn assignment(line: &str) -> Option<(&str, usize)> {
     (!name.is_empty() && name.bytes().all(valid)).then_some((name, equals + 1))
 }
 
-/// The value between quotes, which may span lines, and the text after its line.
-/// `None` when it is not quoted, or something other than a comment follows.
+/// Returns the value between quotes, which may span lines, and the text after its last line.
+/// Returns `None` if the value is not quoted, or if something other than a comment follows.
 fn quoted(value: &str) -> Option<(String, &str)> {
     let value = value.trim_start_matches([' ', '\t']);
     let quote = value.chars().next().filter(|first| matches!(first, '\'' | '"' | '`'))?;

@@ -1,5 +1,5 @@
-//! Key bindings in the file of an editor that a terminal runs in, so that its
-//! terminal tells Shift+Enter and Ctrl+Enter from Enter.
+//! Adds key bindings to the editor in whose terminal Parallax runs, so that the terminal
+//! distinguishes Shift+Enter and Ctrl+Enter from Enter.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,42 +14,42 @@ use crate::jsonc;
 
 /// The keys, as the editors name them.
 const KEYS: [&str; 2] = ["shift+enter", "ctrl+enter"];
-/// What the terminal gets: a backslash and a line end, which shells and composers
-/// take for a line that goes on.
+/// The text sent to the terminal: a backslash and a line break, which shells and the composer treat
+/// as a continued line.
 const SENT: &str = "\\\r\n";
 const COMMAND: &str = "workbench.action.terminal.sendSequence";
 const WHEN: &str = "terminalFocus";
 
-/// What became of the bindings.
+/// The result of adding the bindings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditorKeys {
-    /// They were there.
+    /// The bindings already existed.
     There,
-    /// They were added; the file as it was is in the copy, if there was one.
+    /// The bindings were added. The previous file was backed up, if there was one.
     Added {
         /// The keys that were added.
         keys: Vec<&'static str>,
-        /// The copy.
+        /// The backup.
         backup: Option<PathBuf>,
     },
-    /// Other bindings of these keys are there: nothing was changed.
+    /// The keys already have other bindings: nothing was changed.
     Taken {
         /// Those keys.
         keys: Vec<&'static str>,
     },
 }
 
-/// Adds the bindings to a `keybindings.json`; what else is in it, comments too,
-/// stays. Blocking.
+/// Adds the bindings to a `keybindings.json`; everything else in it, including comments, is kept.
+/// Blocking.
 ///
 /// # Errors
-/// A file that cannot be understood or written.
+/// Returns an error if the file cannot be parsed or written.
 pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
     let failed = |source| ConfigError::Unwritable { path: file.to_owned(), source };
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let read = jsonc::read_document(&target)?;
     let text = read.clone().filter(|text| !text.trim().is_empty()).unwrap_or_else(|| "[]\n".into());
-    // Editors allow a comma at the end.
+    // Editors allow trailing commas.
     let syntax = ParseOptions { allow_trailing_commas: true, ..jsonc::syntax() };
     let not_a_list = |why: String| ConfigError::NotKeyBindings { path: file.to_owned(), why };
     let bound: Vec<Value> = jsonc_parser::parse_to_serde_value(&text, &syntax)
@@ -62,7 +62,7 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
         entry.get("command").and_then(Value::as_str) == Some(COMMAND)
             && entry.pointer("/args/text").and_then(Value::as_str) == Some(SENT)
     };
-    // Bindings of the same key for other places are no hindrance.
+    // Bindings of the same keys in other contexts do not conflict.
     let in_terminal = |entry: &Value| match entry.get("when").and_then(Value::as_str) {
         None => true,
         Some(when) => when.contains("terminal") && !when.contains("!terminalFocus"),
@@ -109,7 +109,7 @@ fn binding(key: &str) -> CstInputValue {
     ])
 }
 
-/// Copies the file beside itself, under a name that is free.
+/// Copies the file to an unused name beside it.
 fn back_up(file: &Path) -> io::Result<PathBuf> {
     for number in 1..1000 {
         let mut name = file.as_os_str().to_owned();

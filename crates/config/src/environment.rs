@@ -1,4 +1,4 @@
-//! The variables a run sees: those of the process, and those of one `.env`.
+//! The environment variables of a run: those of the process plus those of one `.env` file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -10,18 +10,18 @@ use crate::read::{ReadError, read_at_most, to_text};
 
 const LIMIT: u64 = 256 * 1024;
 
-/// A snapshot of the process's variables and what a `.env` file added. The
-/// process itself is never changed.
+/// A snapshot of the process environment and the variables that a `.env` file added. The
+/// environment of the process itself is never changed.
 #[derive(Clone, Default)]
 pub struct Environment {
     process: HashMap<String, String>,
     dotenv: BTreeMap<String, String>,
     file: Option<PathBuf>,
-    /// Whether that file is one of a project.
+    /// Whether that file belongs to a project.
     of_project: bool,
 }
 
-/// Names only: values may be secrets.
+/// Prints names only, because values may be secrets.
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Environment")
@@ -33,8 +33,8 @@ impl std::fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// A snapshot of the given variables (`std::env::vars_os()` in a program).
-    /// Those that are not Unicode are left out: none of ours is.
+    /// Takes a snapshot of the given variables (`std::env::vars_os()` in a program). Skips
+    /// variables that are not Unicode; Parallax uses none.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let process = variables
             .into_iter()
@@ -43,15 +43,15 @@ impl Environment {
         Self { process, ..Self::default() }
     }
 
-    /// The value of a variable; an empty one counts as not set. For a
-    /// `GEMINI_` name the same name with `PARALLAX_` comes first.
+    /// Returns the value of a variable; an empty value counts as unset. For a `GEMINI_` name, the
+    /// `PARALLAX_` variant has precedence.
     pub fn get(&self, name: &str) -> Option<&str> {
         let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
         ours.and_then(|ours| self.set(&ours)).or_else(|| self.set(name))
     }
 
-    /// The value that the process itself has, whatever a `.env` file says; with
-    /// names as in [`Environment::get`].
+    /// Returns the value in the process environment, ignoring the `.env` file; names are handled as
+    /// in [`Environment::get`].
     pub fn of_process(&self, name: &str) -> Option<&str> {
         let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
         let own = |name: &str| self.process.get(name).map(String::as_str);
@@ -59,7 +59,7 @@ impl Environment {
         ours.and_then(|ours| set(&ours)).or_else(|| set(name))
     }
 
-    /// Whether the variable says yes: `true` or `1`.
+    /// Whether the variable is `true` or `1`.
     pub fn is_true(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
     }
@@ -68,40 +68,40 @@ impl Environment {
         self.variable(name).filter(|value| !value.is_empty())
     }
 
-    /// The variable of exactly this name, empty or not.
+    /// Returns the variable with exactly this name, even if it is empty.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.process.get(name).or_else(|| self.dotenv.get(name)).map(String::as_str)
     }
 
-    /// Sets variables over those of the process.
+    /// Sets variables that override those of the process.
     pub(crate) fn put(&mut self, variables: &[(String, String)]) {
         self.process.extend(variables.iter().cloned());
     }
 
-    /// Names that only the `.env` file brought.
+    /// Returns the names that only the `.env` file sets.
     pub fn dotenv_names(&self) -> impl Iterator<Item = &str> {
         self.dotenv.keys().map(String::as_str)
     }
 
-    /// Of these the names that a project's file brought. They are for this program
-    /// and go to no child process.
+    /// Returns the names set by a project's `.env` file. They are used by Parallax only and not
+    /// passed to child processes.
     pub fn names_of_project(&self) -> impl Iterator<Item = &str> {
         self.dotenv.keys().map(String::as_str).filter(|_| self.of_project)
     }
 
-    /// The variables that the user's own `.env` brought: children get them like
+    /// Returns the variables of the user's own `.env` file, which child processes inherit like
     /// those of the process.
     pub fn of_users_file(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.dotenv.iter().filter(|_| !self.of_project);
         pairs.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The `.env` file that was read, if any.
+    /// Returns the `.env` file that was read, if any.
     pub fn dotenv_file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// Takes the variables of a file. Gives the names that this one may not set.
+    /// Adds the variables of a file. Returns the names that this file may not set.
     fn add(
         &mut self,
         file: PathBuf,
@@ -130,13 +130,13 @@ impl Environment {
         refused
     }
 
-    /// Whether a file of the project says it, and nobody else does.
+    /// Whether only a project file sets the variable.
     pub(crate) fn is_of_project(&self, name: &str) -> bool {
         self.of_project && self.of_process(name).is_none() && self.get(name).is_some()
     }
 
-    /// Whether the variable says where requests go, and the key that goes with
-    /// them is not of the same file.
+    /// Whether the variable sets the destination of requests while the API key comes from another
+    /// source.
     fn sends_keys_away(&self, name: &str, file: &[String]) -> bool {
         let keys: &[&str] = match name {
             "GOOGLE_GEMINI_BASE_URL" => &["GEMINI_API_KEY", "PARALLAX_API_KEY"],
@@ -148,13 +148,13 @@ impl Environment {
     }
 }
 
-/// Whether the variable decides how the program is confined, whom it trusts, or
-/// where its settings lie: a project does not say so.
+/// Whether the variable controls the sandbox, trust, or the location of settings. A project may not
+/// set it.
 fn is_for_the_user(name: &str) -> bool {
     let rest = own_name(name).unwrap_or(name);
     rest.starts_with("SANDBOX")
         || matches!(name, "SEATBELT_PROFILE" | "BUILD_SANDBOX")
-        // Where records of the session go.
+        // The destination of session telemetry.
         || name.starts_with("OTEL_")
         || (rest != name && rest.starts_with("TELEMETRY_"))
         || (rest != name
@@ -164,36 +164,35 @@ fn is_for_the_user(name: &str) -> bool {
             ))
 }
 
-/// The name behind our prefix, whichever of them it is: all say the same.
+/// Returns the name after the product prefix, whichever prefix it has; the prefixes are equivalent.
 fn own_name(name: &str) -> Option<&str> {
     let own = ["PARALLAX_CLI_", "PARALLAX_", "GEMINI_CLI_", "GEMINI_"];
     own.iter().find_map(|prefix| name.strip_prefix(prefix))
 }
 
-/// Whether the variable names a file to read the system prompt from, or to write
-/// it to. A project may switch its own file on (`1`); which other files of the
-/// user's are read or written is not for it to say.
+/// Whether the variable names a file to read the system prompt from or to write it to. A project
+/// may enable its own file (`1`), but may not select other files of the user.
 fn names_a_prompt_file(name: &str, value: &str) -> bool {
     let switch = value.trim().to_ascii_lowercase();
     own_name(name).is_some_and(|rest| matches!(rest, "SYSTEM_MD" | "WRITE_SYSTEM_MD"))
         && !matches!(switch.as_str(), "" | "0" | "1" | "true" | "false")
 }
 
-/// What decides which `.env` counts.
+/// The inputs that determine which `.env` file is used.
 pub(crate) struct DotenvSearch<'a> {
     pub(crate) cwd: &'a Path,
-    /// The folder and those above it that are trusted, upwards.
+    /// The working directory and its parents, as far as they are trusted, from the innermost
+    /// outward.
     pub(crate) folders: &'a [PathBuf],
     pub(crate) homes: &'a Homes,
-    /// Plain `.env` files outside the home directory do not count.
+    /// Whether plain `.env` files outside the home directory are ignored.
     pub(crate) ignore_local: bool,
-    /// Names that a plain `.env` may not set.
+    /// Names that a plain `.env` file may not set.
     pub(crate) excluded: &'a [String],
 }
 
 impl DotenvSearch<'_> {
-    /// Reads the first `.env` file there is. Returns a warning when one is
-    /// there and cannot be used.
+    /// Reads the first existing `.env` file. Returns a warning if it cannot be used.
     pub(crate) fn read_into(&self, environment: &mut Environment) -> Vec<String> {
         let mut warnings = Vec::new();
         for (path, of_ours, of_project) in self.candidates() {
@@ -224,7 +223,7 @@ impl DotenvSearch<'_> {
                     }));
                     break;
                 }
-                // A folder of that name (Python's usual one) is no error.
+                // A directory named `.env` (common for Python) is not an error.
                 Err(ReadError::NotAFile | ReadError::TooLarge) => {}
                 Err(ReadError::Io(error)) => {
                     warnings
@@ -235,8 +234,8 @@ impl DotenvSearch<'_> {
         warnings
     }
 
-    /// Paths in the order of search, each with whether it is a file of ours, and
-    /// whether it is one of a project.
+    /// Returns the candidate paths in search order, each with whether it is in a Parallax or Gemini
+    /// directory and whether it belongs to a project.
     fn candidates(&self) -> Vec<(PathBuf, bool, bool)> {
         let mut paths = Vec::new();
         for folder in self.folders {
@@ -253,8 +252,8 @@ impl DotenvSearch<'_> {
         paths
     }
 
-    /// Somebody else's `.env` in a shared parent folder could redirect our
-    /// requests, with the key in them.
+    /// Whether the file's owner is trusted: another user's `.env` in a shared parent directory
+    /// could redirect requests together with the API key.
     #[cfg(unix)]
     fn is_ours_to_trust(&self, metadata: &std::fs::Metadata) -> bool {
         use std::os::unix::fs::MetadataExt;

@@ -1,12 +1,12 @@
-//! What makes a configuration unusable. Every variant ends the program with
-//! exit code 52: the user must correct a file.
+//! Errors that make the configuration unusable. Every variant ends the program with exit code 52:
+//! the user must correct a file.
 
 use std::path::PathBuf;
 
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Broken JSON.
+    /// Invalid JSON.
     #[error(
         "Error in {path}:{line}:{column}: {message}; correct the file (comments and trailing commas are allowed) and try again"
     )]
@@ -17,10 +17,10 @@ pub enum ConfigError {
         line: usize,
         /// In characters, counted from 1.
         column: usize,
-        /// What the parser says.
+        /// The message of the parser.
         message: String,
     },
-    /// JSON, but no object.
+    /// JSON that is not an object.
     #[error(
         "Error in {path}: the file must hold one JSON object, at least `{{}}`; correct it and try again"
     )]
@@ -28,7 +28,7 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
     },
-    /// An editor's file of keys that is none.
+    /// An invalid key bindings file of an editor.
     #[error(
         "Error in {path}: it must hold one JSON list of key bindings ({why}); correct it and try again"
     )]
@@ -38,27 +38,27 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
-    /// The file is there and cannot be read.
+    /// The file exists but cannot be read.
     #[error("Error in {path}: cannot read the file: {source}; check its permissions and try again")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A folder, a pipe, a device.
+    /// The path is a directory, a pipe, or a device.
     #[error("Error in {path}: this is not a regular file; replace it and try again")]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
-    /// A file of a project that is a link to one outside of it.
+    /// A project file that is a symlink to a path outside of the project.
     #[error("`{path}` is not read: it is a link to what lies outside the project")]
     LeadsOut {
         /// The path.
         path: PathBuf,
     },
-    /// Far larger than anything a person writes.
+    /// The file is much larger than any valid file.
     #[error("Error in {path}: the file is larger than {limit} bytes; shorten it and try again")]
     TooLarge {
         /// The file.
@@ -66,7 +66,7 @@ pub enum ConfigError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A trust rule that says nothing known.
+    /// A trust rule with an unknown value.
     #[error(
         "Error in {path}: the value {value} of `{folder}` is not `TRUST_FOLDER`, `TRUST_PARENT` or `DO_NOT_TRUST`; correct it and try again"
     )]
@@ -78,23 +78,23 @@ pub enum ConfigError {
         /// The value as JSON.
         value: String,
     },
-    /// The kept key cannot be used.
+    /// The stored key cannot be used.
     #[error("Error in {path}: {why}; remove the file and give the key anew")]
     Credentials {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A file of ours that cannot be written.
+    /// A file of Parallax cannot be written.
     #[error("Cannot write {path}: {source}; check the permissions of its folder and try again")]
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Another process is writing the file and does not come to an end.
+    /// Another process holds the lock of the file for too long.
     #[error(
         "Cannot write {path}: another process holds `{lock}`; wait until it has ended and try again"
     )]
@@ -104,15 +104,15 @@ pub enum ConfigError {
         /// The lock file.
         lock: PathBuf,
     },
-    /// A folder that no rule can name.
+    /// A folder for which no rule can be written.
     #[error("Cannot name the folder {path} in a rule: {why}")]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A variable that would let the working directory speak for itself.
+    /// A variable with a relative path, which would let the working directory control it.
     #[error("`{variable}` must be an absolute path, not `{value}`; correct it and try again")]
     RelativePath {
         /// The variable.
@@ -120,7 +120,7 @@ pub enum ConfigError {
         /// Its value.
         value: String,
     },
-    /// No home directory.
+    /// There is no home directory.
     #[error("Cannot tell the home directory; set `HOME` (or `GEMINI_CLI_HOME`) and try again")]
     NoHome,
 }

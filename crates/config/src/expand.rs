@@ -1,17 +1,17 @@
-//! `$NAME`, `${NAME}` and `${NAME:-default}` in the values of settings.
+//! Expands `$NAME`, `${NAME}`, and `${NAME:-default}` in the values of settings.
 
 use serde_json::Value;
 
 use crate::environment::Environment;
 
-/// How many bytes all expansions of one load may add.
+/// Maximum number of bytes that all expansions of one load may add.
 const BUDGET: usize = 4 * 1024 * 1024;
 
-/// Replaces variables in texts; unknown names stay as they are.
+/// Replaces variables in strings; unknown names are kept.
 pub(crate) struct Expander<'a> {
     environment: &'a Environment,
     left: usize,
-    /// What is not set becomes empty.
+    /// Whether unset variables become empty.
     or_empty: bool,
 }
 
@@ -20,7 +20,7 @@ impl<'a> Expander<'a> {
         Self { environment, left: BUDGET, or_empty: false }
     }
 
-    /// Expands every text in the value; keys are left alone.
+    /// Expands every string in the value; keys are not expanded.
     pub(crate) fn value(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -34,7 +34,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// As [`Self::value`], but a variable that is not set becomes empty.
+    /// Like [`Self::value`], but unset variables become empty.
     pub(crate) fn value_or_empty(&mut self, value: &mut Value) {
         self.or_empty = true;
         self.value(value);
@@ -68,7 +68,8 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// What is written, the name, and the default, of a text that begins with `$`.
+/// Parses a reference at the start of a text that begins with `$`. Returns its source text, the
+/// name, and the default.
 fn reference(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let after = text.get(1..)?;
     if let Some(inner) = after.strip_prefix('{') {

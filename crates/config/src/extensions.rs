@@ -1,6 +1,6 @@
-//! Extensions: folders with a manifest that bring context, MCP servers,
-//! commands, hooks, skills, agents, rules and themes. Read here from both homes;
-//! installing is the sdk's.
+//! Extensions: directories with a manifest that provide context, MCP servers, commands, hooks,
+//! skills, agents, rules, and themes. This module reads them from both user directories; the sdk
+//! installs them.
 
 mod enablement;
 mod integrity;
@@ -38,71 +38,71 @@ pub use metadata::{
 pub use values::{keep_extension_values, read_values, set_extension_value};
 pub use variables::ExtensionVariables;
 
-/// The hooks of an extension.
+/// The hooks file of an extension.
 pub const HOOKS: &str = "hooks/hooks.json";
-/// Folders looked at in one home.
+/// Maximum number of directories read from one extension directory.
 const MOST: usize = 500;
 
-/// Which home an extension is installed in.
+/// The user directory in which an extension is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtensionHome {
-    /// `~/.gemini/extensions`: it is read, never written.
+    /// `~/.gemini/extensions`: read, never written.
     Gemini,
     /// `~/.parallax/extensions`.
     Parallax,
 }
 
-/// The value of a setting of an extension.
+/// The value of an extension setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingValue {
     /// The setting.
     pub setting: ExtensionSetting,
-    /// Its value; `None`: nobody gave one.
+    /// Its value; `None` if it is not set.
     pub value: Option<String>,
 }
 
-/// An extension that is installed.
+/// An installed extension.
 #[derive(Debug, Clone)]
 pub struct Extension {
-    /// Its manifest, variables filled in.
+    /// Its manifest with expanded variables.
     pub manifest: Manifest,
-    /// What tells it from all others.
+    /// Its unique ID.
     pub id: String,
-    /// Where its files are.
+    /// The directory that holds its files.
     pub folder: PathBuf,
-    /// Its own folder in a home; another one than `folder` when it is linked.
+    /// Its directory below the extension directory; differs from `folder` if it is linked.
     pub installed: PathBuf,
-    /// Which home.
+    /// Where it is installed.
     pub home: ExtensionHome,
-    /// Where it came from.
+    /// Its installation source.
     pub install: Option<InstallMetadata>,
-    /// Whether it is on outside of any project's rules.
+    /// Whether it is enabled for the user, ignoring project rules.
     pub enabled_for_user: bool,
-    /// Whether it is on in the working folder.
+    /// Whether it is enabled in the working directory.
     pub enabled_here: bool,
-    /// Whether it counts in this run.
+    /// Whether it is active in this run.
     pub active: bool,
-    /// Whether its manifest, hooks, agents, rules or servers' programs are not what
-    /// was installed: then it starts no programs.
+    /// Whether its manifest, hooks, agents, rules, or server programs changed since installation.
+    /// If so, it starts no programs.
     pub altered: bool,
-    /// What its settings are.
+    /// The values of its settings.
     pub values: Vec<SettingValue>,
     /// Its variables, for texts that are read later.
     pub variables: ExtensionVariables,
 }
 
 impl Extension {
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.manifest.name
     }
 
-    /// Its context files, links resolved.
+    /// Returns its context files with links resolved.
     pub fn context_files(&self) -> Vec<PathBuf> {
         self.manifest.context_paths(&self.folder).0
     }
 
-    /// The settings that have a value, by variable.
+    /// Returns the settings that have a value, by variable.
     pub fn environment(&self) -> Vec<(String, String)> {
         let set = |value: &SettingValue| {
             Some((value.setting.variable.clone(), value.value.clone()?))
@@ -111,7 +111,7 @@ impl Extension {
         self.values.iter().filter_map(set).collect()
     }
 
-    /// Its MCP servers with the settings in their variables.
+    /// Returns its MCP servers with the settings added to their variables.
     fn servers(&self) -> ExtensionServers {
         let mut servers = self.manifest.servers.clone();
         for server in servers.values_mut().filter_map(Value::as_object_mut) {
@@ -120,7 +120,7 @@ impl Extension {
             }
             let mut env = match server.remove("env") {
                 Some(Value::Object(env)) => env,
-                // Of another form: the reader of servers says so.
+                // Not an object: the server parser reports it.
                 Some(odd) => {
                     server.insert("env".to_owned(), odd);
                     continue;
@@ -136,30 +136,30 @@ impl Extension {
     }
 }
 
-/// What the command line says about extensions.
+/// The extensions selected on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExtensionChoice {
-    /// `-e`: only these, whatever else is said; `none`: none. Empty: as they are
-    /// switched.
+    /// `-e`: only these extensions, even if disabled; `none` selects none. If empty, the enabled
+    /// extensions are used.
     pub only: Vec<String>,
 }
 
 /// The extensions of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Extensions {
-    /// All that are installed, by name; those that do not count are there too.
+    /// All installed extensions by name, including inactive ones.
     pub all: Vec<Extension>,
-    /// What people should hear, one sentence each.
+    /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,
 }
 
 impl Extensions {
-    /// Those that count.
+    /// Returns the active extensions.
     pub fn active(&self) -> impl Iterator<Item = &Extension> {
         self.all.iter().filter(|extension| extension.active)
     }
 
-    /// The extension of a name, letter case aside, or of a source.
+    /// Finds an extension by name (ignoring case) or by source.
     pub fn find(&self, name: &str) -> Option<&Extension> {
         let by_source = |extension: &&Extension| {
             extension.install.as_ref().is_some_and(|install| install.source == name)
@@ -170,12 +170,12 @@ impl Extensions {
             .or_else(|| self.all.iter().find(by_source))
     }
 
-    /// The MCP servers that they bring, of those that are as they were installed.
+    /// Returns the MCP servers of the active extensions that are unchanged since installation.
     pub fn servers(&self) -> Vec<ExtensionServers> {
         self.active().filter(|extension| !extension.altered).map(Extension::servers).collect()
     }
 
-    /// The folders of their commands.
+    /// Returns the directories of their commands.
     pub fn command_folders(&self) -> Vec<CommandFolder> {
         let folder = |extension: &Extension| CommandFolder {
             source: CommandSource::Extension(extension.name().to_owned()),
@@ -184,7 +184,7 @@ impl Extensions {
         self.active().map(folder).collect()
     }
 
-    /// The folders of their skills.
+    /// Returns the directories of their skills.
     pub fn skill_folders(&self) -> Vec<SkillFolder> {
         let folder = |extension: &Extension| SkillFolder {
             tier: SkillTier::Extension(extension.name().to_owned()),
@@ -193,8 +193,8 @@ impl Extensions {
         self.active().map(folder).collect()
     }
 
-    /// The folders of their agents, by extension; of those that are as they were
-    /// installed.
+    /// Returns the agent directories of the active extensions that are unchanged since
+    /// installation, by extension.
     pub fn agent_folders(&self) -> Vec<(String, PathBuf)> {
         self.active()
             .filter(|extension| !extension.altered)
@@ -202,17 +202,17 @@ impl Extensions {
             .collect()
     }
 
-    /// The folders of their rules.
+    /// Returns the directories of their policy rules.
     pub fn policy_folders(&self) -> Vec<PathBuf> {
         self.active().map(|extension| extension.folder.join("policies")).collect()
     }
 
-    /// The context files.
+    /// Returns their context files.
     pub fn context_files(&self) -> Vec<PathBuf> {
         self.active().flat_map(Extension::context_files).collect()
     }
 
-    /// The tools that they keep from the model, by the extension.
+    /// Returns the tools that each extension hides from the model.
     pub fn excluded_tools(&self) -> Vec<(String, Vec<String>)> {
         self.active()
             .filter(|extension| !extension.manifest.exclude_tools.is_empty())
@@ -220,7 +220,7 @@ impl Extensions {
             .collect()
     }
 
-    /// Their themes by the names that lists show: `theme (extension)`.
+    /// Returns their themes, keyed by the names shown in lists: `theme (extension)`.
     pub fn themes(&self) -> Object {
         let mut themes = Object::new();
         for extension in self.active() {
@@ -235,20 +235,20 @@ impl Extensions {
         themes
     }
 
-    /// The folder of plans that the first of them names.
+    /// Returns the plan directory of the first extension that names one.
     pub fn plan_directory(&self) -> Option<&str> {
         self.active().find_map(|extension| extension.manifest.plan_directory.as_deref())
     }
 }
 
 impl Config {
-    /// The folder that extensions are installed in.
+    /// Returns the directory in which extensions are installed.
     pub fn extension_home(&self) -> PathBuf {
         self.homes.parallax.join("extensions")
     }
 
-    /// Reads the extensions of both homes; of one name ours counts. Blocking;
-    /// two looks where there are none.
+    /// Reads the extensions of both user directories; of two extensions with the same name, the one
+    /// in `~/.parallax` is used. Blocking; costs two lookups if there are none.
     pub fn extensions(&self, choice: &ExtensionChoice) -> Extensions {
         let mut found = Extensions::default();
         let theirs = self.homes.gemini.join("extensions");
@@ -269,7 +269,7 @@ impl Config {
                     let name = extension.name().to_owned();
                     match names.get(&name) {
                         None => drop(names.insert(name.clone(), home)),
-                        // A copy of ours has taken its place.
+                        // The copy in `~/.parallax` replaces it.
                         Some(first) if *first != home => continue,
                         Some(_) => {
                             found.warnings.push(format!(
@@ -295,8 +295,8 @@ impl Config {
         found
     }
 
-    /// The file that says where an extension came from lies in its own directory, where
-    /// its programs can write: it must say what was noted when it was installed.
+    /// Requires the extension's metadata file to match the source recorded at installation. The
+    /// file lies in the extension's own directory, where the extension's programs can write.
     fn require_locked_source(
         &self,
         installed: &Path,
@@ -376,13 +376,13 @@ impl Config {
         let variables = ExtensionVariables::new(&folder, &self.cwd, &plain, &secret);
         let mut servers = Value::Object(std::mem::take(&mut manifest.servers));
         variables.fill_value(&mut servers);
-        // The person's own variables stand below what the settings say.
+        // The user's own variables have lower precedence than the extension settings.
         let mut environment = self.environment.clone();
         environment.put(&plain);
         environment.put(&secret);
         let mut expander = Expander::new(&environment);
         expand_servers(&mut servers, &mut expander);
-        // `${extensionPath}` is not a variable of the environment and stays as it is.
+        // `${extensionPath}` is not an environment variable and stays unexpanded.
         for name in manifest.context_files.iter_mut().flatten() {
             *name = expander.text(name);
         }
@@ -434,7 +434,7 @@ impl Config {
     }
 }
 
-/// `-e` replaces what is switched.
+/// Applies `-e`, which overrides enablement.
 fn choose(found: &mut Extensions, choice: &ExtensionChoice) {
     if choice.only.is_empty() {
         return;
@@ -446,7 +446,8 @@ fn choose(found: &mut Extensions, choice: &ExtensionChoice) {
     }
 }
 
-/// The folders in a home, by name; names with a dot in front are ours.
+/// Lists the directories of an extension directory by name, without those that start with a dot,
+/// which Parallax reserves.
 fn folders_in(home: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries

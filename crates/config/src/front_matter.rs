@@ -1,33 +1,33 @@
-//! Markdown files that begin with settings in YAML between two lines `---`.
+//! Parses Markdown files that begin with YAML front matter between two `---` lines.
 
 use parallax_protocol::Object;
 use serde_json::Value;
 
-/// Bytes of settings that are read as YAML: people write a few hundred.
+/// Maximum size of the YAML in bytes; typical files have a few hundred.
 const LARGEST: usize = 64 * 1024;
 
-/// A file in its two parts.
+/// A parsed file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FrontMatter {
-    /// The settings; empty without a front matter.
+    /// The settings; empty if there is no front matter.
     pub(crate) fields: Object,
-    /// What follows them.
+    /// The text after the front matter.
     pub(crate) body: String,
 }
 
-/// A front matter that cannot be used.
+/// An invalid front matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Broken {
-    /// The line in the file, from 1.
+    /// The line in the file, counted from 1.
     pub(crate) line: Option<usize>,
     /// What is wrong.
     pub(crate) message: String,
 }
 
-/// Reads a file strictly.
+/// Parses a file strictly.
 ///
 /// # Errors
-/// YAML that is none, or no mapping.
+/// Returns an error if the front matter is not valid YAML or not a mapping.
 pub(crate) fn read(text: &str) -> Result<FrontMatter, Broken> {
     let Some((yaml, body)) = split(text) else {
         return Ok(FrontMatter { fields: Object::new(), body: text.to_owned() });
@@ -35,8 +35,8 @@ pub(crate) fn read(text: &str) -> Result<FrontMatter, Broken> {
     Ok(FrontMatter { fields: parse(yaml)?, body: body.to_owned() })
 }
 
-/// Reads a file as people write them: where the YAML is broken (a colon in a
-/// description, say), lines `key: value` count, as they are meant.
+/// Parses a file leniently: if the YAML is invalid (because of a colon in a description, for
+/// example), `key: value` lines are read literally.
 pub(crate) fn read_leniently(text: &str) -> FrontMatter {
     let Some((yaml, body)) = split(text) else {
         return FrontMatter { fields: Object::new(), body: text.to_owned() };
@@ -45,7 +45,7 @@ pub(crate) fn read_leniently(text: &str) -> FrontMatter {
     FrontMatter { fields, body: body.to_owned() }
 }
 
-/// The settings and the rest; `None` without a front matter.
+/// Splits the front matter from the rest; `None` if there is none.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let rest = text.strip_prefix("---")?;
@@ -72,7 +72,7 @@ fn parse(yaml: &str) -> Result<Object, Broken> {
     if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Object::new());
     }
-    // Bounded in depth, aliases and size by the reader itself. `y` is a word.
+    // The parser limits depth, aliases, and size. `y` is a string, not a boolean.
     let options = serde_saphyr::options! { strict_booleans: true };
     match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -87,7 +87,7 @@ fn parse(yaml: &str) -> Result<Object, Broken> {
     }
 }
 
-/// Lines `key: value`; a deeper line goes on with the value before it.
+/// Reads `key: value` lines; an indented line continues the previous value.
 fn by_lines(yaml: &str) -> Object {
     let mut fields = Object::new();
     let mut last: Option<String> = None;

@@ -1,6 +1,5 @@
-//! Settings of a project that loosen what may happen. They count only after a
-//! person accepted the file as it is; until then they are taken out. What
-//! tightens always counts.
+//! Project settings that loosen security. They are removed until the user has accepted the file in
+//! its current form. Settings that tighten security always apply.
 
 mod core_tools;
 mod effective;
@@ -19,33 +18,33 @@ use crate::{Config, jsonc, state};
 pub(crate) use core_tools::narrow as narrow_core_tools;
 use effective::Difference;
 
-/// Settings of a project's file that do not count.
+/// Settings of a project file that do not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LooseSettings {
     /// The file.
     pub file: PathBuf,
-    /// The keys, as far as they loosen.
+    /// The keys that loosen security.
     pub keys: Vec<String>,
-    /// What the user decided about them as they are now.
+    /// The user's decision about the current values.
     pub acceptance: Acceptance,
 }
 
-/// What the user decided about the loosening settings of a file, as they are now.
+/// The user's decision about the current loosening settings of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acceptance {
-    /// Nothing yet, or the file has changed since.
+    /// No decision yet, or the file has changed since.
     Undecided,
-    /// They count.
+    /// The settings apply.
     Accepted,
-    /// They do not count, and the user is not asked again.
+    /// The settings do not apply, and the user is not asked again.
     Declined,
 }
 
-/// Before the hash of a file that was declined.
+/// Prefix of the stored hash of a declined file.
 const DECLINED: &str = "declined ";
 
-/// Keys of `security` with the values that only tighten. Every other value and
-/// every other key there loosens, or may.
+/// Keys of `security` with the values that only tighten. Any other value and any other `security`
+/// key is treated as loosening.
 const TIGHT: &[(&str, &str)] = &[
     ("security.disableYoloMode", "true"),
     ("security.disableAlwaysAllow", "true"),
@@ -66,7 +65,7 @@ const TIGHT: &[(&str, &str)] = &[
     ("security.checkpoints.enabled", "true"),
 ];
 
-/// Other keys that may loosen, with the values that do not.
+/// Other keys that may loosen security, with the values that do not.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     ("telemetry", &["false", "{\"enabled\":false}"]),
     ("privacy.usageStatisticsEnabled", &["false"]),
@@ -74,51 +73,51 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("advanced.bugCommand", &[]),
     ("advanced.docsUrl", &[]),
     ("modelConfigs.prices", &["{}"]),
-    // Another address would receive the user's keys.
+    // Another address would receive the user's API keys.
     ("providers", &["{}"]),
-    // Whom it would have answer without a question.
+    // A fallback chain could select a model without asking the user.
     ("modelConfigs.modelChains", &["{}"]),
     ("policyPaths", &["[]"]),
     ("adminPolicyPaths", &["[]"]),
     ("tools.allowed", &["[]"]),
     ("tools.sandboxAllowedPaths", &["[]"]),
     ("tools.sandboxNetworkAccess", &["false"]),
-    // Agents of the user would get other servers, tools and limits.
+    // Overrides could give the user's agents other servers, tools, and limits.
     ("agents.overrides", &["{}"]),
-    // Programs that run without a question.
+    // Commands that run without approval.
     ("tools.discoveryCommand", &[]),
     ("tools.callCommand", &[]),
     ("ui.statusLine", &["{}"]),
-    // A program that commands would start.
+    // A program that shell commands would start.
     ("tools.shell.pager", &["\"\"", "\"cat\""]),
     ("tools.shell.commandSubstitution", &["\"block\"", "\"check\""]),
     ("mcp.autoAllowInHeadless", &["false"]),
     ("mcp.sandbox", &["true"]),
     ("mcp.samplingTokens", &["0"]),
-    // Hooks of the user may be guards.
+    // The user's hooks may be guards.
     ("hooksConfig.enabled", &["true"]),
     ("experimental.extensionRegistryURI", &[]),
 ];
 
-/// What a run may spend: a project may make it less than the user said.
+/// Budgets: a project may only lower the user's limits.
 const BUDGET: &str = "budget";
 
-/// The servers that start, whose tools ask no more: a project may leave some out, and
-/// spares nobody a question about those that it lets in.
+/// The MCP servers that may start. A project may remove servers, but the servers that it adds still
+/// require approval.
 const SERVERS: &str = "mcp.allowed";
 
-/// Keys that no project has a say in, whoever accepted its file.
+/// Keys that project files can never set, even if the user accepted the file.
 const THE_USERS: [&str; 3] =
     ["general.sessionEncryption", "general.sessionRedaction", "sessions.mirror"];
 
-/// Lists of refusals: a project's would take the place of the user's.
+/// Deny lists, where a project's list would otherwise replace the user's.
 const REFUSALS: [&str; 2] =
     ["tools.confirmationRequired", "security.environmentVariableRedaction.blocked"];
 
-/// A list of refusals that grows from layer to layer.
+/// A deny list whose entries are merged across layers.
 const HIDDEN: &str = "security.sandbox.hidden";
 
-/// Takes out of the project's files what loosens and was not accepted.
+/// Removes loosening settings that were not accepted from the project's files.
 pub(crate) fn close(
     project: &mut [LayerFile],
     outer: &OuterSettings,
@@ -138,7 +137,7 @@ pub(crate) fn close(
         let mut values = file.values.clone();
         let keys = tighten(&mut values, cwd, &outer.layers);
         if keys.is_empty() {
-            // Lists of refusals may have grown.
+            // Deny lists may have been extended.
             file.values = values;
             continue;
         }
@@ -167,16 +166,15 @@ pub(crate) fn close(
     loose
 }
 
-/// What in the values of a project's file loosens.
+/// Returns the loosening keys in the values of a project file.
 pub(crate) fn loosening(values: &Object, project: &Path, outer: &OuterSettings) -> Vec<String> {
     tighten(&mut values.clone(), project, &outer.layers)
 }
 
-/// Accepts the settings of the project as they are now, and gives what of them
-/// loosens. Blocking.
+/// Accepts the project's current settings and returns the ones that loosen security. Blocking.
 ///
 /// # Errors
-/// A file that cannot be used or written.
+/// Returns an error if a file cannot be used or written.
 pub fn accept_settings(
     homes: &Homes,
     outer: &OuterSettings,
@@ -185,11 +183,11 @@ pub fn accept_settings(
     remember(homes, outer, cwd, Acceptance::Accepted)
 }
 
-/// Remembers that the user does not want the settings of the project as they
-/// are now, so that nobody asks again before they change. Blocking.
+/// Declines the project's current settings, so that the user is not asked again until they change.
+/// Blocking.
 ///
 /// # Errors
-/// A file that cannot be used or written.
+/// Returns an error if a file cannot be used or written.
 pub fn decline_settings(
     homes: &Homes,
     outer: &OuterSettings,
@@ -198,11 +196,11 @@ pub fn decline_settings(
     remember(homes, outer, cwd, Acceptance::Declined)
 }
 
-/// The settings of the project that loosen what may happen, with what the user decided
-/// about each file: what a start rejects and [`accept_settings`] accepts. Blocking.
+/// Returns the project settings that loosen security, with the user's decision about each file.
+/// These are the settings that a start ignores and [`accept_settings`] accepts. Blocking.
 ///
 /// # Errors
-/// A file that cannot be used.
+/// Returns an error if a file cannot be used.
 pub fn loose_settings(
     homes: &Homes,
     outer: &OuterSettings,
@@ -232,7 +230,7 @@ fn remember(
     Ok(found)
 }
 
-/// The files of a project with settings that loosen, and which.
+/// Returns the project files that loosen security, with the loosening keys of each.
 fn loosening_files(
     homes: &Homes,
     outer: &OuterSettings,
@@ -249,20 +247,20 @@ fn loosening_files(
     Ok(found)
 }
 
-/// Whether the user accepted the file as it is.
+/// Whether the user accepted the file in its current form.
 pub(crate) fn is_accepted_file(config: &Config, path: &Path) -> bool {
     read_file(config, path).is_some_and(|(file, keys)| {
         acceptance(&config.homes, &file, &keys).is_ok_and(|it| it == Acceptance::Accepted)
     })
 }
 
-/// Accepts the file as it is now.
+/// Accepts the file in its current form.
 pub(crate) fn accept_file(config: &Config, path: &Path) -> Result<(), ConfigError> {
     let Some((file, keys)) = read_file(config, path) else { return Ok(()) };
     write_down(&config.homes, &file, hash(&file, &keys))
 }
 
-/// A file of the project, and what of it loosens.
+/// Reads a project file and its loosening keys.
 fn read_file(config: &Config, path: &Path) -> Option<(LayerFile, Vec<String>)> {
     let text = jsonc::read_document(path).ok().flatten()?;
     let mut values = jsonc::parse_object(path, &text).ok()?;
@@ -300,13 +298,13 @@ fn name_of(file: &LayerFile) -> String {
     real.to_string_lossy().into_owned()
 }
 
-/// What was decided on: the file, and what of it loosens beside the user's settings.
+/// Hashes what the decision is about: the file and the keys that loosen the user's settings.
 fn hash(file: &LayerFile, keys: &[String]) -> String {
     let keys = keys.iter().flat_map(|key| [&b"\n"[..], key.as_bytes()]);
     state::digest(std::iter::once(file.text.as_bytes()).chain(keys))
 }
 
-/// Takes out what loosens; returns the keys.
+/// Removes loosening values and returns their keys.
 fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<String> {
     let mut taken = Vec::new();
     for key in REFUSALS {
@@ -345,8 +343,8 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
     }
     let says_off = look(values, "tools.sandbox").is_some_and(|value| is(value, "false"));
     if says_off && difference.is_in("tools.sandbox") {
-        // The default of Gemini CLI, which its files repeat. Here it would loosen, so it
-        // does not count, and no one has to decide on it.
+        // Gemini CLI writes this default into its files. It would loosen security here, so it is
+        // dropped without asking the user.
         take(values, "tools.sandbox");
     } else if difference.is_in("tools.sandbox") && sandbox_loosens(values, outer) {
         take(values, "tools.sandbox");
@@ -359,8 +357,8 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         });
     }
     if let Some(Value::Object(servers)) = values.get_mut("mcpServers") {
-        // Rules and lists of the user's name servers: another one under a name
-        // of theirs would inherit what was meant for theirs.
+        // The user's rules and lists refer to servers by name: a project server with the same name
+        // would inherit permissions meant for the user's server.
         let theirs = |name: &str| {
             let below = outer.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
             let named = |file: &'_ LayerFile| -> Option<Value> {
@@ -394,7 +392,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
     taken
 }
 
-/// Whether a value says less than the user's, in another form.
+/// Whether a value is stricter than the user's, in another form.
 fn is_narrower(key: &str, value: &Value, users: &Object, project: &Path) -> bool {
     match key {
         "tools.allowed" => {
@@ -402,7 +400,7 @@ fn is_narrower(key: &str, value: &Value, users: &Object, project: &Path) -> bool
             let is_covered = |own: &String| users.iter().any(|it| core_tools::covers(it, own));
             !own.is_empty() && own.iter().all(is_covered)
         }
-        // A file of the project's own, which says nothing that the session does not.
+        // A telemetry file inside the project, which reveals nothing beyond the session itself.
         "telemetry" => value.as_object().is_some_and(|fields| {
             fields.iter().all(|(name, field)| match name.as_str() {
                 "enabled" | "traces" => field.is_boolean(),
@@ -417,7 +415,7 @@ fn is_narrower(key: &str, value: &Value, users: &Object, project: &Path) -> bool
     }
 }
 
-/// Whether a server of the project is the user's with fewer tools or less trust.
+/// Whether a project server equals the user's server with fewer tools or less trust.
 fn is_narrower_server(own: &Value, users: &Value) -> bool {
     let (Some(own), Some(users)) = (own.as_object(), users.as_object()) else { return false };
     let excluded = |server: &Object| texts(server.get("excludeTools"));
@@ -431,7 +429,7 @@ fn is_narrower_server(own: &Value, users: &Value) -> bool {
     kept && (trusts(users) || !trusts(own)) && rest(own) == rest(users)
 }
 
-/// A text, or the texts of a list.
+/// Returns a string, or the strings of a list.
 fn texts(value: Option<&Value>) -> Vec<String> {
     let entries = match value {
         Some(Value::Array(entries)) => entries.as_slice(),
@@ -441,7 +439,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     entries.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The servers that the user and the administrator let answer without a question.
+/// Returns the servers that the user and the administrator exempt from approval.
 fn spared_servers(outer: &[LayerFile]) -> Vec<String> {
     let lists = outer.iter().filter_map(|file| look(&file.values, SERVERS)?.as_array());
     let texts = |list: &Vec<Value>| -> Vec<String> {
@@ -454,14 +452,14 @@ fn spared_servers(outer: &[LayerFile]) -> Vec<String> {
     lists.map(texts).reduce(in_both).unwrap_or_default()
 }
 
-/// The servers whose tools ask no more by name, where a project names others that
-/// nobody accepted.
+/// Returns the servers whose tools stay exempt from approval, if a project adds servers that the
+/// user did not accept.
 pub(crate) fn spared_in(loose: &[LooseSettings], outer: &[LayerFile]) -> Option<Vec<String>> {
     let adds = loose.iter().any(|file| file.keys.iter().any(|key| key == SERVERS));
     adds.then(|| spared_servers(outer))
 }
 
-/// The budgets that are more than the user's, or none at all.
+/// Returns the budgets that exceed the user's, or that remove a limit.
 fn loose_budgets(values: &Object, outer: &[LayerFile]) -> Vec<String> {
     let amount = |value: &Value| {
         let amount = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
@@ -495,12 +493,12 @@ fn loose_budgets(values: &Object, outer: &[LayerFile]) -> Vec<String> {
     loose
 }
 
-/// Whether the value is the one in the JSON text, which may be written as text.
+/// Whether the value equals the given JSON, which may also be written as a string.
 fn is(value: &Value, text: &str) -> bool {
     value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)
 }
 
-/// The keys below `security` that are not known to tighten.
+/// Collects the keys below `security` that are not known to tighten.
 fn loose_leaves(key: &str, value: &Value, loose: &mut Vec<String>) {
     if REFUSALS.contains(&key)
         || key == HIDDEN
@@ -511,7 +509,7 @@ fn loose_leaves(key: &str, value: &Value, loose: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
-                // A dot in a name would make another key of it.
+                // A dot in a name would form a different dotted key.
                 if name.contains('.') {
                     loose.push(key.to_owned());
                     return;
@@ -524,7 +522,7 @@ fn loose_leaves(key: &str, value: &Value, loose: &mut Vec<String>) {
     }
 }
 
-/// Puts the refusals of the layers below into the project's list.
+/// Adds the deny-list entries of the layers below to the project's list.
 fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
     let lower = outer
         .iter()
@@ -536,12 +534,13 @@ fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
     }
     let own = take(values, key);
     let mut all = lower;
-    // What is no list is left out, and theirs stay.
+    // Values that are not lists are ignored, and the lower layers' entries stay.
     all.extend(own.into_iter().filter_map(|own| own.as_array().cloned()).flatten());
     migrate::set_if_absent(values, key, Value::Array(all));
 }
 
-/// A project may ask for a sandbox where nobody else speaks of one.
+/// Whether the project's sandbox setting loosens: a project may enable a sandbox only where no
+/// other layer sets one.
 fn sandbox_loosens(values: &Object, outer: &[LayerFile]) -> bool {
     let Some(value) = look(values, "tools.sandbox").filter(|value| !value.is_null()) else {
         return false;
@@ -565,7 +564,7 @@ fn sandbox_loosens(values: &Object, outer: &[LayerFile]) -> bool {
     }
 }
 
-/// Keeps the entries of a list of texts, or the one text, that `keep` likes.
+/// Keeps the entries of a list of strings (or the single string) for which `keep` returns true.
 fn keep_entries(
     values: &mut Object,
     key: &str,
@@ -589,7 +588,7 @@ fn keep_entries(
     taken.push(key.to_owned());
 }
 
-/// Whether a path as a project writes it stays in the project, links aside.
+/// Whether a path in a project file stays inside the project, without resolving links.
 fn is_inside(path: &str, project: &Path) -> bool {
     if path.contains('$') || path.starts_with('~') {
         return false;

@@ -1,14 +1,14 @@
-//! Where a user's own files are.
+//! The directories of the user's own files.
 
 use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 use crate::error::ConfigError;
 
-/// The two homes: `.gemini` is read, `.parallax` is read and written.
+/// The user's two configuration directories: `.gemini` is read, `.parallax` is read and written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Homes {
-    /// The home directory itself (or what `GEMINI_CLI_HOME` puts in its place).
+    /// The home directory, or the value of `GEMINI_CLI_HOME`.
     pub user: PathBuf,
     /// `~/.gemini`.
     pub gemini: PathBuf,
@@ -17,12 +17,12 @@ pub struct Homes {
 }
 
 impl Homes {
-    /// From `GEMINI_CLI_HOME` (the parent of both), `PARALLAX_HOME` (the
-    /// `.parallax` folder itself), and the home directory. Relative values count
-    /// from `cwd`.
+    /// Determines the directories from `GEMINI_CLI_HOME` (the parent of both), `PARALLAX_HOME` (the
+    /// `.parallax` directory itself), and the home directory. Relative values are resolved against
+    /// `cwd`.
     ///
     /// # Errors
-    /// When none of them is set.
+    /// Returns an error if none of them is set.
     pub fn find(environment: &Environment, cwd: &Path) -> Result<Self, ConfigError> {
         let variable = |name: &str| environment.get(name).map(|path| cwd.join(path));
         let user = variable("GEMINI_CLI_HOME")
@@ -37,8 +37,7 @@ impl Homes {
         })
     }
 
-    /// Whether a folder is the home directory. What a project would keep in it is
-    /// the user's then.
+    /// Whether a directory is the home directory, where project files are the user's.
     pub fn is_home(&self, folder: &Path) -> bool {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         real(folder) == real(&self.user)

@@ -1,5 +1,5 @@
-//! Hooks as settings files have them, each with the file it stands in, and
-//! which of a project's hooks the user accepted.
+//! Hooks from settings files and extensions, each with its source file, and the project hooks that
+//! the user accepted.
 
 mod closed;
 mod kind;
@@ -26,28 +26,28 @@ use crate::{jsonc, migrate, state};
 use closed::fail_closed;
 pub use kind::HookKind;
 
-/// How long a hook may take that does not say.
+/// Timeout of a hook that does not set one.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Hooks of one file.
+/// Maximum number of hooks in one file.
 const MOST: usize = 200;
-/// Bytes of a script that are kept in memory to look at.
+/// Scripts up to this many bytes are read into memory.
 const SCRIPT: u64 = 4 * 1024 * 1024;
 
-/// Whose a hook is, the strongest last.
+/// Where a hook comes from, in ascending order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookSource {
-    /// An extension's.
+    /// An extension.
     Extension,
-    /// The machine's.
+    /// The system settings.
     System,
-    /// The user's.
+    /// The user settings.
     User,
-    /// The project's.
+    /// The project settings.
     Project,
 }
 
 impl HookSource {
-    /// The word for lists.
+    /// Returns the label used in lists.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Extension => "extension",
@@ -61,52 +61,52 @@ impl HookSource {
 /// A hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// What it hears of.
+    /// The event that triggers it.
     pub event: HookEvent,
-    /// The name that another agent has for the event, where the file says that.
+    /// Another agent's name for the event, if the file uses that name.
     pub alias: Option<String>,
-    /// Whose it is.
+    /// Where it comes from.
     pub source: HookSource,
-    /// Of an extension's: which one's.
+    /// The name of the extension that it comes from.
     pub extension: Option<String>,
-    /// The file.
+    /// The file that defines it.
     pub file: PathBuf,
-    /// Which tools, sources or triggers; empty: all.
+    /// Matches tools, sources, or triggers; empty matches all.
     pub matcher: String,
-    /// Whether the hooks of the event run one after the other.
+    /// Whether the hooks of the event run sequentially.
     pub sequential: bool,
-    /// How it is run.
+    /// How it runs.
     pub kind: HookKind,
-    /// The text for the shell; of what the program does itself, a word for it.
+    /// The shell command; for built-in actions, a label.
     pub command: String,
-    /// Its name; empty: its command stands for it.
+    /// Its name; if empty, the command serves as its name.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// How long it may take.
+    /// Its timeout.
     pub timeout: Duration,
-    /// Variables of its own.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// Whether its failure is a no.
+    /// Whether a failure of the hook denies the action.
     pub fail_closed: bool,
-    /// Of `AfterModel`: whether it wants each piece of an answer.
+    /// For `AfterModel`: whether the hook receives each chunk of the response.
     pub chunks: bool,
-    /// Whether it runs in the sandbox of commands.
+    /// Whether it runs in the command sandbox.
     pub sandbox: bool,
-    /// Whether `hooksConfig.disabled` names it.
+    /// Whether `hooksConfig.disabled` lists it.
     pub disabled: bool,
-    /// Of the project's: whether the user accepted it as it is now. Of an
-    /// extension's: whether that is what was installed.
+    /// For project hooks: whether the user accepted the current version. For extension hooks:
+    /// whether the hook is unchanged since installation.
     pub accepted: bool,
 }
 
 impl Hook {
-    /// What it is called.
+    /// Returns the name to show.
     pub fn title(&self) -> &str {
         if self.name.is_empty() { &self.command } else { &self.name }
     }
 
-    /// Whether another hook does just the same at the same event.
+    /// Whether another hook does exactly the same on the same event.
     fn runs_the_same(&self, other: &Self) -> bool {
         let what = |hook: &Self| (hook.event, hook.kind.clone(), hook.command.clone());
         let how = |hook: &Self| (hook.timeout, hook.fail_closed, hook.chunks, hook.sandbox);
@@ -117,8 +117,8 @@ impl Hook {
             && self.source != other.source
     }
 
-    /// What tells it from any other: its text, and the files that it starts, as
-    /// they are now. Blocking.
+    /// Returns a hash of its definition and the current contents of the scripts that it runs.
+    /// Blocking.
     pub fn hash(&self, project: &Path) -> String {
         let mut pieces: Vec<Vec<u8>> = [
             self.event.as_str(),
@@ -141,14 +141,13 @@ impl Hook {
         state::digest(pieces.iter().map(Vec::as_slice))
     }
 
-    /// The files that the command runs. Blocking.
+    /// Returns the files that the command runs. Blocking.
     pub(crate) fn scripts(&self, project: &Path) -> Vec<PathBuf> {
         scripts::scripts(&self.command, project)
     }
 }
 
-/// What tells a file from any other: its bytes, or of a large one the hash of
-/// them.
+/// Returns the contents of a file, or the hash of a large file.
 fn content(path: &Path) -> Option<Vec<u8>> {
     let read = read_at_most(path, SCRIPT).ok()??;
     if !read.cut {
@@ -160,17 +159,17 @@ fn content(path: &Path) -> Option<Vec<u8>> {
 /// The hooks of all layers.
 #[derive(Debug, Clone, Default)]
 pub struct HookList {
-    /// The hooks, the project's first.
+    /// The hooks; project hooks come first.
     pub hooks: Vec<Hook>,
-    /// What people should hear, one sentence each.
+    /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Reads the hooks of all settings files, of the project's only when it is
-/// trusted, and of the extensions that count. Blocking.
+/// Reads the hooks of all settings files and active extensions. Project hooks are read only in
+/// trusted projects. Blocking.
 ///
 /// # Errors
-/// A file that cannot be used.
+/// Returns an error if a file cannot be used.
 pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, ConfigError> {
     let mut found = HookList::default();
     let has_any = config.settings.get("hooks").and_then(Value::as_object);
@@ -187,7 +186,7 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
     for file in &mut files {
         migrate::migrate(&mut file.values, &file.path);
     }
-    // A project switches off its own hooks only: those of others may be guards.
+    // A project can disable only its own hooks, because other hooks may be guards.
     let off = |of_project: bool| -> Vec<String> {
         let counting = files
             .iter()
@@ -207,7 +206,7 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
                 source != HookSource::Project || accepted.contains(&hook.hash(&config.project));
         }
         if source == HookSource::Project {
-            // The same file as the user's own adds nothing.
+            // A project file that is the same as the user's file adds nothing.
             of_file.retain(|hook| !found.hooks.iter().any(|known| known.runs_the_same(hook)));
         }
         found.hooks.extend(of_file);
@@ -227,7 +226,7 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
     Ok(found)
 }
 
-/// Hooks of events that nobody switched on do not run.
+/// Removes hooks of optional events that are not enabled.
 fn leave_extra_out(found: &mut HookList) {
     let mut names: Vec<&str> = Vec::new();
     for hook in found.hooks.iter().filter(|hook| hook.event.is_extra()) {
@@ -244,8 +243,8 @@ fn leave_extra_out(found: &mut HookList) {
     }
 }
 
-/// The hooks of an extension, as they are run: paths filled in, its settings
-/// among their variables. The person agreed to them with the extension.
+/// Returns the hooks of an extension, ready to run: paths are expanded, and its settings are added
+/// to their environment. The user accepted them by installing the extension.
 fn of_extension(extension: &Extension, warnings: &mut Vec<String>) -> Vec<Hook> {
     let file = extension.folder.join(HOOKS);
     let mut found = hooks_of_folder(&extension.folder, warnings);
@@ -271,7 +270,7 @@ fn of_extension(extension: &Extension, warnings: &mut Vec<String>) -> Vec<Hook> 
     found
 }
 
-/// The hooks in the folder of an extension, as they are written. Blocking.
+/// Returns the hooks in the directory of an extension, unexpanded. Blocking.
 pub fn hooks_of_folder(folder: &Path, warnings: &mut Vec<String>) -> Vec<Hook> {
     let file = folder.join(HOOKS);
     match jsonc::read_object(&file) {
@@ -294,7 +293,7 @@ fn source_of(layer: Layer) -> HookSource {
     }
 }
 
-/// Reads an object `hooks`.
+/// Reads a `hooks` object.
 fn read_file(
     hooks: &Object,
     source: HookSource,
@@ -306,7 +305,7 @@ fn read_file(
     for (name, groups) in hooks {
         let theirs = our_event(name);
         let Some(event) = HookEvent::parse(name).or(theirs) else {
-            // Old places of what is `hooksConfig` now.
+            // Old locations of what is now `hooksConfig`.
             if !matches!(name.as_str(), "enabled" | "disabled" | "notifications") {
                 warn(format!("`hooks.{name}` is no event, so its hooks do not run"));
             }
@@ -326,7 +325,7 @@ fn read_file(
             let (own, broken);
             let hooks = match group.get("hooks").and_then(Value::as_array) {
                 Some(hooks) => hooks.as_slice(),
-                // A guard that was meant is none by a slip of its form.
+                // A malformed guard must not be dropped silently.
                 None if demands(group) => {
                     broken = json!({"type": MISPLACED, "failClosed": true});
                     own = [broken];
@@ -364,10 +363,10 @@ fn read_file(
     found
 }
 
-/// The type of a hook that stands where none is read.
+/// The type reported for a hook at an unsupported position.
 const MISPLACED: &str = "misplaced";
 
-/// Whether something in it must agree.
+/// Whether the value contains a hook that must succeed.
 fn demands(written: &Value) -> bool {
     match written {
         Value::Object(fields) => {
@@ -378,7 +377,7 @@ fn demands(written: &Value) -> bool {
     }
 }
 
-/// `theirs`: it stands under the name that another agent has for the event.
+/// Reads one hook. `theirs` is true if it is listed under another agent's name for the event.
 fn read_hook(
     written: &Value,
     event: HookEvent,
@@ -395,10 +394,10 @@ fn read_hook(
         }
         read => read?,
     };
-    // Others count in seconds.
+    // Other agents give the timeout in seconds.
     let seconds = written.get("timeout").and_then(Value::as_u64).filter(|_| theirs);
     let given = seconds.map(|seconds| Value::String(format!("{seconds}s")));
-    // The hook may be a guard: it runs all the same.
+    // The hook may be a guard, so it runs despite an invalid timeout.
     let (timeout, note) = timeout(given.as_ref().or_else(|| written.get("timeout")))
         .unwrap_or_else(|why| {
             (TIMEOUT, Some(format!("{why}; it has {} seconds", TIMEOUT.as_secs())))
@@ -437,7 +436,7 @@ fn read_hook(
     Ok((hook, note.into_iter().chain(slip).collect()))
 }
 
-/// Milliseconds, or a text such as `"60s"`.
+/// Parses a timeout: milliseconds, or a string such as `"60s"`.
 fn timeout(value: Option<&Value>) -> Result<(Duration, Option<String>), String> {
     let wrong = || "its `timeout` is a number of milliseconds, or a text such as `60s`".to_owned();
     match value {
@@ -480,7 +479,7 @@ fn name_of(project: &Path) -> String {
     real.to_string_lossy().into_owned()
 }
 
-/// The hashes of the project's hooks that the user accepted.
+/// Returns the hashes of the project hooks that the user accepted.
 fn accepted(homes: &Homes, project: &Path) -> Result<Vec<String>, ConfigError> {
     let known = jsonc::read_object(&register(homes))?.unwrap_or_default();
     let hashes = known.get(&name_of(project)).and_then(Value::as_array);
@@ -488,10 +487,10 @@ fn accepted(homes: &Homes, project: &Path) -> Result<Vec<String>, ConfigError> {
     Ok(hashes.map(str::to_owned).collect())
 }
 
-/// Accepts the project's hooks as they are now. Blocking.
+/// Accepts the project's current hooks. Blocking.
 ///
 /// # Errors
-/// `~/.parallax/accepted-hooks.json` cannot be used or written.
+/// Returns an error if `~/.parallax/accepted-hooks.json` cannot be used or written.
 pub fn accept_hooks(homes: &Homes, project: &Path, hooks: &[Hook]) -> Result<(), ConfigError> {
     let of_project = hooks.iter().filter(|hook| hook.source == HookSource::Project);
     let hashes: Vec<String> = of_project.map(|hook| hook.hash(project)).collect();
@@ -530,7 +529,7 @@ mod tests {
         assert_eq!(hooks[1].timeout, Duration::from_millis(60));
         assert!(hooks[1].sequential && hooks[1].matcher == "write_.*");
         assert_eq!(warnings.len(), 3, "{warnings:?}");
-        // Another agent's names and seconds.
+        // Another agent's event names and seconds.
         let theirs = &hooks[2];
         assert_eq!((theirs.event, theirs.timeout), (HookEvent::BeforeTool, Duration::from_secs(5)));
         assert_eq!(theirs.matcher, "run_shell_command|write_file");

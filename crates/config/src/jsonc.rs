@@ -1,4 +1,4 @@
-//! JSON objects with comments, from files that people write.
+//! Reads JSON objects with comments from hand-written files.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use serde_json::Value;
 use crate::error::ConfigError;
 use crate::read::{ReadError, read_text};
 
-/// No settings file of a person comes near.
+/// Maximum file size in bytes; no realistic settings file is larger.
 const LIMIT: u64 = 2 * 1024 * 1024;
 
-/// The object in the file; `None` when there is no file (or it is `/dev/null`).
+/// Returns the object in the file; `None` if the file does not exist (or is `/dev/null`).
 pub fn read_object(path: &Path) -> Result<Option<Object>, ConfigError> {
     read_document(path)?.map(|text| parse_object(path, &text)).transpose()
 }
 
-/// The text of the file; `None` when there is no file (or it is `/dev/null`).
+/// Returns the text of the file; `None` if the file does not exist (or is `/dev/null`).
 pub(crate) fn read_document(path: &Path) -> Result<Option<String>, ConfigError> {
     match read_text(path, LIMIT) {
         Ok(text) => Ok(text),
@@ -33,8 +33,8 @@ pub(crate) fn read_document(path: &Path) -> Result<Option<String>, ConfigError> 
     }
 }
 
-/// Where a comma stands behind a last element, as line and column from 1: editors put
-/// it there, and other programs do not read such a file.
+/// Returns the position of a trailing comma as line and column, counted from 1. Editors write it,
+/// but other programs reject such a file.
 pub(crate) fn trailing_comma(text: &str) -> Option<(usize, usize)> {
     let strict = ParseOptions { allow_trailing_commas: false, ..syntax() };
     let error = jsonc_parser::parse_to_serde_value::<Value>(text, &strict).err()?;
@@ -42,7 +42,7 @@ pub(crate) fn trailing_comma(text: &str) -> Option<(usize, usize)> {
     is_read.then(|| (error.line_display(), error.column_display()))
 }
 
-/// JSON with comments, and with a comma behind a last element.
+/// JSON with comments and trailing commas.
 pub(crate) fn syntax() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -58,7 +58,7 @@ pub(crate) fn syntax() -> ParseOptions {
     }
 }
 
-/// The object in the text.
+/// Parses the object in the text.
 pub(crate) fn parse_object(path: &Path, text: &str) -> Result<Object, ConfigError> {
     let options = syntax();
     match jsonc_parser::parse_to_serde_value::<Value>(text, &options) {
@@ -75,7 +75,7 @@ pub(crate) fn parse_object(path: &Path, text: &str) -> Result<Object, ConfigErro
     }
 }
 
-/// A value as the editor of such files takes it.
+/// Converts a value for the syntax-preserving editor.
 pub(crate) fn input(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
@@ -89,7 +89,8 @@ pub(crate) fn input(value: &Value) -> CstInputValue {
     }
 }
 
-/// Line and column of the end of a text, from 1: where something is missing.
+/// Returns the line and column of the end of a text, counted from 1, for errors about missing
+/// input.
 fn end_of(text: &str) -> (usize, usize) {
     let line = text.split('\n').count();
     let last = text.rsplit('\n').next().unwrap_or("");

@@ -1,6 +1,6 @@
-//! The one table of settings: names, types, defaults, meaning. Types are
-//! checked by it and documents are made from it. Keys that are not in it are
-//! kept as they are.
+//! The table of all settings: names, types, defaults, and descriptions. Settings files are checked
+//! against it, and the reference documentation is generated from it. Unknown keys are kept
+//! unchanged.
 
 use std::path::Path;
 
@@ -9,43 +9,43 @@ use serde_json::{Number, Value, json};
 
 use crate::migrate::{look, take};
 
-/// What a setting may hold.
+/// The type of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `true` or `false`.
     Flag,
     /// A number.
     Number,
-    /// A text.
+    /// A string.
     Text,
-    /// One of some texts.
+    /// One of the listed strings.
     Choice(&'static [&'static str]),
-    /// A length of time in `h`, `d`, `w` or `m`.
+    /// A duration with the unit `h`, `d`, `w`, or `m`.
     Age,
-    /// A list of texts.
+    /// A list of strings.
     Texts,
-    /// A text or a list of texts.
+    /// A string or a list of strings.
     TextOrTexts,
-    /// A list of anything.
+    /// A list of arbitrary values.
     List,
     /// An object.
     Object,
-    /// A yes or no, or one of some texts.
+    /// A boolean or one of the listed strings.
     FlagOr(&'static [&'static str]),
-    /// A yes or no, a text or an object.
+    /// A boolean, a string, or an object.
     FlagTextOrObject,
 }
 
-/// One setting.
+/// A setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
     /// The dotted name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: Kind,
-    /// The default as JSON; empty: none.
+    /// The default as JSON; empty if there is none.
     pub default: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub doc: &'static str,
 }
 
@@ -58,7 +58,7 @@ use Kind::{
     TextOrTexts, Texts,
 };
 
-/// All settings that have a meaning here.
+/// All known settings.
 pub const KEYS: &[Key] = &[
     key(
         "general.preferredEditor",
@@ -479,7 +479,7 @@ pub const KEYS: &[Key] = &[
     key("hooks.AfterTool", List, "[]", "Hooks after a tool ran"),
 ];
 
-/// The default of a key, if it has one.
+/// Returns the default of a key, if it has one.
 pub(crate) fn default_of(name: &str) -> Option<Value> {
     let key = KEYS.iter().find(|key| key.name == name)?;
     serde_json::from_str(key.default).ok()
@@ -514,8 +514,8 @@ impl Kind {
         }
     }
 
-    /// The value as this kind takes it: numbers and flags may be written as
-    /// text. `None` when it does not fit.
+    /// Converts the value to this type; numbers and booleans may be written as strings. Returns
+    /// `None` if the value does not fit.
     pub(crate) fn accept(self, value: &Value) -> Option<Value> {
         let texts = |value: &Value| {
             value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
@@ -553,17 +553,18 @@ fn number(text: &str) -> Option<Number> {
     text.parse::<i64>().map(Number::from).ok().or_else(|| Number::from_f64(text.parse().ok()?))
 }
 
-/// Which sessions are deleted.
+/// The prefix of the settings that decide which sessions are deleted.
 const RETENTION: &str = "general.sessionRetention.";
 
-/// The key of these whose value was taken out, for whoever deletes.
+/// The internal key that records which retention setting had an invalid value, so that nothing is
+/// deleted.
 pub(crate) const UNUSABLE_RETENTION: &str = "general.sessionRetention.unusable";
 
-/// At most so many complaints about one file.
+/// Maximum number of warnings about one file.
 const MOST: usize = 5;
 
-/// Checks the values of one file against the table. A value of the wrong type
-/// is taken out, so that the next lower layer's counts, and reported.
+/// Checks the values of one file against the table. A value of the wrong type is reported and
+/// removed, so that the next lower layer applies.
 pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
     let mut issues = Vec::new();
     for key in KEYS {
@@ -581,12 +582,12 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
         match key.kind.accept(value) {
             Some(accepted) if accepted == *value => {}
             Some(accepted) => replace(values, key.name, accepted),
-            // `null` says "not set".
+            // `null` means "not set".
             None => {
                 let value = take(values, key.name).unwrap_or_default();
                 if !value.is_null() {
-                    // The usual limit in place of one that nobody can read would
-                    // delete what was to be kept.
+                    // Replacing an unreadable limit by the default could delete sessions that the
+                    // user wants to keep.
                     if key.name.starts_with(RETENTION) {
                         replace(values, &format!("{RETENTION}enabled"), Value::Bool(false));
                         replace(values, UNUSABLE_RETENTION, Value::String(key.name.to_owned()));
@@ -613,7 +614,7 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
     warnings
 }
 
-/// The first part of the key that is there and holds no object.
+/// Returns the first parent of the key that exists but is not an object.
 fn group_that_is_none(values: &Object, name: &str) -> Option<String> {
     name.match_indices('.').find_map(|(end, _)| {
         let group = name.get(..end)?;
@@ -635,7 +636,7 @@ fn replace(values: &mut Object, name: &str, value: Value) {
     }
 }
 
-/// A value for people, shortened. Only its kind when it may hold a secret.
+/// Formats a value for a message, truncated. Shows only its type if it may hold a secret.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "`null`".to_owned(),

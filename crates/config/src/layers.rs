@@ -1,4 +1,4 @@
-//! The layers of settings, from low to high.
+//! The layers of settings, from lowest to highest.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::jsonc;
 
-/// Where a setting comes from. A later layer wins.
+/// The layer of a setting. A later layer overrides an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// Of the machine, below the user.
+    /// The system defaults, below the user's settings.
     SystemDefaults,
     /// `~/.gemini/settings.json`.
     UserGemini,
@@ -23,7 +23,7 @@ pub enum Layer {
     WorkspaceGemini,
     /// `<project>/.parallax/settings.json`.
     Workspace,
-    /// Of the machine, above all.
+    /// The system settings, above all others.
     System,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// The layer and file of one value.
+/// The layer and file of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The layer.
@@ -49,24 +49,23 @@ pub struct Origin {
     pub file: PathBuf,
 }
 
-/// The settings that count whatever directory the session is in: those of the machine
-/// and of the user.
+/// The system and user settings, which apply in every directory.
 #[derive(Debug, Clone, Default)]
 pub struct OuterSettings {
     pub(crate) layers: Vec<LayerFile>,
 }
 
-/// One file as read.
+/// A settings file as read.
 #[derive(Debug, Clone)]
 pub(crate) struct LayerFile {
     pub(crate) layer: Layer,
     pub(crate) path: PathBuf,
-    /// As it was read, for its hash.
+    /// The original text, for its hash.
     pub(crate) text: String,
     pub(crate) values: Object,
 }
 
-/// The layers that count whatever folder one is in.
+/// Reads the layers that apply in every directory.
 pub(crate) fn read_outer(
     environment: &Environment,
     homes: &Homes,
@@ -88,8 +87,8 @@ pub(crate) fn read_outer(
     ])
 }
 
-/// The layers of the project. In the home directory there are none: its files
-/// are the user's.
+/// Reads the layers of the project. In the home directory there are none, because its files are the
+/// user's.
 pub(crate) fn read_project(homes: &Homes, cwd: &Path) -> Result<Vec<LayerFile>, ConfigError> {
     if homes.is_home(cwd) {
         return Ok(Vec::new());
@@ -100,8 +99,8 @@ pub(crate) fn read_project(homes: &Homes, cwd: &Path) -> Result<Vec<LayerFile>, 
     ])
 }
 
-/// The file of a project's settings in which a change belongs: the one that `holds` what
-/// is changed, ours first; else `.gemini/settings.json` where it is the only one.
+/// Returns the project settings file to change: the one for which `holds` returns true, preferring
+/// `.parallax`; otherwise `.gemini/settings.json` if it is the only one.
 pub(crate) fn project_file(cwd: &Path, holds: impl Fn(&Object) -> bool) -> PathBuf {
     let [ours, theirs] =
         [".parallax", ".gemini"].map(|folder| cwd.join(folder).join("settings.json"));

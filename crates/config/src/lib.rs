@@ -1,9 +1,8 @@
-//! Everything a user writes: environment and `.env`, homes, trust, settings in
-//! their layers, memory files.
+//! The configuration: environment and `.env`, user directories, trust, layered settings, and memory
+//! files.
 //!
-//! Not here: what may happen (`policy`), writing sessions (`store`),
-//! command-line arguments (the binary), the folder tree
-//! (`files`).
+//! Not in this crate: the policy engine (`policy`), session storage (`store`), command-line
+//! arguments (the binary), and the directory tree (`files`).
 
 pub mod agents;
 pub mod commands;

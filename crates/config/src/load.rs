@@ -1,5 +1,5 @@
-//! Reading everything, in the order that keeps a strange folder from having a
-//! say in whether it is trusted.
+//! Loads the whole configuration in an order that keeps an untrusted directory from influencing
+//! whether it is trusted.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 use crate::trust::{self, Trust, TrustFiles};
 use crate::worktrees;
 
-/// What is known before any file is read.
+/// The inputs known before any file is read.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// The working directory, absolute.
@@ -32,45 +32,44 @@ pub struct LoadOptions {
     pub ignore_env: bool,
 }
 
-/// Everything a run knows from files and variables.
+/// The loaded configuration of a run.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The working directory.
     pub cwd: PathBuf,
-    /// The folder whose trust, settings, and approvals apply: the working directory, or, in a
-    /// worktree that Parallax created, the same folder of the main checkout.
+    /// The directory whose trust, settings, and approvals apply: the working directory, or, in a
+    /// worktree that Parallax created, the same directory of the main checkout.
     pub project: PathBuf,
-    /// Where the user's files are.
+    /// The user's directories.
     pub homes: Homes,
-    /// The variables, those of a `.env` file included.
+    /// The environment variables, including those of a `.env` file.
     pub environment: Environment,
     /// Whether the working directory is trusted.
     pub trust: Trust,
-    /// The working directory and the folders above it, as far up as they are
-    /// trusted: files of others do not count.
+    /// The working directory and its parents, as far up as they are trusted. Files of other
+    /// directories are ignored.
     pub trusted_folders: Vec<PathBuf>,
     /// The settings of all layers.
     pub settings: Settings,
-    /// The system's store of secrets, unless secrets are to stay in files.
+    /// The system keychain, unless secrets are kept in files.
     pub keychain: Keychain,
-    /// Settings of the project that do not count, for they loosen what may
-    /// happen and nobody accepted them.
+    /// Project settings that do not apply, because they loosen security and the user has not
+    /// accepted them.
     pub loose: Vec<LooseSettings>,
-    /// Of the servers that `mcp.allowed` names, those whose tools ask no more;
-    /// `None`: all of them.
+    /// The `mcp.allowed` servers whose tools are exempt from approval; `None` for all of them.
     pub spared_servers: Option<Vec<String>>,
-    /// Whether `tools.core` comes from the project alone, so that it says which tools
-    /// there are, and they need approval all the same.
+    /// Whether only the project sets `tools.core`, so that it selects the available tools but does
+    /// not approve them.
     pub core_tools_need_approval: bool,
     /// The layers outside of the project.
     pub outer: OuterSettings,
-    /// What people should hear about files, one sentence each.
+    /// Warnings about files for the user, one sentence each.
     pub warnings: Vec<String>,
 }
 
 impl Config {
-    /// The value of a variable that a project must not set: of the process, or
-    /// of a `.env` file in the user's homes.
+    /// Returns a variable that a project must not set: from the process, or from a `.env` file in
+    /// the user's directories.
     pub fn user_variable(&self, name: &str) -> Option<&str> {
         let file = self.environment.dotenv_file().and_then(Path::parent);
         let homes = [&self.homes.parallax, &self.homes.gemini, &self.homes.user];
@@ -82,9 +81,9 @@ impl Config {
     }
 }
 
-/// Takes the setting `telemetry` of each file of the project, where the user runs a test rig of
-/// Gemini CLI (`GEMINI_CLI_INTEGRATION_TEST=true`): the rig lets a project say where its records
-/// go, outside of the project too.
+/// Takes the `telemetry` setting out of each project file if the user runs Gemini CLI's test rig
+/// (`GEMINI_CLI_INTEGRATION_TEST=true`). The rig lets a project choose a telemetry file, also
+/// outside of the project.
 fn telemetry_of_test_rig(
     environment: &Environment,
     project: &mut [LayerFile],
@@ -94,11 +93,11 @@ fn telemetry_of_test_rig(
     project.iter_mut().map(take).collect()
 }
 
-/// Reads homes, trust, settings and `.env`, in this order: nothing in the
-/// project is read before the folder is known to be trusted.
+/// Reads user directories, trust, settings, and `.env`, in this order: nothing in the project is
+/// read before the directory is known to be trusted.
 ///
 /// # Errors
-/// A file that is there and cannot be used (exit code 52).
+/// Returns an error if an existing file cannot be used (exit code 52).
 pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let LoadOptions { cwd, variables, skip_trust, ignore_env } = options;
     let mut environment = Environment::new(variables);
@@ -132,7 +131,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let ignore_local =
         ignore_env || early_flag(&layers, &environment, "advanced.ignoreLocalEnv").unwrap_or(false);
     let excluded = excluded_names(&layers);
-    // A folder above counts only as far as it is trusted itself.
+    // A parent directory is used only if it is trusted itself.
     let trusted_above = |start: &Path| -> Vec<PathBuf> {
         let is_trusted = |folder: &Path| {
             let project = worktrees::project_of(&homes, folder);
@@ -176,7 +175,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     })
 }
 
-/// Nothing is looked for before a secret is kept or needed.
+/// Opens the keychain lazily: nothing is accessed before a secret is stored or needed.
 fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Keychain {
     let says_yes = |name: &str| {
         let value = environment.of_process(name);
@@ -193,7 +192,8 @@ fn keychain(settings: &Settings, environment: &Environment, homes: &Homes) -> Ke
     Keychain::from_locations(places, &|name| environment.of_process(name).map(OsString::from))
 }
 
-/// Reads the layers outside the project. `true`: folders must be trusted.
+/// Reads the layers outside of the project. The returned boolean is whether folder trust is
+/// enabled.
 pub(crate) fn outer(
     environment: &Environment,
     homes: &Homes,
@@ -222,8 +222,8 @@ fn migrate_all(layers: &mut [LayerFile], warnings: &mut Vec<String>) {
     }
 }
 
-/// A yes or no that is needed before the settings are complete: the highest
-/// layer that says it, variables of the process filled in.
+/// Returns a boolean that is needed before the settings are complete: the value of the highest
+/// layer that sets it, with process variables expanded.
 fn early_flag(layers: &[LayerFile], environment: &Environment, key: &str) -> Option<bool> {
     let mut by_rank: Vec<&LayerFile> = layers.iter().collect();
     by_rank.sort_by_key(|file| std::cmp::Reverse(file.layer));
@@ -238,7 +238,7 @@ fn early_flag(layers: &[LayerFile], environment: &Environment, key: &str) -> Opt
     })
 }
 
-/// `advanced.excludedEnvVars` of all layers together.
+/// Returns `advanced.excludedEnvVars` of all layers.
 fn excluded_names(layers: &[LayerFile]) -> Vec<String> {
     let lists: Vec<&Value> = layers
         .iter()

@@ -1,7 +1,7 @@
-//! MCP servers as people write them: in settings, in `mcp-config.json`, in
-//! manifests of extensions; which of them may start; and changing those files.
+//! The configuration of MCP servers in settings, `mcp-config.json`, and extension manifests:
+//! reading it, deciding which servers may start, and editing the files.
 //!
-//! Nothing here talks to a server.
+//! This module does not communicate with servers.
 
 mod confinement;
 mod credentials;

@@ -1,5 +1,4 @@
-//! Memory files (`GEMINI.md`, `AGENTS.md`): which there are, and what of them
-//! the model gets.
+//! Memory files (`GEMINI.md`, `AGENTS.md`): which exist, and the text that the model receives.
 
 mod add;
 mod discovery;
@@ -12,57 +11,57 @@ use crate::homes::Homes;
 pub use add::{add_memory, project_memory_file, user_memory_file, with_fact};
 pub use discovery::{beneath, project_top};
 
-/// How imported files are shown.
+/// How imported files are included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ImportFormat {
-    /// In place of the import.
+    /// The file replaces the import.
     #[default]
     Tree,
-    /// Each file once, one after the other.
+    /// Each file is included once, one after the other.
     Flat,
 }
 
-/// Where to look.
+/// Where to look for memory files.
 pub struct MemoryOptions<'a> {
     /// The working directory; headers name files relative to it.
     pub cwd: &'a Path,
-    /// The user's homes.
+    /// The user's directories.
     pub homes: &'a Homes,
     /// File names, in order.
     pub names: &'a [String],
-    /// The folders of the user's own notes on this project.
+    /// The directories with the user's notes on this project.
     pub notes: &'a [PathBuf],
-    /// Names that mark the top of a project; empty: look no higher.
+    /// Names that mark a project root; if empty, parent directories are not searched.
     pub boundary_markers: &'a [String],
-    /// More folders whose own files are read.
+    /// Additional directories whose own memory files are read.
     pub more_folders: &'a [PathBuf],
     /// The context files of extensions.
     pub extension_files: &'a [PathBuf],
-    /// How imports are shown.
+    /// How imports are included.
     pub import_format: ImportFormat,
-    /// Project files are read only then.
+    /// Whether the working directory is trusted; project files are read only then.
     pub trusted: bool,
     /// Whether a file of the project is ignored.
     pub ignored: &'a dyn Fn(&Path) -> bool,
 }
 
-/// Where a memory file belongs.
+/// The scope of a memory file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// The user's, for all projects.
+    /// The user's memory for all projects.
     Global,
-    /// The user's own notes on this project, which are in no repository.
+    /// The user's notes on this project, which are not part of a repository.
     Notes,
-    /// That of an extension.
+    /// The context file of an extension.
     Extension,
     /// The project's.
     Project,
 }
 
-/// One file with its imports worked in.
+/// A memory file with expanded imports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its text.
     pub text: String,
@@ -71,26 +70,26 @@ pub struct MemoryFile {
 /// All memory of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// The user's, for all projects.
+    /// The user's memory for all projects.
     pub global: Vec<MemoryFile>,
-    /// The user's own notes on this project.
+    /// The user's notes on this project.
     pub notes: Vec<MemoryFile>,
-    /// Those of extensions.
+    /// The context files of extensions.
     pub extensions: Vec<MemoryFile>,
-    /// The project's, outermost folder first.
+    /// The project's files, outermost directory first.
     pub project: Vec<MemoryFile>,
-    /// Files that could not be used as they are, one sentence each.
+    /// Warnings about files, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Finds and reads the memory files. Blocking; nothing here is an error: what
-/// cannot be read is left out with a warning.
+/// Finds and reads the memory files. Blocking. Never fails: unreadable files are skipped with a
+/// warning.
 pub fn load_memory(options: &MemoryOptions<'_>) -> Memory {
     discovery::load(options)
 }
 
 impl Memory {
-    /// The block for the end of the system instruction; `None` when empty.
+    /// Returns the block for the end of the system instruction; `None` if it is empty.
     pub fn global_block(&self, cwd: &Path) -> Option<String> {
         let wrapped = |files: &[MemoryFile], tag: &str| {
             blocks(files, cwd).map(|files| format!("<{tag}>\n{files}\n</{tag}>\n"))
@@ -104,8 +103,7 @@ impl Memory {
         Some(format!("<loaded_context>\n{global}{notes}</loaded_context>"))
     }
 
-    /// The files in the order in which the model gets them, with where they
-    /// belong.
+    /// Returns the files with their scope, in the order in which the model receives them.
     pub fn files(&self) -> impl Iterator<Item = (Tier, &MemoryFile)> {
         let tiers = [
             (Tier::Global, &self.global),
@@ -116,8 +114,7 @@ impl Memory {
         tiers.into_iter().flat_map(|(tier, files)| files.iter().map(move |file| (tier, file)))
     }
 
-    /// The blocks for the session context, the extensions' first; `None` when
-    /// empty.
+    /// Returns the blocks for the session context, extensions first; `None` if they are empty.
     pub fn project_block(&self, cwd: &Path) -> Option<String> {
         let block = |files: &[MemoryFile], name: &str| {
             Some(format!("<{name}>\n{}\n</{name}>", blocks(files, cwd)?))
@@ -130,12 +127,12 @@ impl Memory {
 }
 
 impl MemoryFile {
-    /// The line before its text. No two files have the same.
+    /// Returns the line above its text, which is unique for each file.
     pub fn heading(&self, cwd: &Path) -> String {
         format!("--- Context from: {} ---", relative(&self.path, cwd))
     }
 
-    /// Its text between the lines that name it; `None` when it is empty.
+    /// Returns its text between the lines that name the file; `None` if it is empty.
     pub fn block(&self, cwd: &Path) -> Option<String> {
         let (path, text) = (relative(&self.path, cwd), self.text.trim());
         let heading = self.heading(cwd);
@@ -149,7 +146,7 @@ fn blocks(files: &[MemoryFile], cwd: &Path) -> Option<String> {
     (!blocks.is_empty()).then(|| blocks.join("\n\n"))
 }
 
-/// The path as seen from `base`, with `..` where needed.
+/// Returns the path relative to `base`, with `..` if needed.
 fn relative(path: &Path, base: &Path) -> String {
     let common =
         path.components().zip(base.components()).take_while(|(left, right)| left == right).count();

@@ -1,4 +1,4 @@
-//! Putting layers on top of each other.
+//! Merges the layers of settings.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::layers::Origin;
 
-/// Lists that grow from layer to layer without repeating an entry.
+/// Lists that are merged across layers without duplicates.
 const UNION: &[&str] = &[
     "tools.exclude",
     "policyPaths",
@@ -22,16 +22,16 @@ const UNION: &[&str] = &[
     "security.sandbox.hidden",
 ];
 
-/// What each value came from, by dotted key.
+/// The origins of each value, by dotted key.
 pub(crate) type Origins = HashMap<String, Vec<Origin>>;
 
 enum Strategy {
     Replace,
     Concat,
     Union,
-    /// What all layers allow, letter case aside.
+    /// Only entries that all layers contain, ignoring case.
     Intersect,
-    /// One level deep: entries are replaced whole.
+    /// Merged one level deep: entries are replaced as a whole.
     Shallow,
 }
 
@@ -47,7 +47,7 @@ fn strategy(key: &str) -> Strategy {
     }
 }
 
-/// Lays `upper` over `lower`.
+/// Merges `upper` over `lower`.
 pub(crate) fn merge(lower: &mut Object, upper: Object, origin: &Origin, origins: &mut Origins) {
     merge_at(lower, upper, "", origin, origins);
 }
@@ -64,7 +64,7 @@ fn merge_at(
             continue;
         }
         let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-        // What the service alone may set.
+        // Only the service may set this.
         if key == "admin" {
             continue;
         }
@@ -85,7 +85,8 @@ fn merge_at(
                 lower.insert(name, Value::Object(fields));
             }
             (None, Value::Object(fields), _) => {
-                // Through the same door, so that names are skipped and origins noted.
+                // Merged like any other object, so that reserved names are skipped and origins are
+                // recorded.
                 let mut fresh = Object::new();
                 merge_at(&mut fresh, fields, &key, origin, origins);
                 lower.insert(name, Value::Object(fresh));

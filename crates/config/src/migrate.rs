@@ -1,12 +1,12 @@
-//! Old names of settings, moved in memory. No file is changed.
+//! Migrates old names of settings in memory. Does not change files.
 
 use std::path::Path;
 
 use parallax_protocol::Object;
 use serde_json::Value;
 
-/// Flat names of the first format and where they live now. An empty target is
-/// `model`, handled apart.
+/// Flat names of the first format and their current names. An empty target means `model`, which is
+/// handled separately.
 const FLAT: &[(&str, &str)] = &[
     ("accessibility", "ui.accessibility"),
     ("allowedTools", "tools.allowed"),
@@ -65,7 +65,7 @@ const FLAT: &[(&str, &str)] = &[
     ("useRipgrep", "tools.useRipgrep"),
 ];
 
-/// Deprecated names; `true` where the new one means the opposite.
+/// Deprecated names; `true` if the new setting has the inverse meaning.
 const RENAMED: &[(&str, &str, bool)] = &[
     ("general.disableAutoUpdate", "general.enableAutoUpdate", true),
     ("general.disableUpdateNag", "general.enableAutoUpdateNotification", true),
@@ -101,7 +101,7 @@ const RENAMED: &[(&str, &str, bool)] = &[
     ("experimental.cliHelpAgentSettings.enabled", "agents.overrides.cli_help.enabled", false),
 ];
 
-/// Moves old names of one file; a new name beside it wins. Returns notices.
+/// Migrates the old names of one file; if both names are set, the new one is used. Returns notices.
 pub(crate) fn migrate(values: &mut Object, path: &Path) -> Vec<String> {
     let mut notices = Vec::new();
     let mut flat = Vec::new();
@@ -132,7 +132,7 @@ pub(crate) fn migrate(values: &mut Object, path: &Path) -> Vec<String> {
         let Some(value) = take(values, old) else { continue };
         let value = match value {
             Value::Bool(flag) if *inverted => Value::Bool(!flag),
-            // An opposite of something that is no yes or no cannot be told.
+            // Only a boolean can be inverted.
             other if *inverted => {
                 notices.push(format!(
                     "{}: `{old}` is ignored: {other} is neither `true` nor `false`",
@@ -151,7 +151,7 @@ pub(crate) fn migrate(values: &mut Object, path: &Path) -> Vec<String> {
     notices
 }
 
-/// The value at a dotted key.
+/// Returns the value at a dotted key.
 pub(crate) fn look<'a>(values: &'a Object, key: &str) -> Option<&'a Value> {
     let (parents, last) =
         key.rsplit_once('.').map_or((None, key), |(parents, last)| (Some(parents), last));
@@ -170,12 +170,11 @@ pub(crate) fn take(values: &mut Object, key: &str) -> Option<Value> {
     }
 }
 
-/// Sets the value at a dotted key; what is there stays, but for groups, which
-/// are put together.
+/// Sets the value at a dotted key unless it exists; objects are merged.
 pub(crate) fn set_if_absent(values: &mut Object, key: &str, value: Value) {
     match key.split_once('.') {
         None => match (values.get_mut(key), value) {
-            // Two halves of one group.
+            // Both are parts of one group.
             (Some(Value::Object(there)), Value::Object(more)) => {
                 for (name, field) in more {
                     set_if_absent(there, &name, field);

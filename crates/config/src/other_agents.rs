@@ -1,10 +1,9 @@
-//! Names that other agents have for events and tools, in files that were written
-//! for them.
+//! Maps event and tool names of other agents, for files that were written for them.
 
 use parallax_protocol::hooks::HookEvent;
 
-/// Names of tools: theirs, and ours. Of several of theirs for one of ours the
-/// first is the one that they are told.
+/// Tool names: another agent's and ours. If several of theirs map to one of ours, the first one is
+/// used in the reverse direction.
 const TOOLS: [(&str, &str); 17] = [
     ("Bash", "run_shell_command"),
     ("Read", "read_file"),
@@ -25,8 +24,8 @@ const TOOLS: [(&str, &str); 17] = [
     ("ExitPlanMode", "exit_plan_mode"),
 ];
 
-/// Our event for the name that another agent has for it; `None` for names that
-/// are ours too, and for what there is not here.
+/// Returns our event for another agent's name; `None` for names that are also ours and for
+/// unsupported events.
 pub fn our_event(name: &str) -> Option<HookEvent> {
     match name {
         "PreToolUse" | "preToolUse" => Some(HookEvent::BeforeTool),
@@ -42,25 +41,24 @@ pub fn our_event(name: &str) -> Option<HookEvent> {
     }
 }
 
-/// Our name of a tool; any other name is given back.
+/// Returns our name of a tool; returns unknown names unchanged.
 pub fn our_tool(name: &str) -> String {
     if let Some((_, ours)) = TOOLS.iter().find(|(theirs, _)| *theirs == name) {
         return (*ours).to_owned();
     }
-    // `mcp__server__tool` there is `mcp_server_tool` here.
+    // `mcp__server__tool` in other agents is `mcp_server_tool` in Parallax.
     match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
         Some((server, tool)) => format!("mcp_{server}_{tool}"),
         None => name.to_owned(),
     }
 }
 
-/// The name that others have for a tool of ours; any other name is given back.
+/// Returns another agent's name of our tool; returns unknown names unchanged.
 pub fn their_tool(name: &str) -> &str {
     TOOLS.iter().find(|(_, ours)| *ours == name).map_or(name, |(theirs, _)| *theirs)
 }
 
-/// A pattern over names of tools with ours in it: whole words are exchanged, the
-/// rest of the pattern stays.
+/// Replaces other agents' tool names in a pattern with ours. Only whole words are replaced.
 pub fn our_matcher(pattern: &str) -> String {
     let is_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let (mut out, mut word) = (String::new(), String::new());
@@ -73,7 +71,7 @@ pub fn our_matcher(pattern: &str) -> String {
         out.push(char);
     }
     out.pop();
-    // A server's tools: `mcp__server__.*`.
+    // The tools of a server: `mcp__server__.*`.
     match out.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
         Some((server, rest)) => format!("mcp_{server}_{rest}"),
         None => out,

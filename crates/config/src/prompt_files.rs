@@ -1,5 +1,5 @@
-//! What a user wrote about the system prompt: a text in its place, texts for
-//! single sections, texts behind it.
+//! The user's prompt files: a replacement of the system prompt, replacements of single sections,
+//! and appended texts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,55 +9,55 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::read::{ReadError, read_text};
 
-/// Bytes of one file.
+/// Maximum size of one file in bytes.
 const LIMIT: u64 = 1024 * 1024;
-/// Folders of settings, of which the later ones win.
+/// Settings directories in ascending order of precedence.
 const FOLDERS: [&str; 2] = [".gemini", ".parallax"];
-/// What is put behind the prompt.
+/// The file that is appended to the prompt.
 const APPEND: &str = "system.append.md";
 
-/// Where to look.
+/// Where to look for prompt files.
 #[derive(Debug, Clone, Copy)]
 pub struct PromptPlaces<'a> {
     /// The variables (`GEMINI_SYSTEM_MD`, `GEMINI_WRITE_SYSTEM_MD`).
     pub environment: &'a Environment,
-    /// The user's homes.
+    /// The user's directories.
     pub homes: &'a Homes,
     /// The working directory.
     pub cwd: &'a Path,
-    /// Files of the project count only then.
+    /// Whether the working directory is trusted; project files are used only then.
     pub trusted: bool,
-    /// The names of sections, as files are named without their ending.
+    /// The section names, which are the file names without extension.
     pub sections: &'a [&'a str],
 }
 
-/// What was found.
+/// The prompt files that were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptFiles {
-    /// A text in the place of the whole built-in one, and its file.
+    /// The replacement of the whole built-in prompt, with its file.
     pub whole: Option<(PathBuf, String)>,
-    /// Texts in the place of sections, by the section's name.
+    /// Replacements of sections, by section name.
     pub sections: BTreeMap<String, String>,
-    /// Texts behind it, the user's first.
+    /// Appended texts; the user's come first.
     pub append: Vec<String>,
-    /// Where the built-in text is to be written.
+    /// The file to which to write the built-in prompt.
     pub write_to: Option<PathBuf>,
-    /// Files that were not used, one sentence each.
+    /// Warnings about files that were not used, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// What a variable that switches or names a file says.
+/// The value of a variable that enables or names a file.
 enum Said {
     Off,
     Default,
     File(PathBuf),
 }
 
-/// Reads them. Blocking.
+/// Reads the prompt files. Blocking.
 ///
 /// # Errors
-/// `GEMINI_SYSTEM_MD` names a file that is not there or cannot be read: the
-/// program would speak to the model in words that nobody chose.
+/// Returns an error if `GEMINI_SYSTEM_MD` names a file that does not exist or cannot be read.
+/// Falling back to another prompt would be unexpected.
 pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigError> {
     let mut found = PromptFiles::default();
     let standard = default_prompt_file(places.cwd);
@@ -114,19 +114,19 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
     Ok(found)
 }
 
-/// Whether a file of a project is really another: its name may be a link to the
-/// user's own keys.
+/// Whether a project file resolves to a path outside of the project: it could be a link to the
+/// user's secrets.
 fn leads_out(path: &Path, root: &Path) -> bool {
     let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     std::fs::canonicalize(path).is_ok_and(|real| !real.starts_with(root))
 }
 
-/// The project's file for the whole system prompt.
+/// Returns the project's file for the whole system prompt.
 pub fn default_prompt_file(cwd: &Path) -> PathBuf {
     cwd.join(".gemini").join("system.md")
 }
 
-/// Takes the sections of a folder, which win over those found before.
+/// Adds the sections of a directory, which override those found before.
 fn sections_of(
     folder: &Path,
     root: Option<&Path>,
@@ -139,7 +139,7 @@ fn sections_of(
             found.sections.insert((*section).to_owned(), text);
         }
     }
-    // A name that means nothing is a slip that would never be noticed.
+    // Warns about unknown section names, which are probably typos.
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(100);
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -154,7 +154,7 @@ fn sections_of(
     }
 }
 
-/// The text of a file; one of a project is really in its `root`.
+/// Returns the text of a file; a project file must resolve to a path inside its `root`.
 fn found_text(path: &Path, root: Option<&Path>, warnings: &mut Vec<String>) -> Option<String> {
     if root.is_some_and(|root| leads_out(path, root)) {
         warnings.push(ConfigError::LeadsOut { path: path.to_owned() }.to_string());

@@ -1,5 +1,5 @@
-//! The keys of model providers that the user gave to this program: in the keychain of the system
-//! where there is one, else in a file that only its owner can read.
+//! The stored API keys of model providers: in the system keychain if there is one, else in a file
+//! that only its owner can read.
 //!
 //! `~/.parallax/provider-keys.json` is `{"version": 1, "keys": {"NAME": {"key": "…"}}}`; with
 //! `{"keychain": true}` the key is in the keychain.
@@ -16,7 +16,7 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{jsonc, state};
 
-/// The file.
+/// Returns the path of the file.
 pub fn provider_keys_file(homes: &Homes) -> PathBuf {
     homes.parallax.join("provider-keys.json")
 }
@@ -43,18 +43,18 @@ fn write(homes: &Homes, keys: Object) -> Result<(), ConfigError> {
     state::rewrite(&provider_keys_file(homes), |_| Ok(text.clone()))
 }
 
-/// The names of the providers whose keys are stored. Blocking.
+/// Returns the names of the providers with a stored key. Blocking.
 ///
 /// # Errors
-/// When the file is not usable.
+/// Returns an error if the file cannot be used.
 pub fn stored_providers(homes: &Homes) -> Result<Vec<String>, ConfigError> {
     Ok(entries(homes)?.keys().cloned().collect())
 }
 
-/// The stored key of a provider. Blocking.
+/// Returns the stored key of a provider. Blocking.
 ///
 /// # Errors
-/// When the file is not usable, or the keychain does not answer.
+/// Returns an error if the file cannot be used, or if the keychain does not respond.
 pub fn stored_provider_key(
     homes: &Homes,
     keychain: &Keychain,
@@ -77,11 +77,11 @@ pub fn stored_provider_key(
     Ok(key.filter(|key| !key.is_empty()).map(Secret::new))
 }
 
-/// Stores the key of a provider, replacing another one. Returns whether it is in the keychain.
-/// Blocking.
+/// Stores the key of a provider and replaces the previous one. Returns whether it is in the
+/// keychain. Blocking.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn store_provider_key(
     homes: &Homes,
     keychain: &Keychain,
@@ -103,7 +103,7 @@ pub fn store_provider_key(
 /// Removes the stored key of a provider. Returns whether there was one. Blocking.
 ///
 /// # Errors
-/// When the file cannot be written, or the keychain does not answer.
+/// Returns an error if the file cannot be written, or if the keychain does not respond.
 pub fn remove_provider_key(
     homes: &Homes,
     keychain: &Keychain,

@@ -1,4 +1,4 @@
-//! Small files, safely: regular ones only, and never more than a limit.
+//! Reads small files safely: only regular files, and never more than a limit.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read};
@@ -12,26 +12,26 @@ pub(crate) enum ReadError {
     Io(io::Error),
 }
 
-/// What was read.
+/// The bytes that were read.
 pub(crate) struct Bytes {
     pub(crate) bytes: Vec<u8>,
-    /// There was more than the limit.
+    /// Whether the file is larger than the limit.
     pub(crate) cut: bool,
     pub(crate) metadata: Metadata,
 }
 
-/// Whether the error says that there is no such file.
+/// Whether the error means that the file does not exist.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// At most `limit` bytes of a file; `None` when it is not there. A pipe or a
-/// device is never opened.
+/// Reads at most `limit` bytes of a file; `None` if it does not exist. Never opens a pipe or a
+/// device.
 pub(crate) fn read_at_most(path: &Path, limit: u64) -> Result<Option<Bytes>, ReadError> {
     read_with(path, limit, fs::metadata(path), 0)
 }
 
-/// The same, and a link counts as no file.
+/// Like [`read_at_most`], but a symlink is not a regular file.
 pub(crate) fn read_no_follow(path: &Path, limit: u64) -> Result<Option<Bytes>, ReadError> {
     #[cfg(unix)]
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits();
@@ -57,7 +57,7 @@ fn read_with(
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(ReadError::Io(error)),
     };
-    // What was opened counts: the file may have been exchanged since.
+    // Checks the opened file, because the path may have been replaced.
     let metadata = file.metadata().map_err(ReadError::Io)?;
     if !metadata.is_file() {
         return Err(ReadError::NotAFile);
@@ -70,7 +70,7 @@ fn read_with(
     Ok(Some(Bytes { bytes, cut, metadata }))
 }
 
-/// Opens for reading without waiting for the other end of a pipe.
+/// Opens a file for reading without blocking on a pipe.
 #[cfg(unix)]
 fn open(path: &Path, flags: u32) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -83,8 +83,7 @@ fn open(path: &Path, _flags: u32) -> io::Result<File> {
     File::open(path)
 }
 
-/// The whole text of a file, bytes that are no UTF-8 replaced, without a byte
-/// order mark.
+/// Reads the whole text of a file. Replaces invalid UTF-8 and removes a byte order mark.
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<Option<String>, ReadError> {
     match read_at_most(path, limit)? {
         None => Ok(None),
@@ -93,7 +92,7 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<Option<String>, ReadE
     }
 }
 
-/// The same, and a link counts as no file.
+/// Like [`read_text`], but a symlink is not a regular file.
 pub(crate) fn read_text_no_follow(path: &Path, limit: u64) -> Result<Option<String>, ReadError> {
     match read_no_follow(path, limit)? {
         None => Ok(None),
@@ -102,7 +101,7 @@ pub(crate) fn read_text_no_follow(path: &Path, limit: u64) -> Result<Option<Stri
     }
 }
 
-/// Whether this is no text: there is a NUL near its beginning.
+/// Whether the bytes are binary: they contain a NUL near the beginning.
 pub(crate) fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(8 * 1024).any(|byte| *byte == 0)
 }

@@ -1,4 +1,4 @@
-//! Where rule files are, and their texts. What they mean is `policy`'s.
+//! Finds and reads policy rule files. The `policy` crate parses them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,52 +7,51 @@ use parallax_policy::{RuleFile, Tier};
 use crate::homes::Homes;
 use crate::read::{self, ReadError};
 
-/// Bytes of one rule file.
+/// Maximum size of one rule file in bytes.
 const LIMIT: u64 = 256 * 1024;
-/// Rule files of one folder; of more, none counts.
+/// Maximum number of rule files in one directory; if there are more, none is used.
 const MOST: usize = 200;
-/// Names looked at in one folder.
+/// Maximum number of names read from one directory.
 const MOST_NAMES: usize = 10_000;
-/// Not a rule file, though it stands among them.
+/// A file in the rules directory that is not a rule file.
 const SANDBOX: &str = "sandbox.toml";
 
 /// Where to look for rules.
 #[derive(Debug, Clone)]
 pub struct RulePlaces<'a> {
-    /// The user's homes.
+    /// The user's directories.
     pub homes: &'a Homes,
     /// The working directory.
     pub cwd: &'a Path,
-    /// Whether it is trusted: else its rules are not looked at.
+    /// Whether it is trusted; rules of an untrusted directory are not read.
     pub trusted: bool,
-    /// The `policies` folders of extensions.
+    /// The `policies` directories of extensions.
     pub extensions: &'a [PathBuf],
-    /// `--policy` or `policyPaths`, absolute: files or folders in place of the
-    /// user's own folders; empty: those.
+    /// `--policy` or `policyPaths`, absolute: files or directories that replace the user's own rule
+    /// directories; empty to use those.
     pub instead_of_user: &'a [PathBuf],
-    /// `--admin-policy` or `adminPolicyPaths`, absolute: count only where the
-    /// machine's own folders hold no rules.
+    /// `--admin-policy` or `adminPolicyPaths`, absolute: used only if the system directories hold
+    /// no rules.
     pub admin: &'a [PathBuf],
 }
 
-/// Rule files of all tiers.
+/// The rule files of all tiers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleFiles {
-    /// The files, tier by tier, in the order of their names. One that could not
-    /// be read is there with the reason, for a lost refusal is an error.
+    /// The files by tier and name. A file that could not be read is included with the reason,
+    /// because a missing deny rule is an error.
     pub files: Vec<RuleFile>,
-    /// What people should hear, one sentence each.
+    /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Finds and reads the rule files. Blocking; a folder that is not there costs
-/// one look.
+/// Finds and reads the rule files. Blocking; a missing directory costs one lookup.
 pub fn policy_files(places: &RulePlaces<'_>) -> RuleFiles {
     find(places, &system_folders(), 0)
 }
 
-/// The `sandbox.toml` files of the user: of `.gemini`, then of `.parallax`,
-/// which wins.
+/// Reads the user's `sandbox.toml` files: first from `.gemini`, then from `.parallax`, which has
+/// precedence.
 pub fn sandbox_files(homes: &Homes) -> Vec<RuleFile> {
     [&homes.gemini, &homes.parallax]
         .into_iter()
@@ -64,7 +63,7 @@ pub fn sandbox_files(homes: &Homes) -> Vec<RuleFile> {
         .collect()
 }
 
-/// Where the machine's administrator keeps rules.
+/// Returns the directories in which the administrator keeps rules.
 fn system_folders() -> Vec<PathBuf> {
     let folders: &[&str] = if cfg!(target_os = "macos") {
         &[
@@ -79,7 +78,7 @@ fn system_folders() -> Vec<PathBuf> {
     folders.iter().map(PathBuf::from).collect()
 }
 
-/// `administrator`: the user id that files of the admin tier must belong to.
+/// Finds the rule files. `administrator` is the user ID that must own files of the admin tier.
 fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
     let mut found = RuleFiles::default();
     for folder in places.extensions {
@@ -105,8 +104,8 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
         let files = folder_files(Tier::Admin, folder, Links::Follow);
         keep_owned(files, folder, administrator, &mut found);
     }
-    // Files of the machine that were skipped still keep the others out: else
-    // whoever can spoil them could put rules in their place.
+    // System files that were skipped still exclude the other files: otherwise anyone who can
+    // invalidate them could replace the rules.
     let there = found.files.len() > before
         || system.iter().any(|folder| names_in(folder).is_ok_and(|names| !names.is_empty()));
     if !there {
@@ -124,14 +123,15 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
     found
 }
 
-/// In the home directory the project's folder is the user's.
+/// Whether the working directory is the home directory, where the project's directory is the
+/// user's.
 fn is_home(places: &RulePlaces<'_>) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     real(places.cwd).is_some_and(|cwd| Some(cwd) == real(&places.homes.user))
 }
 
-/// The rules of a project. No part of the way from the project to a file may be
-/// a link: it could make any file of the machine a rule file.
+/// Reads the rules of a project. No component of the path from the project to a file may be a
+/// symlink, because a link could turn any file of the machine into a rule file.
 fn project_files(project: &Path, home: &str) -> Vec<RuleFile> {
     let folder = project.join(home).join("policies");
     let is_link =
@@ -149,7 +149,7 @@ enum Links {
     Refuse,
 }
 
-/// A file or folder that somebody named.
+/// Reads a file or directory that a setting or an option names.
 fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
         return folder_files(tier, path, Links::Follow);
@@ -158,7 +158,7 @@ fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
     vec![RuleFile { tier, path: path.to_owned(), text }]
 }
 
-/// The rule files of a folder by name; none when it is not there.
+/// Reads the rule files of a directory by name; returns none if it does not exist.
 fn folder_files(tier: Tier, folder: &Path, links: Links) -> Vec<RuleFile> {
     let names = match names_in(folder) {
         Ok(names) => names,
@@ -177,7 +177,7 @@ fn unread(tier: Tier, path: &Path, why: &str) -> RuleFile {
     RuleFile { tier, path: path.to_owned(), text: Err(why.to_owned()) }
 }
 
-/// The paths of the rule files in a folder, sorted.
+/// Returns the sorted paths of the rule files in a directory.
 fn names_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -203,7 +203,7 @@ fn names_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(paths)
 }
 
-/// The text, or why there is none; `None` when the file is not there.
+/// Returns the text or the reason why it cannot be read; `None` if the file does not exist.
 fn text_of(path: &Path, links: Links) -> Option<Result<String, String>> {
     let text = match links {
         Links::Follow => read::read_text(path, LIMIT),
@@ -218,11 +218,11 @@ fn text_of(path: &Path, links: Links) -> Option<Result<String, String>> {
     }
 }
 
-/// Files of the admin tier must be the administrator's, and so must every
-/// folder above them: else anybody could be the administrator.
+/// Keeps only files that the administrator owns, including every parent directory. Otherwise any
+/// user could supply administrator rules.
 fn keep_owned(files: Vec<RuleFile>, from: &Path, administrator: u32, found: &mut RuleFiles) {
     for file in files {
-        // One that is not there is nobody's; that it is missing is told.
+        // A missing file has no owner; the warning reports that it is missing.
         let is_missing = file.text.is_err() && file.path.symlink_metadata().is_err();
         match not_owned(&file.path, administrator).filter(|_| !is_missing) {
             None => found.files.push(file),
@@ -242,7 +242,7 @@ fn not_owned(path: &Path, administrator: u32) -> Option<String> {
         Ok(real) => real,
         Err(error) => return Some(format!("it cannot be resolved: {error}")),
     };
-    // The link itself could be turned elsewhere by the owner of its folder.
+    // The owner of the link's directory could redirect the link.
     let linked = path.parent().into_iter().flat_map(Path::ancestors);
     for (part, is_file) in std::iter::once((real.as_path(), true))
         .chain(real.ancestors().skip(1).chain(linked).map(|folder| (folder, false)))
@@ -251,7 +251,7 @@ fn not_owned(path: &Path, administrator: u32) -> Option<String> {
             Ok(metadata) => metadata,
             Err(error) => return Some(format!("`{}`: {error}", part.display())),
         };
-        // A sticky folder such as `/tmp` lets nobody replace what is another's.
+        // In a sticky directory such as `/tmp`, users cannot replace files of other users.
         let sticky = !is_file && metadata.mode() & 0o1000 != 0;
         if metadata.uid() != 0 && metadata.uid() != administrator {
             return Some(format!("`{}` does not belong to root", part.display()));
@@ -403,7 +403,7 @@ mod tests {
             ("etc", 0o755, 0o775),
         ] {
             open(path, bad);
-            // Spoilt rules do not make room for others.
+            // Invalid rules still exclude the other rules.
             let found = world.find(|places| places.admin = &named);
             assert!(found.files.is_empty(), "{path}");
             assert!(found.warnings[0].contains("can be written by others"), "{:?}", found.warnings);

@@ -1,5 +1,5 @@
-//! Whether the rules of a project are those that were there last time. They may
-//! only tighten, so a change is no danger; a person should still hear of it.
+//! Detects changes of a project's policy rules. They can only tighten the policy, so a change is
+//! not dangerous, but the user is notified.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,23 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{jsonc, state};
 
-/// How the rules of a project stand to those that were accepted.
+/// How the rules of a project compare to the accepted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RulesChange {
-    /// There are none, and none were accepted.
+    /// There are no rules, and none were accepted.
     None,
-    /// The same.
+    /// The rules are unchanged.
     Same,
-    /// The project had none, or was never seen.
+    /// The project had no rules before, or is new.
     New,
-    /// Others than those that were accepted, or gone.
+    /// The rules differ from the accepted ones, or were removed.
     Changed,
 }
 
-/// Compares the workspace files among `files` with those that were accepted
-/// for the folder.
+/// Compares the workspace files among `files` with the accepted ones.
 ///
 /// # Errors
-/// `~/.parallax/policy-integrity.json` cannot be used.
+/// Returns an error if `~/.parallax/policy-integrity.json` cannot be used.
 pub fn workspace_rules_changed(
     homes: &Homes,
     cwd: &Path,
@@ -46,10 +45,10 @@ pub fn workspace_rules_changed(
     })
 }
 
-/// Remembers the workspace files among `files` as those of the folder.
+/// Stores the workspace files among `files` as accepted.
 ///
 /// # Errors
-/// `~/.parallax/policy-integrity.json` cannot be used or written.
+/// Returns an error if `~/.parallax/policy-integrity.json` cannot be used or written.
 pub fn accept_workspace_rules(
     homes: &Homes,
     cwd: &Path,
@@ -65,18 +64,18 @@ pub fn accept_workspace_rules(
     })
 }
 
-/// Whether the user agreed that the workspace files among `files`, as they are,
-/// may also allow. A register that cannot be used counts as no.
+/// Whether the user accepted that the current workspace files among `files` may also allow calls.
+/// If the record cannot be used, they may not.
 pub fn workspace_rules_may_allow(homes: &Homes, cwd: &Path, files: &[RuleFile]) -> bool {
     let known = jsonc::read_object(&register(homes)).ok().flatten();
     let agreed = known.as_ref().and_then(|known| known.get(&allow_name(cwd))?.as_str());
     agreed.is_some() && agreed == hash(files).as_deref()
 }
 
-/// Remembers that the user agreed to that.
+/// Stores that the user accepted this.
 ///
 /// # Errors
-/// `~/.parallax/policy-integrity.json` cannot be used or written.
+/// Returns an error if `~/.parallax/policy-integrity.json` cannot be used or written.
 pub fn let_workspace_rules_allow(
     homes: &Homes,
     cwd: &Path,
@@ -93,7 +92,7 @@ pub fn let_workspace_rules_allow(
     })
 }
 
-/// No path begins so.
+/// Returns a key with a prefix that no path begins with.
 fn allow_name(cwd: &Path) -> String {
     format!("allow {}", name_of(cwd))
 }
@@ -107,7 +106,7 @@ fn name_of(cwd: &Path) -> String {
     real.to_string_lossy().into_owned()
 }
 
-/// Of names and texts; `None` when there are no such files.
+/// Hashes names and texts; `None` if there are no such files.
 fn hash(files: &[RuleFile]) -> Option<String> {
     let files: Vec<&RuleFile> = files.iter().filter(|file| file.tier == Tier::Workspace).collect();
     let pieces = files.iter().flat_map(|file| {

@@ -1,4 +1,4 @@
-//! The settings about sandboxes and checkpoints, typed.
+//! Typed settings of sandboxes and checkpoints.
 
 use std::path::PathBuf;
 
@@ -10,37 +10,37 @@ use crate::settings::Settings;
 /// `security.toolSandboxing`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolSandboxing {
-    /// As strong as this machine allows.
+    /// Uses the strongest sandbox that this machine supports.
     #[default]
     Auto,
-    /// Required: without one nothing runs.
+    /// Requires a sandbox; without one, no command runs.
     Required,
     /// Off.
     Off,
 }
 
-/// `security.sandbox.*`: what single commands may do in their sandbox.
+/// `security.sandbox.*`: what commands may do in their sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSettings {
     /// Whether commands run in a sandbox.
     pub tools: ToolSandboxing,
-    /// Where the network is on.
+    /// The approval modes in which commands have network access.
     pub network: NetworkByMode,
-    /// Whether commands reach services of this machine.
+    /// Whether commands can reach services on this machine.
     pub host_loopback: bool,
-    /// Whether package caches may be written. `None`: in a layer of the
-    /// session's own where one can be mounted, else when approved.
+    /// Whether package caches are writable. `None`: in a session layer if one can be mounted, else
+    /// with approval.
     pub caches: Option<bool>,
-    /// More places that commands may write, as written (`~` is not expanded).
+    /// Additional paths that commands may write, unexpanded (`~` is kept).
     pub writable: Vec<PathBuf>,
-    /// More places that commands do not see, as written.
+    /// Additional paths that are hidden from commands, unexpanded.
     pub hidden: Vec<PathBuf>,
-    /// Places that commands see although they are hidden otherwise, as written.
-    /// `tools.sandboxAllowedPaths` is part of it.
+    /// Otherwise hidden paths that commands may read, unexpanded. Includes
+    /// `tools.sandboxAllowedPaths`.
     pub readable: Vec<PathBuf>,
 }
 
-/// Whether commands have the network, by approval mode.
+/// Whether commands have network access, by approval mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkByMode {
     /// In mode `default`.
@@ -54,7 +54,7 @@ pub struct NetworkByMode {
 }
 
 impl NetworkByMode {
-    /// Whether it is on in the mode.
+    /// Whether network access is on in the mode.
     pub fn of(self, mode: ApprovalMode) -> bool {
         match mode {
             ApprovalMode::Plan => self.plan,
@@ -68,35 +68,34 @@ impl NetworkByMode {
 /// `tools.sandbox`: the sandbox around the whole program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramSandbox {
-    /// What is asked for: `true`, `false`, `docker`, a profile, …; `None`:
-    /// nothing is said.
+    /// The requested sandbox: `true`, `false`, `docker`, a profile, and so on; `None` if not set.
     pub word: Option<String>,
-    /// The image of a container.
+    /// The container image.
     pub image: Option<String>,
-    /// More paths that can be read inside, as written.
+    /// Additional paths that are readable inside, unexpanded.
     pub allowed_paths: Vec<PathBuf>,
-    /// Whether the network is on inside; `None`: nothing is said.
+    /// Whether the network is available inside; `None` if not set.
     pub network: Option<bool>,
 }
 
 /// `security.checkpoints.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointSettings {
-    /// Whether old bytes are kept, so that changes can be undone.
+    /// Whether previous file contents are saved, so that changes can be undone.
     pub enabled: bool,
-    /// How much may be kept, in bytes; `None`: the built-in cap.
+    /// Maximum total size in bytes; `None` for the built-in limit.
     pub max_bytes: Option<u64>,
 }
 
 /// `tools.shell.commandSubstitution`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CommandSubstitution {
-    /// Commands with substitutions are refused.
+    /// Commands with substitutions are denied.
     Block,
-    /// What is substituted is judged like every command.
+    /// Substituted commands are checked by the policy engine like any other.
     #[default]
     Check,
-    /// What is substituted is not judged.
+    /// Substituted commands are not checked.
     Allow,
 }
 
@@ -197,12 +196,12 @@ impl Settings {
         self.flag("security.autoAddToPolicyByDefault")
     }
 
-    /// `policyPaths`, as written.
+    /// `policyPaths`, unexpanded.
     pub fn policy_paths(&self) -> Vec<PathBuf> {
         self.list("policyPaths").into_iter().map(PathBuf::from).collect()
     }
 
-    /// `adminPolicyPaths`, as written.
+    /// `adminPolicyPaths`, unexpanded.
     pub fn admin_policy_paths(&self) -> Vec<PathBuf> {
         self.list("adminPolicyPaths").into_iter().map(PathBuf::from).collect()
     }

@@ -1,4 +1,4 @@
-//! Rules that a person agreed to, written where they are found again.
+//! Saves policy rules that the user approved.
 
 use std::io;
 use std::path::Path;
@@ -8,12 +8,11 @@ use parallax_protocol::policy::RuleDraft;
 use crate::error::ConfigError;
 use crate::state;
 
-/// Adds the rule to the file, which is made when it is not there; a rule that
-/// stands there already is not added again. A file that cannot be understood is
-/// set aside as `.bak`, with nothing of it lost. Blocking.
+/// Adds the rule to the file and creates the file if necessary. Does not add a rule that already
+/// exists. An invalid file is renamed to `.bak`. Blocking.
 ///
 /// # Errors
-/// The file cannot be read or written.
+/// Returns an error if the file cannot be read or written.
 pub fn save_rule(file: &Path, rule: &RuleDraft) -> Result<(), ConfigError> {
     state::rewrite(file, |text| match parallax_policy::add_to_file(text, rule) {
         Ok(changed) => Ok(changed),

@@ -1,27 +1,27 @@
-//! What the model is told of its surroundings at the start of a chat.
+//! The session context that the model receives at the start of a conversation.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// The pieces of the block. Fixed when the chat starts, so that the provider's
-/// cache of the beginning holds.
+/// The parts of the block. They are fixed when the conversation starts, so that the provider's
+/// prompt cache stays valid.
 #[derive(Debug, Clone, Default)]
 pub struct SessionContext {
-    /// Today in the long local form (`Sunday, November 22, 2026`).
+    /// Today in the long local format (`Sunday, November 22, 2026`).
     pub date: String,
-    /// The operating system (`linux`); empty: not said.
+    /// The operating system (`linux`); empty to omit it.
     pub os: String,
-    /// The project's folder for temporary files, if it has one.
+    /// The project's temporary directory, if it has one.
     pub temp_dir: Option<PathBuf>,
-    /// The workspace folders.
+    /// The workspace directories.
     pub directories: Vec<PathBuf>,
-    /// Their trees, already drawn; empty when they are not wanted.
+    /// Their rendered trees; empty to omit them.
     pub tree: String,
-    /// The project's memory with its wrapper ([`crate::Memory::project_block`]).
+    /// The project memory with its wrapper ([`crate::Memory::project_block`]).
     pub memory: String,
 }
 
-/// The `<session_context>` block.
+/// Returns the `<session_context>` block.
 pub fn session_context(context: &SessionContext) -> String {
     let mut text = String::from("<session_context>\n");
     let mut line = |label: &str, value: &str| {

@@ -1,5 +1,5 @@
-//! Changing one setting in a settings file: comments, order and everything else
-//! in the file stay.
+//! Changes one setting in a settings file. Comments, order, and everything else in the file are
+//! kept.
 
 use std::path::{Path, PathBuf};
 
@@ -13,26 +13,26 @@ use crate::keys::KEYS;
 use crate::load::Config;
 use crate::{jsonc, layers, migrate, state};
 
-/// For which projects a setting holds.
+/// The settings file to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingScope {
-    /// All of the user's: `~/.parallax/settings.json`.
+    /// The user's: `~/.parallax/settings.json`.
     User,
-    /// This one: `.parallax/settings.json` in it, or `.gemini/settings.json` where the
-    /// setting, or every setting, is there.
+    /// The project's: `.parallax/settings.json`, or `.gemini/settings.json` if that file holds the
+    /// setting or is the only one.
     Workspace,
 }
 
-/// A setting that was not changed.
+/// Why a setting was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
-    /// There is no such setting.
+    /// The setting is unknown.
     #[error("there is no setting `{key}`")]
     Unknown {
         /// Its name.
         key: String,
     },
-    /// It cannot hold that.
+    /// The value has the wrong type.
     #[error("`{key}` must be {expected}")]
     Value {
         /// Its name.
@@ -40,26 +40,25 @@ pub enum SettingError {
         /// What it may hold.
         expected: String,
     },
-    /// The project's file cannot hold it.
+    /// The project's file cannot hold the setting.
     #[error("`{key}` cannot be set for this project: {why}")]
     Workspace {
         /// Its name.
         key: &'static str,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// The file.
+    /// The file cannot be used or written.
     #[error(transparent)]
     File(#[from] ConfigError),
 }
 
-/// Writes the value of a setting; `None` takes it out, so that the layers below
-/// speak again. Gives the file. The settings that were read before do not
-/// change: load them anew. Blocking.
+/// Writes the value of a setting; `None` removes it, so that the layers below apply again. Returns
+/// the file. Settings that are already loaded do not change. Blocking.
 ///
 /// # Errors
-/// An unknown setting, a value of the wrong type, a project that must not say
-/// this, a file that cannot be used or written.
+/// Returns an error if the setting is unknown, the value has the wrong type, a project must not set
+/// it, or a file cannot be used or written.
 pub fn set_setting(
     config: &Config,
     scope: SettingScope,
@@ -80,7 +79,8 @@ pub fn set_setting(
             workspace_file(config, known.name, value.as_ref()).map_err(refused)?
         }
     };
-    // What the user accepted of the project stays accepted: the change is theirs.
+    // If the user had accepted the project's file, it stays accepted, because the user made this
+    // change.
     let accepted = scope == SettingScope::Workspace && gate::is_accepted_file(config, &file);
     let pieces: Vec<&str> = key.split('.').collect();
     state::update(&file, |root| match &value {
@@ -93,10 +93,10 @@ pub fn set_setting(
     Ok(file)
 }
 
-/// The value that the file of a scope itself gives to a setting. Blocking.
+/// Returns the value of a setting in the file of a scope. Blocking.
 ///
 /// # Errors
-/// The file cannot be used.
+/// Returns an error if the file cannot be used.
 pub fn setting_of(
     config: &Config,
     scope: SettingScope,
@@ -110,12 +110,12 @@ pub fn setting_of(
     Ok(values.as_ref().and_then(|values| migrate::look(values, key)).cloned())
 }
 
-/// The project's file that has the setting, or that takes it.
+/// Returns the project's file that holds the setting or should receive it.
 fn project_file(cwd: &Path, key: &str) -> PathBuf {
     layers::project_file(cwd, |values| migrate::look(values, key).is_some())
 }
 
-/// The project's file, when it may say this.
+/// Returns the project's file if it may hold the setting.
 fn workspace_file(
     config: &Config,
     key: &str,

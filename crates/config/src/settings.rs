@@ -1,4 +1,4 @@
-//! The merged settings and what the program asks of them.
+//! The merged settings and typed accessors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::merge::{self, Origins};
 use crate::migrate::look;
 use crate::without_effect;
 
-/// What all layers say together. Built-in defaults are not in `merged`; the
-/// methods know them.
+/// The merged settings of all layers. `merged` does not contain built-in defaults; the accessors
+/// apply them.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Every key that some layer sets, unknown ones included.
+    /// Every key that a layer sets, including unknown ones.
     pub merged: Object,
     origins: Origins,
-    /// `general.sessionRetention` as it is without the project's layers.
+    /// `general.sessionRetention` without the project layers.
     user_retention: Object,
 }
 
 /// `output.format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
-    /// Text for people.
+    /// Plain text.
     Text,
     /// One JSON document.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     StreamJson,
 }
 
@@ -43,26 +43,26 @@ pub enum OutputFormat {
 pub struct SessionRetention {
     /// Whether old sessions are deleted at all.
     pub enabled: bool,
-    /// Older ones go.
+    /// Older sessions are deleted.
     pub max_age: Option<Duration>,
-    /// More than so many go, oldest first.
+    /// The oldest sessions beyond this number are deleted.
     pub max_count: Option<u64>,
-    /// Younger ones stay whatever else is said.
+    /// Sessions younger than this are always kept.
     pub min_retention: Duration,
 }
 
 /// `tools.shell.*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shell {
-    /// Commands run in a terminal of their own (interactive faces only).
+    /// Whether commands run in their own terminal (interactive front ends only).
     pub interactive: bool,
-    /// `PAGER` of children.
+    /// The value of `PAGER` for child processes.
     pub pager: String,
-    /// Colours are kept for people.
+    /// Whether colors are kept in the output shown to the user.
     pub show_color: bool,
-    /// A command silent for so long is ended; `None`: never.
+    /// A command without output for this long is stopped; `None` disables the limit.
     pub inactivity_timeout: Option<Duration>,
-    /// The model is told to prefer quiet flags.
+    /// Whether the model is asked to prefer quiet flags.
     pub efficiency_hints: bool,
     /// `silent`, `inject` or `notify`.
     pub background_completion: String,
@@ -71,23 +71,23 @@ pub struct Shell {
 /// `security.environmentVariableRedaction.*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentRedaction {
-    /// Secrets are kept from child processes.
+    /// Whether secrets are hidden from child processes.
     pub enabled: bool,
-    /// Names that always pass.
+    /// Variables that are always passed on.
     pub allowed: Vec<String>,
-    /// Names that never pass.
+    /// Variables that are never passed on.
     pub blocked: Vec<String>,
-    /// Variables that hold keys of model providers (`providers.<name>.apiKeyEnv`).
+    /// Variables that hold API keys of model providers (`providers.<name>.apiKeyEnv`).
     pub credentials: Vec<String>,
 }
 
-/// Which sessions are deleted.
+/// The settings that decide which sessions are deleted.
 const RETENTION: &str = "general.sessionRetention";
-/// A memory file that is read whatever `context.fileName` names.
+/// A memory file that is always read, regardless of `context.fileName`.
 const ALWAYS_MEMORY: &str = "GEMINI.md";
 
 impl Settings {
-    /// Expands, checks and merges the files, lowest layer first.
+    /// Expands, checks, and merges the files, lowest layer first.
     pub(crate) fn from_layers(
         mut layers: Vec<LayerFile>,
         environment: &Environment,
@@ -118,13 +118,13 @@ impl Settings {
         settings
     }
 
-    /// The value that some layer gives to the dotted key.
+    /// Returns the value of a dotted key, if a layer sets it.
     pub fn get(&self, key: &str) -> Option<&Value> {
         look(&self.merged, key)
     }
 
-    /// Where the value of a key comes from, lowest layer first; several for
-    /// lists that layers add to.
+    /// Returns the origins of a value, lowest layer first; several for lists that merge across
+    /// layers.
     pub fn origins(&self, key: &str) -> &[Origin] {
         self.origins.get(key).map(Vec::as_slice).unwrap_or_default()
     }
@@ -133,17 +133,17 @@ impl Settings {
         self.get(key).cloned().or_else(|| keys::default_of(key)).unwrap_or(Value::Null)
     }
 
-    /// A yes or no, by its dotted key.
+    /// Returns a boolean by its dotted key.
     pub fn flag(&self, key: &str) -> bool {
         self.value(key).as_bool().unwrap_or(false)
     }
 
-    /// A text, by its dotted key; `None` when neither set nor with a default.
+    /// Returns a string by its dotted key; `None` if it has neither a value nor a default.
     pub fn text(&self, key: &str) -> Option<String> {
         self.value(key).as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// A list of texts, by its dotted key.
+    /// Returns a list of strings by its dotted key.
     pub fn list(&self, key: &str) -> Vec<String> {
         match self.value(key) {
             Value::String(text) => vec![text],
@@ -154,12 +154,12 @@ impl Settings {
         }
     }
 
-    /// A number, by its dotted key.
+    /// Returns a number by its dotted key.
     pub fn number(&self, key: &str) -> Option<f64> {
         self.value(key).as_f64()
     }
 
-    /// A count; `None` for a negative or missing number.
+    /// Returns a count by its dotted key; `None` for a negative or missing number.
     pub fn count(&self, key: &str) -> Option<u64> {
         let number = self.number(key)?;
         #[expect(
@@ -170,7 +170,7 @@ impl Settings {
         (number >= 0.0).then_some(number as u64)
     }
 
-    /// `agents.overrides`: changes of single agents, by name.
+    /// `agents.overrides`: overrides of single agents, by name.
     pub fn agent_overrides(&self) -> Vec<(String, Object)> {
         let overrides = self.get("agents.overrides").and_then(Value::as_object);
         let changes = overrides.into_iter().flatten();
@@ -186,17 +186,17 @@ impl Settings {
     pub fn max_session_turns(&self) -> Option<u64> {
         self.count("model.maxSessionTurns")
     }
-    /// `model.disableLoopDetection`, the other way round.
+    /// Whether loop detection is on (not `model.disableLoopDetection`).
     pub fn loop_detection(&self) -> bool {
         !self.flag("model.disableLoopDetection")
     }
-    /// `model.streamIdleTimeoutMs`; `None` (0 in the file): never.
+    /// `model.streamIdleTimeoutMs`; `None` (0 in the file) disables the timeout.
     pub fn stream_idle_timeout(&self) -> Option<Duration> {
         self.count("model.streamIdleTimeoutMs")
             .filter(|limit| *limit > 0)
             .map(Duration::from_millis)
     }
-    /// `general.defaultApprovalMode`; never yolo.
+    /// `general.defaultApprovalMode`; never YOLO mode.
     pub fn default_approval_mode(&self) -> ApprovalMode {
         self.text("general.defaultApprovalMode")
             .and_then(|mode| ApprovalMode::parse(&mode))
@@ -211,8 +211,8 @@ impl Settings {
     pub fn retry_fetch_errors(&self) -> bool {
         self.flag("general.retryFetchErrors")
     }
-    /// The rules for old sessions of other projects: what this project's files say
-    /// does not count for them.
+    /// Returns the retention rules for sessions of other projects: the settings of this project do
+    /// not apply to them.
     #[must_use]
     pub fn retention_elsewhere(&self) -> Self {
         let retention = Value::Object(self.user_retention.clone());
@@ -233,7 +233,7 @@ impl Settings {
             min_retention: age("minRetention").unwrap_or(Duration::from_secs(86_400)),
         }
     }
-    /// The key of `general.sessionRetention.*` whose value cannot be used, so that
+    /// Returns the key of `general.sessionRetention.*` whose value is invalid; if there is one,
     /// nothing is deleted.
     pub fn unusable_retention(&self) -> Option<String> {
         let enabled = self.flag("general.sessionRetention.enabled");
@@ -247,8 +247,7 @@ impl Settings {
             _ => OutputFormat::Text,
         }
     }
-    /// `context.fileName`: the names of memory files. `GEMINI.md` is one whatever
-    /// it says: people keep their own there.
+    /// `context.fileName`: the names of memory files. Always includes `GEMINI.md`.
     pub fn memory_file_names(&self) -> Vec<String> {
         let mut names = self.list("context.fileName");
         if !names.iter().any(|name| name == ALWAYS_MEMORY) {
@@ -256,7 +255,7 @@ impl Settings {
         }
         names
     }
-    /// `context.includeDirectories`, as written.
+    /// `context.includeDirectories`, unexpanded.
     pub fn include_directories(&self) -> Vec<PathBuf> {
         self.list("context.includeDirectories").into_iter().map(PathBuf::from).collect()
     }
@@ -287,14 +286,14 @@ impl Settings {
     pub fn respect_gemini_ignore(&self) -> bool {
         self.flag("context.fileFiltering.respectGeminiIgnore")
     }
-    /// `context.fileFiltering.customIgnoreFilePaths`, first = strongest.
+    /// `context.fileFiltering.customIgnoreFilePaths`; the first has the highest precedence.
     pub fn custom_ignore_files(&self) -> Vec<PathBuf> {
         self.list("context.fileFiltering.customIgnoreFilePaths")
             .into_iter()
             .map(PathBuf::from)
             .collect()
     }
-    /// `tools.core`; `None`: no such list.
+    /// `tools.core`; `None` if it is not set.
     pub fn core_tools(&self) -> Option<Vec<String>> {
         self.get("tools.core").map(|_| self.list("tools.core"))
     }
@@ -310,7 +309,7 @@ impl Settings {
     pub fn confirmation_required(&self) -> Vec<String> {
         self.list("tools.confirmationRequired")
     }
-    /// `tools.truncateToolOutputThreshold` in characters; `None`: off.
+    /// `tools.truncateToolOutputThreshold` in characters; `None` if disabled.
     pub fn truncate_tool_output_threshold(&self) -> Option<usize> {
         let count = self.count("tools.truncateToolOutputThreshold").filter(|count| *count > 0)?;
         Some(usize::try_from(count).unwrap_or(usize::MAX))
@@ -347,7 +346,7 @@ impl Settings {
             credentials: self.provider_key_variables(),
         }
     }
-    /// The variables that entries of `providers` name as their keys.
+    /// Returns the variables that `providers` entries name for their API keys.
     fn provider_key_variables(&self) -> Vec<String> {
         let entries = self.providers().and_then(Value::as_object);
         let named = entries.into_iter().flat_map(|entries| entries.values());
@@ -370,15 +369,15 @@ impl Settings {
     pub fn auth_is_external(&self) -> bool {
         self.flag("security.auth.useExternal")
     }
-    /// `security.buildFileGuard` is not `off`.
+    /// Whether `security.buildFileGuard` is not `off`.
     pub fn build_file_guard(&self) -> bool {
         self.text("security.buildFileGuard").as_deref() != Some("off")
     }
-    /// `modelConfigs` as written.
+    /// `modelConfigs`, unparsed.
     pub fn model_configs(&self) -> Option<&Value> {
         self.get("modelConfigs")
     }
-    /// `providers` as written.
+    /// `providers`, unparsed.
     pub fn providers(&self) -> Option<&Value> {
         self.get("providers")
     }
@@ -388,7 +387,7 @@ impl Settings {
     }
 }
 
-/// `12h`, `30d`, `2w`, `6m` (months of 30 days).
+/// Parses a duration: `12h`, `30d`, `2w`, or `6m` (months of 30 days).
 pub fn parse_age(text: &str) -> Option<Duration> {
     let text = text.trim();
     let unit = text.chars().last()?;
@@ -400,7 +399,7 @@ pub fn parse_age(text: &str) -> Option<Duration> {
         _ => return None,
     };
     let count = text.strip_suffix(unit)?;
-    // No sign, and no time that is none.
+    // Signs and zero are not allowed.
     let count = Some(count).filter(|count| count.bytes().all(|byte| byte.is_ascii_digit()))?;
     let count: u64 = count.parse().ok().filter(|count| *count > 0)?;
     count.checked_mul(seconds).map(Duration::from_secs)

@@ -1,5 +1,5 @@
-//! Skills: folders with a `SKILL.md` that say how to do something, read by the
-//! model only when it needs them.
+//! Skills: directories with a `SKILL.md` that describes how to do something, read by the model only
+//! when needed.
 
 mod pins;
 
@@ -16,30 +16,30 @@ use crate::homes::Homes;
 
 pub use pins::{SkillPins, pin_skill};
 
-/// The file that makes a folder a skill.
+/// The file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
-/// Bytes of such a file.
+/// Maximum size of a skill file in bytes.
 const LARGEST: u64 = 512 * 1024;
-/// Folders in one place that are looked at.
+/// Maximum number of directories read in one place.
 const MOST: usize = 1_000;
-/// Characters of a description.
+/// Maximum number of characters of a description.
 const DESCRIPTION: usize = 1_024;
 
-/// Whose a skill is, the weakest first.
+/// Where a skill comes from, in ascending order of precedence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkillTier {
-    /// The program's.
+    /// Built into Parallax.
     BuiltIn,
-    /// An extension's, by its name.
+    /// An extension, by name.
     Extension(String),
-    /// The user's.
+    /// The user.
     User,
-    /// The project's.
+    /// The project.
     Project,
 }
 
 impl SkillTier {
-    /// The word for lists.
+    /// Returns the label used in lists.
     pub fn as_str(&self) -> &str {
         match self {
             Self::BuiltIn => "built-in",
@@ -50,37 +50,37 @@ impl SkillTier {
     }
 }
 
-/// A folder that holds skills.
+/// A directory that holds skills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillFolder {
-    /// Whose they are.
+    /// Where the skills come from.
     pub tier: SkillTier,
-    /// The folder; it need not exist.
+    /// The directory; it need not exist.
     pub folder: PathBuf,
 }
 
-/// A skill as its file has it.
+/// A skill as defined by its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
-    /// What the model calls it by.
+    /// The name by which the model activates it.
     pub name: String,
     /// When to use it.
     pub description: String,
-    /// Whose it is.
+    /// Where it comes from.
     pub tier: SkillTier,
-    /// Its `SKILL.md`; of those of the program only a name.
+    /// Its `SKILL.md`; for built-in skills only a name.
     pub file: PathBuf,
-    /// What stands in it, for those of the program.
+    /// The text of a built-in skill.
     pub text: Option<&'static str>,
-    /// Whether `skills.disabled` names it.
+    /// Whether `skills.disabled` lists it.
     pub disabled: bool,
 }
 
 impl Skill {
-    /// A skill of the program.
+    /// Creates a built-in skill.
     ///
     /// # Errors
-    /// Why the text is none.
+    /// Returns the reason if the text is not a valid skill.
     pub fn built_in(text: &'static str) -> Result<Self, String> {
         let mut skill = of_text(text, Path::new(""), &SkillTier::BuiltIn)?;
         skill.file = Path::new(&skill.name).join(SKILL_FILE);
@@ -88,7 +88,7 @@ impl Skill {
         Ok(skill)
     }
 
-    /// Where it is, for people and the model.
+    /// Returns its location, for the user and the model.
     pub fn place(&self) -> String {
         match self.text {
             Some(_) => "in the program".to_owned(),
@@ -96,23 +96,24 @@ impl Skill {
         }
     }
 
-    /// The folder with all that belongs to it.
+    /// Returns the directory with all its files.
     pub fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new("/"))
     }
 }
 
-/// What was found.
+/// The skills that were found.
 #[derive(Debug, Clone, Default)]
 pub struct Skills {
-    /// The skills, by name; of equal names only the strongest.
+    /// The skills by name; of several skills with the same name, only the one with the highest
+    /// precedence.
     pub skills: Vec<Skill>,
-    /// What people should hear, one sentence each.
+    /// Warnings for the user, one sentence each.
     pub warnings: DefinitionWarnings,
 }
 
-/// The folders of the user and, when it is trusted, of the project, the weakest
-/// first.
+/// Returns the skill directories of the user and, if it is trusted, of the project, in ascending
+/// order of precedence.
 pub fn skill_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<SkillFolder> {
     let folders = definitions::folders(homes, cwd, trusted, "skills", &[".agents"]);
     folders
@@ -127,8 +128,8 @@ pub fn skill_folders(homes: &Homes, cwd: &Path, trusted: bool) -> Vec<SkillFolde
         .collect()
 }
 
-/// Puts the skills of the program and those of the folders together, given the
-/// weakest first. Blocking; bounded in files and bytes.
+/// Combines the built-in skills with those of the directories, given in ascending order of
+/// precedence. Blocking; bounded in files and bytes.
 pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[String]) -> Skills {
     let is_disabled =
         |skill: &Skill| disabled.iter().any(|name| name.eq_ignore_ascii_case(&skill.name));
@@ -165,7 +166,7 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
     Skills { skills, warnings }
 }
 
-/// The skill files of a folder: its own, and those of the folders in it.
+/// Returns the skill files of a directory: its own and those of its subdirectories.
 pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
     let own = folder.join(SKILL_FILE);
     if own.is_file() {
@@ -177,10 +178,10 @@ pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
     })
 }
 
-/// Reads one skill's name and description.
+/// Reads the name and description of a skill.
 ///
 /// # Errors
-/// Why it is none.
+/// Returns the reason if the file is not a valid skill.
 pub fn read_skill(file: &Path, tier: &SkillTier) -> Result<Skill, String> {
     let text = definitions::text(file, LARGEST)?;
     of_text(&text, file, tier)
@@ -203,7 +204,7 @@ fn of_text(text: &str, file: &Path, tier: &SkillTier) -> Result<Skill, String> {
     })
 }
 
-/// Characters that paths and tags are made of do not belong into names.
+/// Replaces characters that have a meaning in paths or tags.
 fn safe(char: char) -> char {
     match char {
         ':' | '\\' | '/' | '<' | '>' | '*' | '?' | '"' | '|' => '-',

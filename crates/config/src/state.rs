@@ -1,5 +1,5 @@
-//! Changing small JSON files of the user's: under a lock, replaced in one step,
-//! comments and order kept.
+//! Updates the user's small JSON files: under a lock and atomically, with comments and order
+//! preserved.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -12,16 +12,16 @@ use sha2::{Digest, Sha256};
 use crate::error::ConfigError;
 use crate::jsonc;
 
-/// How long another writer is waited for.
+/// How long to wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(10);
 
-/// Changes the object in the file, which begins as `{}` when it is not there.
-/// The file is the user's alone (mode 0600). Blocking.
+/// Changes the object in the file; a missing file counts as `{}`. The file is readable only by the
+/// user (mode 0600). Blocking.
 pub(crate) fn update(path: &Path, change: impl FnOnce(&CstObject)) -> Result<(), ConfigError> {
     rewrite_as(path, |target, before| {
         let text = if before.trim().is_empty() { "{}\n" } else { before };
-        // What cannot be used is never written over.
+        // An invalid file is never overwritten.
         jsonc::parse_object(target, text)?;
         let root = CstRootNode::parse(text, &jsonc::syntax()).map_err(|error| {
             let source = io::Error::other(error.to_string());
@@ -33,8 +33,8 @@ pub(crate) fn update(path: &Path, change: impl FnOnce(&CstObject)) -> Result<(),
     })
 }
 
-/// Changes the text of a file, which begins empty when it is not there. The file
-/// is the user's alone (mode 0600). Blocking.
+/// Changes the text of a file; a missing file counts as empty. The file is readable only by the
+/// user (mode 0600). Blocking.
 pub fn rewrite(
     path: &Path,
     change: impl FnOnce(&str) -> io::Result<String>,
@@ -44,14 +44,14 @@ pub fn rewrite(
     })
 }
 
-/// Under a lock: reads the file, and puts what `change` makes of its text in its
-/// place when that is another. `change` is given where the file really is.
+/// Reads the file under a lock and replaces it with the result of `change` if that differs.
+/// `change` also receives the resolved path of the file.
 fn rewrite_as(
     path: &Path,
     change: impl FnOnce(&Path, &str) -> Result<String, ConfigError>,
 ) -> Result<(), ConfigError> {
     let failed = |source| ConfigError::Unwritable { path: path.to_owned(), source };
-    // A link (as managers of dotfiles make them) stays: its target is replaced.
+    // A symlink, as dotfile managers create them, is kept: its target is replaced.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if target.exists() && !target.is_file() {
         return Err(ConfigError::NotAFile { path: path.to_owned() });
@@ -68,10 +68,10 @@ fn rewrite_as(
 }
 
 fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
-    // Made with mode 0600.
+    // Created with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
-    // Such a file is the project's, and others read it: it keeps its permissions.
+    // A file below `.gemini` may belong to a project and be shared: it keeps its permissions.
     if folder.file_name().is_some_and(|name| name == ".gemini")
         && let Ok(facts) = std::fs::metadata(path)
     {
@@ -90,7 +90,7 @@ fn create_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// The right to change a file, until it is dropped.
+/// An exclusive lock on a file, held until it is dropped.
 struct Lock {
     /// Locked as long as it is open.
     _file: File,
@@ -99,7 +99,8 @@ struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Before it is let go: who waits for it sees that the name is gone.
+        // Removed before the lock is released, so that a waiting process notices that the name is
+        // gone.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -122,7 +123,7 @@ fn lock(path: &Path) -> Result<Lock, ConfigError> {
     loop {
         match file.try_lock() {
             Ok(()) if is_at(&file, &lock) => return Ok(Lock { _file: file, path: lock }),
-            // Whoever had it took the name away with it.
+            // The previous holder removed the lock file; open it again.
             Ok(()) => file = options.open(&lock).map_err(failed)?,
             Err(TryLockError::Error(source)) => return Err(failed(source)),
             Err(TryLockError::WouldBlock) if Instant::now() >= patience => {
@@ -133,7 +134,7 @@ fn lock(path: &Path) -> Result<Lock, ConfigError> {
     }
 }
 
-/// Whether the open file is the one that has this name now.
+/// Whether the open file is the one at this path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -143,13 +144,13 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (named.dev(), named.ino())
 }
 
-/// Where an open file keeps its name.
+/// Always true, because an open file keeps its name on this system.
 #[cfg(not(unix))]
 fn is_at(_: &File, _: &Path) -> bool {
     true
 }
 
-/// SHA-256 of the pieces, each with its length, in hexadecimal.
+/// Returns the hexadecimal SHA-256 of the pieces, each prefixed with its length.
 pub(crate) fn digest<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hash = Sha256::new();
     for piece in pieces {
@@ -159,7 +160,7 @@ pub(crate) fn digest<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     hexadecimal(&hash.finalize())
 }
 
-/// SHA-256 of a file, however large. Blocking.
+/// Returns the SHA-256 of a file of any size. Blocking.
 pub(crate) fn digest_of_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
@@ -173,7 +174,7 @@ pub(crate) fn digest_of_file(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// SHA-256 of some bytes, in hexadecimal.
+/// Returns the hexadecimal SHA-256 of bytes.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }

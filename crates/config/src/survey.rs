@@ -1,5 +1,5 @@
-//! What a folder would bring if it were trusted: names and texts, read without
-//! expanding, following or running anything. For a person who decides.
+//! Lists what a directory would add if it were trusted: names and texts, read without expanding,
+//! following, or running anything. Helps the user decide whether to trust it.
 
 mod places;
 
@@ -13,63 +13,63 @@ use crate::layers::OuterSettings;
 use crate::{gate, jsonc, migrate};
 use places::{Looker, Names};
 
-/// Characters of one text.
+/// Maximum number of characters of one text.
 const TEXT: usize = 300;
 
-/// What a folder would bring. Texts are as the folder has them: escape them
-/// before a terminal gets them.
+/// What a directory would add if it were trusted. Texts are unsanitized: escape them before writing
+/// to a terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Custom commands, by name.
     pub commands: Vec<String>,
     /// MCP servers.
     pub mcp_servers: Vec<SurveyedServer>,
-    /// Hooks, nested ones too.
+    /// Hooks, including nested ones.
     pub hooks: Vec<SurveyedHook>,
     /// Skills, by name.
     pub skills: Vec<String>,
     /// Agents, by name.
     pub agents: Vec<String>,
-    /// Files of rules.
+    /// Policy rule files.
     pub policies: Vec<String>,
-    /// Files that the model would be given.
+    /// Files that would be added to the model's context.
     pub context_files: Vec<String>,
-    /// Files with environment variables. They are not opened.
+    /// Files with environment variables. Their contents are not read.
     pub env_files: Vec<String>,
     /// Settings that run programs, as `key: text`.
     pub programs: Vec<String>,
-    /// Settings that lower security, as `key (file)`.
+    /// Settings that loosen security, as `key (file)`.
     pub loosening: Vec<String>,
-    /// What could not be looked into, one sentence each.
+    /// What could not be inspected, one sentence each.
     pub problems: Vec<String>,
-    /// There is more than is listed.
+    /// Whether the lists are truncated.
     pub cut: bool,
 }
 
-/// An MCP server as a settings file has it.
+/// An MCP server in a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurveyedServer {
     /// Its name.
     pub name: String,
-    /// Its command with arguments, or its address.
+    /// Its command with arguments, or its URL.
     pub target: String,
     /// The file.
     pub file: String,
 }
 
-/// A hook as a settings file has it.
+/// A hook in a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurveyedHook {
-    /// When it runs.
+    /// The event that triggers it.
     pub event: String,
-    /// What runs.
+    /// The command.
     pub command: String,
     /// The file.
     pub file: String,
 }
 
-/// Looks at a folder, beside the settings that count outside of it. Blocking, bounded
-/// in files, bytes and depth.
+/// Inspects a directory. `outer` holds the settings that apply outside of it. Blocking; bounded in
+/// files, bytes, and depth.
 pub fn survey(folder: &Path, outer: &OuterSettings) -> Survey {
     let mut looker = Looker::new(folder);
     let mut survey = Survey {
@@ -122,12 +122,12 @@ pub fn survey(folder: &Path, outer: &OuterSettings) -> Survey {
 }
 
 impl Survey {
-    /// Whether the folder would bring nothing.
+    /// Whether the directory would add nothing.
     pub fn is_empty(&self) -> bool {
         self.counts().is_empty() && self.problems.is_empty()
     }
 
-    /// How much of what there is, nothing left out: `(2, "hooks")`.
+    /// Returns the number of items of each kind, before truncation: `(2, "hooks")`.
     pub fn counts(&self) -> Vec<(usize, &'static str)> {
         let all = [
             (self.hooks.len(), "hook", "hooks"),
@@ -149,7 +149,7 @@ impl Survey {
         all.into_iter().filter_map(word).collect()
     }
 
-    /// What it would bring, one row a kind, as the folder names it.
+    /// Returns one row per kind, with names as the directory spells them.
     pub fn rows(&self) -> Vec<String> {
         let servers = self.mcp_servers.iter().map(|one| format!("{} ({})", one.name, one.target));
         let hooks = self.hooks.iter().map(|hook| format!("{}: {}", hook.event, hook.command));
@@ -177,7 +177,7 @@ impl Survey {
         rows
     }
 
-    /// The counts as one line: `2 hooks, 1 MCP server`; `None` for nothing.
+    /// Returns the counts on one line, such as `2 hooks, 1 MCP server`; `None` if there is nothing.
     pub fn summary(&self) -> Option<String> {
         let mut parts: Vec<String> =
             self.counts().into_iter().map(|(count, word)| format!("{count} {word}")).collect();
@@ -192,7 +192,7 @@ impl Survey {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// For programs that read it.
+    /// Returns the result as JSON for other programs.
     pub fn to_json(&self) -> Value {
         let servers = self.mcp_servers.iter().map(
             |server| json!({"name": server.name, "target": server.target, "file": server.file}),
@@ -245,7 +245,7 @@ impl Survey {
         self.loosening.extend(keys.into_iter().map(|key| format!("{key} ({file})")));
     }
 
-    /// A command stands on the entry itself or in its `hooks`.
+    /// Reads hooks. The command is on the entry itself or in its `hooks`.
     fn read_hooks(&mut self, event: &str, entries: &Value, file: &str, depth: usize) {
         let entries = match entries {
             Value::Array(entries) => entries.as_slice(),
@@ -268,7 +268,7 @@ impl Survey {
         }
     }
 
-    /// No list and no text beyond what a person reads.
+    /// Truncates lists and texts to what a user can read.
     fn bound(&mut self) {
         let cut = &mut self.cut;
         for list in [
@@ -307,7 +307,7 @@ fn shorten(text: &mut String) {
     }
 }
 
-/// The command line or the address of a server.
+/// Returns the command line or the URL of a server.
 fn target(server: &Value) -> String {
     let field = |name: &str| server.get(name);
     if let Some(url) = field("httpUrl").or_else(|| field("url")).or_else(|| field("tcp")) {
@@ -360,7 +360,7 @@ mod tests {
               "hooks": {"SessionStart": [{"matcher": "*", "hooks": [{"type": "command", "command": "curl $KEY"}]}, {"command": "direct"}]}
             }"#,
         );
-        // Files of other agents take no effect here.
+        // Files of other agents have no effect.
         let other =
             r#"{"hooks": {"PreToolUse": {"command": "c"}}, "permissions": {"allow": ["*"]}}"#;
         write(folder, ".claude/settings.json", other);

@@ -1,4 +1,4 @@
-//! Whether a folder's own files may count.
+//! Decides whether a folder's own files may be used.
 
 mod file;
 
@@ -13,56 +13,56 @@ use crate::layers::OuterSettings;
 use crate::load::{self, LoadOptions};
 use crate::worktrees;
 
-/// The variable that says, for one run, whether the working directory is trusted.
+/// The variable that overrides, for one run, whether the working directory is trusted.
 pub const TRUST_VARIABLE: &str = "GEMINI_CLI_TRUST_WORKSPACE";
 
-/// The decision about the working directory.
+/// The trust decision for the working directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
     /// Whether it is trusted.
     pub trusted: bool,
-    /// What decided.
+    /// The reason for the decision.
     pub reason: TrustReason,
 }
 
-/// What decided about trust.
+/// The reason for a trust decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustReason {
     /// `--skip-trust`.
     Flag,
     /// `GEMINI_CLI_TRUST_WORKSPACE`.
     Variable,
-    /// The setting `security.folderTrust.enabled` is off.
+    /// The setting `security.folderTrust.enabled` is `false`.
     FeatureOff,
     /// A rule.
     Rule {
-        /// The file it stands in.
+        /// The file that contains the rule.
         file: PathBuf,
-        /// Its folder, as written.
+        /// The folder of the rule, unexpanded.
         folder: String,
     },
-    /// Nothing is known of the folder, so it is not trusted.
+    /// No rule matches, so the folder is not trusted.
     Unknown,
 }
 
-/// What is known of a folder without reading anything of it.
+/// The trust state of a folder, determined without reading anything in it.
 #[derive(Debug, Clone)]
 pub struct Standing {
-    /// Where the user's files are.
+    /// The user's directories.
     pub homes: Homes,
     /// Whether the folder is trusted, and why.
     pub trust: Trust,
-    /// Where rules of trust stand.
+    /// The files with trust rules.
     pub files: TrustFiles,
     /// The settings outside of the folder.
     pub outer: OuterSettings,
 }
 
-/// Looks up how a folder stands, reading nothing of it: only files of the
-/// machine and of the user.
+/// Determines the trust state of a folder from system and user files only, without reading the
+/// folder.
 ///
 /// # Errors
-/// A file that is there and cannot be used (exit code 52).
+/// Returns an error if an existing file cannot be used (exit code 52).
 pub fn standing(options: &LoadOptions, folder: &Path) -> Result<Standing, ConfigError> {
     let environment = Environment::new(options.variables.clone());
     let homes = Homes::find(&environment, &options.cwd)?;
@@ -73,8 +73,8 @@ pub fn standing(options: &LoadOptions, folder: &Path) -> Result<Standing, Config
     Ok(Standing { homes, trust, files, outer })
 }
 
-/// Decides, reading no file of the project. `enabled` is the setting
-/// `security.folderTrust.enabled` without the project's own layer.
+/// Decides without reading a project file. `enabled` is the setting `security.folderTrust.enabled`
+/// without the project layers.
 pub(crate) fn decide(
     environment: &Environment,
     files: &TrustFiles,
@@ -87,7 +87,7 @@ pub(crate) fn decide(
     }
     match environment.get(TRUST_VARIABLE) {
         Some("true") => return Ok(Trust { trusted: true, reason: TrustReason::Variable }),
-        // In doubt it is no: `FALSE`, `0`, `no`.
+        // `FALSE`, `0`, and `no` also deny trust.
         Some(other) if ["false", "0", "no"].contains(&other.to_lowercase().as_str()) => {
             return Ok(Trust { trusted: false, reason: TrustReason::Variable });
         }
@@ -97,9 +97,9 @@ pub(crate) fn decide(
         return Ok(Trust { trusted: true, reason: TrustReason::FeatureOff });
     }
     let unknown = Trust { trusted: false, reason: TrustReason::Unknown };
-    // Files that cannot be used are told even where no rule could match.
+    // Invalid trust files are reported even if no rule could match.
     let rules = files.rules()?;
-    // A folder whose real path cannot be told is like no other.
+    // A folder whose real path is unknown matches no rule.
     let Ok(folder) = std::fs::canonicalize(cwd) else { return Ok(unknown) };
     Ok(file::best(rules, &folder).map_or(unknown, |rule| Trust {
         trusted: rule.level != TrustLevel::DoNotTrust,

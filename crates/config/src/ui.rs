@@ -1,18 +1,18 @@
-//! What the settings say about the interactive face, typed.
+//! Typed settings of the interactive front end.
 
 use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::settings::Settings;
 
-/// `ui.*` and what of `general.*` is about the screen.
+/// The `ui.*` settings and the `general.*` settings about the terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UiSettings {
-    /// `ui.theme`: a name or a file.
+    /// `ui.theme`: a theme name or a file.
     pub theme: Option<String>,
     /// `ui.autoThemeSwitching`.
     pub auto_theme: bool,
-    /// `ui.customThemes`, as written.
+    /// `ui.customThemes`, unparsed.
     pub custom_themes: Object,
     /// `ui.useAlternateBuffer`.
     pub alternate_buffer: bool,
@@ -24,24 +24,25 @@ pub struct UiSettings {
     pub hide_banner: bool,
     /// `ui.hideContextSummary`.
     pub hide_context_summary: bool,
-    /// What the footer shows, in order; `None`: no footer (`ui.hideFooter`).
+    /// The footer items in order; `None` hides the footer (`ui.hideFooter`).
     pub footer: Option<Vec<FooterItem>>,
-    /// The end of a command in the background is told by the terminal, since nobody
-    /// else tells it: `tools.shell.backgroundCompletionBehavior` is `silent`.
+    /// Whether the terminal reports when a background command ends, because nothing else does:
+    /// `tools.shell.backgroundCompletionBehavior` is `silent`.
     pub tells_background: bool,
     /// `ui.footer.showLabels`.
     pub footer_labels: bool,
-    /// The user chose the items (`ui.footer.items`): each is shown, noteworthy or not.
+    /// Whether the user chose the items (`ui.footer.items`): each is then shown even if it has
+    /// nothing noteworthy.
     pub footer_is_chosen: bool,
     /// `ui.statusLine.command`.
     pub status_line: Option<String>,
     /// `ui.showLineNumbers`.
     pub line_numbers: bool,
-    /// `ui.inlineThinkingMode` is `full`.
+    /// Whether `ui.inlineThinkingMode` is `full`.
     pub thoughts: bool,
     /// `ui.accessibility.screenReader`.
     pub screen_reader: bool,
-    /// The title of the window.
+    /// What the window title shows.
     pub title: TitleMode,
     /// `ui.loadingPhrases`.
     pub loading_phrases: LoadingPhrases,
@@ -49,7 +50,7 @@ pub struct UiSettings {
     pub witty_phrases: Vec<String>,
     /// `ui.compactToolOutput`.
     pub compact_tool_output: bool,
-    /// `ui.errorVerbosity` is `full`.
+    /// Whether `ui.errorVerbosity` is `full`.
     pub full_errors: bool,
     /// `ui.escapePastedAtSymbols`.
     pub escape_pasted_at: bool,
@@ -79,105 +80,104 @@ pub struct UiSettings {
     pub preferred_editor: Option<String>,
     /// `general.openEditorInNewWindow`.
     pub editor_in_new_window: bool,
-    /// How notifications are sent; `None`: not at all
-    /// (`general.enableNotifications`).
+    /// How notifications are sent; `None` if they are disabled (`general.enableNotifications`).
     pub notifications: Option<NotificationMethod>,
 }
 
-/// What stands in the title of the window.
+/// What the window title shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TitleMode {
-    /// What stood there (`ui.hideWindowTitle`).
+    /// The title is left unchanged (`ui.hideWindowTitle`).
     Untouched,
-    /// The name of the program and the folder.
+    /// The program name and the directory.
     Static,
-    /// What goes on (`ui.dynamicWindowTitle`).
+    /// The current activity (`ui.dynamicWindowTitle`).
     Dynamic,
-    /// What goes on and what the model thinks about (`ui.showStatusInTitle`).
+    /// The current activity and the model's thoughts (`ui.showStatusInTitle`).
     DynamicWithThoughts,
 }
 
-/// What is said while the model works.
+/// What the spinner shows while the model works.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LoadingPhrases {
-    /// Hints at features.
+    /// Tips about features.
     Tips,
     /// Jokes.
     Witty,
     /// Both.
     All,
-    /// Nothing but that it works.
+    /// Only that the model is working.
     #[default]
     Off,
 }
 
-/// How a terminal is told to notify.
+/// How the terminal is asked to show a notification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NotificationMethod {
-    /// As the terminal likes it.
+    /// Whatever the terminal supports.
     #[default]
     Auto,
     /// OSC 9.
     Osc9,
     /// OSC 777.
     Osc777,
-    /// The bell.
+    /// The terminal bell.
     Bell,
 }
 
-/// How pictures are drawn in the terminal.
+/// How images are drawn in the terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum InlineImages {
-    /// As the terminal says, if at all.
+    /// Whatever the terminal reports to support.
     #[default]
     Auto,
-    /// Not at all.
+    /// Images are not drawn.
     Off,
     /// The kitty graphics protocol.
     Kitty,
-    /// Inline images of iTerm2.
+    /// iTerm2 inline images.
     Iterm,
     /// Sixels.
     Sixel,
 }
 
-/// One thing in the footer.
+/// A footer item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FooterItem {
-    /// What runs without a question. Ours alone.
+    /// The approval mode. Specific to Parallax.
     Mode,
-    /// Whether the folder is trusted. Ours alone.
+    /// Whether the folder is trusted. Specific to Parallax.
     Trust,
-    /// The folder.
+    /// The working directory.
     Workspace,
-    /// The branch of git.
+    /// The git branch.
     GitBranch,
-    /// The sandbox.
+    /// The sandbox state.
     Sandbox,
     /// The model.
     ModelName,
-    /// How much of the window is used.
+    /// The context usage.
     ContextUsed,
-    /// What the session cost. Ours alone.
+    /// The session cost. Specific to Parallax.
     Cost,
-    /// What is left of the quota.
+    /// The remaining quota.
     Quota,
-    /// The memory of the program.
+    /// The memory use of the program.
     MemoryUsage,
-    /// The session.
+    /// The session ID.
     SessionId,
-    /// The machine.
+    /// The host name.
     Hostname,
-    /// How one is signed in.
+    /// The authentication method.
     Auth,
     /// Lines added and removed.
     CodeChanges,
-    /// Tokens of the session.
+    /// The session's token count.
     TokenCount,
 }
 
 impl FooterItem {
-    /// All of them, in the order in which dialogs list them.
+    /// All items, in the order in which dialogs list them.
     pub const ALL: [Self; 15] = [
         Self::Mode,
         Self::Trust,
@@ -196,7 +196,7 @@ impl FooterItem {
         Self::TokenCount,
     ];
 
-    /// The word in `ui.footer.items`.
+    /// Returns the name used in `ui.footer.items`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mode => "mode",
@@ -217,7 +217,7 @@ impl FooterItem {
         }
     }
 
-    /// What `ui.footer.showLabels` writes above it.
+    /// Returns the label shown with `ui.footer.showLabels`.
     pub fn label(self) -> &'static str {
         match self {
             Self::Mode => "mode",
@@ -238,7 +238,7 @@ impl FooterItem {
         }
     }
 
-    /// What it tells, for people who choose.
+    /// Returns a description for the settings dialog.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Mode => "what runs without a question",
@@ -259,24 +259,24 @@ impl FooterItem {
         }
     }
 
-    /// The words of a list that name nothing which the footer can show.
+    /// Returns the names that are not footer items.
     pub fn unknown(words: &[String]) -> Vec<&str> {
         words.iter().map(String::as_str).filter(|word| Self::parse(word).is_none()).collect()
     }
 
-    /// All words of `ui.footer.items`, for a sentence.
+    /// Returns all names for `ui.footer.items`, formatted for a message.
     pub fn words() -> String {
         Self::ALL.map(Self::as_str).join(", ")
     }
 
-    /// The item of a word in `ui.footer.items`.
+    /// Parses a name of `ui.footer.items`.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|item| item.as_str() == word)
     }
 }
 
 impl UiSettings {
-    /// What the settings say.
+    /// Reads the UI settings.
     pub fn of(settings: &Settings) -> Self {
         let flag = |key: &str| settings.flag(key);
         Self {
@@ -303,7 +303,7 @@ impl UiSettings {
             hide_banner: flag("ui.hideBanner"),
             hide_context_summary: flag("ui.hideContextSummary"),
             footer: (!flag("ui.hideFooter")).then(|| footer(settings)),
-            // Labels take a second row: only where somebody wants them.
+            // Labels need a second row, so they are shown only if requested.
             tells_background: !matches!(
                 settings.text("tools.shell.backgroundCompletionBehavior").as_deref(),
                 Some("notify" | "inject")
@@ -360,7 +360,7 @@ impl UiSettings {
     }
 }
 
-/// What people should hear of `ui.footer.items`: words that name nothing.
+/// Returns a warning about unknown names in `ui.footer.items`.
 pub(crate) fn footer_warning(settings: &Settings) -> Option<String> {
     const KEY: &str = "ui.footer.items";
     let items = settings.list(KEY);
@@ -374,7 +374,7 @@ pub(crate) fn footer_warning(settings: &Settings) -> Option<String> {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    // A word of a project's may hold anything.
+    // A name from a project file may contain anything.
     let first: String = first.chars().filter(|char| !char.is_control()).take(40).collect();
     Some(format!(
         "{file}`{KEY}` names `{first}`{more}, which the footer cannot show; it can show {}",
@@ -382,15 +382,15 @@ pub(crate) fn footer_warning(settings: &Settings) -> Option<String> {
     ))
 }
 
-/// `ui.footer.items` where it is set (unknown names left out), else our own row
-/// less what the single switches take out of it.
+/// Returns the items of `ui.footer.items` if set (without unknown names), else the default row
+/// minus the items that the single switches hide.
 fn footer(settings: &Settings) -> Vec<FooterItem> {
     if settings.get("ui.footer.items").is_some() {
         let items = settings.list("ui.footer.items");
         return items.iter().filter_map(|word| FooterItem::parse(word)).collect();
     }
-    // One row that tells what matters now; switches count where somebody set
-    // them, since their defaults fit another row.
+    // The default row. A switch applies only if it is explicitly set, because the defaults of the
+    // switches were made for another row.
     let is_set = |key: &str| settings.get(key).and_then(Value::as_bool) == Some(true);
     let unless = |key: &str, item| (!is_set(key)).then_some(item);
     [
@@ -411,7 +411,7 @@ fn footer(settings: &Settings) -> Vec<FooterItem> {
 }
 
 impl Default for UiSettings {
-    /// As it is where nobody set anything.
+    /// Returns the settings with all defaults.
     fn default() -> Self {
         let mut warnings = Vec::new();
         let nothing = crate::environment::Environment::default();

@@ -1,5 +1,5 @@
-//! Settings of Gemini CLI that change nothing here: told where somebody set one,
-//! so that nobody relies on it.
+//! Gemini CLI settings that have no effect in Parallax. Users who set one get a notice, so that
+//! they do not rely on it.
 
 use std::path::Path;
 
@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::migrate::look;
 
-/// The key, the value as JSON that asks for nothing (empty: every value asks),
-/// and why the others change nothing.
+/// The key, the JSON value that needs no notice (empty if every value needs one), and the reason.
 const KEYS: &[(&str, &str, &str)] = &[
     (
         "model.skipNextSpeakerCheck",
@@ -29,7 +28,7 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("ui.terminalBackgroundPollingInterval", "", "the terminal is asked at the start"),
 ];
 
-/// One line for people about the keys of one file; `None` without any.
+/// Returns a one-line notice about such keys in one file; `None` if there are none.
 pub(crate) fn notice(values: &Object, path: &Path) -> Option<String> {
     let set = |(key, idle, why): &(&str, &str, &str)| {
         let value = look(values, key).filter(|value| !value.is_null())?;

@@ -1,5 +1,5 @@
-//! The worktrees that Parallax creates below `~/.parallax/worktrees`, and the record of each,
-//! a file beside it that commands of the agent cannot write.
+//! The worktrees that Parallax creates below `~/.parallax/worktrees`. The record of each is a file
+//! beside it, which commands of the agent cannot write.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,37 +9,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::homes::Homes;
 
-/// Bytes of a record that are read.
+/// Maximum size of a record in bytes.
 const LARGEST_RECORD: u64 = 64 * 1024;
-/// Characters of a name.
+/// Maximum number of characters of a name.
 const LONGEST_NAME: usize = 64;
 
-/// What is known of a worktree.
+/// The record of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeRecord {
     /// Its name.
     pub name: String,
     /// The worktree itself.
     pub path: PathBuf,
-    /// The top directory of the checkout that it was made from.
+    /// The top directory of the checkout from which it was created.
     pub main: PathBuf,
-    /// The branch that was made for it.
+    /// The branch that was created for it.
     pub branch: String,
-    /// The commit that it began with.
+    /// The commit from which it was created.
     pub base: String,
 }
 
-/// The directory of all worktrees.
+/// Returns the directory of all worktrees.
 pub fn directory(homes: &Homes) -> PathBuf {
     homes.parallax.join("worktrees")
 }
 
-/// The record of the worktree `name` in the directory of a project's worktrees.
+/// Returns the path of the record of the worktree `name` in a project's worktrees directory.
 pub fn record_file(project: &Path, name: &str) -> PathBuf {
     project.join(format!("{name}.json"))
 }
 
-/// Whether a worktree may have this name: it becomes a file name and a part of a branch.
+/// Whether a worktree may have this name, which becomes a file name and part of a branch name.
 pub fn is_valid_name(name: &str) -> bool {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
     let suffix = name.rsplit('.').next().unwrap_or_default();
@@ -55,14 +55,14 @@ pub fn is_valid_name(name: &str) -> bool {
 /// Reads a record.
 ///
 /// # Errors
-/// A file that cannot be read or is not a record.
+/// Returns an error if the file cannot be read or is not a record.
 pub fn read_record(file: &Path) -> io::Result<WorktreeRecord> {
     let mut text = String::new();
     File::open(file)?.take(LARGEST_RECORD).read_to_string(&mut text)?;
     serde_json::from_str(&text).map_err(io::Error::other)
 }
 
-/// The worktree that holds a folder, and the folder's path in it.
+/// Returns the worktree that contains a directory, and the path of the directory inside it.
 pub fn worktree_of(homes: &Homes, folder: &Path) -> Option<(WorktreeRecord, PathBuf)> {
     let all = directory(homes).canonicalize().ok()?;
     let folder = folder.canonicalize().ok()?;
@@ -78,11 +78,11 @@ pub fn worktree_of(homes: &Homes, folder: &Path) -> Option<(WorktreeRecord, Path
     (record.path.canonicalize().ok()? == project.join(name)).then_some((record, rest))
 }
 
-/// The folder whose trust, settings, and approvals apply in `folder`: itself, or, in a worktree
-/// of Parallax's own, the same folder of the main checkout.
+/// Returns the directory whose trust, settings, and approvals apply in `folder`: itself, or, in a
+/// worktree that Parallax created, the same directory of the main checkout.
 pub fn project_of(homes: &Homes, folder: &Path) -> PathBuf {
     let Some((record, rest)) = worktree_of(homes, folder) else { return folder.to_owned() };
-    // Another branch may have folders that the main checkout lacks.
+    // Another branch may have directories that the main checkout lacks.
     let existing = rest.ancestors().map(|rest| record.main.join(rest)).find(|path| path.is_dir());
     existing.unwrap_or(record.main)
 }

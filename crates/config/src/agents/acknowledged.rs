@@ -1,6 +1,6 @@
-//! Which agents of a project a person agreed to, as their files were: Gemini CLI's
-//! `acknowledgments/agents.json`, project → agent → SHA-256 of its file.
-//! Theirs is read, ours is written.
+//! The project agents that the user approved, with their file hashes: Gemini CLI's
+//! `acknowledgments/agents.json`, project → agent → SHA-256 of its file. Reads Gemini CLI's file
+//! and writes the one in `~/.parallax`.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,14 @@ use crate::{jsonc, state};
 
 const FILE: &str = "acknowledgments/agents.json";
 
-/// What was agreed to in one project.
+/// The approved agents of one project.
 #[derive(Debug, Clone, Default)]
 pub struct Acknowledged {
     agents: HashSet<(String, String)>,
 }
 
 impl Acknowledged {
-    /// Reads both files. One that cannot be used agrees to nothing, and is told
-    /// of. Blocking.
+    /// Reads both files. An invalid file approves nothing and adds a warning. Blocking.
     pub fn of(homes: &Homes, project: &Path, warnings: &mut Vec<String>) -> Self {
         let mut known = Self::default();
         let project = [real(project), project.to_owned()];
@@ -48,8 +47,8 @@ impl Acknowledged {
         }
     }
 
-    /// Whether the agent is as it was agreed to. Agents of the user, of extensions
-    /// and of the program need no word.
+    /// Whether the agent is unchanged since the user approved it. Agents of the user, of
+    /// extensions, and of Parallax need no approval.
     pub(super) fn has(&self, agent: &Agent) -> bool {
         match &agent.hash {
             Some(hash) => self.agents.contains(&(agent.name.clone(), hash.clone())),
@@ -58,10 +57,10 @@ impl Acknowledged {
     }
 }
 
-/// Remembers that an agent of the project counts, as it was read. Blocking.
+/// Stores the approval of a project agent in the version that was read. Blocking.
 ///
 /// # Errors
-/// `~/.parallax/acknowledgments/agents.json` cannot be used or written.
+/// Returns an error if `~/.parallax/acknowledgments/agents.json` cannot be used or written.
 pub fn acknowledge(homes: &Homes, project: &Path, agent: &Agent) -> Result<(), ConfigError> {
     let Some(hash) = &agent.hash else { return Ok(()) };
     let project = real(project).to_string_lossy().into_owned();

@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::{Agent, AgentTier};
 use crate::commands::one_line;
 
-/// Characters of a description.
+/// Maximum number of characters of a description.
 const DESCRIPTION: usize = 2_000;
-/// Characters of a name.
+/// Maximum number of characters of a name.
 const NAME: usize = 64;
-/// Minutes that an agent may be given.
+/// Maximum time limit of an agent in minutes.
 const MOST_MINUTES: u64 = 24 * 60;
 
-/// Agents below each other.
+/// Maximum depth of nested agents.
 const DEEPEST: u32 = 2;
 
 /// The keys of a definition.
@@ -34,11 +34,11 @@ const KEYS: [&str; 12] = [
     "max_depth",
 ];
 
-/// Names of keys of an MCP server in a definition, and in settings.
+/// Keys of an MCP server in a definition and their names in settings.
 const SERVER_KEYS: [(&str, &str); 3] =
     [("http_url", "httpUrl"), ("include_tools", "includeTools"), ("exclude_tools", "excludeTools")];
 
-/// Words in `tools` that stand for several.
+/// Tool groups that can be listed in `tools`.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("read-only", &["list_directory", "read_file", "read_many_files", "glob", "grep_search"]),
     ("edit", &["replace", "write_file"]),
@@ -46,11 +46,11 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("mcp", &["mcp_*"]),
 ];
 
-/// Why a remote agent is none.
+/// The error for remote agents.
 pub(super) const REMOTE: &str = "it is a remote agent, and those are not supported: only agents whose \
     prompt stands in their file (`kind: local`) can be called";
 
-/// Makes an agent of the parts of its file.
+/// Builds an agent from the parts of its file.
 pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agent, String> {
     let is_remote = fields.get("kind").and_then(Value::as_str) == Some("remote")
         || fields.keys().any(|key| key.starts_with("agent_card"));
@@ -107,7 +107,7 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
     Ok(agent)
 }
 
-/// Applies settings of the user's to an agent. Says what is wrong with them.
+/// Applies the user's overrides to an agent. Returns warnings about them.
 pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
     let mut wrong = Vec::new();
     for (key, value) in changes {
@@ -164,7 +164,7 @@ fn texts(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// The names of tools, those of groups in the place of the group.
+/// Returns the tool names with groups expanded.
 fn tool_names(value: &Value) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for name in texts(value)? {

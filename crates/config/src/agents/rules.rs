@@ -1,5 +1,5 @@
-//! `policy` of a definition: rules about the calls of the agent alone, in the words
-//! of rule files.
+//! The `policy` field of a definition: rules for the tool calls of this agent, in the syntax of
+//! rule files.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use parallax_policy::{RuleFile, Severity, Tier, lint};
 use serde_json::Value;
 
-/// The priority of a rule that names none.
+/// The default priority of a rule.
 const PRIORITY: u32 = 500;
 
-/// Makes the text of a rule file that is about the agent.
+/// Creates the text of a rule file for the agent.
 ///
 /// # Errors
-/// Why the rules cannot be used: an agent without its rules may do more than its
-/// author meant.
+/// Returns the reason if the rules are invalid. Without its rules, an agent could do more than its
+/// author intended.
 pub(super) fn read(agent: &str, value: &Value) -> Result<String, String> {
     let rules = value.as_array().ok_or("`policy` must be a list of rules")?;
     let mut text = String::new();
@@ -23,7 +23,7 @@ pub(super) fn read(agent: &str, value: &Value) -> Result<String, String> {
         if rule.contains_key("subagent") {
             return Err("a rule of `policy` is about this agent: leave `subagent` out".to_owned());
         }
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "[[rule]]\nsubagent = {}", quoted(agent));
         if !rule.contains_key("priority") {
             let _ = writeln!(text, "priority = {PRIORITY}");
@@ -58,7 +58,7 @@ fn toml(value: &Value) -> Result<String, String> {
     })
 }
 
-/// A text as JSON writes it, which TOML reads; but for one control character.
+/// Quotes a string as JSON, which TOML also accepts, except for one control character.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

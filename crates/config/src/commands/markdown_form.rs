@@ -1,15 +1,16 @@
-//! A command as Markdown: the text is the prompt, `description` and
-//! `argument-hint` stand in the YAML before it.
+//! Parses Markdown commands: the body is the prompt, and the YAML front matter holds `description`
+//! and `argument-hint`.
 
 use serde_json::Value;
 
 use super::{Written, Wrong};
 use crate::front_matter;
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 ///
 /// # Errors
-/// Settings that are no YAML, an empty text, a field of another type.
+/// Returns an error if the front matter is not valid YAML, the prompt is empty, or a field has the
+/// wrong type.
 pub(super) fn read(text: &str) -> Result<Written, Wrong> {
     let file = front_matter::read(text).map_err(|broken| Wrong {
         line: broken.line,
@@ -26,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
                 written.wishes.model = model(&key, value)?;
                 continue;
             }
-            // `inherit` means the same for both.
+            // `inherit` has the same meaning for agents and models.
             "agent" => {
                 written.wishes.agent = model(&key, value)?;
                 continue;
@@ -61,7 +62,7 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
         };
         *field = match value {
             Value::String(text) => text,
-            // `[file]` is a list in YAML, and a usual hint.
+            // `[file]` is a list in YAML, and a common hint.
             Value::Array(items) => hint(&items),
             Value::Null => String::new(),
             _ => {
@@ -91,7 +92,7 @@ fn model(key: &str, value: Value) -> Result<Option<String>, Wrong> {
     }
 }
 
-/// A list, or a text with commas.
+/// Reads a list, or a comma-separated string.
 fn names(key: &str, value: Value) -> Result<Vec<String>, Wrong> {
     let of_list = |items: Vec<Value>| {
         let name = |item: Value| item.as_str().map(|text| text.trim().to_owned());
@@ -108,7 +109,7 @@ fn names(key: &str, value: Value) -> Result<Vec<String>, Wrong> {
     Ok(names)
 }
 
-/// The parts between commas that stand in no parentheses.
+/// Splits at commas outside parentheses.
 fn outer_commas(text: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0u32);
     for char in text.chars() {

@@ -1,12 +1,12 @@
-//! The name of a command, from the path of its file.
+//! Derives the name of a command from the path of its file.
 
 use std::path::Path;
 
-/// Characters of one segment.
+/// Maximum number of characters of one segment.
 const SEGMENT: usize = 50;
 
-/// `git/commit.toml` is `git:commit`. What a name may not hold becomes `_`;
-/// a long segment is cut.
+/// Returns the name: `git/commit.toml` becomes `git:commit`. Invalid characters become `_`; long
+/// segments are truncated.
 pub(super) fn of(relative: &Path) -> String {
     let stem = relative.with_extension("");
     let segments: Vec<String> =
@@ -20,7 +20,7 @@ fn segment(text: &str) -> String {
         _ => '_',
     };
     let mut segment: String = text.chars().map(clean).collect();
-    // Only ASCII is left.
+    // The segment is ASCII at this point.
     if segment.len() > SEGMENT {
         segment.truncate(SEGMENT - 3);
         segment.push_str("...");

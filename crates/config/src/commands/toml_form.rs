@@ -1,16 +1,17 @@
-//! A command as TOML: `prompt`, `description`, and `args`, which is ours.
+//! Parses TOML commands: `prompt`, `description`, and `args`, which is specific to Parallax.
 
 use toml::de::{DeTable, DeValue};
 
 use super::{CommandArgument, Written, Wrong};
 
-/// Arguments of one command.
+/// Maximum number of arguments of one command.
 const MOST: usize = 20;
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 ///
 /// # Errors
-/// TOML that is none, a missing prompt, a prompt or a description of another type.
+/// Returns an error if the TOML is invalid, the prompt is missing, or the prompt or description has
+/// the wrong type.
 pub(super) fn read(text: &str) -> Result<Written, Wrong> {
     let at = |start: usize| {
         let before = text.get(..start).unwrap_or(text);
@@ -72,7 +73,7 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
                 };
                 written.wishes.take(key, &text).map_err(&wrong)?;
             }
-            // Of another program, perhaps, also where the name is one of ours.
+            // Possibly meant for another program, even if the name is one of Parallax's.
             (other, _) => written.unused.push(other.to_owned()),
         }
     }
@@ -85,12 +86,12 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
     Ok(written)
 }
 
-/// Where the content of a text begins, from where its quotes do.
+/// Returns where the content of a string begins, given where its quotes begin.
 fn inside(text: &str, start: usize) -> usize {
     let rest = text.get(start..).unwrap_or_default();
     let long = rest.starts_with("\"\"\"") || rest.starts_with("'''");
     let quotes = if long { 3 } else { 1 };
-    // A line break right behind the quotes of a long text does not count.
+    // A line break right after the quotes of a multi-line string is not part of it.
     let rest = rest.get(quotes..).unwrap_or_default();
     let dropped = ["\r\n", "\n"].into_iter().find(|end| long && rest.starts_with(end));
     start + quotes + dropped.map_or(0, str::len)

@@ -1,5 +1,5 @@
-//! Where an extension is switched on: rules about folders, the last that fits
-//! counts, and without any it is on.
+//! Where extensions are enabled: rules about directories, of which the last match applies. Without
+//! a match, an extension is enabled.
 
 use std::path::{Path, PathBuf};
 
@@ -11,15 +11,15 @@ use crate::homes::Homes;
 use crate::{jsonc, state};
 
 const FILE: &str = "extensions/extension-enablement.json";
-/// The rule for all folders.
+/// The rule for all directories.
 const EVERYWHERE: &str = "/*";
 
-/// For which folders a switch counts.
+/// The scope of an enablement rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtensionScope<'a> {
-    /// All.
+    /// All directories.
     User,
-    /// This one and those below it.
+    /// This directory and those below it.
     Workspace(&'a Path),
 }
 
@@ -32,7 +32,7 @@ impl ExtensionScope<'_> {
     }
 }
 
-/// The rules of both homes; ours are the later ones.
+/// The rules of both user directories; those in `~/.parallax` come last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Enablement {
     theirs: Vec<(String, Vec<String>)>,
@@ -40,7 +40,7 @@ pub(crate) struct Enablement {
 }
 
 impl Enablement {
-    /// Reads them. Blocking.
+    /// Reads the rules. Blocking.
     pub(crate) fn read(homes: &Homes, warnings: &mut Vec<String>) -> Self {
         let mut rules = |home: &Path| match read(&home.join(FILE)) {
             Ok(rules) => rules,
@@ -52,7 +52,7 @@ impl Enablement {
         Self { theirs: rules(&homes.gemini), ours: rules(&homes.parallax) }
     }
 
-    /// Whether an extension is on in a folder.
+    /// Whether an extension is enabled in a directory.
     pub(crate) fn is_on(&self, name: &str, folder: &Path) -> bool {
         let names = [slashed(folder), slashed(&real(folder))];
         let of = |rules: &[(String, Vec<String>)]| {
@@ -72,18 +72,18 @@ impl Enablement {
         on
     }
 
-    /// Whether theirs alone would switch it off somewhere.
+    /// Whether the rules in `~/.gemini` alone would disable it somewhere.
     fn theirs_refuse(&self, name: &str) -> bool {
         let theirs = self.theirs.iter().find(|(known, _)| known == name);
         theirs.is_some_and(|(_, rules)| rules.iter().any(|rule| rule.starts_with('!')))
     }
 }
 
-/// Switches an extension on or off for a scope; without one, on everywhere.
-/// Written to our file only. Blocking.
+/// Enables or disables an extension for a scope; without a scope, enables it everywhere. Written
+/// only to the file in `~/.parallax`. Blocking.
 ///
 /// # Errors
-/// The file cannot be read or written.
+/// Returns an error if the file cannot be read or written.
 pub fn switch_extension(
     homes: &Homes,
     name: &str,
@@ -106,7 +106,7 @@ pub fn switch_extension(
         }
         Some(scope) => {
             let rule = scope.rule();
-            // Those that the new one covers have nothing to say any more.
+            // Rules that the new one covers are obsolete.
             rules.retain(|old| !covers(&rule, old.trim_start_matches('!').trim_end_matches('*')));
             rules.push(if on { rule } else { format!("!{rule}") });
         }
@@ -114,10 +114,10 @@ pub fn switch_extension(
     write(homes, name, &rules)
 }
 
-/// Forgets what was said of an extension. Blocking.
+/// Removes all rules of an extension. Blocking.
 ///
 /// # Errors
-/// The file cannot be read or written.
+/// Returns an error if the file cannot be read or written.
 pub fn forget_extension_switches(homes: &Homes, name: &str) -> Result<(), ConfigError> {
     write(homes, name, &[])
 }
@@ -149,7 +149,7 @@ fn read(file: &Path) -> Result<Vec<(String, Vec<String>)>, ConfigError> {
     Ok(known.iter().map(|(name, entry)| (name.clone(), rules(entry))).collect())
 }
 
-/// Whether a rule (without its `!`) speaks of a folder (with a slash behind it).
+/// Whether a rule (without its `!`) covers a directory (with a trailing slash).
 fn covers(rule: &str, folder: &str) -> bool {
     match rule.strip_suffix('*') {
         Some(prefix) => folder.starts_with(prefix),

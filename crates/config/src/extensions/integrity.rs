@@ -1,5 +1,5 @@
-//! Whether an extension is what was installed: a hash of what gives it powers, one
-//! of the programs that its servers run, one of the texts that it brings.
+//! Detects changes of installed extensions with three hashes: of the files that give the extension
+//! powers, of the programs that its servers run, and of its texts.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,16 +12,16 @@ use crate::hooks::hooks_of_folder;
 use crate::read::read_at_most;
 use crate::state::digest;
 
-/// Bytes of a file that are looked at.
+/// Files up to this many bytes are hashed.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
-/// Files that are looked at for one purpose.
+/// Maximum number of files per hash.
 const MOST_FILES: usize = 500;
-/// Folders below each other.
+/// Maximum directory depth.
 const DEPTH: usize = 8;
-/// Stands between the hashes. Older notes hold the first alone.
+/// Separates the hashes. Older records hold only the first one.
 const BETWEEN: char = '.';
 
-/// Ends of names of what an interpreter or the system runs or loads.
+/// Extensions of files that an interpreter or the system runs or loads.
 const ENDS: &[&str] = &[
     "sh",
     "bash",
@@ -76,7 +76,7 @@ const ENDS: &[&str] = &[
     "applescript",
     "deb",
 ];
-/// Files that say what a program loads or starts.
+/// Files that define what a program loads or starts.
 const NAMES: &[&str] = &[
     "package.json",
     "makefile",
@@ -93,44 +93,43 @@ const NAMES: &[&str] = &[
     "node_modules",
 ];
 
-/// Whether what is called so (in small letters) is run or loaded by an interpreter
-/// or the system.
+/// Whether an interpreter or the system runs or loads files with this lowercase name.
 pub fn runs_by_name(name: &str) -> bool {
     let end = name.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
     ENDS.contains(&end) || NAMES.contains(&name)
 }
 
-/// What tells this state of a folder from any other: hashes of its powers, of the
-/// programs of its servers and of its texts. Blocking; a few small reads.
+/// Returns the hashes of the powers, server programs, and texts of a directory. Blocking; reads a
+/// few small files.
 pub fn powers(folder: &Path) -> String {
     [powers_of(folder), programs(folder), texts(folder)].join(&BETWEEN.to_string())
 }
 
-/// What of an extension is not what was installed.
+/// What changed in an extension since its installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// Its manifest, hooks, agents or rules.
+    /// Whether its manifest, hooks, agents, or rules changed.
     pub(super) powers: bool,
-    /// What its servers run.
+    /// Whether the programs of its servers changed.
     pub(super) programs: bool,
-    /// Its commands, context or skills.
+    /// Whether its commands, context files, or skills changed.
     pub(super) texts: bool,
 }
 
 impl Changes {
-    /// Compares a folder with what was noted of it ([`powers`]). Blocking.
+    /// Compares a directory with the recorded hashes ([`powers`]). Blocking.
     pub(super) fn of(noted: &str, folder: &Path) -> Self {
         let mut noted = noted.split(BETWEEN);
         let mut differs = |now: &dyn Fn(&Path) -> String| {
-            // What was not noted then is not known.
+            // A hash that was not recorded counts as unchanged.
             noted.next().is_some_and(|noted| noted != now(folder))
         };
         Self { powers: differs(&powers_of), programs: differs(&programs), texts: differs(&texts) }
     }
 }
 
-/// Of the files that command lines of its servers name, and of the programs that
-/// lie beside or below these: what they load.
+/// Hashes the files named in server command lines, and the code files beside and below them that
+/// they may load.
 fn programs(folder: &Path) -> String {
     let Ok(manifest) = Manifest::read(folder) else { return String::new() };
     let variables = ExtensionVariables::new(folder, Path::new(""), &[], &[]);
@@ -156,14 +155,14 @@ fn programs(folder: &Path) -> String {
             runs_by_name(&name) && !name.ends_with(".pyc")
         });
     }
-    // Scripts of hooks are among the powers.
+    // Hook scripts are already part of the powers.
     let hooks = hooks_of_folder(folder, &mut Vec::new());
     let scripts: Vec<PathBuf> = hooks.iter().flat_map(|hook| hook.scripts(folder)).collect();
     files.retain(|file| !scripts.contains(file) && !file.starts_with(folder.join("hooks")));
     hash(folder, files)
 }
 
-/// Of its commands, context files and skills.
+/// Hashes its commands, context files, and skills.
 fn texts(folder: &Path) -> String {
     let mut files = Vec::new();
     let ends = |ends: &'static [&'static str]| {
@@ -177,7 +176,7 @@ fn texts(folder: &Path) -> String {
     hash(folder, files)
 }
 
-/// The path without `.` and `..`.
+/// Removes `.` and `..` from the path.
 fn lexical(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -190,7 +189,8 @@ fn lexical(path: &Path) -> PathBuf {
     plain
 }
 
-/// The files below a folder that count; not those that were fetched or made on the way.
+/// Collects the files below a directory for which `counts` returns true, without downloaded or
+/// generated files.
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, counts: &dyn Fn(&Path) -> bool) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -212,7 +212,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, counts: &dyn F
 fn hash(folder: &Path, mut files: Vec<PathBuf>) -> String {
     files.sort();
     files.dedup();
-    // Context files come with their links resolved.
+    // Context files are returned with their links resolved.
     let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     for path in files {

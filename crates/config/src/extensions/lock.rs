@@ -1,4 +1,4 @@
-//! What was installed, with the hashes of it: `~/.parallax/extensions.lock.json`.
+//! `~/.parallax/extensions.lock.json`: the installed extensions with their hashes.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -13,25 +13,25 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{jsonc, state};
 
-/// Files of one extension.
+/// Maximum number of files of one extension.
 pub const MOST_FILES: usize = 50_000;
-/// Bytes of one extension.
+/// Maximum total bytes of one extension.
 pub const MOST_BYTES: u64 = 1024 * 1024 * 1024;
-/// Folders below each other.
+/// Maximum directory depth.
 const DEPTH: usize = 64;
 
-/// An extension as it was installed.
+/// The record of an installed extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locked {
-    /// The version of its manifest.
+    /// The version in its manifest.
     pub version: String,
-    /// Where it came from, and how.
+    /// Its installation source and method.
     pub install: InstallMetadata,
     /// The commit that was checked out.
     pub commit: Option<String>,
-    /// Of all its files.
+    /// The hash of all its files.
     pub hash: String,
-    /// Of those that give it powers ([`super::powers`]).
+    /// The hash of the files that run code or change permissions ([`super::powers`]).
     pub powers: String,
 }
 
@@ -39,36 +39,34 @@ fn file(homes: &Homes) -> PathBuf {
     homes.parallax.join("extensions.lock.json")
 }
 
-/// Where what was noted of older versions is kept, in the folder that holds them.
+/// Returns the file with the records of older versions, in the directory that holds them.
 fn file_of_kept(kept: &Path) -> PathBuf {
     kept.join(".lock.json")
 }
 
-/// What was noted of an extension. Blocking.
+/// Returns the record of an extension. Blocking.
 pub fn locked(homes: &Homes, name: &str) -> Option<Locked> {
     read_entry(jsonc::read_object(&file(homes)).ok()??.get(name)?)
 }
 
-/// What was noted of the version of an extension that the folder `kept` holds.
-/// Blocking.
+/// Returns the record of the version of an extension in the directory `kept`. Blocking.
 pub fn locked_kept(kept: &Path, name: &str) -> Option<Locked> {
     read_entry(jsonc::read_object(&file_of_kept(kept)).ok()??.get(name)?)
 }
 
-/// Notes the version of an extension that the folder `kept` holds, or forgets it.
-/// Blocking.
+/// Stores or removes the record of the version of an extension in the directory `kept`. Blocking.
 ///
 /// # Errors
-/// As [`lock`].
+/// See [`lock`].
 pub fn lock_kept(kept: &Path, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
     note(&file_of_kept(kept), name, entry)
 }
 
-/// The extensions that a file of this form names, by name; `None`: that of the
-/// homes. Entries that are not understood come with no value. Blocking.
+/// Returns the records of a lock file by name; `None` selects the user's lock file. Entries that
+/// cannot be parsed have no value. Blocking.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn locked_in(
     homes: &Homes,
     path: Option<&Path>,
@@ -90,10 +88,10 @@ fn read_entry(entry: &Value) -> Option<Locked> {
     })
 }
 
-/// Notes an extension, or forgets it. Blocking.
+/// Stores or removes the record of an extension. Blocking.
 ///
 /// # Errors
-/// The file cannot be read or written.
+/// Returns an error if the file cannot be read or written.
 pub fn lock(homes: &Homes, name: &str, entry: Option<&Locked>) -> Result<(), ConfigError> {
     note(&file(homes), name, entry)
 }
@@ -128,12 +126,12 @@ fn note(file: &Path, name: &str, entry: Option<&Locked>) -> Result<(), ConfigErr
     })
 }
 
-/// The hash of all files of a folder, their names and whether they are
-/// programs; not of the note of where it came from. Blocking.
+/// Returns the hash of all files of a directory with their names and executable bits, without the
+/// metadata file. Blocking.
 ///
 /// # Errors
-/// What cannot be read, and what no extension may hold: a link that leads out of
-/// it, a device, too much.
+/// Returns an error if a file cannot be read, or if the directory holds something that extensions
+/// must not contain: a symlink that leads outside, a device, or too much data.
 pub fn content_hash(folder: &Path) -> io::Result<String> {
     let files = files_of(folder)?;
     let mut hash = Sha256::new();
@@ -167,11 +165,11 @@ pub fn content_hash(folder: &Path) -> io::Result<String> {
     Ok(state::hexadecimal(&hash.finalize()))
 }
 
-/// The files of an extension, relative and in order, links to files among them.
+/// Returns the sorted relative paths of the files of an extension, including symlinks to files.
 /// Blocking.
 ///
 /// # Errors
-/// As [`content_hash`], but for what is in the files.
+/// Fails like [`content_hash`], except for errors in reading the contents of files.
 pub fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     list(folder, Path::new(""), 0, &mut files)?;
@@ -179,14 +177,14 @@ pub fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether the system would start a file as a program.
+/// Whether the operating system can execute a file.
 #[cfg(unix)]
 pub fn is_program(metadata: &fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     metadata.permissions().mode() & 0o111 != 0
 }
 
-/// Whether the system would start a file as a program.
+/// Whether the operating system can execute a file.
 #[cfg(not(unix))]
 pub fn is_program(_: &fs::Metadata) -> bool {
     false
@@ -200,7 +198,7 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
         let entry = entry?;
         let name = below.join(entry.file_name());
         let kind = entry.file_type()?;
-        // Neither is a part of it: see the sdk's copy.
+        // Neither is part of the extension; the copy in the sdk also skips them.
         if depth == 0 && (entry.file_name() == ".git" || entry.file_name() == INSTALL_METADATA) {
             continue;
         }
@@ -219,8 +217,7 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
     Ok(())
 }
 
-/// Whether a link leads, by its text and as things stand, to something below
-/// `root`.
+/// Whether a symlink leads, by its text and by its current target, to a path below `root`.
 pub fn stays_inside(root: &Path, link: &Path) -> bool {
     let Ok(target) = fs::read_link(root.join(link)) else { return false };
     let mut depth = link.components().count().saturating_sub(1);
@@ -235,7 +232,7 @@ pub fn stays_inside(root: &Path, link: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path);
     match (real(root), real(&root.join(link))) {
         (Ok(root), Ok(target)) => target.starts_with(root),
-        // It leads nowhere.
+        // The link is dangling.
         (Ok(_), Err(_)) => true,
         _ => false,
     }

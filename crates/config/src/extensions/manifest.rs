@@ -1,4 +1,4 @@
-//! The manifest of an extension: what it says of itself and what it brings.
+//! The manifest of an extension: its metadata and what it provides.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,65 +9,65 @@ use super::variables::ExtensionVariables;
 use crate::commands::one_line;
 use crate::jsonc;
 
-/// The file that makes a folder an extension.
+/// The file that makes a directory an extension.
 pub const MANIFEST: &str = "gemini-extension.json";
-/// Read in place of it where both are there.
+/// Used instead of [`MANIFEST`] if both exist.
 pub const OWN_MANIFEST: &str = "parallax-extension.json";
-/// The context file of an extension that names none.
+/// The context file of an extension that does not name one.
 const CONTEXT: &str = "GEMINI.md";
-/// Entries of one list of a manifest.
+/// Maximum number of entries of one manifest list.
 const MOST: usize = 200;
-/// Characters of a description.
+/// Maximum number of characters of a description.
 const DESCRIPTION: usize = 1_000;
-/// Keys that JavaScript gives a meaning of its own.
+/// Keys that have a special meaning in JavaScript.
 const ODD_KEYS: [&str; 3] = ["__proto__", "constructor", "prototype"];
 
-/// A value that an extension asks its user for.
+/// A value that an extension asks the user for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtensionSetting {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// The variable that its programs find it in.
+    /// The environment variable that passes it to the extension's programs.
     pub variable: String,
-    /// Whether nobody should see it.
+    /// Whether it is a secret.
     pub sensitive: bool,
 }
 
-/// A manifest, as its file has it; variables are not filled in yet.
+/// A parsed manifest with unexpanded variables.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
     /// Letters, digits and dashes.
     pub name: String,
     /// Any text.
     pub version: String,
-    /// One line; empty: nothing is said.
+    /// One line; empty if missing.
     pub description: String,
     /// MCP servers by name.
     pub servers: Object,
-    /// Context files; `None`: `GEMINI.md`, when it is there.
+    /// Context files; `None` means `GEMINI.md`, if it exists.
     pub context_files: Option<Vec<String>>,
-    /// Tools that it keeps from the model, as `tools.exclude` has them.
+    /// Tools that it hides from the model, in the syntax of `tools.exclude`.
     pub exclude_tools: Vec<String>,
-    /// What it asks for.
+    /// The settings that it asks for.
     pub settings: Vec<ExtensionSetting>,
-    /// Colours, as `ui.customThemes` has them.
+    /// Color themes, in the format of `ui.customThemes`.
     pub themes: Vec<Object>,
-    /// The folder of plans, where the user has none.
+    /// The plan directory, if the user has not set one.
     pub plan_directory: Option<String>,
-    /// Where it lives now.
+    /// The source to which the extension has moved.
     pub migrated_to: Option<String>,
-    /// What is odd in it, one sentence each.
+    /// Warnings about the manifest, one sentence each.
     pub notes: Vec<String>,
-    /// Keys that are slips of known ones, and servers without a key that they need, one
-    /// sentence each; they are in `notes` too.
+    /// Warnings about misspelled keys and about servers without a required key, one sentence each;
+    /// also included in `notes`.
     pub misspelled: Vec<String>,
-    /// Other keys that mean nothing, one sentence each.
+    /// Warnings about other unknown keys, one sentence each.
     pub unknown: Vec<String>,
 }
 
-/// The keys of a manifest that have a meaning.
+/// The known keys of a manifest.
 const KEYS: &[&str] = &[
     "name",
     "version",
@@ -81,10 +81,10 @@ const KEYS: &[&str] = &[
     "migratedTo",
 ];
 
-/// The keys of which an MCP server needs one to be started or reached.
+/// The keys of which an MCP server needs at least one.
 const STARTING_KEYS: [&str; 4] = ["command", "httpUrl", "tcp", "url"];
 
-/// The keys of an MCP server.
+/// The known keys of an MCP server.
 const SERVER_KEYS: &[&str] = &[
     "alwaysAllow",
     "args",
@@ -112,15 +112,15 @@ const SERVER_KEYS: &[&str] = &[
     "url",
 ];
 
-/// The keys of a setting that an extension asks for.
+/// The known keys of an extension setting.
 const SETTING_KEYS: &[&str] = &["name", "description", "envVar", "sensitive"];
 
-/// Keys that authors write for people and registries.
+/// Keys that are only meant for readers and registries.
 const ABOUT: &[&str] =
     &["$schema", "author", "authors", "homepage", "icon", "keywords", "license", "repository"];
 
-/// The key that a slip of it means: another spelling of the same letters, or one that
-/// differs by two of them at most.
+/// Returns the known key that was probably meant: the same letters in another spelling, or an edit
+/// distance of at most two.
 fn meant(typed: &str, known: &[&'static str]) -> Option<&'static str> {
     let folded = |key: &str| -> String {
         key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
@@ -133,16 +133,17 @@ fn meant(typed: &str, known: &[&'static str]) -> Option<&'static str> {
 }
 
 impl Manifest {
-    /// Reads the manifest of a folder. Blocking.
+    /// Reads the manifest of a directory. Blocking.
     ///
     /// # Errors
-    /// Why the folder is no extension, without its path.
+    /// Returns the reason why the directory is not an extension, without its path.
     pub fn read(folder: &Path) -> Result<Self, String> {
         let own = folder.join(OWN_MANIFEST);
         let file = if own.exists() { own } else { folder.join(MANIFEST) };
         match jsonc::read_object(&file) {
             Ok(Some(object)) => {
-                // The same on every installation: two versions can still be compared.
+                // Separators are the same for every installation, so that two versions can be
+                // compared.
                 let mut value = Value::Object(object);
                 ExtensionVariables::separators().fill_value(&mut value);
                 Self::parse(value.as_object().unwrap_or(&Object::new()))
@@ -152,10 +153,10 @@ impl Manifest {
         }
     }
 
-    /// Reads the object of a manifest. Unknown fields are noted.
+    /// Parses the object of a manifest and notes unknown fields.
     ///
     /// # Errors
-    /// A name or version that is missing or cannot be used, a field of another
+    /// Returns an error if the name or version is missing or invalid, or if a field has the wrong
     /// type.
     pub fn parse(object: &Object) -> Result<Self, String> {
         let mut manifest = Self { name: required(object, "name")?, ..Self::default() };
@@ -221,7 +222,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Notes the keys of an object that have no meaning; `place` is where it stands.
+    /// Notes the unknown keys of an object; `place` is its location in the manifest.
     fn check_keys(&mut self, place: &str, object: &Object, known: &[&'static str]) {
         for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
             let shown = format!("{place}{}", one_line(key, 60));
@@ -235,8 +236,8 @@ impl Manifest {
         }
     }
 
-    /// The context files that are there and stay in the folder, links resolved;
-    /// and what is wrong with the others.
+    /// Returns the context files that exist and stay inside the directory, with links resolved, and
+    /// warnings about the others.
     pub fn context_paths(&self, folder: &Path) -> (Vec<PathBuf>, Vec<String>) {
         let Some(names) = &self.context_files else {
             let standard = folder.join(CONTEXT);
@@ -246,8 +247,8 @@ impl Manifest {
         inside(folder, names)
     }
 
-    /// The names of context files that hold variables of the environment or of settings,
-    /// on one line. Which files they are is known only where the extension is used.
+    /// Returns the names of context files that contain environment or setting variables, on one
+    /// line. They are resolved only where the extension is used.
     pub fn variable_context_files(&self) -> Vec<String> {
         let names = self.context_files.iter().flatten();
         let names = names.filter(|name| name.trim_start_matches("${extensionPath}").contains('$'));
@@ -255,7 +256,7 @@ impl Manifest {
     }
 }
 
-/// Whether a text can be the name of an extension, which is that of a folder.
+/// Whether a text is a valid extension name, which is also a directory name.
 pub fn is_name(name: &str) -> bool {
     (1..=128).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -265,7 +266,7 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
     let (mut paths, mut wrong) = (Vec::new(), Vec::new());
     let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     for name in names {
-        // Its own directory is where the names are looked for anyway.
+        // Names are relative to the extension directory anyway.
         let own = name.strip_prefix("${extensionPath}").map(|rest| rest.trim_start_matches('/'));
         let relative = Path::new(own.unwrap_or(name));
         let is_plain = relative

@@ -1,4 +1,4 @@
-//! Where an installed extension came from: a small file in its folder.
+//! The installation source of an extension, stored in a small file in its directory.
 
 use std::path::Path;
 
@@ -10,28 +10,28 @@ use crate::hooks::hooks_of_folder;
 use crate::jsonc;
 use crate::state::digest;
 
-/// The file in the folder of an installed extension.
+/// The metadata file in the directory of an installed extension.
 pub const INSTALL_METADATA: &str = ".gemini-extension-install.json";
 
-/// How an extension was brought here.
+/// How an extension was installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstallKind {
-    /// Cloned.
+    /// Cloned from a Git repository.
     Git,
-    /// Copied from a folder.
+    /// Copied from a directory.
     Local,
-    /// Read where it is.
+    /// Linked to a directory.
     Link,
-    /// An archive of a release.
+    /// Extracted from the archive of a GitHub release.
     GithubRelease,
-    /// An archive from a file or an address.
+    /// Extracted from an archive, either a file or a URL.
     Archive,
 }
 
 impl InstallKind {
     const ALL: [Self; 5] = [Self::Git, Self::Local, Self::Link, Self::GithubRelease, Self::Archive];
 
-    /// The word in the file.
+    /// Returns the value used in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Git => "git",
@@ -43,31 +43,30 @@ impl InstallKind {
     }
 }
 
-/// What the file says.
+/// The contents of the metadata file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallMetadata {
-    /// The address or folder.
+    /// The URL or directory.
     pub source: String,
-    /// How it came.
+    /// How it was installed.
     pub kind: InstallKind,
-    /// The branch, tag or commit that was asked for.
+    /// The requested branch, tag, or commit.
     pub reference: Option<String>,
-    /// The release it is of.
+    /// The tag of the installed release.
     pub release_tag: Option<String>,
-    /// Whether it is updated unasked at the start of a session.
+    /// Whether it is updated automatically at the start of a session.
     pub auto_update: bool,
-    /// Whether releases that are not final count.
+    /// Whether prereleases are installed.
     pub pre_release: bool,
 }
 
 impl InstallMetadata {
-    /// Reads the file in a folder; `None` when it is not there or says nothing
-    /// that is understood. Blocking.
+    /// Reads the file in a directory; `None` if it does not exist or is invalid. Blocking.
     pub fn read(folder: &Path) -> Option<Self> {
         Self::of(&jsonc::read_object(&folder.join(INSTALL_METADATA)).ok()??)
     }
 
-    /// What an object says; `None` when it is not understood.
+    /// Parses an object; `None` if it is invalid.
     pub(super) fn of(object: &Object) -> Option<Self> {
         let text = |key: &str| {
             let text = object.get(key).and_then(Value::as_str);
@@ -85,12 +84,12 @@ impl InstallMetadata {
         })
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", Value::Object(self.to_object()))
     }
 
-    /// The same as an object.
+    /// Returns the contents as an object.
     pub(super) fn to_object(&self) -> Object {
         let mut object = Object::new();
         object.insert("source".to_owned(), self.source.clone().into());
@@ -111,8 +110,7 @@ impl InstallMetadata {
     }
 }
 
-/// What tells an extension from all others: the SHA-256 of where it comes from,
-/// or of its name.
+/// Returns the unique ID of an extension: the SHA-256 of its source, or of its name.
 pub fn extension_id(name: &str, install: Option<&InstallMetadata>) -> String {
     let text = match install {
         None => name.to_owned(),
@@ -126,7 +124,7 @@ pub fn extension_id(name: &str, install: Option<&InstallMetadata>) -> String {
     crate::state::sha256(text.as_bytes())
 }
 
-/// Owner and name of the repository that an address of GitHub means.
+/// Returns the owner and name of the repository that a GitHub URL refers to.
 pub fn github_repository(source: &str) -> Option<(String, String)> {
     let path = ["https://github.com/", "http://github.com/", "git@github.com:", "github:"]
         .into_iter()
@@ -143,9 +141,8 @@ pub fn github_repository(source: &str) -> Option<(String, String)> {
     (is_part(owner) && is_part(name)).then(|| (owner.to_owned(), name.to_owned()))
 }
 
-/// What tells this state of a folder's powers from any other: its manifest, its
-/// hooks with the scripts that they start, its rules and its agents. Blocking; a
-/// few small reads.
+/// Returns the hash of the files that give an extension powers: its manifest, its hooks with the
+/// scripts that they run, its rules, and its agents. Blocking; reads a few small files.
 pub(super) fn powers_of(folder: &Path) -> String {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut take = |path: &Path| {
@@ -167,7 +164,7 @@ pub(super) fn powers_of(folder: &Path) -> String {
     let variables = ExtensionVariables::new(folder, Path::new(""), &[], &[]);
     for mut hook in hooks_of_folder(folder, &mut Vec::new()) {
         hook.command = variables.fill_command(&hook.command);
-        // Programs of the machine change with it.
+        // Programs of the system, outside of the directory, change with system updates.
         let scripts = hook.scripts(folder).into_iter().filter(|path| path.starts_with(folder));
         scripts.for_each(|path| take(&path));
     }
@@ -191,7 +188,7 @@ mod tests {
         };
         std::fs::write(folder.path().join(INSTALL_METADATA), metadata.to_json()).expect("written");
         assert_eq!(InstallMetadata::read(folder.path()), Some(metadata.clone()));
-        // The same repository, however it is written.
+        // The same repository, written differently.
         let other = InstallMetadata { source: "git@github.com:a/b".to_owned(), ..metadata.clone() };
         assert_eq!(extension_id("x", Some(&metadata)), extension_id("x", Some(&other)));
         assert_ne!(extension_id("x", None), extension_id("y", None));

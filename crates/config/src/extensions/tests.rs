@@ -68,7 +68,7 @@ fn both_homes_are_read_and_ours_counts() {
     assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
     assert_eq!(names(&world.found(&["B"])), [("a", false), ("b", true)]);
     assert_eq!(names(&world.found(&["none"])), [("a", false), ("b", false)]);
-    // A name that nobody has is told where the session opens.
+    // The warning about an unknown name is emitted when the session starts.
     assert_eq!(world.found(&["c"]).warnings.len(), 3);
 }
 

@@ -1,6 +1,6 @@
-//! The values of extensions' settings: kept in one file of the user's alone, so
-//! that they outlive updates and no folder of an extension holds a secret. What is
-//! sensitive is in the system's keychain where there is one; the file says so.
+//! The values of extension settings. They are stored in one file readable only by the user, so that
+//! they survive updates and no extension directory holds a secret. Sensitive values are stored in
+//! the system keychain, if there is one, and the file records that.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{dotenv, jsonc, read, state};
 
-/// Bytes of an extension's `.env` file.
+/// Maximum size of an extension's `.env` file in bytes.
 const LIMIT: u64 = 64 * 1024;
 const USER: &str = "user";
 
@@ -38,14 +38,14 @@ fn scope_name(scope: ExtensionScope<'_>) -> String {
     }
 }
 
-/// What stands in the file for a value that is in the keychain.
+/// Marks a value in the file that is stored in the keychain.
 const ELSEWHERE: &str = "keychain";
 
 fn is_elsewhere(value: &Value) -> bool {
     value.get(ELSEWHERE) == Some(&Value::Bool(true))
 }
 
-/// The name of a value in the keychain.
+/// Returns the name of a value in the keychain.
 fn secret_name(extension: &str, scope: &str, variable: &str) -> String {
     format!("extension {extension} {variable} {scope}")
 }
@@ -68,9 +68,9 @@ impl ValueFile {
         }
     }
 
-    /// What holds in a workspace: its own values over the user's, and those over
-    /// what another program left in the extension's folder. And what the keychain
-    /// does not give.
+    /// Returns the values that apply in a workspace, with errors of the keychain. Workspace values
+    /// override user values, which override values that another program left in the extension's
+    /// directory.
     pub(crate) fn of(
         &self,
         name: &str,
@@ -105,8 +105,8 @@ impl ValueFile {
 }
 
 impl ValueFile {
-    /// What Gemini CLI keeps of a sensitive setting of an extension that it
-    /// installed: for this workspace, else for all. Blocking.
+    /// Returns the value of a sensitive setting that Gemini CLI stored for an extension: the one
+    /// for this workspace, or else the one for all. Blocking.
     pub(crate) fn of_gemini(
         &self,
         (extension, id): (&str, &str),
@@ -128,18 +128,18 @@ impl ValueFile {
     }
 }
 
-/// Values of settings from a file of the person: a JSON object, or lines
-/// `NAME=value` as in an `.env` file. Blocking.
+/// Reads values of settings from a file of the user: a JSON object, or `NAME=value` lines as in an
+/// `.env` file. Blocking.
 ///
 /// # Errors
-/// Why it holds none.
+/// Returns the reason if the file is invalid.
 pub fn read_values(file: &Path) -> Result<Vec<(String, String)>, String> {
     let told = |why: String| format!("`{}`: {why}", file.display());
     let text = crate::definitions::text(file, LIMIT).map_err(told)?;
     if !text.trim_start().starts_with('{') {
         let mut odd = None;
         let values = dotenv::parse_told(&text, |line| odd = odd.or(Some(line)));
-        // Not what stands there: it may be a piece of a secret.
+        // Does not quote the line, which may be part of a secret.
         return match odd {
             None => Ok(values),
             Some(line) => Err(told(format!("line {line} is not of the form `NAME=value`"))),
@@ -154,11 +154,11 @@ pub fn read_values(file: &Path) -> Result<Vec<(String, String)>, String> {
     read.iter().map(value).collect()
 }
 
-/// Keeps a value, or forgets it; a sensitive one in the keychain where there is
-/// one. Blocking.
+/// Stores or removes a value. A sensitive value is stored in the keychain if there is one.
+/// Blocking.
 ///
 /// # Errors
-/// The file cannot be read or written.
+/// Returns an error if the file cannot be read or written.
 pub fn set_extension_value(
     homes: &Homes,
     keychain: &Keychain,
@@ -196,16 +196,16 @@ pub fn set_extension_value(
     })
 }
 
-/// What stays in the keychain though nothing names it does no harm.
+/// Removes a secret. An unreferenced secret that stays in the keychain is harmless.
 fn forget(keychain: &Keychain, secret: &str) {
-    // The error tells nothing that a person could mend.
+    // The user could do nothing about the error.
     let _ = keychain.forget(secret);
 }
 
-/// Forgets all values of an extension but those of these variables. Blocking.
+/// Removes all values of an extension except those of the given variables. Blocking.
 ///
 /// # Errors
-/// The file cannot be read or written.
+/// Returns an error if the file cannot be read or written.
 pub fn keep_extension_values(
     homes: &Homes,
     keychain: &Keychain,

@@ -1,26 +1,26 @@
-//! `${extensionPath}` and the like in what an extension brings.
+//! Expands `${extensionPath}` and similar variables in the files of an extension.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// How many of the variables are paths; they come first.
+/// The number of path variables; they come first.
 const PATHS: usize = 4;
-/// How many of those are separators; they come last.
+/// The number of path variables that are separators; they come last.
 const SEPARATORS: usize = 2;
 
-/// What stands for the variables of an extension.
+/// The values of an extension's variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExtensionVariables {
-    /// Paths, then values that may be seen, then secrets.
+    /// Paths, then visible values, then secrets.
     pairs: Vec<(String, String)>,
-    /// How many of them may be seen.
+    /// The number of visible values.
     shown: usize,
 }
 
 impl ExtensionVariables {
-    /// For an extension in `folder`, used in `workspace`; `values` are those of
-    /// its settings, by variable, and `secrets` those that nobody should see.
+    /// Creates the variables of an extension in `folder`, used in `workspace`. `values` holds its
+    /// settings by variable, and `secrets` its sensitive settings.
     pub(crate) fn new(
         folder: &Path,
         workspace: &Path,
@@ -40,32 +40,30 @@ impl ExtensionVariables {
         Self { pairs, shown }
     }
 
-    /// The ones that are the same for every extension: the separator of paths.
+    /// Returns only the path separators, which are the same for every extension.
     pub(crate) fn separators() -> Self {
         let all = Self::new(Path::new(""), Path::new(""), &[], &[]);
         let pairs: Vec<_> = all.pairs.into_iter().skip(PATHS - SEPARATORS).collect();
         Self { shown: pairs.len(), pairs }
     }
 
-    /// Fills a text in, in one pass: what a value holds is not looked at again.
-    /// Unknown names stay as they are.
+    /// Expands a text in one pass: values are not expanded again. Unknown names are kept.
     pub fn fill(&self, text: &str) -> String {
         fill(text, &self.pairs)
     }
 
-    /// The same for a text that the model reads: no secrets.
+    /// Expands a text that the model reads, without secrets.
     pub fn fill_shown(&self, text: &str) -> String {
         fill(text, self.pairs.get(..self.shown).unwrap_or_default())
     }
 
-    /// The same for the text of a shell command: paths only. The values of
-    /// settings are in its environment, where the shell cannot take them for a
-    /// part of the command.
+    /// Expands paths only, for a shell command. The values of settings are passed in the
+    /// environment, so that the shell does not parse them.
     pub fn fill_command(&self, text: &str) -> String {
         fill(text, self.pairs.get(..PATHS).unwrap_or_default())
     }
 
-    /// Fills in every text of a value; keys are left alone.
+    /// Expands every string in a value; keys are not expanded.
     pub fn fill_value(&self, value: &mut Value) {
         match value {
             Value::String(text) if text.contains("${") => *text = self.fill(text),

@@ -1,5 +1,5 @@
-//! The list of a project's tools (`tools.core`). It narrows the user's list and never
-//! grants anything, so no one has to accept it.
+//! The tool list of a project (`tools.core`). It narrows the user's list and never grants anything,
+//! so it needs no acceptance.
 
 use parallax_policy::ToolPattern;
 use parallax_protocol::Object;
@@ -11,9 +11,9 @@ use crate::migrate::{look, set_if_absent, take};
 
 const KEY: &str = "tools.core";
 
-/// Narrows the lists of the project's files to what the user's list has. A list that
-/// would leave nothing of the user's does not count. `true`: there is a list, and the
-/// user has none, so what it names needs approval like any other tool.
+/// Narrows the lists of the project's files to the tools of the user's list. Ignores a list that
+/// would leave none of the user's tools. Returns `true` if the project has a list and the user has
+/// none, so that its tools need approval like any other.
 pub(crate) fn narrow(project: &mut [LayerFile], outer: &[LayerFile]) -> bool {
     let users = list(&effective(outer, None));
     let mut above = users.clone();
@@ -33,13 +33,13 @@ pub(crate) fn narrow(project: &mut [LayerFile], outer: &[LayerFile]) -> bool {
     users.is_none() && above.is_some()
 }
 
-/// The list, unless it is none.
+/// Returns the list, if it is valid.
 fn list(values: &Object) -> Option<Vec<String>> {
     let entries = look(values, KEY)?.as_array()?;
     entries.iter().map(|entry| entry.as_str().map(str::to_owned)).collect()
 }
 
-/// The entries of both lists, each as far as the other has it.
+/// Returns the intersection of both lists, with the narrower entry of each pair.
 fn narrowed(users: &[String], own: &[String]) -> Vec<String> {
     let mut narrowed = Vec::new();
     for (ours, theirs) in own.iter().flat_map(|ours| users.iter().map(move |it| (ours, it))) {
@@ -55,7 +55,7 @@ fn narrowed(users: &[String], own: &[String]) -> Vec<String> {
     narrowed
 }
 
-/// Whether an entry names all that another one names.
+/// Whether an entry matches everything that another one matches.
 pub(super) fn covers(wide: &str, narrow: &str) -> bool {
     let (wide_tool, wide_commands) = parts(wide);
     let (narrow_tool, narrow_commands) = parts(narrow);
@@ -73,7 +73,7 @@ pub(super) fn covers(wide: &str, narrow: &str) -> bool {
         }
 }
 
-/// The tool, and the beginning of its commands: `run_shell_command(git log)`.
+/// Returns the tool and the command prefix: `run_shell_command(git log)`.
 fn parts(entry: &str) -> (&str, Option<&str>) {
     let entry = entry.trim();
     match entry.strip_suffix(')').and_then(|rest| rest.split_once('(')) {

@@ -1,5 +1,5 @@
-//! What settings come to with and without a project's file: only a difference can
-//! loosen anything.
+//! Compares the effective settings with and without a project file: only a difference can loosen
+//! security.
 
 use parallax_protocol::Object;
 use serde_json::Value;
@@ -9,8 +9,7 @@ use crate::layers::{Layer, LayerFile, Origin};
 use crate::merge::{Origins, merge};
 use crate::migrate::look;
 
-/// The layers outside of the project on top of each other, with the values of a
-/// project's file at their place.
+/// Merges the layers outside of the project, with the values of a project file in their position.
 pub(super) fn effective(outer: &[LayerFile], project: Option<&Object>) -> Object {
     let (mut all, mut origins) = (Object::new(), Origins::new());
     let mut add = |layer: Layer, values: &Object| {
@@ -27,7 +26,7 @@ pub(super) fn effective(outer: &[LayerFile], project: Option<&Object>) -> Object
     all
 }
 
-/// Settings with and without the values of a project's file.
+/// The settings with and without the values of a project file.
 pub(super) struct Difference {
     without: Object,
     with: Object,
@@ -38,18 +37,18 @@ impl Difference {
         Self { without: effective(outer, None), with: effective(outer, Some(project)) }
     }
 
-    /// The settings without the project's file.
+    /// Returns the settings without the project file.
     pub(super) fn without(&self) -> &Object {
         &self.without
     }
 
-    /// Whether the project's file changes what the setting comes to.
+    /// Whether the project file changes the effective value of the setting.
     pub(super) fn is_in(&self, key: &str) -> bool {
         value_of(&self.with, key) != value_of(&self.without, key)
     }
 }
 
-/// The value of a setting in the form that its reader takes, its default included.
+/// Returns the effective value of a setting, including its default.
 fn value_of(values: &Object, key: &str) -> Option<Value> {
     let value = look(values, key).filter(|value| !value.is_null());
     let Some(value) = value else { return default_of(key) };

@@ -1,4 +1,4 @@
-//! What of a project's settings is gated, and what is not.
+//! Tests of which project settings need acceptance.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn tightened(values: &Value, outer: &Value) -> (Value, Vec<String>) {
 
 #[test]
 fn what_loosens_goes_and_what_tightens_stays() {
-    // (in the project's file, what is left of it, the keys that went)
+    // (project settings, settings that remain, removed keys)
     let table = [
         (
             json!({"tools": {"allowed": ["run_shell_command"]}}),
@@ -151,12 +151,12 @@ fn a_server_of_the_users_name_is_not_replaced() {
     let (kept, taken) = tightened(&project, &user);
     assert_eq!(kept, json!({"mcpServers": {"t": {"command": "same"}, "u": {"command": "own"}}}));
     assert_eq!(taken, ["mcpServers.s"]);
-    // Lists and rules take both for the same server.
+    // Server lists and rules treat both names as the same server.
     let (_, taken) = tightened(&json!({"mcpServers": {"S": {"command": "evil"}}}), &user);
     assert_eq!(taken, ["mcpServers.S"]);
 }
 
-/// Values with the names and words that matter here.
+/// Generates values with the relevant names and words.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,9 +1,9 @@
-//! `failClosed`: whether a hook that fails means no.
+//! `failClosed`: whether a failure of a hook denies the action.
 
 use serde_json::Value;
 
-/// Reads it; with what people should hear of a value that is no truth value. A
-/// guard is never switched off by a slip, so all that is not a no is a yes.
+/// Reads the value, with a warning if it is not a boolean. A typo never disables a guard: every
+/// value that does not mean "no" means "yes".
 pub(super) fn fail_closed(value: Option<&Value>) -> (bool, Option<String>) {
     let is_no = match value {
         None | Some(Value::Null | Value::Bool(false)) => true,

@@ -1,30 +1,29 @@
-//! How hooks are run: a command for each event, one process for all of a session,
-//! or something that the program does itself.
+//! The kinds of hooks: a command for each event, one process for a whole session, or a built-in
+//! action.
 
 use std::path::PathBuf;
 
 use parallax_protocol::code_text::{check_command, code_text};
 use serde_json::Value;
 
-/// How a hook is run.
+/// How a hook runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HookKind {
     /// A command that is started for each event.
     #[default]
     Command,
-    /// A command that is started once and gets a line of JSON for each event.
+    /// A process that is started once and receives a line of JSON for each event.
     Process,
-    /// A line of JSON for each event goes to a file; none: the program's own.
+    /// Appends a line of JSON for each event to a file; `None` for the default file.
     Log(Option<PathBuf>),
-    /// People are told; with these words, if there are some.
+    /// Notifies the user; with this text, if it is not empty.
     Notify(String),
-    /// It cannot be run, for this reason, and must agree (`failClosed`): what it
-    /// guards is refused.
+    /// Invalid for this reason, and required (`failClosed`): the actions that it guards are denied.
     Broken(String),
 }
 
 impl HookKind {
-    /// The word for it in files and lists.
+    /// Returns the word used in files and lists.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Command => "command",
@@ -34,10 +33,10 @@ impl HookKind {
         }
     }
 
-    /// Reads `type` and what belongs to it; with what stands for the command.
+    /// Reads `type` and its fields. Returns the kind and the command or its label.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Returns the reason if the hook is invalid.
     pub(super) fn read(written: &Value) -> Result<(Self, String), String> {
         let text = |key: &str| written.get(key).and_then(Value::as_str).unwrap_or_default();
         let command = text("command").to_owned();

@@ -1,5 +1,5 @@
-//! The files that a hook's command runs. What they hold is agreed to with the
-//! command; what it writes, and the data it reads, may change from run to run.
+//! Finds the files that a hook's command runs. Their contents are accepted together with the
+//! command. Files that the command writes, and data that it reads, may change between runs.
 
 mod followed;
 
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use parallax_policy::bash;
 
-/// Stands for the project's folder while the command is read: it needs no quotes.
+/// Replaces the project directory while the command is parsed, because it needs no quoting.
 const PROJECT: &str = "/.project-of-the-hook";
-/// Variables that hold this folder.
+/// Variables that hold the project directory.
 const VARIABLES: [&str; 3] = ["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_CWD"];
-/// Programs whose arguments are written.
+/// Programs that write their arguments.
 const WRITERS: [&str; 4] = ["tee", "touch", "rm", "mkdir"];
-/// Programs whose first argument without a dash is run.
+/// Programs that run their first argument without a leading dash.
 const INTERPRETERS: [&str; 20] = [
     "bash",
     "sh",
@@ -36,7 +36,7 @@ const INTERPRETERS: [&str; 20] = [
     "pwsh",
     "tsx",
 ];
-/// Programs that run what a file of this name says, which the command need not name.
+/// Programs that run a file of this name without an argument for it.
 const RUNNERS: [(&str, &str); 11] = [
     ("make", "GNUmakefile"),
     ("make", "makefile"),
@@ -50,18 +50,18 @@ const RUNNERS: [(&str, &str); 11] = [
     ("task", "Taskfile.yml"),
     ("rake", "Rakefile"),
 ];
-/// What is run of a folder that an interpreter is given.
+/// Files that an interpreter runs if its argument is a directory.
 const BEGINNINGS: [&str; 2] = ["__main__.py", "index.js"];
-/// Lines of a script that are read for what they run.
+/// Maximum number of script lines that are parsed.
 const LINES: usize = 500;
-/// Endings of files that hold data. What has another one, or none, may be run.
+/// Extensions of data files. A file with another extension, or without one, may be run.
 const DATA: [&str; 16] = [
     "log", "txt", "md", "json", "jsonl", "ndjson", "csv", "tsv", "db", "sqlite", "lock", "pid",
     "tmp", "cache", "out", "err",
 ];
 
-/// The files of `project` and of elsewhere that the command runs, each once, and those
-/// that their texts name. Blocking: looks for them.
+/// Returns the files that the command runs, inside and outside of `project`, without duplicates,
+/// including the files that these name. Blocking: looks for the files.
 pub(super) fn scripts(command: &str, project: &Path) -> Vec<PathBuf> {
     let line = Words::of(command, project);
     let mut files: Vec<PathBuf> = Vec::new();
@@ -83,10 +83,10 @@ pub(super) fn scripts(command: &str, project: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Where the words of a shell script that run something may lead. Each line is read alone:
-/// one that nobody can judge must not have all the others taken word by word.
+/// Returns the paths that commands in a shell script may run. Each line is parsed separately, so
+/// that one line that cannot be parsed does not force a word-by-word reading of the others.
 fn run_words(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
-    // Reading one takes a moment, and most run nothing that lies here.
+    // Parsing a line is slow, and most lines run nothing from this directory.
     let may_run = |line: &&str| {
         let runs = |word: &str| {
             INTERPRETERS.contains(&word) || RUNNERS.iter().any(|(runner, _)| *runner == word)
@@ -109,8 +109,8 @@ fn run_words(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
     places.collect()
 }
 
-/// The words of a command line that may name files, each with whether that file is run,
-/// and the folders that they start from.
+/// The words of a command line that may name files, each with whether the file is run, and the
+/// directories that relative names may start from.
 #[derive(Default)]
 struct Words {
     words: Vec<(String, bool)>,
@@ -126,7 +126,8 @@ impl Words {
         }
         let line = bash::analyse(&text);
         let mut words: Vec<(String, bool)> = Vec::new();
-        // Where names start from: the command may change it on its way.
+        // The directories that relative names may start from: the command may change its working
+        // directory.
         let mut bases = vec![project.to_path_buf()];
         for command in &line.commands {
             // `D=tools; $D/x.sh`
@@ -146,7 +147,7 @@ impl Words {
             let mut module_next = false;
             for (at, word) in command.words.iter().enumerate() {
                 let Some(text) = &word.text else {
-                    // `"$HERE/x.sh"`: the variable's folder is one of those that are known.
+                    // `"$HERE/x.sh"`: assumes that the variable holds one of the known directories.
                     let end = behind_expansions(&word.source).map(str::to_owned);
                     words.extend(end.map(|end| (end, at == 0 || runs_next)));
                     runs_next &= at == 0;
@@ -166,7 +167,7 @@ impl Words {
             }
         }
         if line.trouble.is_some() {
-            // What cannot be read as a command is taken word by word.
+            // A command that cannot be parsed is read word by word.
             let ends = |char: char| char.is_whitespace() || "\"';|&()<>=`".contains(char);
             for word in text.split(ends) {
                 words.push((word.to_owned(), true));
@@ -179,7 +180,7 @@ impl Words {
     }
 }
 
-/// What of a path stands behind the last expansion: `lib/x.sh` of `"$HERE/lib/x.sh"`.
+/// Returns the part of a path after the last expansion: `lib/x.sh` for `"$HERE/lib/x.sh"`.
 fn behind_expansions(source: &str) -> Option<&str> {
     let source = source.trim_matches('"');
     let last = source.rfind(['$', '}', ')', '`'])?;
@@ -187,12 +188,12 @@ fn behind_expansions(source: &str) -> Option<&str> {
     Some(path.trim_matches('"')).filter(|path| !path.is_empty())
 }
 
-/// Whether a module's name follows.
+/// Whether the next word is a module name.
 fn is_run_of_module(program: &str, word: &str) -> bool {
     program.starts_with("python") && word == "-m"
 }
 
-/// The file that a word names, from a folder of the project.
+/// Returns the file that a word names, relative to a directory of the project.
 fn place(project: &Path, base: &Path, word: &str) -> PathBuf {
     match word.strip_prefix(PROJECT) {
         Some(rest) => project.join(rest.trim_start_matches('/')),
@@ -200,7 +201,7 @@ fn place(project: &Path, base: &Path, word: &str) -> PathBuf {
     }
 }
 
-/// Whether the file's ending says that it holds data, and it cannot be run.
+/// Whether the file has a data extension and is not executable.
 fn is_data(path: &Path) -> bool {
     let ending = path.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
     ending.is_some_and(|ending| DATA.contains(&ending.as_str())) && !is_executable(path)

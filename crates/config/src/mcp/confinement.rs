@@ -1,33 +1,33 @@
-//! The sandbox of a server: whether it runs in one, and what it may do in there.
+//! The sandbox of an MCP server: whether it runs in one, and what it may do there.
 
 use parallax_protocol::Object;
 use serde_json::Value;
 
 use super::server::{Endpoint, McpServer, McpSource, flag, texts};
 
-/// What a confined server may do beyond what a command may in its sandbox.
+/// What a sandboxed server may do beyond what commands may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxGrants {
-    /// Reach other machines.
+    /// Whether it may access the network.
     pub network: bool,
-    /// Files and folders that it may read, as written: `~/` is the home, other
-    /// relative ones are in the working folder.
+    /// Paths that it may read, unexpanded: `~/` is the home directory; other relative paths are
+    /// below the working directory.
     pub read: Vec<String>,
-    /// Those that it may write.
+    /// Paths that it may write.
     pub write: Vec<String>,
 }
 
 impl McpServer {
-    /// Whether it runs in the sandbox of commands; `default` is the setting
-    /// `mcp.sandbox`. A project or an extension cannot take that away.
+    /// Whether it runs in the command sandbox; `default` is the setting `mcp.sandbox`. A project or
+    /// an extension cannot disable the sandbox.
     pub fn is_confined(&self, default: bool) -> bool {
         let own = self.sandbox.filter(|own| *own || !self.source.is_foreign());
         matches!(self.endpoint, Endpoint::Stdio { .. }) && own.unwrap_or(default)
     }
 }
 
-/// Reads `sandbox`: yes, no, or what is granted in it. A project or an extension
-/// grants nothing.
+/// Reads `sandbox`: a boolean, or an object of grants. A project or an extension cannot grant
+/// anything.
 pub(super) fn sandbox(
     fields: &Object,
     source: &McpSource,

@@ -1,4 +1,4 @@
-//! How a server is told who asks: a sign-in, or credentials of Google Cloud.
+//! Authentication at MCP servers: OAuth, or Google Cloud credentials.
 
 use parallax_protocol::Object;
 use parallax_protocol::secret::Secret;
@@ -9,50 +9,49 @@ use super::server::{Endpoint, McpSource, flag, text, texts};
 /// The `oauth` object of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OAuthSettings {
-    /// Whether a 401 asks for the sign-in by itself.
+    /// Whether a 401 response starts the OAuth flow.
     pub enabled: bool,
-    /// A client registered beforehand.
+    /// The ID of a client registered in advance.
     pub client_id: Option<String>,
-    /// Its secret.
+    /// The secret of that client.
     pub client_secret: Option<Secret>,
-    /// Where the person is sent.
+    /// The authorization endpoint.
     pub authorization_url: Option<String>,
-    /// The issuer, whose metadata say the rest.
+    /// The issuer, whose metadata provides the other endpoints.
     pub issuer: Option<String>,
-    /// Where codes become tokens.
+    /// The token endpoint.
     pub token_url: Option<String>,
-    /// Where clients register.
+    /// The client registration endpoint.
     pub registration_url: Option<String>,
-    /// What is asked for.
+    /// The requested scopes.
     pub scopes: Vec<String>,
-    /// For whom the tokens are.
+    /// The audiences of the tokens.
     pub audiences: Vec<String>,
-    /// Where the browser comes back to.
+    /// The redirect URI.
     pub redirect_uri: Option<String>,
-    /// The parameter of the address that carries the token in place of a header;
-    /// for streams of events only.
+    /// The query parameter that carries the token instead of a header; only for SSE.
     pub token_param_name: Option<String>,
 }
 
-/// Where the credentials for a server come from (`authProviderType`).
+/// The source of the credentials for a server (`authProviderType`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AuthProvider {
-    /// A sign-in in the browser, when the server wants one.
+    /// OAuth in the browser, if the server requires it.
     #[default]
     Discovery,
-    /// The application default credentials of Google Cloud, for its own services,
-    /// with the scopes of `oauth.scopes`.
+    /// The application default credentials of Google Cloud, only for Google's own services, with
+    /// the scopes of `oauth.scopes`.
     Google,
-    /// An identity token of a service account, which those credentials may act as.
+    /// An identity token of a service account that those credentials may impersonate.
     Impersonation {
-        /// For whom the token is.
+        /// The audience of the token.
         audience: String,
         /// The e-mail address of the account.
         account: String,
     },
 }
 
-/// Reads `oauth`.
+/// Reads the `oauth` object.
 pub(super) fn oauth(fields: &Object) -> OAuthSettings {
     let Some(oauth) = fields.get("oauth").and_then(Value::as_object) else {
         return OAuthSettings::default();
@@ -72,7 +71,7 @@ pub(super) fn oauth(fields: &Object) -> OAuthSettings {
     }
 }
 
-/// Reads `authProviderType` and what belongs to it.
+/// Reads `authProviderType` and the fields that belong to it.
 pub(super) fn provider(
     fields: &Object,
     endpoint: &Endpoint,
@@ -89,7 +88,7 @@ pub(super) fn provider(
         "google_credentials" => {
             let url = url()?;
             let host = url.host_str().unwrap_or_default();
-            // The credentials may be good for all that the person has there.
+            // The credentials may give access to everything that the user has there.
             if !is_of_google(host) || url.scheme() != "https" {
                 return Err(format!(
                     "`google_credentials` go to `https` addresses of `googleapis.com` and \
@@ -129,7 +128,7 @@ fn is_of_google(host: &str) -> bool {
     host == "luci.app" || [".luci.app", ".googleapis.com"].iter().any(|end| host.ends_with(end))
 }
 
-/// Whether an address names this machine, as `localhost` or by a loopback address.
+/// Whether a URL refers to this machine (`localhost` or a loopback address).
 pub fn is_this_machine(url: &url::Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",

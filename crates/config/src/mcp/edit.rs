@@ -1,4 +1,4 @@
-//! Adding a server to a settings file and taking it out again, comments kept.
+//! Adds and removes MCP servers in settings files and keeps comments.
 
 use std::path::{Path, PathBuf};
 
@@ -9,32 +9,32 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::{jsonc, layers, state};
 
-/// Whose settings are changed.
+/// The settings file to change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum McpScope {
     /// The user's: `~/.parallax/settings.json`.
     User,
-    /// The project's: `.parallax/settings.json`, or `.gemini/settings.json` where the
-    /// server, or every setting, is there.
+    /// The project's: `.parallax/settings.json`, or `.gemini/settings.json` if that file holds the
+    /// server or is the only one.
     #[default]
     Project,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edited {
-    /// It was not there before.
+    /// The server was added.
     Added,
-    /// It took the place of another one.
+    /// The server replaced an existing one.
     Updated,
-    /// It is gone.
+    /// The server was removed.
     Removed,
-    /// There was none.
+    /// The server did not exist.
     NotThere,
 }
 
-/// The settings file of a scope in which a server is changed; `None` when the project is
-/// the home directory, whose settings are the user's. Blocking.
+/// Returns the settings file of a scope in which to change a server; `None` if the project is the
+/// home directory, whose settings are the user's. Blocking.
 pub fn scope_file(scope: McpScope, homes: &Homes, project: &Path, server: &str) -> Option<PathBuf> {
     match scope {
         McpScope::User => Some(homes.parallax.join("settings.json")),
@@ -45,10 +45,10 @@ pub fn scope_file(scope: McpScope, homes: &Homes, project: &Path, server: &str) 
     }
 }
 
-/// Writes a server into a settings file. Blocking.
+/// Writes a server to a settings file. Blocking.
 ///
 /// # Errors
-/// The file cannot be read, understood or written.
+/// Returns an error if the file cannot be read, parsed, or written.
 pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<Edited, ConfigError> {
     let mut edited = Edited::Added;
     state::update(file, |root| {
@@ -67,10 +67,10 @@ pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<Edited, Co
     Ok(edited)
 }
 
-/// Takes a server out of a settings file. Blocking.
+/// Removes a server from a settings file. Blocking.
 ///
 /// # Errors
-/// The file cannot be read, understood or written.
+/// Returns an error if the file cannot be read, parsed, or written.
 pub fn remove_server(file: &Path, name: &str) -> Result<Edited, ConfigError> {
     let there = jsonc::read_object(file)?.is_some_and(|settings| {
         settings.get("mcpServers").and_then(|servers| servers.get(name)).is_some()
@@ -86,7 +86,7 @@ pub fn remove_server(file: &Path, name: &str) -> Result<Edited, ConfigError> {
     Ok(Edited::Removed)
 }
 
-/// The servers that stand in a settings file, as far as that can be read. Blocking.
+/// Returns the servers in a settings file, as far as it can be read. Blocking.
 pub fn names_in(file: &Path) -> Vec<String> {
     let read = jsonc::read_object(file).ok().flatten();
     let servers = read.and_then(|mut file| file.shift_remove("mcpServers"));

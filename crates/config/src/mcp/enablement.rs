@@ -1,5 +1,4 @@
-//! Which servers the user switched off: `mcp-server-enablement.json`, names in
-//! lower case.
+//! The MCP servers that the user disabled: `mcp-server-enablement.json`, with lowercase names.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,26 +12,26 @@ use crate::{jsonc, state};
 
 const FILE: &str = "mcp-server-enablement.json";
 
-/// Whether an entry of a list (`mcp.allowed`, say) means the server: letter case
-/// aside, and `ext:<extension>:<name>` is an old way to write `<name>`.
+/// Whether a list entry (in `mcp.allowed`, for example) refers to the server, ignoring case.
+/// `ext:<extension>:<name>` is an old form of `<name>`.
 pub fn same_name(entry: &str, name: &str) -> bool {
     let plain = old_form(entry).unwrap_or_else(|| entry.trim());
     plain.to_lowercase() == name.trim().to_lowercase()
 }
 
-/// The name in an entry that is written the old way.
+/// Returns the name in an entry of the old form.
 pub(crate) fn old_form(entry: &str) -> Option<&str> {
     entry.trim().strip_prefix("ext:")?.split_once(':').map(|(_, name)| name)
 }
 
-/// Where it stands which servers are switched off.
+/// The files that store which servers are disabled.
 #[derive(Debug, Clone)]
 pub struct EnablementFiles {
     theirs: PathBuf,
     ours: PathBuf,
 }
 
-/// What these files say.
+/// The contents of these files.
 #[derive(Debug, Default)]
 pub(crate) struct Enablement {
     enabled: HashMap<String, bool>,
@@ -45,12 +44,12 @@ impl Enablement {
 }
 
 impl EnablementFiles {
-    /// The files in the user's homes.
+    /// Returns the files in the user's directories.
     pub fn of(homes: &Homes) -> Self {
         Self { theirs: homes.gemini.join(FILE), ours: homes.parallax.join(FILE) }
     }
 
-    /// Ours is read last: it says it.
+    /// Reads the files. The one in `~/.parallax` is read last and overrides the other.
     pub(crate) fn read(&self, warnings: &mut Vec<String>) -> Enablement {
         let mut enablement = Enablement::default();
         for path in [&self.theirs, &self.ours] {
@@ -68,10 +67,10 @@ impl EnablementFiles {
         enablement
     }
 
-    /// Switches a server on or off, in our file. Blocking.
+    /// Enables or disables a server in the file in `~/.parallax`. Blocking.
     ///
     /// # Errors
-    /// The file cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn set(&self, name: &str, enabled: bool) -> Result<(), ConfigError> {
         let name = name.trim().to_lowercase();
         state::update(&self.ours, |root| {

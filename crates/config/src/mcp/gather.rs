@@ -1,4 +1,4 @@
-//! All servers of a run, from every place where one can be written down.
+//! Collects all MCP servers of a run from every place where one can be configured.
 
 use std::path::Path;
 
@@ -13,46 +13,45 @@ use crate::load::Config;
 use crate::mcp::enablement::{EnablementFiles, old_form, same_name};
 use crate::mcp::server::{Gate, McpServer, McpSource, ServerError};
 
-/// The servers that an extension brings.
+/// The servers that an extension provides.
 #[derive(Debug, Clone)]
 pub struct ExtensionServers {
     /// The extension's name.
     pub extension: String,
-    /// `mcpServers` of its manifest, variables filled in.
+    /// `mcpServers` of its manifest, with expanded variables.
     pub servers: Object,
 }
 
-/// What the command line and the session say about servers.
+/// Server selection from the command line and the session.
 #[derive(Debug, Clone, Default)]
 pub struct McpChoice {
-    /// `--allowed-mcp-server-names`: takes the place of `mcp.allowed`, and
-    /// nothing is excluded then.
+    /// `--allowed-mcp-server-names`: replaces `mcp.allowed` and disables `mcp.excluded`.
     pub allowed: Vec<String>,
-    /// Switched off for this session.
+    /// Servers disabled for this session.
     pub disabled: Vec<String>,
 }
 
-/// The servers of a run.
+/// The MCP servers of a run.
 #[derive(Debug, Clone, Default)]
 pub struct McpServers {
-    /// Those that can be read, also those that may not start, in the order in
-    /// which they are written, lowest source first.
+    /// The valid servers, including those that may not start, in the order in which they are
+    /// configured, lowest source first.
     pub servers: Vec<McpServer>,
-    /// Those that cannot be used as they are written.
+    /// The servers with an invalid configuration.
     pub errors: Vec<ServerError>,
-    /// What people should hear, one sentence each.
+    /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,
 }
 
 impl McpServers {
-    /// Those that may start.
+    /// Returns the servers that may start.
     pub fn open(&self) -> impl Iterator<Item = &McpServer> {
         self.servers.iter().filter(|server| server.gate == Gate::Open)
     }
 }
 
-/// Fills variables into `mcpServers`: in `env` and `headers` a variable that is
-/// not set becomes empty, elsewhere it stays as written.
+/// Expands variables in `mcpServers`: in `env` and `headers` an unset variable becomes empty;
+/// elsewhere it stays unexpanded.
 pub(crate) fn expand_servers(servers: &mut Value, expander: &mut Expander<'_>) {
     for server in servers.as_object_mut().into_iter().flat_map(|servers| servers.values_mut()) {
         let Some(fields) = server.as_object_mut() else { continue };
@@ -66,7 +65,7 @@ pub(crate) fn expand_servers(servers: &mut Value, expander: &mut Expander<'_>) {
 }
 
 impl Config {
-    /// All MCP servers, and which of them may start.
+    /// Returns all MCP servers and whether each may start.
     pub fn mcp_servers(&self, extensions: &[ExtensionServers], choice: &McpChoice) -> McpServers {
         let mut found = McpServers::default();
         let mut sources = Sources::default();
@@ -112,7 +111,7 @@ impl Config {
         match origin.map(|origin| origin.layer) {
             Some(Layer::User | Layer::UserGemini) => McpSource::User,
             Some(Layer::System | Layer::SystemDefaults) => McpSource::System,
-            // What is not known is treated as the project's.
+            // An unknown layer is treated like the project's.
             Some(Layer::Workspace | Layer::WorkspaceGemini) | None => McpSource::Workspace,
         }
     }
@@ -157,15 +156,15 @@ impl Config {
     }
 }
 
-/// Servers by name, in the order in which they came.
+/// Servers by name, in the order in which they were added.
 #[derive(Default)]
 struct Sources {
     list: Vec<(String, Value, McpSource)>,
 }
 
 impl Sources {
-    /// A later one takes the place of an earlier one; the user's settings on
-    /// top of an extension are merged with it.
+    /// Adds a server. A later one replaces an earlier one of the same name, except that the user's
+    /// settings are merged with an extension's server.
     fn put(&mut self, name: String, value: Value, source: McpSource) {
         match self.list.iter_mut().find(|(known, ..)| *known == name) {
             Some((_, known, of)) => {
@@ -196,17 +195,18 @@ impl Sources {
         }
         let mut value = value.clone();
         if let Some(fields) = value.as_object_mut() {
-            // What an extension cannot say of itself.
+            // Fields that an extension cannot set for itself.
             fields.shift_remove("trust");
             match fields.get("sandbox") {
                 Some(own) if *own == json!(false) || *own == "false" => {
                     fields.shift_remove("sandbox");
                 }
-                // Its user may change the rest of it: what it grants must not count then.
+                // The user may change the rest of the server, so the extension's grants must not
+                // apply.
                 Some(Value::Object(_)) => drop(fields.insert("sandbox".to_owned(), json!(true))),
                 _ => {}
             }
-            // Nor may it have you act as somebody.
+            // Nor may it impersonate a service account with the user's credentials.
             if fields.get("authProviderType").and_then(Value::as_str)
                 == Some("service_account_impersonation")
             {
@@ -221,14 +221,14 @@ impl Sources {
     }
 }
 
-/// What the user says about a server of an extension: single values replace,
-/// variables are added, fewer tools are included and more excluded.
+/// Merges the user's settings into a server of an extension: single values replace, variables are
+/// added, included tools are intersected, and excluded tools are combined.
 fn merged(extension: &Value, user: &Value) -> Value {
     let (Some(lower), Some(upper)) = (extension.as_object(), user.as_object()) else {
         return user.clone();
     };
     let mut fields = lower.clone();
-    // Another way to the server leaves nothing of the first.
+    // Another way to reach the server replaces the extension's endpoint completely.
     if ["command", "url", "httpUrl"].iter().any(|key| upper.contains_key(*key)) {
         for key in ["command", "args", "cwd", "url", "httpUrl", "type", "headers"] {
             fields.shift_remove(key);

@@ -1,4 +1,4 @@
-//! One MCP server, read from its JSON object.
+//! Reads one MCP server from its JSON object.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::confinement::{SandboxGrants, sandbox};
 use super::credentials::{self, AuthProvider, OAuthSettings, is_this_machine};
 
-/// The source of servers that the program which drives the session passes to it.
+/// The source name of servers that the client driving the session passes in.
 pub const EMBEDDER: &str = "editor";
 
-/// How long a request may take when the server's `timeout` says nothing.
+/// Request timeout of a server that does not set `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(600_000);
 
-/// Variables by which a program can be made to load or run something else. A
-/// project or an extension may not set them for a server.
+/// Variables that make a program load or run other code. A project or an extension may not set them
+/// for a server.
 const REFUSED: &[&str] = &[
     "NODE_OPTIONS",
     "NODE_CLI_FLAGS",
@@ -45,7 +45,7 @@ const REFUSED: &[&str] = &[
 ];
 const REFUSED_PREFIXES: [&str; 2] = ["DYLD_", "CORECLR_"];
 
-/// Whether a variable makes a program load or run something else.
+/// Whether a variable makes a program load or run other code.
 pub fn is_refused(name: &str) -> bool {
     let name = name.to_uppercase();
     REFUSED.contains(&name.as_str())
@@ -55,42 +55,42 @@ pub fn is_refused(name: &str) -> bool {
 /// How a server is reached.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A program, over its standard input and output.
+    /// A program that communicates over stdin and stdout.
     Stdio {
         /// The program.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables on top of those that children get.
+        /// Variables in addition to those that child processes inherit.
         env: Vec<(String, String)>,
-        /// Where it runs; without one, in the working folder.
+        /// Its working directory; defaults to the session's working directory.
         cwd: Option<PathBuf>,
     },
     /// Streamable HTTP.
     Http {
-        /// The address.
+        /// The URL.
         url: String,
-        /// Sent with each request.
+        /// Headers sent with each request.
         headers: Vec<(String, String)>,
     },
-    /// HTTP with a stream of events, the older form.
+    /// HTTP with server-sent events, the older transport.
     Sse {
-        /// The address of the stream.
+        /// The URL of the event stream.
         url: String,
-        /// Sent with each request.
+        /// Headers sent with each request.
         headers: Vec<(String, String)>,
     },
-    /// Streamable HTTP, and the older form when that is refused.
+    /// Streamable HTTP, with a fallback to SSE if the server rejects it.
     HttpThenSse {
-        /// The address.
+        /// The URL.
         url: String,
-        /// Sent with each request.
+        /// Headers sent with each request.
         headers: Vec<(String, String)>,
     },
 }
 
 impl Endpoint {
-    /// `stdio`, `http` or `sse`, as lists of servers say it.
+    /// Returns the transport shown in lists: `stdio`, `http`, or `sse`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Stdio { .. } => "stdio",
@@ -99,7 +99,7 @@ impl Endpoint {
         }
     }
 
-    /// The command line or the address, without what may be secret.
+    /// Returns the command line or the URL without possible secrets.
     pub fn target(&self) -> String {
         match self {
             Self::Stdio { command, args, .. } => {
@@ -116,7 +116,7 @@ impl Endpoint {
         }
     }
 
-    /// The address; none for a program.
+    /// Returns the URL; `None` for a program.
     pub fn url(&self) -> Option<&str> {
         match self {
             Self::Stdio { .. } => None,
@@ -127,7 +127,7 @@ impl Endpoint {
     }
 }
 
-/// Names only: values of variables and headers may be secrets.
+/// Prints names only, because values of variables and headers may be secrets.
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names = match self {
@@ -146,26 +146,25 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-/// Where a server was written down.
+/// Where a server is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpSource {
     /// `mcp-config.json` in `~/.parallax`.
     ConfigFile,
     /// An extension, by name.
     Extension(String),
-    /// Settings of the machine.
+    /// The system settings.
     System,
-    /// Settings of the user.
+    /// The user settings.
     User,
-    /// Settings of the project.
+    /// The project settings.
     Workspace,
     /// The setting `mcp.serverCommand`.
     ServerCommand,
 }
 
 impl McpSource {
-    /// Whether it was written by somebody other than the user or the machine's
-    /// administrator.
+    /// Whether it was configured by someone other than the user or the administrator.
     pub fn is_foreign(&self) -> bool {
         matches!(self, Self::Extension(_) | Self::Workspace)
     }
@@ -179,55 +178,54 @@ pub enum Gate {
     Open,
     /// Not in `mcp.allowed`, or in `mcp.excluded`.
     Blocked,
-    /// Switched off by the user.
+    /// Disabled by the user.
     Disabled,
-    /// The folder is not trusted.
+    /// The working directory is not trusted.
     Untrusted,
 }
 
-/// An MCP server that is configured.
+/// A configured MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {
     /// Its name.
     pub name: String,
-    /// How it is reached.
+    /// How to reach it.
     pub endpoint: Endpoint,
     /// How long a request may take without progress.
     pub timeout: Duration,
     /// Whether `timeout` was set.
     pub timeout_set: bool,
-    /// Whether its tools run without questions. Only in a trusted folder.
+    /// Whether its tools run without approval. Applies only in a trusted folder.
     pub trust: bool,
-    /// Whether it runs in the sandbox of commands, where it says so itself; see
-    /// [`Self::is_confined`].
+    /// Whether it runs in the command sandbox, if its entry says so; see [`Self::is_confined`].
     pub sandbox: Option<bool>,
-    /// What it may do in there beyond what commands may.
+    /// What it may do in the sandbox beyond what commands may do.
     pub grants: SandboxGrants,
-    /// What it is for, in the user's words.
+    /// Its description, written by the user.
     pub description: Option<String>,
-    /// The only tools that count.
+    /// The only tools to use.
     pub include: Option<Vec<String>>,
-    /// Tools that do not count, whatever else is said.
+    /// Tools that are never used, even if `include` lists them.
     pub exclude: Vec<String>,
-    /// Settings of OAuth.
+    /// OAuth settings.
     pub oauth: OAuthSettings,
     /// Where its credentials come from.
     pub provider: AuthProvider,
-    /// Where it was written down.
+    /// Where it is configured.
     pub source: McpSource,
     /// Whether it may start.
     pub gate: Gate,
-    /// What people should hear about it, one sentence each.
+    /// Warnings for the user about this server, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A server that cannot be used as it is written.
+/// A server whose configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the MCP server `{name}` cannot be used: {why}")]
 pub struct ServerError {
     /// The server.
     pub name: String,
-    /// What is wrong, and what to do.
+    /// What is wrong and how to fix it.
     pub why: String,
 }
 
@@ -235,7 +233,7 @@ impl McpServer {
     /// Reads the object of a server.
     ///
     /// # Errors
-    /// It is no object, or does not say how the server is reached.
+    /// Returns an error if the value is not an object or does not say how to reach the server.
     pub fn read(name: &str, value: &Value, source: McpSource) -> Result<Self, ServerError> {
         let failed = |why: &str| ServerError { name: name.to_owned(), why: why.to_owned() };
         if name.trim().is_empty() {
@@ -283,15 +281,15 @@ impl McpServer {
         })
     }
 
-    /// Whether it lives only as long as the program that drives the session: its port and its
-    /// token are other ones in the next run, so what it offers is not worth storing.
+    /// Whether it lives only as long as the client that drives the session. Its port and token
+    /// change with every run, so its capabilities are not cached.
     pub fn is_of_this_run(&self) -> bool {
         let McpSource::Extension(source) = &self.source else { return false };
         let url = self.endpoint.url().and_then(|url| url::Url::parse(url).ok());
         source == EMBEDDER && url.is_some_and(|url| is_this_machine(&url))
     }
 
-    /// Whether the tool of that name (the server's own) counts.
+    /// Whether to use the tool with this name (the server's own name for it).
     pub fn counts(&self, tool: &str) -> bool {
         if self.exclude.iter().any(|entry| entry == tool) {
             return false;
@@ -373,7 +371,7 @@ pub(super) fn flag(fields: &Object, key: &str) -> bool {
     }
 }
 
-/// A number, which a variable may have brought as a text.
+/// Reads a number, which may be a string after variable expansion.
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! Adding a fact to a memory file: an entry of a list at its end.
+//! Adds a fact to the list at the end of a memory file.
 
 use std::path::{Path, PathBuf};
 
@@ -7,30 +7,30 @@ use crate::error::ConfigError;
 use crate::homes::Homes;
 use crate::state;
 
-/// The heading of the list, which other programs know too.
+/// The heading of the list, which other programs also use.
 const HEADING: &str = "## Gemini Added Memories";
-/// A heading that we wrote once.
+/// A heading that older versions wrote.
 const OLD_HEADING: &str = "## Parallax Added Memories";
 
-/// Adds a fact to the user's memory file (`~/.parallax/GEMINI.md`, or the first
-/// of `names` there); what else is in it stays. Gives the file. Blocking.
+/// Adds a fact to the user's memory file (`~/.parallax/GEMINI.md`, or the first of `names` in that
+/// directory) and keeps its other contents. Returns the file. Blocking.
 ///
 /// # Errors
-/// The file cannot be used or written.
+/// Returns an error if the file cannot be used or written.
 pub fn add_memory(homes: &Homes, names: &[String], fact: &str) -> Result<PathBuf, ConfigError> {
     let file = user_memory_file(homes, names);
     state::rewrite(&file, |text| Ok(with_fact(text, fact)))?;
     Ok(file)
 }
 
-/// The file for facts about the user: `~/.parallax/GEMINI.md`, or the first of
-/// `names` there. Blocking.
+/// Returns the file for facts about the user: `~/.parallax/GEMINI.md`, or the first of `names` in
+/// that directory. Blocking.
 pub fn user_memory_file(homes: &Homes, names: &[String]) -> PathBuf {
     homes.parallax.join(plain_names(names).next().unwrap_or("GEMINI.md"))
 }
 
-/// The file for facts about the project: the first of `names` that is in the
-/// folder, or the first of them. Blocking.
+/// Returns the file for facts about the project: the first of `names` that exists in the directory,
+/// or else the first one. Blocking.
 pub fn project_memory_file(folder: &Path, names: &[String]) -> PathBuf {
     let there =
         plain_names(names).filter_map(|name| named(folder, name)).find(|file| file.is_file());
@@ -38,15 +38,15 @@ pub fn project_memory_file(folder: &Path, names: &[String]) -> PathBuf {
     there.unwrap_or_else(first)
 }
 
-/// Names that are no paths.
+/// Returns the names that are not paths.
 fn plain_names(names: &[String]) -> impl Iterator<Item = &str> {
     let plain = |name: &&str| Path::new(name).file_name().is_some_and(|file| file == *name);
     names.iter().map(String::as_str).filter(plain)
 }
 
-/// The text of a memory file with one more entry in its list. A fact is one line.
+/// Returns the text of a memory file with another entry in its list. A fact is one line.
 pub fn with_fact(text: &str, fact: &str) -> String {
-    // People print these files; a fact gives no orders to a terminal.
+    // Users print these files, so a fact must not contain terminal control characters.
     let fact = fact.replace(|char: char| char.is_control(), " ");
     let words: Vec<&str> = fact.split_whitespace().collect();
     let fact = words.join(" ");

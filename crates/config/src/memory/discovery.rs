@@ -1,4 +1,4 @@
-//! Which memory files there are.
+//! Finds memory files.
 
 use std::collections::HashSet;
 use std::fs::Metadata;
@@ -8,11 +8,11 @@ use super::imports::{Imports, is_closed};
 use super::{Memory, MemoryFile, MemoryOptions};
 use crate::read::{ReadError, is_binary, read_at_most, to_text};
 
-/// Bytes of one file.
+/// Maximum size of one file in bytes.
 pub(super) const LIMIT: u64 = 1024 * 1024;
-/// The file of the user's own notes on a project, and its old name.
+/// The file with the user's notes on a project, and its old name.
 const NOTES: [&str; 2] = ["MEMORY.md", "GEMINI.md"];
-/// Folders looked at on the way up.
+/// Maximum number of parent directories searched.
 const HIGHEST: usize = 128;
 
 pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
@@ -25,7 +25,7 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     }
     let mut notes = Vec::new();
     for folder in options.notes {
-        // The old name counts only without the new one.
+        // The old name is used only if the new one does not exist.
         let files = NOTES.map(|name| folder.join(name));
         notes.extend(files.iter().find_map(|file| reader.read(file, folder, &|_| false)));
     }
@@ -55,8 +55,8 @@ pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
     Memory { global, notes, extensions, project, warnings: reader.warnings }
 }
 
-/// The memory files of a folder and of those above it, up to `root`, outermost
-/// first; without those that `known` names. For folders that a tool touches.
+/// Returns the memory files of a directory and of its parents up to `root`, outermost first,
+/// without those for which `known` returns true. Used for directories that a tool accesses.
 /// Blocking.
 pub fn beneath(
     options: &MemoryOptions<'_>,
@@ -73,7 +73,7 @@ pub fn beneath(
         let names = by_name(options.names);
         for folder in folders.into_iter().rev() {
             for name in &names {
-                // Most folders have none: that is found out first.
+                // Most directories have none, so this is checked first.
                 let Some(path) = named(folder, name) else { continue };
                 if path.is_file()
                     && !known(&path)
@@ -88,24 +88,24 @@ pub fn beneath(
     Memory { project, warnings: reader.warnings, ..Memory::default() }
 }
 
-/// The order within a folder of a project, whatever the order of the setting: that
-/// of Gemini CLI.
+/// Returns the names in the order of Gemini CLI, which is used within a project directory
+/// regardless of the order of the setting.
 fn by_name(names: &[String]) -> Vec<&String> {
     let mut names: Vec<&String> = names.iter().collect();
     names.sort();
     names
 }
 
-/// The file of exactly this name in a folder, if there is one. Where the disk ignores
-/// letter case, `agents.md` is not `AGENTS.md` either. A link counts by its own name.
-/// Blocking.
+/// Returns the file with exactly this name in a directory, if there is one. Also on
+/// case-insensitive file systems, `agents.md` is not `AGENTS.md`. A link is matched by its own
+/// name. Blocking.
 pub(super) fn named(folder: &Path, name: &str) -> Option<PathBuf> {
     let file = folder.join(name);
     let found = std::fs::symlink_metadata(&file).ok()?;
     let lower = name.to_lowercase();
     let other = if lower == name { name.to_uppercase() } else { lower };
-    // Two names for one file: only the entries say which is meant. Most folders are
-    // spared this.
+    // If two names may refer to one file, only the directory listing shows the actual name. Most
+    // directories do not need this check.
     let twin = folder.join(&other);
     let ambiguous = other != name
         && std::fs::symlink_metadata(&twin)
@@ -113,14 +113,14 @@ pub(super) fn named(folder: &Path, name: &str) -> Option<PathBuf> {
     (!ambiguous || has_entry(&file)).then_some(file)
 }
 
-/// Whether the directory of a file lists it by exactly its name.
+/// Whether the parent directory lists a file under exactly its name.
 fn has_entry(file: &Path) -> bool {
     let entries = file.parent().and_then(|parent| std::fs::read_dir(parent).ok());
     let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.any(|name| Some(name.as_os_str()) == file.file_name())
 }
 
-/// The folders from the top of the project down to `cwd`.
+/// Returns the directories from the project root down to `cwd`.
 fn upwards(cwd: &Path, markers: &[String]) -> Vec<PathBuf> {
     let ancestors = || cwd.ancestors().take(HIGHEST);
     let top = project_top(cwd, markers);
@@ -130,8 +130,8 @@ fn upwards(cwd: &Path, markers: &[String]) -> Vec<PathBuf> {
     folders
 }
 
-/// The top of the project that a folder is in, by the names that mark it; without one
-/// the folder itself. Blocking.
+/// Returns the root of the project that contains a directory, found by marker names; without a
+/// marker, the directory itself. Blocking.
 pub fn project_top<'a>(cwd: &'a Path, markers: &[String]) -> &'a Path {
     let marked = |folder: &&Path| {
         markers.iter().any(|marker| !marker.is_empty() && folder.join(marker).exists())
@@ -139,7 +139,7 @@ pub fn project_top<'a>(cwd: &'a Path, markers: &[String]) -> &'a Path {
     cwd.ancestors().take(HIGHEST).find(marked).unwrap_or(cwd)
 }
 
-/// The same file under two names is one file.
+/// Identifies a file, so that two names of one file are recognized.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     #[cfg(unix)]
@@ -166,8 +166,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Whether a file of others (a project's, an extension's) is really one of
-    /// theirs: its name may be a link to the user's own keys.
+    /// Whether a file of a project or an extension really lies inside its directory: it could be a
+    /// link to the user's secrets.
     fn is_inside(&mut self, path: &Path, root: &Path) -> bool {
         let Ok(real) = std::fs::canonicalize(path) else { return true };
         let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
@@ -183,7 +183,7 @@ impl Reader<'_> {
         false
     }
 
-    /// Reads a file once. Imports stay inside `root` and are not `ignored`.
+    /// Reads a file once. Imports must stay inside `root` and must not be `ignored`.
     fn read(
         &mut self,
         path: &Path,

@@ -1,4 +1,4 @@
-//! `@path` in memory files.
+//! Expands `@path` imports in memory files.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -8,19 +8,19 @@ use super::ImportFormat;
 use super::discovery::LIMIT;
 use crate::read::{ReadError, is_binary, read_at_most, to_text};
 
-/// How deep imports go.
+/// Maximum import depth.
 const DEEPEST: usize = 5;
-/// Bytes that all imports of one file may bring.
+/// Maximum total bytes of all imports of one file.
 const MOST_BYTES: usize = 2 * 1024 * 1024;
-/// Imports that one file may lead to.
+/// Maximum number of imports that one file may cause.
 const MOST_IMPORTS: usize = 500;
 
-/// Failed imports of one file that are named.
+/// Maximum number of failed imports listed per file.
 const SHOWN: usize = 5;
-/// Why a file is not imported twice, which is not a failure.
+/// Why a file is not imported twice; not reported as a failure.
 const ALREADY: &str = "the file was already processed";
 
-/// Works imports into one memory file.
+/// Expands the imports of one memory file.
 pub(super) struct Imports<'a> {
     root: PathBuf,
     ignored: &'a dyn Fn(&Path) -> bool,
@@ -28,9 +28,9 @@ pub(super) struct Imports<'a> {
     seen: HashSet<PathBuf>,
     bytes: usize,
     count: usize,
-    /// Imported files after the first, for the flat format.
+    /// Imported files after the first one, for the flat format.
     flat: Vec<(String, String)>,
-    /// Imports that failed, each once, with the reason.
+    /// Failed imports with the reason, each listed once.
     failed: Vec<(String, String)>,
     pub(super) warnings: Vec<String>,
 }
@@ -40,13 +40,14 @@ enum Found {
         real: PathBuf,
         text: String,
     },
-    /// Nothing there, and the text does not look like a file name either.
+    /// Not an existing file, and the text does not look like a file name.
     NotAnImport,
     Failed(String),
 }
 
 impl<'a> Imports<'a> {
-    /// Imports must really lie inside `root` and not be `ignored`.
+    /// Creates an expander. Imported files must resolve to a path inside `root` and must not be
+    /// `ignored`.
     pub(super) fn new(
         root: &Path,
         format: ImportFormat,
@@ -66,7 +67,7 @@ impl<'a> Imports<'a> {
         }
     }
 
-    /// The text of `file` with its imports.
+    /// Returns the text of `file` with its imports expanded.
     pub(super) fn process(&mut self, text: String, file: &Path) -> String {
         self.seen.insert(std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
         let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
@@ -85,7 +86,7 @@ impl<'a> Imports<'a> {
         out
     }
 
-    /// One warning for the imports of a file that failed.
+    /// Adds one warning for all failed imports of a file.
     fn report_failures(&mut self, file: &Path) {
         let failed = std::mem::take(&mut self.failed);
         if failed.is_empty() {
@@ -161,8 +162,8 @@ impl<'a> Imports<'a> {
         out
     }
 
-    /// What the words behind `@` name, and how much of them is the name:
-    /// punctuation at the end counts only when a file is called so.
+    /// Resolves the words after `@` and returns how much of them is the file name: trailing
+    /// punctuation counts only if a file has that name.
     fn resolve<'w>(&mut self, written: &'w str, folder: &Path, depth: usize) -> (&'w str, Found) {
         let trimmed = written.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'']);
         let name =
@@ -233,25 +234,24 @@ impl<'a> Imports<'a> {
     }
 }
 
-/// Whether a part of the path names version control data or secrets, which no
-/// tool reads either.
+/// Whether a path component names version control data or secrets, which tools cannot read either.
 pub(super) fn is_closed(path: &Path) -> bool {
     path.components().any(|part| {
-        // Case is folded: on some disks `.ENV` is `.env`.
+        // Case is ignored, because on some file systems `.ENV` is `.env`.
         let name = part.as_os_str().to_string_lossy().to_lowercase();
         matches!(name.as_str(), ".git" | ".env")
             || (name.starts_with("gha-creds-") && name.ends_with(".json"))
     })
 }
 
-/// An HTML comment; the text cannot end it.
+/// Returns an HTML comment that the text cannot close.
 fn comment(text: &str) -> String {
     let text: String = text.replace("--", "- -").chars().take(300).collect();
     format!("<!-- {text} -->")
 }
 
-/// Where imports stand: `@` and what follows up to the next blank, at the start
-/// of a line or behind a blank, outside code.
+/// Finds imports: `@` at the start of a line or after whitespace, up to the next whitespace,
+/// outside code.
 fn find(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut fence: Option<(char, usize)> = None;
@@ -262,7 +262,8 @@ fn find(text: &str) -> Vec<Range<usize>> {
         if let Some(mark) = fence_mark(line) {
             match fence {
                 None => fence = Some((mark.0, mark.1)),
-                // It ends with the same sign, as long at least, and nothing else.
+                // A closing fence uses the same character, is at least as long, and has nothing
+                // after it.
                 Some((sign, length)) if sign == mark.0 && mark.1 >= length && mark.2 => {
                     fence = None
                 }
@@ -279,7 +280,7 @@ fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The sign of a fence, its length, and whether nothing follows.
+/// Returns the fence character, its length, and whether nothing follows.
 fn fence_mark(line: &str) -> Option<(char, usize, bool)> {
     let inner = line.trim_start_matches(' ');
     if line.len() - inner.len() > 3 {
@@ -297,7 +298,7 @@ fn find_in_line(line: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut before = ' ';
     let mut at = 0;
-    // How long the runs of back-ticks are that have no partner in this line.
+    // Lengths of backtick runs that have no closing run on this line.
     let mut lonely = HashSet::new();
     while let Some(character) = line.get(at..).and_then(|rest| rest.chars().next()) {
         let rest = line.get(at..).unwrap_or_default();
@@ -334,7 +335,7 @@ fn find_in_line(line: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Behind the next run of exactly `length` back-ticks.
+/// Returns the position after the next run of exactly `length` backticks.
 fn closing(text: &str, length: usize) -> Option<usize> {
     let mut at = 0;
     loop {

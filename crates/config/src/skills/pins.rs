@@ -1,5 +1,5 @@
-//! What skills were when they were installed: `~/.parallax/skills.lock.json`. One
-//! that is another now was changed by somebody else than its author.
+//! The hashes of installed skills: `~/.parallax/skills.lock.json`. A skill that differs from its
+//! hash was changed after installation.
 
 use std::path::{Path, PathBuf};
 
@@ -17,21 +17,21 @@ fn file(homes: &Homes) -> PathBuf {
     homes.parallax.join("skills.lock.json")
 }
 
-/// What is noted of installed skills, by folder.
+/// The records of installed skills, by directory.
 #[derive(Debug, Clone, Default)]
 pub struct SkillPins(Object);
 
 impl SkillPins {
-    /// Reads them. Blocking.
+    /// Reads the records. Blocking.
     ///
     /// # Errors
-    /// A file that cannot be used.
+    /// Returns an error if the file cannot be used.
     pub fn read(homes: &Homes) -> Result<Self, ConfigError> {
         Ok(Self(jsonc::read_object(&file(homes))?.unwrap_or_default()))
     }
 
-    /// Where a skill came from, if its files are not those that came from there.
-    /// Blocking: it reads all of them.
+    /// Returns the source of a skill if its files differ from those that were installed. Blocking:
+    /// reads all files of the skill.
     pub fn changed(&self, skill: &Skill) -> Option<&str> {
         let entry = self.0.get(skill.folder().to_str()?)?;
         let hash = entry.get("hash").and_then(Value::as_str)?;
@@ -41,11 +41,10 @@ impl SkillPins {
     }
 }
 
-/// Notes what is in the folder of an installed skill; without a source it forgets
-/// the folder. Blocking.
+/// Records the contents of an installed skill; without a source, removes the record. Blocking.
 ///
 /// # Errors
-/// Files that cannot be read or written.
+/// Returns an error if files cannot be read or written.
 pub fn pin_skill(homes: &Homes, folder: &Path, source: Option<&str>) -> Result<(), ConfigError> {
     let lock = file(homes);
     if source.is_none() && !lock.exists() {

@@ -1,24 +1,24 @@
-//! Looking into the folder: names and small texts, never through a link.
+//! Reads names and small texts from a directory, never through a symlink.
 
 use std::path::{Path, PathBuf};
 
 use crate::read::{self, ReadError};
 
-/// Entries of one list.
+/// Maximum number of entries in one list.
 pub(super) const MOST: usize = 100;
-/// Names looked at in all.
+/// Maximum number of names read in total.
 const BUDGET: usize = 5_000;
-/// Folders below each other.
+/// Maximum directory depth.
 const DEPTH: usize = 8;
-/// Bytes of one settings file.
+/// Maximum size of one settings file in bytes.
 const LIMIT: u64 = 512 * 1024;
 
-/// What of a folder is a name.
+/// Which directory entries define a name.
 #[derive(Clone, Copy)]
 pub(super) enum Names {
-    /// Files with this ending, in subfolders too: `git/commit` is `git:commit`.
+    /// Files with this extension, also in subdirectories: `git/commit` becomes `git:commit`.
     Tree(&'static str),
-    /// Folders that hold this file.
+    /// Directories that contain this file.
     FoldersWith(&'static str),
 }
 
@@ -34,7 +34,7 @@ impl<'a> Looker<'a> {
         Self { folder, left: BUDGET, problems: Vec::new(), cut: false }
     }
 
-    /// The names in several places, sorted.
+    /// Returns the sorted names found in several places.
     pub(super) fn names(&mut self, places: &[(&str, Names)]) -> Vec<String> {
         let mut found = Vec::new();
         for (place, names) in places {
@@ -64,7 +64,7 @@ impl<'a> Looker<'a> {
         found
     }
 
-    /// The files with an ending in several folders, as paths.
+    /// Returns the paths of the files with an extension in several directories.
     pub(super) fn paths(&mut self, places: &[(&str, &str)]) -> Vec<String> {
         let mut found = Vec::new();
         for (place, ending) in places {
@@ -80,16 +80,16 @@ impl<'a> Looker<'a> {
         found
     }
 
-    /// Those of the files that are there; a link counts as a file.
+    /// Returns the given files that exist; a symlink counts as a file.
     pub(super) fn there(&mut self, files: &[&str]) -> Vec<String> {
         let is_there = |file: &&&str| is_there(&self.folder.join(file));
         files.iter().filter(is_there).map(|file| (*file).to_owned()).collect()
     }
 
-    /// `.env` and its relatives, by name.
+    /// Returns `.env` and its variants by name.
     pub(super) fn env_files(&mut self) -> Vec<String> {
         let mut found = self.there(&[".env", ".gemini/.env", ".parallax/.env", ".envrc"]);
-        // A project's own folder may be large: its names are not all looked at.
+        // A project directory may be large, so it is not listed.
         for name in ["local", "development", "production", "test", "development.local"] {
             let name = format!(".env.{name}");
             found.extend(self.there(&[&name]));
@@ -98,7 +98,8 @@ impl<'a> Looker<'a> {
         found
     }
 
-    /// The text of a file; `None` when it is not there, or with a problem.
+    /// Returns the text of a file; `None` if it does not exist. Adds a problem if it cannot be
+    /// read.
     pub(super) fn text(&mut self, file: &str) -> Option<String> {
         let parent = Path::new(file).parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Some(parent) = parent {
@@ -114,7 +115,7 @@ impl<'a> Looker<'a> {
         None
     }
 
-    /// The folder, when no part of the way into it is a link.
+    /// Returns the directory, unless a component of its path is a symlink.
     fn enter(&mut self, place: &str) -> Option<PathBuf> {
         let mut path = self.folder.to_owned();
         for part in Path::new(place) {
@@ -138,7 +139,7 @@ impl<'a> Looker<'a> {
         }
     }
 
-    /// The files with an ending below the folder, as seen from it.
+    /// Returns the relative paths of the files with an extension below the directory.
     fn tree(&mut self, folder: &Path, ending: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut open = vec![(folder.to_owned(), 0)];
@@ -158,7 +159,7 @@ impl<'a> Looker<'a> {
         found
     }
 
-    /// What stands in a folder, with its kind, links not followed.
+    /// Returns the entries of a directory with their types; symlinks are not followed.
     fn entries(&mut self, folder: &Path) -> Vec<(PathBuf, std::fs::FileType)> {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,

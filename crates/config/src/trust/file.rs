@@ -1,4 +1,4 @@
-//! The files with rules of trust: reading all of them, writing ours.
+//! The files with trust rules: reading all of them and writing Parallax's own.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,19 +11,19 @@ use crate::{jsonc, state};
 
 const VARIABLE: &str = "GEMINI_CLI_TRUSTED_FOLDERS_PATH";
 
-/// What a rule says of its folder.
+/// The trust level that a rule gives to its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrustLevel {
-    /// It and all below it are trusted.
+    /// The folder and everything below it are trusted.
     TrustFolder,
-    /// Its parent and all below that are trusted.
+    /// The parent of the folder and everything below it are trusted.
     TrustParent,
-    /// It and all below it are not trusted.
+    /// The folder and everything below it are not trusted.
     DoNotTrust,
 }
 
 impl TrustLevel {
-    /// The word in the file.
+    /// Returns the value used in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TrustFolder => "TRUST_FOLDER",
@@ -39,31 +39,32 @@ impl TrustLevel {
     }
 }
 
-/// A rule as it stands in a file.
+/// A rule in a trust file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustRule {
     /// The file.
     pub file: PathBuf,
-    /// The folder, as written.
+    /// The folder, unexpanded.
     pub folder: String,
-    /// What is said of it.
+    /// Its trust level.
     pub level: TrustLevel,
 }
 
-/// Where rules of trust stand.
+/// The files with trust rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustFiles {
-    /// The strongest first; that one is ours to write.
+    /// In descending order of precedence; the first is Parallax's own, the only one that is
+    /// written.
     files: Vec<PathBuf>,
 }
 
 impl TrustFiles {
-    /// `~/.parallax/trustedFolders.json` and `~/.gemini/trustedFolders.json`, or
-    /// the one that `GEMINI_CLI_TRUSTED_FOLDERS_PATH` names.
+    /// Finds `~/.parallax/trustedFolders.json` and `~/.gemini/trustedFolders.json`, or the file
+    /// that `GEMINI_CLI_TRUSTED_FOLDERS_PATH` names.
     ///
     /// # Errors
-    /// When the variable holds a relative path: it would mean a file of whatever
-    /// folder one is in, which could so trust itself.
+    /// Returns an error if the variable holds a relative path: it would depend on the working
+    /// directory, so that a directory could trust itself.
     pub fn find(environment: &Environment, homes: &Homes) -> Result<Self, ConfigError> {
         let files = match environment.get(VARIABLE) {
             Some(path) if Path::new(path).is_absolute() => vec![PathBuf::from(path)],
@@ -79,15 +80,15 @@ impl TrustFiles {
         Ok(Self { files })
     }
 
-    /// The file that is written.
+    /// Returns the file that is written.
     pub fn ours(&self) -> &Path {
         self.files.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// All rules, those of the strongest file first.
+    /// Returns all rules, starting with the file of the highest precedence.
     ///
     /// # Errors
-    /// A file that is there and cannot be used.
+    /// Returns an error if an existing file cannot be used.
     pub fn rules(&self) -> Result<Vec<TrustRule>, ConfigError> {
         let mut rules = Vec::new();
         for file in &self.files {
@@ -106,11 +107,11 @@ impl TrustFiles {
     }
 }
 
-/// Writes what is thought of a folder into the file of ours; `None` takes away
-/// what is said there. Other rules, comments and order stay.
+/// Sets the trust level of a folder in Parallax's own file; `None` removes it. Other rules,
+/// comments, and order are kept.
 ///
 /// # Errors
-/// A folder that does not exist or whose name is no text, a file that cannot be
+/// Returns an error if the folder does not exist or its name is not Unicode, or if a file cannot be
 /// used or written.
 pub fn set(
     files: &TrustFiles,
@@ -118,8 +119,8 @@ pub fn set(
     level: Option<TrustLevel>,
 ) -> Result<(), ConfigError> {
     let refused = |why: String| ConfigError::Folder { path: folder.to_owned(), why };
-    // A rule may outlive its folder, but none is made for a folder that is not
-    // there: whoever creates it later would be trusted.
+    // A rule may outlive its folder, but none is created for a missing folder: whoever creates the
+    // folder later would be trusted.
     let real = match std::fs::canonicalize(folder) {
         Ok(real) if real.is_dir() => real,
         Ok(_) => return Err(refused("it is not a folder".to_owned())),
@@ -148,7 +149,7 @@ fn put(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel>) {
         match (level, written == name) {
             (Some(new), true) => {
                 rule.set_value(new.as_str().into());
-                // The same name a second time has nothing more to say.
+                // A duplicate key is removed.
                 level = None;
             }
             // Another name of the same folder.
@@ -160,8 +161,8 @@ fn put(rules: &CstObject, real: &Path, name: &str, level: Option<TrustLevel>) {
     }
 }
 
-/// The rule that counts for a folder: the longest, of equally long ones that of
-/// the stronger file, and in one file the refusal.
+/// Returns the rule that applies to a folder: the one with the longest path; among equally long
+/// ones the one of the file with the higher precedence; within one file the one that denies trust.
 pub(super) fn best(rules: Vec<TrustRule>, folder: &Path) -> Option<TrustRule> {
     let mut best: Option<(usize, TrustRule)> = None;
     for rule in rules {
@@ -185,9 +186,9 @@ pub(super) fn best(rules: Vec<TrustRule>, folder: &Path) -> Option<TrustRule> {
     best.map(|(_, rule)| rule)
 }
 
-/// The real path of a rule's folder: links resolved as far as it exists. `None`
-/// for a relative one, which would cover whatever folder one happens to be in,
-/// and for one that goes up after the part that exists.
+/// Resolves the path of a rule, following links as far as it exists. Returns `None` for a relative
+/// path, which would depend on the working directory, and for a path with `..` after the part that
+/// exists.
 fn resolved(written: &str) -> Option<PathBuf> {
     let path = Path::new(written);
     if !path.is_absolute() {
@@ -271,7 +272,7 @@ mod tests {
             (&[("/a", NO), ("/a/b", YES)], "a/b/c", Some(true)),
             (&[("/a/b", YES), ("/link", NO)], "a/b", Some(false)),
             (&[("/link", NO), ("/a/b", YES)], "a/b", Some(false)),
-            // Relative ones would mean the folder one is in.
+            // Relative paths would depend on the working directory.
             (&[(".", YES), ("", YES), ("a/b", YES), ("..", "TRUST_PARENT")], "a/b", None),
         ];
         for (rules, folder, trusted) in table {

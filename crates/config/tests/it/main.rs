@@ -1,4 +1,4 @@
-//! Loading settings from real files.
+//! Tests of loading settings from real files.
 
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "a test says what it expects")]
@@ -36,7 +36,7 @@ impl World {
     fn options(&self, variables: &[(&str, &str)]) -> LoadOptions {
         let mut all: Vec<(OsString, OsString)> =
             vec![("HOME".into(), self.root.join("home").into_os_string())];
-        // No settings of the machine that runs the tests.
+        // Ignore the system settings of the machine that runs the tests.
         let none = self.root.join("none.json").into_os_string();
         all.push(("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), none));
         all.extend(variables.iter().map(|(name, value)| (name.into(), value.into())));
@@ -69,7 +69,7 @@ fn trust_is_decided_before_a_byte_of_the_project_is_parsed() {
     assert_eq!(config.environment.get("FROM_PROJECT"), None);
     world.trust();
     assert!(matches!(world.load(&[]), Err(ConfigError::Syntax { .. })));
-    // What decides fails closed.
+    // Files that decide about trust fail closed.
     for text in ["{", "[]", "{\"/\": true}"] {
         world.write("home/.gemini/trustedFolders.json", text);
         assert!(world.load(&[]).is_err(), "{text}");
@@ -112,7 +112,7 @@ fn a_folder_above_counts_only_when_it_is_trusted_itself() {
     assert_eq!(config.environment.get("FROM_ABOVE"), Some("1"));
     assert_eq!(config.trusted_folders, [world.root.join("project"), world.root.clone()]);
 
-    // A folder between that is not trusted cuts off what is above it.
+    // An untrusted directory in between cuts off the directories above it.
     let below = world.root.join("project/sub/deep");
     std::fs::create_dir_all(&below).expect("folder");
     let between = world.root.join("project/sub");
@@ -135,7 +135,7 @@ fn a_linked_folder_is_the_folder_it_leads_to() {
         load(options).expect("loaded").trust.trusted
     };
     assert!(at(&link));
-    // Text that begins like a trusted folder.
+    // Names that only begin like a trusted folder.
     for folder in ["projects", "Project", "evil"] {
         std::fs::create_dir_all(world.root.join(folder)).expect("folder");
         assert!(!at(&world.root.join(folder)), "{folder}");
@@ -163,7 +163,7 @@ fn loosening_settings_of_a_project_count_once_accepted() {
     assert_eq!(config.settings.allowed_tools(), ["run_shell_command"]);
     assert!(config.loose.is_empty());
 
-    // Another file, another decision.
+    // A changed file needs a new decision.
     world.write("project/.gemini/settings.json", &settings.replace("\"m\"", "\"n\""));
     assert_eq!(world.load(&[]).expect("loaded").loose.len(), 1);
     world.write("project/.gemini/settings.json", settings);
@@ -225,7 +225,7 @@ fn a_projects_dotenv_neither_loosens_the_sandbox_nor_leads_a_key_away() {
         (url, config.warnings.iter().filter(|text| text.contains("may not set")).count())
     };
     assert_eq!(get(&[]), (None, 2));
-    // With a key of its own it is the project's affair; yours does not go there.
+    // A project that also sets its own key may redirect requests; the user's key is not sent there.
     world.write("project/.env", &format!("GEMINI_API_KEY=theirs\n{url}"));
     assert_eq!(get(&[]), (Some("http://elsewhere".to_owned()), 0));
     assert_eq!(get(&[("GEMINI_API_KEY", "mine")]), (None, 1));

@@ -1,20 +1,20 @@
-//! What a script itself runs or takes in, as far as its text names it: a hook is agreed
-//! to with its helpers. What only the run tells (a name that is computed, a program on
-//! the search path) stays out.
+//! Finds the files that a script runs or includes, as far as its text names them: the user accepts
+//! a hook together with its helpers. Names that are computed at run time and programs on the search
+//! path are not covered.
 
 use std::path::{Path, PathBuf};
 
 use super::{is_data, run_words};
 use crate::read::read_at_most;
 
-/// Files that are read for what they run. What a larger one runs is not looked for.
+/// Maximum size in bytes of a script that is parsed; larger scripts are not followed.
 const LONGEST: u64 = 64 * 1024;
-/// Scripts of scripts of scripts.
+/// Maximum nesting depth of scripts.
 const DEPTH: usize = 3;
-/// Files of one hook.
+/// Maximum number of files of one hook.
 const MOST: usize = 64;
 
-/// Which language a script is in.
+/// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
     Shell,
@@ -22,7 +22,7 @@ enum Language {
     JavaScript,
 }
 
-/// Puts behind `files` what those of them run, and what that runs. Blocking.
+/// Appends the files that `files` run, recursively. Blocking.
 pub(super) fn follow(files: &mut Vec<PathBuf>, project: &Path) {
     let mut begun = 0;
     for _ in 0..DEPTH {
@@ -69,7 +69,7 @@ fn language(file: &Path, text: &str) -> Option<Language> {
         .map(|(_, language)| language)
 }
 
-/// The files of `import a.b` and `from .a import b`.
+/// Returns the files of `import a.b` and `from .a import b`.
 fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in text.lines().map(str::trim_start) {
@@ -88,7 +88,7 @@ fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
         }
         for name in names.iter().filter(|name| !name.is_empty()) {
             let relative = name.trim_start_matches('.');
-            // Each further dot is a folder up.
+            // Each further dot is one directory up.
             let mut above = folder;
             for _ in 1..name.len() - relative.len() {
                 above = above.parent().unwrap_or(above);
@@ -103,11 +103,11 @@ fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The files that are named by `"./…"` and `'../…'`, with the endings that may be left out.
+/// Returns the files named by `"./…"` and `'../…'`, with optional extensions added.
 fn required(text: &str, folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for quote in ['"', '\'', '`'] {
-        // Both sides of each quote: whichever is within it is looked at.
+        // Splits at quotes and checks the text on both sides of each.
         for name in text.split(quote).filter(|it| it.starts_with("./") || it.starts_with("../")) {
             if name.contains('\n') {
                 continue;
@@ -175,7 +175,7 @@ mod tests {
                 "tools/run.sh"
             ]
         );
-        // A circle ends.
+        // A cycle terminates.
         std::fs::write(project.join("a.sh"), "./b.sh").expect("written");
         std::fs::write(project.join("b.sh"), "./a.sh").expect("written");
         let mut files = vec![project.join("a.sh")];
