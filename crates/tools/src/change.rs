@@ -1,5 +1,5 @@
-//! What the tools that change files share: diffs, snippets, line ends, the
-//! guard against files changed by others.
+//! Shared code of the tools that change files: diffs, snippets, line endings, and the check for
+//! unseen changes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,19 +17,19 @@ use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
 use crate::failure::write_failure;
 
-/// Files larger than this are not edited as text.
+/// Larger files in bytes are not edited as text.
 pub(crate) const MAX_EDITED: u64 = 32 * 1024 * 1024;
-/// A diff that people see is cut here.
+/// Maximum size in bytes of a diff shown to the user.
 const MAX_DIFF: usize = 64 * 1024;
-/// The changed lines that the model reads are cut here.
+/// Maximum size in bytes of the changed lines shown to the model.
 const MAX_SNIPPET: usize = 16 * 1024;
-/// Texts whose differing parts are larger are not compared line by line.
+/// Texts are not compared line by line if their differing parts are larger, in bytes.
 const MAX_COMPARED: usize = 8 * 1024 * 1024;
 const MAX_COMPARED_LINES: usize = 100_000;
-/// Then a coarser comparison has to do.
+/// Time limit for an exact comparison; after it, a coarser one is used.
 const DIFF_TIME: Duration = Duration::from_millis(400);
 
-/// The file before the change.
+/// The state of the file before the change.
 #[derive(Debug, Clone)]
 pub(crate) struct Before {
     pub(crate) bytes: Vec<u8>,
@@ -37,7 +37,7 @@ pub(crate) struct Before {
     pub(crate) snapshot: Snapshot,
 }
 
-/// Reads the file that is to be changed; `None` when there is none.
+/// Reads the file to change; `None` if it does not exist.
 pub(crate) fn load(target: &Confined) -> Result<Option<Before>, FileError> {
     match read_capped(target, MAX_EDITED) {
         Ok((bytes, facts)) => {
@@ -51,7 +51,7 @@ pub(crate) fn load(target: &Confined) -> Result<Option<Before>, FileError> {
     }
 }
 
-/// What is no text has no code page to guess.
+/// Decodes binary data as UTF-8, without guessing an encoding.
 fn as_utf8(bytes: &[u8]) -> Decoded {
     Decoded {
         text: String::from_utf8_lossy(bytes).into_owned(),
@@ -60,14 +60,14 @@ fn as_utf8(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// A change of a file by others that the model has not seen.
+/// A change of a file that the model has not seen.
 pub(crate) struct UnseenChange {
-    /// The changed lines, when they are few.
+    /// The changed lines, if there are few.
     diff: Option<String>,
 }
 
 impl UnseenChange {
-    /// The change since the model saw the file, if there is one.
+    /// Returns the change since the model last saw the file, if there is one.
     pub(crate) fn of(seen: &SeenFiles, target: &Confined, before: &Before) -> Option<Self> {
         let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
             return None;
@@ -76,13 +76,13 @@ impl UnseenChange {
         Some(Self { diff })
     }
 
-    /// Whether the message shows the model all of it.
+    /// Whether the message shows the whole change to the model.
     pub(crate) fn is_shown(&self) -> bool {
         self.diff.is_some()
     }
 
-    /// The result of a call that must not be carried out on the changed file.
-    /// If the whole change fits into the message, the model has seen it then.
+    /// Returns the error for a call that must not run on the changed file. If the message contains
+    /// the whole change, the model has then seen it.
     pub(crate) fn refuse(self, seen: &SeenFiles, target: &Confined, before: &Before) -> ToolError {
         let shown = target.shown().display();
         let mut message = format!("`{shown}` was changed on disk since you last saw it.");
@@ -100,7 +100,7 @@ impl UnseenChange {
         ToolError::new(ToolErrorKind::FileChangedOnDisk, message)
     }
 
-    /// The note beside an edit that was carried out all the same.
+    /// Returns the note for an edit that was applied despite the change.
     pub(crate) fn note(&self) -> String {
         match &self.diff {
             Some(diff) => format!(
@@ -111,7 +111,7 @@ impl UnseenChange {
     }
 }
 
-/// Refuses when the file was changed since the model saw it.
+/// Returns an error if the file changed since the model saw it.
 pub(crate) fn check_fresh(
     seen: &SeenFiles,
     target: &Confined,
@@ -123,8 +123,7 @@ pub(crate) fn check_fresh(
     }
 }
 
-/// Writes the bytes if the file is still what the change was made from, and
-/// records the new state as seen.
+/// Writes the bytes if the file is unchanged since `before`, and records the new state as seen.
 pub(crate) fn commit(
     seen: &SeenFiles,
     target: &Confined,
@@ -136,7 +135,7 @@ pub(crate) fn commit(
     Ok(written)
 }
 
-/// Like [`commit`] for a file of which the model has not seen all.
+/// Like [`commit`], for a file that the model has not seen completely.
 pub(crate) fn commit_unseen(
     target: &Confined,
     before: Option<&Before>,
@@ -147,9 +146,9 @@ pub(crate) fn commit_unseen(
     atomic_write(target, bytes, expected).map_err(|error| write_failure(&error))
 }
 
-/// The part in which two texts differ, with whole lines around it.
+/// The part in which two texts differ, extended to whole lines.
 struct Window<'a> {
-    /// Lines before it.
+    /// The number of lines before it.
     skipped: usize,
     old: &'a str,
     new: &'a str,
@@ -170,7 +169,7 @@ impl<'a> Window<'a> {
             .take(limit)
             .take_while(|(one, two)| one == two)
             .count();
-        // Forward to a line border in both, then over the context lines.
+        // Move forward to a line boundary in both texts, then over the context lines.
         let mut end = same;
         for _ in 0..=context {
             let tail = old.as_bytes().get(old.len() - end..).unwrap_or_default();
@@ -199,19 +198,19 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Whether a comparison by lines takes bounded time and memory.
+/// Whether the texts can be compared line by line in bounded time and memory.
 fn comparable(old: &str, new: &str) -> bool {
     let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
     old.len() + new.len() <= MAX_COMPARED && lines(old) + lines(new) <= MAX_COMPARED_LINES
 }
 
-/// Where the line of a byte begins.
+/// Returns the start of the line that contains a byte offset.
 fn line_start(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().get(..offset).unwrap_or_default();
     before.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1)
 }
 
-/// The diff that people see, with counts. `name`: what the diff calls the file.
+/// Returns the diff shown to the user, with counts. `name` is the file name in the diff.
 pub fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -> FileDiff {
     let window = Window::of(old, new, 3);
     let name = name.display();
@@ -284,13 +283,13 @@ fn span(group: &[DiffOp]) -> (Range<usize>, Range<usize>) {
 }
 
 fn hunk_range(range: &Range<usize>, skipped: usize) -> String {
-    // An empty side names the line before it.
+    // An empty range refers to the line before it.
     let start = range.start + skipped + usize::from(!range.is_empty());
     format!("{start},{}", range.len())
 }
 
-/// Removed and added lines with their marks; `None` when there are more than
-/// `max_lines` or they are long.
+/// Returns removed and added lines with their markers; `None` if there are more than `max_lines` or
+/// they are long.
 pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<String> {
     let window = Window::of(old, new, 1);
     let diff = window.diff()?;
@@ -316,8 +315,8 @@ pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<Strin
     Some(lines.join("\n"))
 }
 
-/// The changed regions of the new text with five lines around them, with `\n`
-/// between lines whatever the file has.
+/// Returns the changed regions of the new text with five lines of context. Lines are separated by
+/// `\n`, whatever the file uses.
 pub(crate) fn snippet(old: &str, new: &str) -> String {
     let window = Window::of(old, new, 5);
     let (old, new) = (plain_line_ends(window.old), plain_line_ends(window.new));
@@ -345,7 +344,7 @@ fn plain_line_ends(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Cuts a text that would cost too much, on a line border.
+/// Truncates a long text at a line boundary.
 pub(crate) fn cut(text: &str) -> String {
     if text.len() <= MAX_SNIPPET {
         return text.to_owned();
@@ -359,7 +358,7 @@ pub(crate) fn cut(text: &str) -> String {
     format!("{head}\n... [{} more bytes]", text.len() - head.len())
 }
 
-/// The line ends of a text.
+/// The line endings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEnds {
     Lf,
@@ -379,8 +378,8 @@ impl LineEnds {
     }
 }
 
-/// Gives a new text (with `\n`) the line ends of the old one: where both have
-/// the same line, the old line's; elsewhere those that the old text uses most.
+/// Converts a new text (with `\n`) to the line endings of the old text: lines that both contain
+/// keep their old ending; other lines get the most common one.
 pub(crate) fn with_line_ends_of(old: &str, new: &str) -> String {
     let ends = LineEnds::of(old);
     if ends == LineEnds::Lf {
@@ -408,7 +407,7 @@ pub(crate) fn with_line_ends_of(old: &str, new: &str) -> String {
     out
 }
 
-/// The first line that stands for code left out (`// rest of code ...`).
+/// Returns the first line that is a placeholder for omitted code (`// rest of code ...`).
 pub(crate) fn omission_placeholder(text: &str) -> Option<&str> {
     text.lines().find(|line| is_placeholder(line))
 }
@@ -442,7 +441,7 @@ fn is_placeholder(line: &str) -> bool {
     )
 }
 
-/// What an edit of one file touches.
+/// Returns the effects of an edit of one file.
 pub(crate) fn edit_effects(path: &Path, is_new: bool) -> Effects {
     let writes = vec![path.to_owned()];
     let creates = if is_new { writes.clone() } else { Vec::new() };
@@ -521,7 +520,7 @@ mod tests {
         }
     }
 
-    /// A plain reader of unified diffs.
+    /// A minimal parser of unified diffs.
     fn apply(old: &str, diff: &str) -> String {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let (mut out, mut at) = (String::new(), 0);

@@ -1,5 +1,5 @@
-//! Tools that a command of the user's tells of, and that another one runs
-//! (`tools.discoveryCommand`, `tools.callCommand`).
+//! Tools that a user-configured command lists and another one runs (`tools.discoveryCommand`,
+//! `tools.callCommand`).
 
 mod declarations;
 
@@ -24,38 +24,38 @@ use crate::arguments::check_as_they_are;
 use crate::run_shell_command::{mounts, reach, sandboxed};
 use declarations::{Declaration, declarations};
 
-/// How long a call may take.
+/// Time limit of a call.
 const CALL_TIME: Duration = Duration::from_secs(10 * 60);
-/// Bytes that a discovery may write.
+/// Maximum output of the discovery command in bytes.
 const MOST: usize = 10 * 1000 * 1000;
-/// How long the discovery may take.
+/// Time limit of the discovery command.
 const DISCOVERY_TIME: Duration = Duration::from_secs(30);
-/// What the names of such tools begin with.
+/// The name prefix of such tools.
 pub const PREFIX: &str = "discovered_tool_";
 
-/// The two commands and what they are run with.
+/// The two commands and how they run.
 #[derive(Clone)]
 pub struct Discovery {
-    /// `tools.discoveryCommand`, as its words.
+    /// `tools.discoveryCommand`, split into words.
     pub discover: Vec<String>,
-    /// `tools.callCommand`, as its words.
+    /// `tools.callCommand`, split into words.
     pub call: Vec<String>,
-    /// Where both run: the project.
+    /// The working directory of both: the project.
     pub directory: PathBuf,
-    /// Environment and sandbox of commands.
+    /// The environment and sandbox of commands.
     pub shell: ShellOptions,
     /// The processes of the session.
     pub processes: Processes,
-    /// Whether a call that complains (stderr) has failed though it ends with 0.
+    /// Whether output on stderr is a failure even if the exit code is 0.
     pub strict: bool,
 }
 
 impl Discovery {
-    /// Runs the discovery. Gives what it told of, in the form that [`Self::tools`]
-    /// reads: only what counts of it.
+    /// Runs the discovery command. Returns the valid declarations in the format that
+    /// [`Self::tools`] reads.
     ///
     /// # Errors
-    /// What went wrong, for people.
+    /// Returns the reason for the user.
     pub async fn ask(
         &self,
         mode: ApprovalMode,
@@ -78,10 +78,10 @@ impl Discovery {
         declarations::kept(&declarations(&end.stdout).map_err(wrong)?).map_err(wrong)
     }
 
-    /// The tools that were told of, in the order in which they were.
+    /// Returns the tools of the declarations, in their order.
     ///
     /// # Errors
-    /// These are no declarations.
+    /// Returns an error if these are not declarations.
     pub fn tools(self: &Arc<Self>, told: &[u8]) -> Result<Vec<Arc<dyn Tool>>, String> {
         let tool = |declaration| -> Arc<dyn Tool> {
             Arc::new(DiscoveredTool::new(declaration, Arc::clone(self)))
@@ -89,7 +89,7 @@ impl Discovery {
         Ok(declarations(told)?.into_iter().map(tool).collect())
     }
 
-    /// Runs words as one program, without a shell's reading of them.
+    /// Runs the words as one program, without a shell.
     async fn run(
         &self,
         words: &[String],
@@ -110,7 +110,7 @@ impl Discovery {
                     let none = Permissions::default();
                     let (plan, environment) =
                         sandboxed(&options, &text, &directory, &roots, mode, &none, environment)?;
-                    // Without mounts nothing that is there is known to be closed.
+                    // Without mounts, existing files are not known to be protected.
                     let here = Support::probe().map_or(Tier::Nothing, |support| support.tier());
                     let reach = reach(&plan, mounts(options.tier.max(here)));
                     Ok::<_, String>((plan, environment, reach))
@@ -137,10 +137,10 @@ impl Discovery {
     }
 }
 
-/// A tool that was told of.
+/// A tool declared by the discovery command.
 struct DiscoveredTool {
     spec: ToolSpec,
-    /// The words of the program and the tool's own name.
+    /// The words of the program and the tool's original name.
     command: Vec<String>,
     discovery: Arc<Discovery>,
 }
@@ -175,7 +175,7 @@ impl Tool for DiscoveredTool {
     }
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
-        // Its schema may be any: what of it is not understood, the program checks.
+        // The schema may be arbitrary: the program checks what is not understood here.
         check_as_they_are(&args, &self.spec)?;
         Ok(Box::new(Call {
             args,
@@ -230,7 +230,7 @@ fn failed(message: String) -> Outcome {
     Outcome::failure(ToolError::new(ToolErrorKind::DiscoveredToolExecutionError, message))
 }
 
-/// What the model reads of a call.
+/// Returns the tool result of a call.
 fn outcome(end: &PipedOutput, strict: bool, most: usize) -> Outcome {
     let text = |bytes: &[u8]| bounded(&String::from_utf8_lossy(bytes), most);
     let (stdout, stderr) = (text(&end.stdout), text(&end.stderr));
@@ -256,7 +256,7 @@ fn outcome(end: &PipedOutput, strict: bool, most: usize) -> Outcome {
     ))
 }
 
-/// The beginning of a text; 0 means all of it.
+/// Returns the beginning of a text; 0 means no limit.
 fn bounded(text: &str, most: usize) -> String {
     match text.char_indices().nth(most).filter(|_| most > 0) {
         Some((at, _)) => format!("{}\n[… the rest is left out]", &text[..at]),

@@ -1,4 +1,4 @@
-//! `glob`: finds files by name, those changed in the last day first.
+//! `glob`: finds files by name; files changed in the last day come first.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +18,11 @@ use crate::arguments::Arguments;
 use crate::failure::invalid;
 use crate::search_place::{Ended, Place, Stop, is_inside, printable, run_blocking};
 
-/// Most paths of a result.
+/// Maximum number of paths in a result.
 const MAX_PATHS: usize = 2_000;
 /// Files changed within this time come first.
 const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Folders that are not looked into.
+/// Directories that are not searched.
 const EXCLUDED: [&str; 4] = ["node_modules", "bower_components", ".svn", ".hg"];
 
 /// The tool.
@@ -33,7 +33,7 @@ pub struct Glob {
 }
 
 impl Glob {
-    /// `limit` is how long a search may take.
+    /// Creates the tool. `limit` is the time limit of a search.
     pub fn new(workspace: Arc<Workspace>, limit: Duration) -> Self {
         let spec = ToolSpec {
             name: "glob".into(),
@@ -163,7 +163,7 @@ fn place_words(roots: &[PathBuf]) -> String {
 struct Search {
     root: PathBuf,
     matcher: GlobMatcher,
-    /// The names that every match begins with, to leave out other folders.
+    /// The path components that every match begins with, used to skip other directories.
     prefix: Vec<String>,
     case_sensitive: bool,
 }
@@ -176,7 +176,7 @@ impl Search {
             .and_then(Path::to_str)
             .unwrap_or(pattern)
             .trim_start_matches("./");
-        // A name that is there as written is meant as written.
+        // If a file with this literal name exists, the pattern is not a glob.
         let literal = root.join(relative).symlink_metadata().is_ok_and(|facts| facts.is_file());
         let glob = if literal { globset::escape(relative) } else { relative.to_owned() };
         let matcher = GlobBuilder::new(&glob)
@@ -192,7 +192,7 @@ impl Search {
         let special = |name: &&&str| !literal && name.contains(['*', '?', '[', '{', '\\', '!']);
         let fixed = names.iter().take_while(|name| !special(name)).count();
         let prefix = if relative.contains('{') && !literal {
-            // An alternative may hold a separator.
+            // An alternative may contain a separator.
             let before = relative.split('{').next().unwrap_or("").matches('/').count();
             names.iter().take(fixed.min(before)).copied().map(str::to_owned).collect()
         } else {
@@ -206,7 +206,7 @@ impl Search {
         Ok(Self { root: root.to_path_buf(), matcher, prefix, case_sensitive })
     }
 
-    /// Whether a folder may hold a match.
+    /// Whether a directory may contain a match.
     fn leads_on(&self, relative: &Path) -> bool {
         relative.components().zip(&self.prefix).all(|(here, wanted)| {
             let Component::Normal(here) = here else { return true };
@@ -239,7 +239,7 @@ impl Search {
                     return if enter { WalkState::Continue } else { WalkState::Skip };
                 }
                 if self.matcher.is_match(relative) {
-                    // A link counts as the file it points to.
+                    // A link counts as the file that it points to.
                     let is_file = kind.is_some_and(|kind| kind.is_file())
                         || kind.is_some_and(|kind| kind.is_symlink()) && entry.path().is_file();
                     if is_file {
@@ -254,8 +254,8 @@ impl Search {
     }
 }
 
-/// A found file, in the order of the result: files changed in the last day,
-/// newest first; then all others; alike ones by path.
+/// A found file. Files changed in the last day come first, newest first, then all others; ties are
+/// sorted by path.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Hit {
     is_old: bool,
@@ -265,7 +265,7 @@ struct Hit {
 
 impl Hit {
     fn new(path: PathBuf, changed: Option<SystemTime>, now: SystemTime) -> Self {
-        // A time in the future is as new as can be.
+        // A time in the future counts as now.
         let age = changed.map(|changed| now.duration_since(changed).unwrap_or_default());
         match age {
             Some(age) if age < RECENT => Self { is_old: false, age, path },
@@ -274,7 +274,7 @@ impl Hit {
     }
 }
 
-/// The first hits in order, and how many there are.
+/// The first matches in order, and the total count.
 #[derive(Debug, Default)]
 struct Found {
     hits: Vec<Hit>,
@@ -282,7 +282,7 @@ struct Found {
 }
 
 impl Found {
-    /// Drops what does not stand in the workspace (any more).
+    /// Removes paths that are not, or no longer, in the workspace.
     fn confirm(&mut self, workspace: &Workspace) {
         let before = self.hits.len();
         self.hits.retain(|hit| is_inside(workspace, &hit.path));
@@ -297,10 +297,10 @@ impl Found {
         }
     }
 
-    /// Sorts, and drops what cannot be shown.
+    /// Sorts and truncates the matches.
     fn settle(&mut self) {
         self.hits.sort_unstable();
-        // Workspace folders may lie inside each other.
+        // Workspace directories may be nested.
         let before = self.hits.len();
         self.hits.dedup_by(|one, other| one.path == other.path);
         self.count -= (before - self.hits.len()) as u64;
@@ -314,7 +314,7 @@ impl Found {
     }
 }
 
-/// What one thread found; handed over when the thread ends.
+/// The matches of one thread, merged when the thread ends.
 struct Share<'a> {
     found: Found,
     all: &'a Mutex<Found>,

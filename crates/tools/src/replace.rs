@@ -1,4 +1,4 @@
-//! `replace`: changes one place of a file (or all that are the same).
+//! `replace`: replaces text at one place of a file, or at all equal places.
 
 mod distance;
 mod indentation;
@@ -34,9 +34,9 @@ pub(crate) use distance::distance;
 pub use matching::{Found, Hit, Strategy, find};
 pub use source::Source;
 
-/// Line numbers named in a message.
+/// Maximum number of line numbers in a message.
 const MAX_NAMED: usize = 20;
-/// Folders searched for a path that does not exist.
+/// Maximum number of directories searched for a path that does not exist.
 const MAX_FOLDERS: usize = 50;
 
 /// The tool.
@@ -48,7 +48,7 @@ pub struct Replace {
 }
 
 impl Replace {
-    /// Changes files of the workspace, minding what the model has seen.
+    /// Creates the tool. Edits are checked against what the model has seen of the file.
     pub fn new(workspace: Arc<Workspace>, seen: Arc<SeenFiles>) -> Self {
         let spec = ToolSpec {
             name: "replace".into(),
@@ -72,15 +72,14 @@ impl Replace {
         Self { spec, workspace, seen, plans: PlanFiles::default() }
     }
 
-    /// With the folder of the session's plans.
+    /// Sets the directory of the session's plans.
     #[must_use]
     pub fn with_plans(mut self, folder: PathBuf) -> Self {
         self.plans = PlanFiles::of(folder);
         self
     }
 
-    /// The file to be changed; a relative path that leads nowhere is looked
-    /// for as the end of another.
+    /// Returns the file to change. A missing relative path is looked up as the end of another path.
     fn target(&self, text: &str, may_guess: bool) -> Result<Confined, ToolError> {
         let target =
             self.workspace.resolve(text, Access::Write).map_err(|error| path_failure(&error))?;
@@ -108,7 +107,7 @@ impl Replace {
         }
     }
 
-    /// Breadth first, a few folders only.
+    /// Searches breadth-first in a limited number of directories.
     fn files_ending_in(&self, wanted: &Path) -> Vec<PathBuf> {
         let mut hits = Vec::new();
         for root in self.workspace.roots() {
@@ -148,7 +147,8 @@ impl Tool for Replace {
     }
 
     fn prepare(&self, mut args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
-        // Declared as required for the sake of the model's care, not needed.
+        // The schema requires it so that the model thinks about the edit; the tool does not need
+        // it.
         args.entry("instruction").or_insert_with(|| Value::String(String::new()));
         let args = Arguments::check(args, &self.spec)?;
         if args.text("file_path").is_empty() {
@@ -190,8 +190,7 @@ impl Tool for Replace {
         }
         let unseen = UnseenChange::of(&self.seen, &target, &before);
         let planned = plan(&shown, &before, old, new, allow_multiple);
-        // What the model quotes word for word, and what is there once, is what it means,
-        // whatever changed elsewhere.
+        // An exact and unique match is certain, even if the file changed elsewhere.
         let certain = planned
             .as_ref()
             .is_ok_and(|planned| planned.strategy == Strategy::Exact && planned.lines.len() == 1);
@@ -219,7 +218,7 @@ impl Replace {
     }
 }
 
-/// What will be written.
+/// The planned write.
 struct Planned {
     text: String,
     bytes: Vec<u8>,

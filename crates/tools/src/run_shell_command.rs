@@ -1,5 +1,5 @@
-//! `run_shell_command`: a command line in the user's shell, followed to its end
-//! or sent to the background.
+//! `run_shell_command`: runs a command line in the user's shell, in the foreground until it ends or
+//! in the background.
 
 mod closed_names;
 mod confined;
@@ -63,11 +63,11 @@ use crate::failure::{invalid, path_failure};
 use crate::sandbox_options::SandboxOptions;
 use crate::shell_options::ShellOptions;
 
-/// How long a background command is watched before it is let go.
+/// Default time in milliseconds to watch a background command before returning.
 const DEFAULT_DELAY: u64 = 200;
-/// More is no waiting but a foreground command.
+/// Longest delay in milliseconds; to wait longer, the command should run in the foreground.
 const LONGEST_DELAY: u64 = 10 * 60 * 1000;
-/// How much of a command its title holds, in characters; the arguments have all of it.
+/// Maximum number of characters of a command in its title; the arguments contain the whole command.
 const MAX_TITLE: usize = 1_000;
 
 /// The tool.
@@ -77,12 +77,12 @@ pub struct RunShellCommand {
     options: Arc<ShellOptions>,
     workspace: Arc<Workspace>,
     processes: Processes,
-    /// Whether the variables that commands do not get were named already.
+    /// Whether the notice about removed variables was already emitted.
     told: Arc<AtomicBool>,
 }
 
 impl RunShellCommand {
-    /// The tool; its commands belong to `processes`.
+    /// Creates the tool; its commands belong to `processes`.
     pub fn new(options: ShellOptions, workspace: Arc<Workspace>, processes: Processes) -> Self {
         let spec = spec(&options);
         Self { spec, options: Arc::new(options), workspace, processes, told: Arc::default() }
@@ -122,7 +122,7 @@ fn spec(options: &ShellOptions) -> ToolSpec {
     }
 }
 
-/// What a command may ask for beyond the sandbox.
+/// The schema of the permissions that a command may request beyond the sandbox.
 fn permission_parameters() -> Value {
     let paths = || json!({"type": "array", "items": {"type": "string"}});
     json!({
@@ -218,8 +218,8 @@ impl Tool for RunShellCommand {
 }
 
 impl RunShellCommand {
-    /// What the command is to get beyond the sandbox: as the model asks, and,
-    /// where a person can be asked at once, what such commands need.
+    /// Returns the permissions of the command beyond the sandbox: those that the model requests
+    /// and, if the user can be asked, those predicted from the command.
     fn permissions(
         &self,
         arguments: &Arguments,
@@ -236,7 +236,7 @@ impl RunShellCommand {
         };
         let row = sandbox.table.mode(scope.mode);
         if !row.allow_overrides {
-            // Nothing more is given, so nobody is asked.
+            // No broader permission is possible, so there is nothing to approve.
             return Ok(Permissions::default());
         }
         if scope.interactive && line.trouble.is_none() {
@@ -270,7 +270,7 @@ impl RunShellCommand {
         Ok(permissions)
     }
 
-    /// A folder that the command may work in.
+    /// Resolves a directory in which the command may run.
     fn folder(&self, path: &str) -> Result<PathBuf, ToolError> {
         let place =
             self.workspace.resolve(path, Access::Write).map_err(|error| path_failure(&error))?;
@@ -299,8 +299,8 @@ fn add_writes(permissions: &mut Permissions, paths: Vec<PathBuf>) {
     }
 }
 
-/// Whether a program of the line would be taken from the workspace, since `PATH`
-/// leads there (a virtual environment, `node_modules/.bin`, a dot).
+/// Whether `PATH` resolves a program of the line to a file in the workspace (a virtual environment,
+/// `node_modules/.bin`, `.`).
 fn takes_programs_of(line: &Line, path: &OsStr, directory: &Path, roots: &[PathBuf]) -> bool {
     const MOST: usize = 64;
     let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
@@ -310,14 +310,14 @@ fn takes_programs_of(line: &Line, path: &OsStr, directory: &Path, roots: &[PathB
         !name.is_empty()
             && folders.iter().any(|folder| {
                 let program = folder.join(name);
-                // Links may lead there, the folder's or the program's own.
+                // The directory or the program may be a symlink into the workspace.
                 program.canonicalize().is_ok_and(|real| inside(&real) || inside(&program))
             })
     })
 }
 
-/// What a command, run in `directory`, would touch as far as its text and the
-/// disk tell: as a call of the tool says it. Blocking.
+/// Returns the effects of a command run in `directory`, as far as its text and the file system
+/// show. Blocking.
 pub fn command_effects(
     command: &str,
     directory: &Path,
@@ -330,7 +330,7 @@ pub fn command_effects(
     let path = std::env::var_os("PATH").unwrap_or_default();
     let shadowed = takes_programs_of(&line, &path, directory, roots);
     if shadowed {
-        // Its name says nothing of what it does.
+        // Its name does not show what it does.
         reads.push(PathBuf::from("/"));
     }
     Effects {
@@ -350,11 +350,10 @@ fn has_layers(options: &SandboxOptions) -> bool {
         && Support::holds_layers(&options.overlays)
 }
 
-/// What a command line is started with in its sandbox: the plan and the
-/// environment. For a command that a person runs themselves. Blocking.
+/// Returns the sandbox plan and the environment of a command that the user runs. Blocking.
 ///
 /// # Errors
-/// Why it may not run, for people.
+/// Returns the reason, for the user, if the command may not run.
 pub fn sandboxed(
     options: &SandboxOptions,
     command: &str,
@@ -380,7 +379,7 @@ pub fn sandboxed(
     Ok((plan, prepared.environment))
 }
 
-/// `additional_permissions` of the model, with its paths resolved.
+/// Parses the model's `additional_permissions` and resolves their paths.
 fn wanted_permissions(
     wanted: &Value,
     directory: &Path,
@@ -388,7 +387,7 @@ fn wanted_permissions(
 ) -> Result<Permissions, ToolError> {
     let mut permissions: Permissions = serde_json::from_value(wanted.clone())
         .map_err(|error| invalid(format!("params/additional_permissions: {error}")))?;
-    // A model may ask for these two things only; the rest is for people to give.
+    // A model may request only these two permissions; only the user can grant others.
     permissions = Permissions {
         network: permissions.network,
         file_system: permissions.file_system,
@@ -413,7 +412,7 @@ fn one_line(text: &str) -> String {
 }
 
 fn title(command: &str, folder: Option<&str>, description: &str, background: bool) -> String {
-    // Where a line ends is seen: two commands are not one with more words.
+    // Marks line breaks, so that two commands do not look like one.
     let lines = command.lines().map(one_line).filter(|line| !line.is_empty());
     let mut title = lines.collect::<Vec<_>>().join(" ⏎ ");
     if let Some((at, _)) = title.char_indices().nth(MAX_TITLE) {
@@ -432,7 +431,7 @@ fn title(command: &str, folder: Option<&str>, description: &str, background: boo
     title
 }
 
-/// Why the model asks for more than the sandbox gives, as it says.
+/// Returns the request for broader permissions, with the model's justification.
 fn justified(permissions: &Permissions, why: Option<&str>) -> String {
     match why.map(one_line).filter(|why| !why.is_empty() && !permissions.is_empty()) {
         Some(why) => format!(" [asks for more: {why}]"),
@@ -440,7 +439,7 @@ fn justified(permissions: &Permissions, why: Option<&str>) -> String {
     }
 }
 
-/// A file name for the copy of a call's output, whatever the id holds.
+/// Returns a valid file name for the copy of a call's output for any call ID.
 fn copy_name(call: &str) -> String {
     let clean = |letter: char| match letter {
         'a'..='z' | '0'..='9' | '-' => letter,
@@ -463,15 +462,15 @@ struct Call {
     copy: PathBuf,
     options: Arc<ShellOptions>,
     processes: Processes,
-    /// Where nobody sees what a command lacks, the first one tells.
+    /// In front ends that do not show removed variables, the first command reports them.
     tell: Option<Arc<AtomicBool>>,
 }
 
-/// Names the variables that commands (or hooks: `who`) do not get, and what keeps
-/// each.
+/// Describes the variables that are removed from the environment of commands (or of hooks, see
+/// `who`), with the reasons.
 pub fn tell_dropped(who: &str, dropped: &[DroppedVariable]) -> Vec<String> {
-    // That they get no key of this program alone is no news; what other programs use
-    // too would be missed.
+    // It is expected that Parallax's own keys are removed, but variables that other programs also
+    // use would be missed.
     let is_ours = |it: &&DroppedVariable| {
         it.why == DropReason::OwnCredential && !it.name.starts_with("GOOGLE_")
     };
@@ -514,7 +513,7 @@ impl Invocation for Call {
             }
             let mut variables = environment.variables;
             if self.mode == Mode::Pipe {
-                // An editor without a terminal would wait for ever.
+                // An editor without a terminal would wait forever.
                 for name in ["GIT_EDITOR", "GIT_SEQUENCE_EDITOR"] {
                     variables.retain(|(other, _)| other != name);
                     variables.push((name.into(), "true".into()));
@@ -584,7 +583,7 @@ impl Invocation for Call {
                         let (home, directory) = (sandbox.home.clone(), self.directory);
                         let missed = self.processes.missed_network() > missed;
                         let line = self.line;
-                        // Landlock alone hides no file of the workspace.
+                        // Landlock alone cannot hide files in the workspace.
                         let shown =
                             self.processes.has_namespaces() && sandbox.tier != Tier::Landlock;
                         let looking = tokio::task::spawn_blocking(move || {

@@ -1,7 +1,7 @@
-//! The first pass: which files have hits, and on which lines.
+//! The first pass: finds the files with matches and their line numbers.
 //!
-//! The result is the first hits in the order of paths, however the threads ran:
-//! a file or folder behind the last path that can be shown is not searched.
+//! The result contains the first matches in path order, independent of thread timing: paths behind
+//! the last one that can be shown are not searched.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,17 +25,17 @@ use super::skipped::Skipped;
 use crate::kind::is_known_binary;
 use crate::search_place::Stop;
 
-/// Longest line that is searched; a file is left where a longer one begins.
+/// Maximum length of a line in bytes; the search of a file stops at a longer one.
 pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
 
-/// A file with hits.
+/// A file with matches.
 #[derive(Debug)]
 pub(super) struct Hits {
-    /// The file, checked.
+    /// The confined file.
     pub(super) file: Confined,
-    /// The numbers of the hit lines, rising, from 1.
+    /// The line numbers of the matches, ascending, from 1.
     pub(super) hits: Vec<u64>,
-    /// Whether the file is not in UTF-8, so that it must be decoded first.
+    /// Whether the file is not UTF-8 and must be decoded first.
     pub(super) decoded: bool,
 }
 
@@ -45,8 +45,7 @@ impl Hits {
     }
 }
 
-/// Searches all files below `roots`; gives at most `wanted.total` hits, those
-/// of the first paths.
+/// Searches all files below `roots`; returns at most `wanted.total` matches in the first paths.
 pub(super) fn sweep(
     workspace: &Workspace,
     roots: &[PathBuf],
@@ -91,7 +90,7 @@ pub(super) fn sweep(
     (found.into_hits(), skipped)
 }
 
-/// A searcher with bounded memory.
+/// Creates a searcher with bounded memory.
 pub(super) fn searcher(before: usize, after: usize) -> Searcher {
     SearcherBuilder::new()
         .binary_detection(BinaryDetection::none())
@@ -103,7 +102,7 @@ pub(super) fn searcher(before: usize, after: usize) -> Searcher {
         .build()
 }
 
-/// What one thread of the walk has.
+/// The state of one walker thread.
 struct Worker<'a> {
     roots: &'a [PathBuf],
     wanted: &'a Wanted,
@@ -113,7 +112,7 @@ struct Worker<'a> {
     skipped: &'a Mutex<Skipped>,
     searcher: Searcher,
     matcher: RegexMatcher,
-    /// The last path that can still be shown, as this thread last saw it.
+    /// The last path that can still be shown, as last seen by this thread.
     frontier: Option<Arc<Path>>,
     generation: u64,
 }
@@ -124,7 +123,7 @@ impl Worker<'_> {
         self.found.refresh(&mut self.generation, &mut self.frontier);
         let path = entry.path();
         if self.frontier.as_deref().is_some_and(|last| path > last) {
-            // Nothing in a folder comes before the folder itself.
+            // All paths in a directory sort after the directory itself.
             return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
         }
         // Links are not followed; pipes and devices are never opened.
@@ -133,7 +132,7 @@ impl Worker<'_> {
         }
         let (hits, decoded) = self.search(entry);
         if !hits.is_empty()
-            // Only now, as it costs: is this a file that tools may read?
+            // Checked last because it is expensive: tools must be allowed to read the file.
             && let Ok(file) = self.workspace.confine(path, Access::Read)
         {
             self.found.add(path, Hits { file, hits, decoded });
@@ -142,7 +141,7 @@ impl Worker<'_> {
     }
 
     fn admits(&self, entry: &DirEntry) -> bool {
-        // The file was asked for by name.
+        // The file was named explicitly.
         if entry.depth() == 0 {
             return true;
         }
@@ -156,8 +155,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The numbers of the hit lines, none when the file cannot be read, and whether
-    /// they are those of its decoded text.
+    /// Returns the line numbers of the matches (none if the file cannot be read) and whether they
+    /// refer to the decoded text.
     fn search(&mut self, entry: &DirEntry) -> (Vec<u64>, bool) {
         let path = entry.path();
         let mut sink = Numbers { wanted: self.wanted, hits: Vec::new() };
@@ -171,7 +170,7 @@ impl Worker<'_> {
             return (Vec::new(), false);
         };
         if looks_binary(&head) {
-            // The names of pictures and archives that the walk finds would only take room.
+            // Names of images and archives found by the walk would only waste space.
             let is_expected = entry.depth() > 0 && is_known_binary(path);
             self.skip(|skipped| match is_expected {
                 true => skipped.media += 1,
@@ -183,8 +182,8 @@ impl Worker<'_> {
         let mut file =
             Watched { file: head.as_slice().chain(file), stop: self.stop, utf8: Utf8::default() };
         let searched = self.searcher.search_reader(&self.matcher, &mut file, &mut sink);
-        // A file that is not read to its end has hits, of which enough are known; but in
-        // another encoding they can be wrong.
+        // A file that is not read to its end has enough matches, but in another encoding they may
+        // be wrong.
         if (file.utf8.is_broken() || by_mark)
             && let Some(text) = decoded(path, self.stop)
         {
@@ -192,7 +191,7 @@ impl Worker<'_> {
             let _ = self.searcher.search_slice(&self.matcher, text.as_bytes(), &mut sink);
             return (sink.hits, true);
         }
-        // What was found before an error still counts.
+        // Matches found before an error are kept.
         if searched.is_err() && !self.stop.is_set() {
             self.skip(|skipped| skipped.in_part(path));
         }
@@ -204,13 +203,13 @@ impl Worker<'_> {
     }
 }
 
-/// Bytes that tell whether a file is text.
+/// Number of bytes that decide whether a file is text.
 const HEAD: u64 = 4096;
-/// Larger files in other encodings are searched as they are.
+/// Larger files in other encodings are searched undecoded.
 const MAX_DECODED: u64 = 32 * 1024 * 1024;
 
-/// The text of a file as `read_file` decodes it; `None` when it is UTF-8, damaged or
-/// not, or too large.
+/// Returns the text of a file as `read_file` decodes it; `None` if it is UTF-8, valid or not, or
+/// too large.
 pub(super) fn decoded(path: &Path, stop: &Stop) -> Option<String> {
     let mut bytes = Vec::new();
     let file = Stoppable { file: open(path).ok()?, stop };
@@ -222,10 +221,10 @@ pub(super) fn decoded(path: &Path, stop: &Stop) -> Option<String> {
     (decoded.encoding != TextEncoding::Utf8).then_some(decoded.text)
 }
 
-/// Watches whether bytes are UTF-8.
+/// Checks whether the bytes are UTF-8.
 #[derive(Default)]
 struct Utf8 {
-    /// The beginning of a character that the last piece ended in.
+    /// The incomplete character at the end of the last chunk.
     carry: Vec<u8>,
     broken: bool,
 }
@@ -256,7 +255,7 @@ impl Utf8 {
     }
 }
 
-/// A file that ends when the search is stopped, and whose encoding is watched.
+/// A reader that ends when the search is stopped, and that checks the encoding.
 struct Watched<'a, R> {
     file: R,
     stop: &'a Stop,
@@ -274,8 +273,7 @@ impl<R: Read> Read for Watched<'_, R> {
     }
 }
 
-/// Opens without waiting (should the file have become a pipe) and without
-/// following a link (should it have become one).
+/// Opens a file without blocking on a pipe and without following a link.
 fn open(path: &Path) -> io::Result<File> {
     use rustix::fs::OFlags;
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
@@ -283,7 +281,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// A file that ends when the search is stopped.
+/// A reader that ends when the search is stopped.
 pub(super) struct Stoppable<'a> {
     pub(super) file: File,
     pub(super) stop: &'a Stop,
@@ -298,7 +296,7 @@ impl Read for Stoppable<'_> {
     }
 }
 
-/// Notes the numbers of hit lines.
+/// Collects the line numbers of matches.
 struct Numbers<'a> {
     wanted: &'a Wanted,
     hits: Vec<u64>,
@@ -320,12 +318,12 @@ impl Sink for Numbers<'_> {
     }
 }
 
-/// The first hits in the order of paths, from all threads.
+/// The first matches in path order, from all threads.
 struct Collected {
     total: u64,
     files: Mutex<Files>,
-    /// Rises with each change of the frontier, so that threads need no lock to
-    /// see that there was none.
+    /// Incremented at each change of the frontier, so that threads can detect changes without a
+    /// lock.
     generation: AtomicU64,
 }
 
@@ -353,7 +351,7 @@ impl Collected {
     fn add(&self, path: &Path, hits: Hits) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let count = hits.hits.len() as u64;
-        // Workspace folders may lie inside each other.
+        // Workspace directories may be nested.
         if files.by_path.insert(path.to_path_buf(), hits).is_none() {
             files.count += count;
         }

@@ -1,4 +1,4 @@
-//! A command in its sandbox: prepared, and after its end asked what it lacked.
+//! Prepares a command for its sandbox and determines afterwards what the sandbox denied.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,37 +21,37 @@ use super::repository;
 use super::tracked;
 use crate::sandbox_options::SandboxOptions;
 
-/// A command on its way into the sandbox.
+/// A command that is about to run in the sandbox.
 pub(super) struct Entry {
     pub(super) line: Line,
     pub(super) directory: PathBuf,
     pub(super) roots: Vec<PathBuf>,
-    /// Folders that the line names: git may be led to their repositories.
+    /// Directories named in the line, whose repositories git may use.
     pub(super) places: Vec<PathBuf>,
     pub(super) layers: bool,
     pub(super) mode: ApprovalMode,
     pub(super) permissions: Permissions,
-    /// Files that the call itself asked to write: where they are not there yet,
-    /// they are made. What rules give is for what is there.
+    /// Paths that the call asked to write; missing ones are created. Paths granted by rules are not
+    /// created.
     pub(super) wanted: Vec<PathBuf>,
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
-/// What it is started with.
+/// The prepared sandbox of a command.
 pub(super) struct Prepared {
     pub(super) plan: Option<Plan>,
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// What was made so that it can be opened.
+    /// Paths that were created so that they can be opened.
     pub(super) made: Vec<Made>,
-    /// What the command can write, if mounts see to it.
+    /// What the command can write, if mounts enforce it.
     pub(super) reach: Reach,
 }
 
 impl Entry {
-    /// Builds the plan and the environment. Blocking: it looks at the disk.
+    /// Builds the plan and the environment. Blocking: accesses the file system.
     ///
     /// # Errors
-    /// Why the command may not run, for the model.
+    /// Returns the reason, for the model, if the command may not run.
     pub(super) fn prepare(self, options: Option<&SandboxOptions>) -> Result<Prepared, String> {
         let Self {
             line,
@@ -64,8 +64,8 @@ impl Entry {
             wanted,
             mut environment,
         } = self;
-        // Any program may call git; only what a person approved runs what a
-        // repository brings.
+        // Any program may call git. Programs of a repository run only in commands that the user
+        // approved.
         if !permissions.repository_programs
             && let Err(obstacles) = git::neutralise(&mut environment, &directory, &places)
             && bash::uses_git(&line)
@@ -97,7 +97,7 @@ impl Entry {
             git::leave_upkeep_alone(&mut environment);
         }
         if !permissions.repository_programs && bash::uses_git(&line) {
-            // While the line runs it may write what git would obey.
+            // While the line runs, it may write files that control git.
             git::close_bare(&mut environment, &directory, &places);
             if mode != ApprovalMode::Yolo
                 && may_write(&line)
@@ -137,25 +137,24 @@ impl Entry {
             None => permissions.network || mode == ApprovalMode::Yolo,
         };
         if !network && !permissions.repository_programs {
-            // To read an object that is missing git would call a remote of the
-            // repository, which may be a program beside it.
+            // To read a missing object, git would contact a remote, which may be a program in the
+            // repository.
             environment.push(("GIT_NO_LAZY_FETCH".into(), "1".into()));
         }
-        // Only mounts close what lies in an open folder: a layer needs them too.
+        // Only mounts can protect paths inside a writable directory; layers need them too.
         let mounts = layers && options.is_some_and(|options| mounts(options.tier));
         let reach = plan.as_ref().map(|plan| reach(plan, mounts)).unwrap_or_default();
         Ok(Prepared { plan, environment, made, reach })
     }
 }
 
-/// Whether a tier closes files in open folders, by mounts.
+/// Whether a tier uses mounts to protect files in writable directories.
 pub fn mounts(tier: Tier) -> bool {
     matches!(tier, Tier::Best | Tier::Namespaces | Tier::Bubblewrap)
 }
 
-/// What a command can write with this plan, where mounts hold it: what is closed and
-/// there can be neither changed nor replaced. What is closed and not there yet can be
-/// made. Blocking.
+/// Returns what a command can write with this plan, if mounts enforce it: existing protected paths
+/// can be neither changed nor replaced, but missing ones can be created. Blocking.
 pub fn reach(plan: &Plan, mounts: bool) -> Reach {
     if !mounts || !plan.confine {
         return Reach::default();
@@ -166,7 +165,7 @@ pub fn reach(plan: &Plan, mounts: bool) -> Reach {
     Reach { closed: there.chain([PathBuf::from("/")]).collect(), open: open.collect() }
 }
 
-/// Whether something of the line besides git may write a file.
+/// Whether a command of the line other than git may write a file.
 fn may_write(line: &Line) -> bool {
     let quiet = |command: &bash::Command| {
         command.name() == Some("git") || confinement::harmless_beside_git(command.name())
@@ -176,7 +175,7 @@ fn may_write(line: &Line) -> bool {
         || !line.redirections.iter().all(bash::redirects_nowhere)
 }
 
-/// Said of hidden files that may be anywhere in the workspace now.
+/// Returns the message about hidden files whose current location in the workspace is unknown.
 fn not_found_again(lost: &[PathBuf]) -> String {
     let named: Vec<String> = lost.iter().take(4).map(|path| path.display().to_string()).collect();
     format!(
@@ -192,17 +191,17 @@ fn make_private(folder: &Path) -> Result<(), String> {
         .map_err(|error| format!("the folder `{}` for temporary files: {error}", folder.display()))
 }
 
-/// What is known of the sandbox of a command besides its plan and output.
+/// Evidence of a sandbox denial besides the plan and the output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Signs {
-    /// The kernel counted packets that had nowhere to go.
+    /// Whether the kernel counted packets without a route.
     pub(super) missed_network: bool,
-    /// Something else stands in the place of each hidden file.
+    /// Whether hidden files are covered by placeholders.
     pub(super) shown: bool,
 }
 
-/// What the sandbox of a finished command refused it, and what the model is to
-/// read of hidden files that git tracks. Blocking.
+/// Returns what the sandbox denied a finished command, and the note for the model about hidden
+/// files that git tracks. Blocking.
 pub(super) fn refused(
     plan: Plan,
     line: &Line,
@@ -240,14 +239,13 @@ pub(super) fn refused(
         }
     }
     if (missing.network || missing.host_loopback) && !Support::tells_servers_apart() {
-        // The one comes with the other here, and the question says so.
+        // Here one permission includes the other, and the approval request says so.
         (missing.network, missing.host_loopback) = (true, true);
     }
     let copied = refusal::copied(&output, &ran.plan.hidden);
     let files = &mut missing.file_system;
     if code == 0 && bash::uses_git(line) {
-        // `git commit` in a worktree tries it in vain for a ref that does not exist, and
-        // succeeds.
+        // `git commit` in a worktree tries this in vain for a missing ref, and succeeds.
         files.write.retain(|path| !path.ends_with(".git/packed-refs.lock"));
     }
     if code != 0 {
@@ -265,8 +263,8 @@ pub(super) fn refused(
     (missing, words)
 }
 
-/// The path as it would be given, whether it is there yet or not: links in what
-/// is there are followed. Never the root of the disk, nor a whole home.
+/// Returns the path to grant, whether it exists or not, with links in its existing part resolved.
+/// Never the root directory or a whole home directory.
 pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
     let there = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
     let rest = path.strip_prefix(there).ok()?;
@@ -277,9 +275,9 @@ pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
     (!is_too_wide(&full, home)).then_some(full)
 }
 
-/// The folders that hold the files of `wanted` which may be written, for a
-/// command that must make, rename or remove something there. Nothing when that
-/// would be no more, or too much. Blocking.
+/// Returns the parent directories of the writable files of `wanted`, for a command that must
+/// create, rename, or remove files there. Returns nothing if that is no broader, or too broad.
+/// Blocking.
 pub(super) fn wider(wanted: &Permissions, home: &Path) -> Permissions {
     let mut wide = wanted.clone();
     for path in &mut wide.file_system.write {
@@ -298,20 +296,20 @@ pub(super) fn wider(wanted: &Permissions, home: &Path) -> Permissions {
     }
 }
 
-/// Whether nobody is given leave for all of it.
+/// Whether the path is too broad to be granted.
 pub(super) fn is_too_wide(path: &Path, home: &Path) -> bool {
     path.parent().is_none() || real(home).starts_with(path)
 }
 
-/// A plan that a command ran with, or would.
+/// A plan that a command ran with, or would run with.
 pub(super) struct Ran {
     pub(super) plan: Plan,
     pub(super) missed_network: bool,
 }
 
 impl Ran {
-    /// Whether the path is one of those below `/tmp` that commands see (the
-    /// home, say) but may not write: the rest of `/tmp` is their own.
+    /// Whether the path is below `/tmp`, visible, and read-only for commands (the home directory,
+    /// for example); the rest of `/tmp` is private.
     fn is_read_only_below_tmp(&self, path: &Path, access: Access) -> bool {
         let folder = path.parent().unwrap_or(path);
         access == Access::Write
@@ -334,7 +332,8 @@ impl Confinement for Ran {
             Access::Read => parallax_sandbox::Access::Read,
             Access::Write => parallax_sandbox::Access::Write,
         };
-        // What is not there and could not be made there was not refused by us.
+        // If the file does not exist and could not be created there, the sandbox did not cause the
+        // failure.
         let there =
             path.symlink_metadata().is_ok() || path.parent().is_some_and(|folder| folder.is_dir());
         let path = real(path);
@@ -362,7 +361,7 @@ impl Confinement for Ran {
     }
 }
 
-/// The path without links, as far as it exists.
+/// Resolves the links of the existing part of the path.
 pub(super) fn real(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
@@ -373,7 +372,7 @@ pub(super) fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether a line of the kernel's table is a listener (state `0A`) on the port.
+/// Whether the kernel's socket table contains a listener (state `0A`) on the port.
 fn listens(table: &str, port: u16) -> bool {
     let suffix = format!(":{port:04X}");
     table.lines().skip(1).any(|line| {
@@ -404,7 +403,7 @@ mod tests {
             ..Permissions::default()
         };
         assert_eq!(wider(&write(&file), &home), write(&tmp));
-        // A folder is what it is, and a home is too much.
+        // The parent of a directory is not granted, and a home directory is too broad.
         assert!(wider(&write(&tmp), &home).is_empty());
         assert!(wider(&write(&home.join("x")), &home).is_empty());
     }
@@ -438,7 +437,7 @@ mod tests {
         let mixed = "cp a inc.cfg; git diff";
         assert_eq!(prepared(mixed, &[]), Ok(true));
         assert_eq!(prepared("make", &[]), Ok(false));
-        // A repository without a `.git` that is there was looked at.
+        // An existing bare repository was checked.
         git(&["init", "-q", "--bare", "bare"]);
         assert_eq!(prepared("cd bare && git log", &["bare"]), Ok(false));
         git(&["config", "include.path", "../inc.cfg"]);

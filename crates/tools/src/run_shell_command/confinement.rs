@@ -1,5 +1,5 @@
-//! The sandbox of one command: what it may write, what it does not see, and
-//! whether it reaches the network.
+//! Builds the sandbox plan of one command: what it may write, what is hidden from it, and its
+//! network access.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use super::secrets;
 use super::{stand_ins, tracked};
 use crate::sandbox_options::SandboxOptions;
 
-/// Folders of the home that package managers write: what commands write there
-/// stays with the session.
+/// Directories in the home directory that package managers write. Writes of commands go to a
+/// session layer.
 const CACHES: &[&str] = &[
     ".cargo",
     ".rustup",
@@ -44,7 +44,7 @@ const CACHES: &[&str] = &[
     "go",
 ];
 
-/// The parts of them that hold nothing but copies.
+/// The parts of these directories that contain only caches.
 const CACHES_PROPER: &[&str] = &[
     ".cargo/registry",
     ".cargo/git",
@@ -59,7 +59,7 @@ const CACHES_PROPER: &[&str] = &[
     "go/pkg/mod",
 ];
 
-/// Variables that name such folders elsewhere.
+/// Variables that name such directories elsewhere.
 const CACHE_VARIABLES: &[&str] = &[
     "CARGO_HOME",
     "RUSTUP_HOME",
@@ -76,22 +76,22 @@ const CACHE_VARIABLES: &[&str] = &[
     "GRADLE_USER_HOME",
 ];
 
-/// Variables with the way to the user's agents.
+/// Variables that lead to the user's SSH and GPG agents.
 const AGENT_VARIABLES: &[&str] = &["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO"];
 
-/// What a command is, for its sandbox.
+/// The properties of a command that determine its sandbox.
 pub(super) struct Subject<'a> {
     pub(super) line: &'a Line,
     pub(super) roots: &'a [PathBuf],
-    /// Whether writes to caches go to a layer of the session's own.
+    /// Whether writes to caches go to a session layer.
     pub(super) layers: bool,
     pub(super) mode: ApprovalMode,
     pub(super) permissions: &'a Permissions,
 }
 
 impl Subject<'_> {
-    /// Whether all that the line starts is git: then it may write what git
-    /// keeps in `.git`, and reach the user's agents.
+    /// Whether the line runs only git. Git may then write the repository's data in `.git` and use
+    /// the user's agents.
     pub(super) fn is_git(&self) -> bool {
         let commands = &self.line.commands;
         self.line.trouble.is_none()
@@ -104,7 +104,7 @@ impl Subject<'_> {
     }
 }
 
-/// Whether the program is there only to start the other command.
+/// Whether the program only wraps the other command.
 fn only_wraps(name: Option<&str>, inner: &bash::Command) -> bool {
     const WRAPPERS: &[&str] =
         &["bash", "sh", "dash", "zsh", "env", "timeout", "nice", "time", "command", "nohup"];
@@ -113,7 +113,7 @@ fn only_wraps(name: Option<&str>, inner: &bash::Command) -> bool {
     })
 }
 
-/// Commands that often stand beside git and write nothing but text.
+/// Whether a command is often used together with git and only prints text.
 pub(super) fn harmless_beside_git(name: Option<&str>) -> bool {
     matches!(
         name,
@@ -135,15 +135,14 @@ pub(super) fn harmless_beside_git(name: Option<&str>) -> bool {
     )
 }
 
-/// A plan, and the hidden files that it cannot hide: they are gone from these
-/// places, and nobody knows where to.
+/// A plan, and the hidden files that it cannot hide, because they were moved to an unknown place.
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) plan: Plan,
     pub(super) lost: Vec<PathBuf>,
 }
 
-/// Builds the plan. It looks through the workspace for names. Blocking.
+/// Builds the plan. Searches the workspace for names. Blocking.
 pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let permissions = subject.permissions;
     let mut plan = Plan {
@@ -167,12 +166,12 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let line = subject.line;
     let all_approved =
         line.trouble.is_none() && !line.commands.is_empty() && line.own_commands().all(approved);
-    // The whole system is never opened: a workspace there is only read.
+    // The root directory is never opened: a workspace there is read-only.
     let may_open = |root: &&PathBuf| root.parent().is_some() && !is_of_kernel(root);
     if !row.readonly || all_approved {
         plan.writable.extend(subject.roots.iter().filter(may_open).cloned());
     }
-    // Who works in the home keeps the keys there from commands all the same.
+    // Secrets in the home directory stay hidden even if it is the workspace.
     let holds_home = |root: &&PathBuf| options.home.starts_with(root);
     let closed_home = subject.roots.iter().filter(|root| !holds_home(root));
     plan.workspace = closed_home.filter(may_open).cloned().collect();
@@ -191,7 +190,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     plan.hidden.extend(options.hidden.iter().cloned());
     plan.readable.push(secrets::session_folder(&options.temporary, &options.ours).to_owned());
     let tree = options.worktree.iter().map(|worktree| &worktree.path);
-    // A writable one is open as it is.
+    // A writable directory needs no further access.
     let closed_tree: Vec<PathBuf> =
         tree.filter(|tree| !plan.writable.contains(tree)).cloned().collect();
     plan.readable.extend(closed_tree);
@@ -202,7 +201,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     plan.filtered.dedup();
     let mut left_alone = found.left_alone.clone();
     left_alone.extend(followed.hidden);
-    // Nothing is hidden in what is hidden.
+    // Paths below a hidden path need no entry.
     outermost(&mut left_alone);
     if tracked::is_git_alone(line) {
         left_alone = tracked::left_hidden(left_alone);
@@ -216,11 +215,11 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     }
     plan.hidden.extend(left_alone);
     plan.hidden.extend(secrets::that_may_appear(subject.roots));
-    // It says what is hidden: in yolo it stays as it is too.
+    // The ignore file determines what is hidden, so it is read-only even in YOLO mode.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
     if tracked::removes_worktrees(line) {
-        // What goes with a working tree must not be held in its place.
+        // Mount points must not block the removal of a working tree.
         let trees = linked_trees(&found);
         plan.hidden.retain(|path| !trees.iter().any(|tree| path.starts_with(tree)));
     }
@@ -235,8 +234,8 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     if permissions.caches {
         plan.writable.extend(caches);
     } else {
-        // Without a layer of the session's own, the caches proper are open in
-        // yolo mode: not what is beside them (programs, settings, tokens).
+        // Without a session layer, only the caches proper are writable in YOLO mode, but not the
+        // files beside them (programs, settings, tokens).
         let proper = match options.table.mode(subject.mode).caches {
             true => CACHES_PROPER.iter().map(|name| options.home.join(name)).collect(),
             false => Vec::new(),
@@ -246,23 +245,22 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
             false => plan.writable.extend(proper),
         }
     }
-    // A place that is not there cannot be opened; the rest holds all the same.
+    // A missing path cannot be opened; the rest of the plan still applies.
     plan.writable.retain(|path| path.exists());
-    // What is granted is granted: it is neither closed nor hidden.
-    // What lies in a granted folder and is closed for itself stays closed.
+    // A granted path is neither read-only nor hidden. A read-only path inside a granted directory
+    // stays read-only.
     let granted = permissions.file_system.write.clone();
     plan.read_only.retain(|path| !granted.contains(path));
     plan.hidden.retain(|path| !readable.contains(path));
     Built { plan, lost: followed.lost }
 }
 
-/// Whether the kernel makes the files there.
+/// Whether the kernel provides the files there.
 fn is_of_kernel(path: &Path) -> bool {
     ["/dev", "/proc", "/sys"].iter().any(|top| path == Path::new(top))
 }
 
-/// What else of the workspace is to be hidden: what was hidden before, wherever
-/// it is now.
+/// Returns additional workspace paths to hide: previously hidden files at their current locations.
 fn follow(
     options: &SandboxOptions,
     roots: &[PathBuf],
@@ -296,11 +294,11 @@ fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
     let own = row.reaches_this_machine() || permissions.host_loopback;
     match (others, own) {
         (false, false) => Network::Own,
-        // Where the two cannot be told apart, leave for one is leave for both.
+        // If the two cannot be distinguished, permission for one includes the other.
         (true, false) if Support::tells_servers_apart() => Network::Outward,
         (false, true) if Support::tells_servers_apart() => Network::Loopback,
-        // The mode gives servers of this machine unasked: that must not bring back
-        // the network that somebody took from it.
+        // The mode permits local servers by default. That must not restore network access that the
+        // configuration removed.
         (false, true) if subject.mode == ApprovalMode::Yolo && !permissions.host_loopback => {
             Network::Own
         }
@@ -308,8 +306,7 @@ fn network(options: &SandboxOptions, subject: &Subject<'_>) -> Network {
     }
 }
 
-/// Paths that `sandbox.toml` gives to the commands of the line, when it gives
-/// them to all.
+/// Returns the paths that `sandbox.toml` grants, if it grants them to all commands of the line.
 fn allowed_paths(options: &SandboxOptions, subject: &Subject<'_>) -> Vec<PathBuf> {
     let mut paths: Option<Vec<PathBuf>> = None;
     for command in subject.line.own_commands() {
@@ -335,14 +332,14 @@ fn expand(path: &Path, home: &Path) -> PathBuf {
     }
 }
 
-/// Closes what other programs run or take orders from.
+/// Makes paths read-only that other programs execute or read configuration from.
 fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan: &mut Plan) {
     plan.read_only.extend(found.protected.iter().cloned());
     for root in subject.roots {
         plan.read_only.extend(closed_paths().map(|name| root.join(name)));
     }
     plan.read_only.extend(secrets::start_up(&options.home));
-    // What runs or redirects in a repository stays closed either way.
+    // The parts of a repository that run programs or redirect git stay read-only in either case.
     let git = subject.line.trouble.is_none() && bash::uses_git(subject.line);
     let granted = &subject.permissions.file_system.write;
     for repository in repositories(subject.roots, found) {
@@ -365,7 +362,7 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
         }
     }
     if bash::moves_worktrees(subject.line) {
-        // Git itself takes them away: nothing in them may be held in its place.
+        // Git itself removes them, so nothing in them may be a mount point.
         let tops = linked_trees(found);
         let is_root = |top: &Path| subject.roots.iter().any(|root| root.starts_with(top));
         plan.read_only
@@ -373,7 +370,7 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
     }
 }
 
-/// The repositories in and around the workspace: each `.git`.
+/// Returns the `.git` of each repository in and around the workspace.
 fn repositories(roots: &[PathBuf], found: &Found) -> Vec<PathBuf> {
     let mut repositories = GitDirectories::around(roots);
     repositories.retain(|git| !found.repositories.contains(git));
@@ -381,9 +378,8 @@ fn repositories(roots: &[PathBuf], found: &Found) -> Vec<PathBuf> {
     repositories
 }
 
-/// Where git keeps the repositories of the workspace outside of it: shown where
-/// commands have a directory of their own, and writable like a `.git` inside when
-/// `writable`.
+/// Makes git directories outside of the workspace visible where commands have a private directory,
+/// and writable like an inner `.git` if `writable`.
 fn open_git_directories(
     options: &SandboxOptions,
     subject: &Subject<'_>,
@@ -405,20 +401,20 @@ fn open_git_directories(
     }
 }
 
-/// The directories that git may write for a repository of the workspace: all of it, or, in a
-/// worktree of Parallax's own, what belongs to that one.
+/// Returns the directories that git may write for a repository of the workspace: the whole
+/// repository or, in a worktree of Parallax, the part that belongs to that worktree.
 fn written_by_git(options: &SandboxOptions, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let own = options.worktree.as_ref().filter(|own| own.path.join(".git") == repository);
     own.map_or_else(|| options.git_directories.of(repository, roots), |own| own.git.clone())
 }
 
-/// The working trees in the workspace that are those of a repository elsewhere.
+/// Returns the working trees in the workspace that belong to a repository elsewhere.
 fn linked_trees(found: &Found) -> Vec<&Path> {
     let linked = found.repositories.iter().filter(|git| linked_folder(git).is_some());
     linked.filter_map(|git| git.parent()).collect()
 }
 
-/// Only git gets to the user's agents, and only when somebody agreed.
+/// Whether the command may use the user's agents: only git, and only with approval.
 fn may_use_agents(subject: &Subject<'_>) -> bool {
     subject.is_git() && (subject.permissions.agents || subject.mode == ApprovalMode::Yolo)
 }
@@ -433,7 +429,7 @@ fn give_agents(home: &Path, plan: &mut Plan) {
             plan.sockets.push(folder.join(name));
         }
     }
-    // What ssh, gpg and git look up; the keys themselves stay with the agents.
+    // Files that ssh, gpg, and git read; the keys stay with the agents.
     for name in [
         ".ssh/config",
         ".ssh/known_hosts",
@@ -457,8 +453,8 @@ fn caches(home: &Path) -> Vec<PathBuf> {
     caches
 }
 
-/// Gives the command the variables that lead to the agents, when it may use
-/// them; the redaction takes them out for all others.
+/// Passes the agent variables to the command if it may use the agents; redaction removes them for
+/// all others.
 pub(super) fn add_agent_variables(
     environment: &mut Vec<(OsString, OsString)>,
     subject: &Subject<'_>,
@@ -475,8 +471,8 @@ pub(super) fn add_agent_variables(
     }
 }
 
-/// Where a home has no folder yet for the cache of a program, the variable that
-/// puts it elsewhere, and the name that it gets in the private folder.
+/// Caches that a home directory may lack: the directory, the variable that moves it, and its name
+/// in the private directory.
 const MISSING_CACHES: &[(&str, &str, &str)] = &[
     (".npm", "npm_config_cache", "npm"),
     (".cache", "XDG_CACHE_HOME", "cache"),
@@ -485,8 +481,8 @@ const MISSING_CACHES: &[(&str, &str, &str)] = &[
     (".gradle", "GRADLE_USER_HOME", "gradle"),
 ];
 
-/// Gives programs a place for caches that the home has none for: a folder that
-/// is not there cannot be layered over, and the home is closed to writing.
+/// Provides private cache directories for those missing in the home directory: a missing directory
+/// cannot be layered over, and the home directory is read-only.
 pub(super) fn place_caches(
     environment: &mut Vec<(OsString, OsString)>,
     options: &SandboxOptions,
@@ -520,7 +516,7 @@ mod tests {
                 Subject { line: &line, roots: &[], layers: false, mode, permissions: &permissions };
             let mut environment = Vec::new();
             add_agent_variables(&mut environment, &subject);
-            // The variable of whoever runs the tests, if there is one.
+            // The variable of the user who runs the tests, if it is set.
             let given = environment.iter().any(|(name, _)| name == "SSH_AUTH_SOCK");
             let may = may_use_agents(&subject);
             assert_eq!(given, may && std::env::var_os("SSH_AUTH_SOCK").is_some(), "{command}");

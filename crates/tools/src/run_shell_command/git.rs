@@ -1,6 +1,6 @@
-//! What git gets so that nothing a repository brings runs: not its hooks, not
-//! the programs its configuration names. The user's own configuration (name,
-//! credentials, keys) stays in force.
+//! The environment that keeps git from running programs of a repository: its hooks and the programs
+//! named in its configuration. The user's own configuration (name, credentials, keys) stays in
+//! effect.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ mod listing;
 #[cfg(test)]
 mod program_keys;
 
-/// How long git may take to list a configuration, and how large that may be.
+/// Limits on listing a configuration: time and size.
 const TIME: Duration = Duration::from_secs(5);
 const SIZE: u64 = 1024 * 1024;
-/// Pairs that are set at most; a repository that names more programs gets none
-/// of them set back, and is refused.
+/// Maximum number of overrides. If a repository names more programs, none is overridden and the
+/// command is refused.
 const MOST_PAIRS: usize = 2_000;
 
-/// A stand-in for a repository's `diff.external`: the plain difference.
+/// A replacement of a repository's `diff.external`: a plain diff.
 const PLAIN_DIFF: &str = "sh -c 'a=a/$1 b=b/$1; printf \"diff --git %s %s\\n\" \"$a\" \"$b\"; \
      test \"$2\" = /dev/null && a=/dev/null; test \"$5\" = /dev/null && b=/dev/null; \
      diff -u -L \"$a\" -L \"$b\" -- \"$2\" \"$5\" || true' -";
 
-/// What stays in force of the programs that a repository names.
+/// A program setting of a repository that cannot be overridden.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Obstacle {
-    /// The file that names it.
+    /// The configuration file.
     pub(super) file: PathBuf,
-    /// The key; none: the file cannot be read.
+    /// The key; `None` if the file cannot be read.
     pub(super) key: Option<String>,
 }
 
@@ -43,16 +43,17 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
-/// What of the repository around `directory` git would run whatever it is told.
+/// Returns the settings of the repository around `directory` that would run programs despite
+/// overrides.
 pub(super) fn obstacles(directory: &Path) -> Vec<Obstacle> {
     overrides(&mut Vec::new(), directory, &[]).1
 }
 
-/// Sets, in the environment of a command, what keeps git from running what the
-/// repositories around `directory` bring.
+/// Adds variables to a command's environment that keep git from running programs of the
+/// repositories around `directory`.
 ///
 /// # Errors
-/// What stays in force all the same; then nothing is set.
+/// Returns the settings that cannot be overridden; the environment is then unchanged.
 pub(super) fn neutralise(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,
@@ -63,12 +64,12 @@ pub(super) fn neutralise(
     if obstacles.is_empty() { Ok(()) } else { Err(obstacles) }
 }
 
-/// The variables of this process for a git program that Parallax itself runs in `directory`:
-/// nothing that the repository brings runs, and variables that lead to another repository are
-/// gone. Blocking.
+/// Returns this process's environment for a git process that Parallax itself runs in `directory`:
+/// programs of the repository are disabled, and variables that select another repository are
+/// removed. Blocking.
 ///
 /// # Errors
-/// A configuration that cannot be read.
+/// Returns the path of a configuration file that cannot be read.
 pub fn own_git_environment(directory: &Path) -> Result<Vec<(OsString, OsString)>, PathBuf> {
     const ELSEWHERE: &[&str] = &[
         "GIT_DIR",
@@ -96,7 +97,7 @@ pub fn own_git_environment(directory: &Path) -> Result<Vec<(OsString, OsString)>
     }
     let (pairs, obstacles) = overrides(&mut environment, directory, &[]);
     append(&mut environment, pairs);
-    // A program for the network is not run: nothing is fetched.
+    // Programs for network access do not matter here, because nothing is fetched.
     match obstacles.into_iter().find(|obstacle| obstacle.key.is_none()) {
         Some(unreadable) => Err(unreadable.file),
         None => Ok(environment),
@@ -151,27 +152,28 @@ fn overrides(
     (pairs, obstacles)
 }
 
-/// Keeps git from lists in the repository's `info`, which are for servers without
-/// git and closed here: `gc` and `repack` would fail over them.
+/// Keeps git from updating the lists in the repository's `info` directory. Only servers for dumb
+/// transports need them, and the directory is read-only in the sandbox, so `gc` and `repack` would
+/// fail.
 pub(super) fn leave_info_alone(environment: &mut Vec<(OsString, OsString)>) {
     append(environment, vec![("repack.updateServerInfo".to_owned(), "false".to_owned())]);
 }
 
-/// Keeps git from packing a repository of which only a worktree's part can be written.
+/// Keeps git from repacking a repository of which only a worktree's part is writable.
 pub(super) fn leave_upkeep_alone(environment: &mut Vec<(OsString, OsString)>) {
     let pairs = [("maintenance.auto", "false"), ("gc.auto", "0")];
     append(environment, pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec());
 }
 
-/// Has git compare files by their size and time alone, as it does where the rest is
-/// not to be relied on: what stands in for a hidden file is another file.
+/// Makes git compare files by size and modification time only, because the placeholder of a hidden
+/// file differs in its other attributes.
 pub(super) fn compare_by_time(environment: &mut Vec<(OsString, OsString)>) {
     let pairs = [("core.checkStat", "minimal"), ("core.trustctime", "false")];
     append(environment, pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec());
 }
 
-/// Keeps git from a repository without a `.git`, where none is yet: what is made
-/// while the line runs was not looked at.
+/// Keeps git from using bare repositories without a `.git` unless one already exists: a repository
+/// created while the line runs was not checked.
 pub(super) fn close_bare(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,
@@ -183,8 +185,8 @@ pub(super) fn close_bare(
     }
 }
 
-/// A file of the workspace that the configuration of a repository around
-/// `directory` includes: whoever writes it says what git runs.
+/// Returns a file in the workspace that the configuration of a repository around `directory`
+/// includes: whoever can write the file controls what git runs.
 pub(super) fn included(
     directory: &Path,
     others: &[PathBuf],
@@ -207,8 +209,8 @@ pub(super) fn included(
     None
 }
 
-/// The values of the keys (in lower case) in the configuration of a repository,
-/// each with the folder that a relative one is seen from.
+/// Returns the values of the given lowercase keys in the configuration of a repository, each with
+/// the base directory for relative values.
 pub(super) fn files_of_configuration(
     repository: &Path,
     keys: &[&str],
@@ -233,8 +235,7 @@ pub(super) fn files_of_configuration(
     found
 }
 
-/// Whether no other entry can take the meaning of this one away: of these the
-/// first counts, not the last.
+/// Whether a later entry cannot override this one, because git uses the first.
 fn is_stubborn(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let of_remote = key.strip_prefix("remote.").and_then(|rest| rest.rsplit('.').next());
@@ -242,7 +243,7 @@ fn is_stubborn(key: &str) -> bool {
         || matches!(of_remote, Some("uploadpack" | "receivepack"))
 }
 
-/// What takes the meaning of one entry of a repository's configuration away.
+/// Adds an override that neutralizes one entry of a repository's configuration.
 fn neutral(
     key: &str,
     value: &str,
@@ -264,7 +265,7 @@ fn neutral(
         ("core", "alternaterefscommand") => set("true"),
         ("gpg", "defaultkeycommand") => set("false"),
         ("diff", "external") | ("diff", "command") => set(PLAIN_DIFF),
-        // A text is its own text.
+        // `cat` leaves the text unchanged.
         ("diff", "textconv") | ("filter", "clean" | "smudge") => set("cat"),
         ("filter", "process") => set(""),
         ("filter", "required") => set("false"),
@@ -273,7 +274,7 @@ fn neutral(
         ("gpg", "program") => set(&default_of_user("gpg.program", "gpg", directory)),
         ("gpg", _) if last == "program" => set("false"),
         ("credential", "helper") => {
-            // An empty helper drops those before it; the user's come again.
+            // An empty value removes the earlier helpers; the user's are added again.
             set("");
             for own in values(&["--global", "--get-all", "credential.helper"], directory) {
                 pairs.push(("credential.helper".to_owned(), own));
@@ -296,8 +297,8 @@ fn neutral(
     }
 }
 
-/// Whether the user's own configuration says the same, or the entry is one of
-/// those with which `git lfs install --local` calls a program of the machine.
+/// Whether the user's own configuration contains the same entry, or the entry is one that `git lfs
+/// install --local` writes for the installed program.
 fn is_users_own(key: &str, value: &str, directory: &Path) -> bool {
     const OF_LFS: &[(&str, &str)] = &[
         ("filter.lfs.clean", "git-lfs clean -- %f"),
@@ -312,8 +313,8 @@ fn is_users_own(key: &str, value: &str, directory: &Path) -> bool {
         || first(&["--global", "--get", key], directory).as_deref() == Some(value)
 }
 
-/// Whether `git lfs` starts nothing more because of the key: extensions and
-/// transfer agents are programs.
+/// Whether the key makes `git lfs` start no other program. Extensions and transfer agents are
+/// programs.
 fn is_harmless_beside_lfs(key: &str) -> bool {
     const HARMLESS: [&str; 8] = [
         "repositoryformatversion",
@@ -328,7 +329,7 @@ fn is_harmless_beside_lfs(key: &str) -> bool {
     !key.starts_with("lfs.") || key.rsplit('.').next().is_some_and(|last| HARMLESS.contains(&last))
 }
 
-/// Whether a program without a path cannot come from the repository.
+/// Whether a program name without a path cannot resolve to a file of the repository.
 fn path_leads_elsewhere(directory: &Path) -> bool {
     let top = directory.ancestors().find(|folder| folder.join(".git").exists());
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -350,14 +351,14 @@ fn values(arguments: &[&str], directory: &Path) -> Vec<String> {
     text.split('\0').filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
 
-/// Reading a configuration starts nothing.
+/// Runs `git config`, which starts no other programs.
 fn git_config(arguments: &[&str], directory: &Path) -> Option<Vec<u8>> {
     let arguments = ["config", "--null"].into_iter().chain(arguments.iter().copied());
     let variables = [("GIT_PAGER", "cat"), ("GIT_CONFIG_COUNT", "0")];
     parallax_exec::program::output("git", arguments, directory, &variables, SIZE, TIME)
 }
 
-/// The aliases of the configuration that is in force in a directory.
+/// Returns the aliases of the effective configuration in a directory.
 pub(super) fn aliases(directory: &Path) -> Vec<(String, String)> {
     let entries = values(&["--get-regexp", r"^alias\."], directory);
     let alias = |entry: &String| {
@@ -369,13 +370,13 @@ pub(super) fn aliases(directory: &Path) -> Vec<(String, String)> {
 }
 
 fn set_variable(environment: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
-    // What the user set in the environment comes before any configuration.
+    // Variables set by the user have precedence.
     if !environment.iter().any(|(other, _)| other == name) {
         environment.push((name.into(), value.into()));
     }
 }
 
-/// Adds pairs behind those that are there.
+/// Appends configuration pairs to the existing ones.
 fn append(environment: &mut Vec<(OsString, OsString)>, pairs: Vec<(String, String)>) {
     let count = environment
         .iter()
@@ -398,7 +399,7 @@ mod tests {
 
     use super::*;
 
-    /// A repository all of whose programs write into a file beside it.
+    /// A test repository in which every configured program writes to a file beside it.
     struct Hostile {
         folder: tempfile::TempDir,
     }
@@ -465,7 +466,7 @@ mod tests {
         }
     }
 
-    /// Variables with which git is run as a command that nobody approved is.
+    /// Returns the variables with which git runs in a command that was not approved.
     fn neutral_variables(hostile: &Hostile) -> Vec<(String, String)> {
         let mut environment = Vec::new();
         assert_eq!(neutralise(&mut environment, &hostile.root(), &[]), Ok(()));
@@ -482,13 +483,13 @@ mod tests {
         let hostile = Hostile::new();
         let root = hostile.root();
         let evil = hostile.folder.path().join("evil").to_string_lossy().into_owned();
-        // A folder of hooks, as husky makes it, with every hook that git knows of.
+        // A hooks directory, as husky creates it, with all hooks that git knows.
         fs::create_dir(root.join(".husky")).expect("a folder");
         for hook in ["post-index-change", "pre-commit", "post-checkout", "fsmonitor-watchman"] {
             fs::copy(&evil, root.join(".husky").join(hook)).expect("a hook");
             fs::copy(&evil, root.join(".git/hooks").join(hook)).expect("a hook");
         }
-        // A repository in the repository, with filters that only it has.
+        // A nested repository with its own filters.
         let inner = root.join("inner");
         fs::create_dir(&inner).expect("a folder");
         let in_inner = |arguments: &[&str]| {
@@ -509,7 +510,7 @@ mod tests {
         {
             in_inner(&["config", key, &evil]);
         }
-        // What counts only under a condition, and what git lfs would start.
+        // Conditional configuration, and programs that git lfs would start.
         let conditional = hostile.folder.path().join("more");
         fs::write(&conditional, format!("[diff \"c\"]\ncommand = {evil}\n")).expect("a file");
         hostile.plain(&["config", "includeIf.onbranch:**.path", "../../more"]);
@@ -541,7 +542,7 @@ mod tests {
         ] {
             let run =
                 parallax_exec::program::output("git", arguments, &root, &variables, SIZE, TIME);
-            // A submodule without `.gitmodules` has no state to tell; that is all.
+            // `git submodule` fails without `.gitmodules`, which is fine.
             assert!(run.is_some() || arguments[0] == "submodule", "{arguments:?}");
             assert_eq!(hostile.ran(), "", "{arguments:?}");
         }
@@ -570,7 +571,7 @@ mod tests {
             ("GIT_AUTHOR_EMAIL", "x@y"),
         ]);
         variables.extend([("GIT_COMMITTER_NAME", "x"), ("GIT_COMMITTER_EMAIL", "x@y")]);
-        // Making the repository ran its filters; that was before.
+        // Creating the repository ran its filters, so clear the evidence.
         let _ = fs::remove_file(hostile.folder.path().join("ran"));
         for arguments in [
             &["status"][..],
@@ -592,7 +593,7 @@ mod tests {
             assert!(run.is_some(), "{arguments:?}");
             assert_eq!(hostile.ran(), "", "{arguments:?}");
         }
-        // From elsewhere too; and what cannot be taken back is refused.
+        // Also from another directory. Settings that cannot be overridden are refused.
         let mut environment = Vec::new();
         assert!(neutralise(&mut environment, Path::new("/"), &[hostile.root()]).is_ok());
         assert!(environment.iter().any(|(_, value)| value == "diff.external"));

@@ -1,5 +1,5 @@
-//! Commands that the person types themselves: nobody judges them, no sandbox
-//! confines them, and they get all variables of this process.
+//! Commands that the user types: they need no approval, run without a sandbox, and inherit all
+//! variables of this process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use super::control::{Reached, show};
 use super::report;
 use crate::shell_options::ShellOptions;
 
-/// How long a command for the background is watched before it is let go.
+/// How long a background command is watched before it is detached.
 const WATCHED: Duration = Duration::from_millis(200);
 
-/// The person's shell in the project's folder.
+/// The user's shell in the project directory.
 #[derive(Debug)]
 pub struct PersonShell {
     options: Arc<ShellOptions>,
@@ -38,12 +38,12 @@ pub struct PersonShell {
 }
 
 impl PersonShell {
-    /// The shell; its commands belong to `processes`.
+    /// Creates the shell; its commands belong to `processes`.
     pub fn new(options: ShellOptions, workspace: Arc<Workspace>, processes: Processes) -> Self {
         Self { options: Arc::new(options), workspace, processes, started: AtomicU64::new(0) }
     }
 
-    /// Only watched, so that it does not outlive this program.
+    /// Only supervises the command, so that it does not outlive this program.
     fn plan(&self) -> Option<Plan> {
         let options = self.options.sandbox.as_ref()?;
         Some(Plan {
@@ -77,7 +77,7 @@ impl Shell for PersonShell {
                 mode,
                 copy: Some(outputs.join(format!("{name}.txt"))),
                 redact: self.options.redact.clone(),
-                // A person sees whether it is stuck, and ends it.
+                // The user sees whether it hangs, and can stop it.
                 limits: Limits { inactivity: None, runtime: None, ..self.options.limits() },
                 colour: self.options.show_color,
                 sandbox: plan,
@@ -113,7 +113,7 @@ fn described(process: background::BackgroundProcess, lines: usize) -> Background
     let background::BackgroundProcess { pid, command, log, state } = process;
     let last_lines = match lines {
         0 => Vec::new(),
-        // Without a log nothing was written.
+        // Without a log there is no output.
         lines => read_log(&log, lines).map(|end| end.lines).unwrap_or_default(),
     };
     let state = match state {
@@ -129,11 +129,11 @@ fn described(process: background::BackgroundProcess, lines: usize) -> Background
     BackgroundProcess { pid, command, state, log, last_lines }
 }
 
-/// One command on its way.
+/// A running command of the user.
 struct Errand {
     command: Command,
     detach_after: Option<Duration>,
-    /// Where the shell leaves the folder that it ended in.
+    /// The file to which the shell writes its final working directory.
     end: PathBuf,
 }
 
@@ -205,13 +205,13 @@ fn finished(done: &FinishedCommand, directory: Option<PathBuf>) -> ShellOutcome 
     }
 }
 
-/// Makes the shell leave the folder that it ends in.
+/// Makes the shell write its final working directory.
 fn telling(end: &Path) -> String {
     let note = format!("{{ pwd -P >{}; }} 2>/dev/null", shell_words::quote(&end.to_string_lossy()));
     format!("trap {} EXIT", shell_words::quote(&note))
 }
 
-/// The folder that a shell ended in, when that is another one. Blocking.
+/// Returns the final working directory of a shell if it changed. Blocking.
 fn ended_in(end: &Path, began: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(end).ok()?;
     if let Err(error) = std::fs::remove_file(end) {
@@ -256,7 +256,7 @@ mod tests {
         Place { folder, processes, shell }
     }
 
-    /// What a face would hear.
+    /// The events that a front end would receive.
     #[derive(Default)]
     struct Heard {
         control: Mutex<Option<Arc<dyn ProcessControl>>>,
@@ -265,7 +265,7 @@ mod tests {
     }
 
     impl Heard {
-        /// Waits until the screen shows a text, and gives the way to the process.
+        /// Waits until the screen shows a text, and returns the control of the process.
         async fn until(&self, text: &str) -> Arc<dyn ProcessControl> {
             let seen = async {
                 while !self.screen.lock().expect("screen").rows.concat().contains(text) {
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(done.directory.as_deref(), Some(sub.as_path()));
         assert_eq!(done.ending, ShellEnding::Exited { code: 1 });
         assert_eq!(run(&place, "pwd").await.directory, None);
-        // Nothing of it stays.
+        // No temporary file remains.
         let left = std::fs::read_dir(place.folder.path().join("it's output")).expect("a folder");
         assert_eq!(left.count(), 0);
     }
@@ -389,8 +389,7 @@ mod tests {
         let staying = place.shell.run(staying, run).await.ending;
         let ShellEnding::Background { pid: stays } = staying else { panic!("{staying:?}") };
         let heard = Arc::new(Heard::default());
-        // One in the group, one in a group and session of its own, one that
-        // ignores the polite signal.
+        // One process in the group, one in its own group and session, and one that ignores SIGTERM.
         let text = "sleep 60 & echo $! >> pids
             (setsid sh -c 'echo $$ >> pids; exec sleep 60' &)
             sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 1; done' &

@@ -1,5 +1,5 @@
-//! Which files and folders the words of a command name, as the disk has them:
-//! a judge that looks at text alone does not see where a link leads.
+//! Finds the files and directories that the words of a command name, with links resolved: the
+//! policy engine sees only text and cannot tell where a link leads.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -13,16 +13,15 @@ use super::left_alone::LeftAlone;
 use super::secrets::is_secret_name;
 use super::{git, git_reads, repository};
 
-/// Words that are looked at, paths that are given, folders that a `cd` may lead
-/// to, and look-ups in all.
+/// Limits: words read, paths returned, directories that a `cd` may lead to, and lookups in total.
 const MOST_WORDS: usize = 256;
 const MOST_PATHS: usize = 256;
 const MOST_BASES: usize = 32;
 const MOST_LOOKUPS: usize = 4_096;
 
-/// What the command, run in `directory`, reads as far as its words tell;
-/// resolved. With the root of the disk in it when that cannot be told, and when
-/// it is among what `left_alone` names: no judge knows those names.
+/// Returns the resolved paths that the command reads when run in `directory`, as far as its words
+/// show. Includes the root directory if that is unknown, or if the command reads a path of
+/// `left_alone`, whose names the policy engine does not know.
 pub(super) fn reads(
     command: &str,
     directory: &Path,
@@ -34,7 +33,8 @@ pub(super) fn reads(
         reads.push(PathBuf::from("/"));
         return reads;
     };
-    // As the shell reads them: `$'…'` and such are seen by its grammar alone.
+    // Words as the shell reads them, because only the shell parser understands forms such as
+    // `$'…'`.
     for word in read_words(&bash::analyse(command)) {
         if !words.contains(&word) {
             words.push(word);
@@ -52,7 +52,7 @@ pub(super) fn reads(
         next += 1;
         for name in words.iter().flat_map(|word| names(word)) {
             let path = Path::new(name);
-            // Other absolute paths need no disk to be told from those inside.
+            // Other absolute paths are outside of the workspace by their text alone.
             if path.is_absolute() && !roots.iter().any(|root| path.starts_with(root)) {
                 continue;
             }
@@ -64,7 +64,7 @@ pub(super) fn reads(
             let by_text = lexical(&base, path);
             let led = real_path(&base.join(path)).filter(|place| *place != by_text);
             let Ok(real) = std::fs::canonicalize(base.join(path)) else {
-                // It may be made, where the links on the way lead.
+                // The command may create it where the links lead.
                 if let Some(place) = led {
                     reads.push(place.clone());
                     reads.links.insert(by_text, place);
@@ -80,7 +80,7 @@ pub(super) fn reads(
                     false => reads.push(PathBuf::from("/")),
                 }
             }
-            // A name that is closed stays so when it is a link to another.
+            // A protected name stays protected if it is a link to another file.
             let named = base.join(path);
             for path in [&named, &real] {
                 if let Some(folder) = path.ancestors().find(|path| is_closed_name(path)) {
@@ -112,14 +112,14 @@ pub(super) fn reads(
     if words.iter().any(|word| word.rsplit('/').next() == Some("git")) {
         for base in &bases {
             for obstacle in git::obstacles(base) {
-                // It need not lie where a judge knows the name.
+                // The policy engine may not recognize the file by its name.
                 if !obstacle.file.components().any(|part| part.as_os_str() == ".git") {
                     reads.push(PathBuf::from("/"));
                 }
                 reads.push(obstacle.file);
             }
             git_reads::outside(base, roots).into_iter().for_each(|path| reads.push(path));
-            // Whoever writes files there says what git does.
+            // Whoever writes files there controls git.
             let inside = |folder: &PathBuf| {
                 roots.iter().any(|root| folder.starts_with(root) && folder != root)
             };
@@ -136,7 +136,7 @@ fn runs(words: &[String], name: &str) -> bool {
     words.iter().any(|word| word.rsplit('/').next() == Some(name))
 }
 
-/// Whether the line may search whole folders for text.
+/// Whether the line may search whole directories for text.
 fn searches_folders(words: &[String]) -> bool {
     let runs = |name| runs(words, name);
     let recursive = |word: &String| {
@@ -145,7 +145,7 @@ fn searches_folders(words: &[String]) -> bool {
                 .strip_prefix('-')
                 .is_some_and(|flags| !flags.starts_with('-') && flags.contains(['r', 'R']))
     };
-    // ripgrep leaves hidden files out unless it is told otherwise.
+    // ripgrep skips hidden files by default.
     let hidden = |word: &String| {
         word.contains("hidden")
             || word.contains("glob")
@@ -157,15 +157,14 @@ fn searches_folders(words: &[String]) -> bool {
     (runs("rg") && words.iter().any(hidden)) || (runs("grep") && words.iter().any(recursive))
 }
 
-/// Folders and levels that are looked through for a closed file before a search
-/// counts as harmless. A tree that is larger may hold one further down; what
-/// people call `.env` stands near the top.
+/// Number of directories and levels searched for a protected file before a recursive search is
+/// considered harmless. A larger tree may contain one deeper, but files such as `.env` are usually
+/// near the top.
 const SEARCHED_FOLDERS: usize = 500;
 const SEARCHED_LEVELS: usize = 3;
 
-/// A closed file that a recursive search of the folder would read; the root of
-/// the disk for one that only the ignore file names. `names`: it reads hidden
-/// files.
+/// Returns a protected file that a recursive search of the directory would read; the root directory
+/// if only the ignore file names it. `names`: the search includes hidden files.
 fn closed_below(folder: &Path, names: bool, left_alone: Option<&LeftAlone>) -> Option<PathBuf> {
     let mut folders = std::collections::VecDeque::from([(folder.to_owned(), 0)]);
     let mut seen = 0;
@@ -192,26 +191,26 @@ fn closed_below(folder: &Path, names: bool, left_alone: Option<&LeftAlone>) -> O
     None
 }
 
-/// Whether the last part is a name that the judge may know as closed. Of a
-/// repository all counts, not one file of it.
+/// Whether the last component is a name that the policy engine may protect. A repository is
+/// protected as a whole.
 fn is_closed_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     name.eq_ignore_ascii_case(".git") || is_secret_name(name)
 }
 
-/// What links in the folder lead to: `diff` of folders reads it.
+/// Returns the targets of links in the directory: a recursive `diff` reads them.
 fn linked_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     links.filter_map(|link| link.path().canonicalize().ok()).take(MOST_PATHS).collect()
 }
 
-/// What the words name on this disk.
+/// The paths that the words name on this file system.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// What there is, resolved; and what may be made behind a link.
+    /// Existing paths, resolved, and paths that may be created behind a link.
     pub(super) paths: Vec<PathBuf>,
-    /// Paths by their text, and where links lead them.
+    /// Paths by their text, with their link targets.
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
 }
 
@@ -222,34 +221,33 @@ impl Found {
         }
         match self.paths.len() + 1 < MOST_PATHS {
             true => self.paths.push(path),
-            // More cannot be told.
+            // Beyond the limit, the paths are unknown.
             false if self.paths.len() < MOST_PATHS => self.paths.push(PathBuf::from("/")),
             false => {}
         }
     }
 }
 
-/// What in a word may be the name of a file.
+/// Returns the parts of a word that may be file names.
 fn names(word: &str) -> impl Iterator<Item = &str> {
     let value = word.split_once('=').map(|(_, value)| value);
     [Some(word), value].into_iter().flatten().filter(|name| !name.is_empty())
 }
 
-/// The words of the commands, assignments and redirections of a line.
+/// Returns the words of the commands, assignments, and redirections of a line.
 fn read_words(line: &Line) -> Vec<String> {
     let of_commands = line.commands.iter().flat_map(|command| {
         command.words.iter().chain(command.assignments.iter().map(|found| &found.value))
     });
     let of_redirections = line.redirections.iter().filter_map(|found| match found.kind {
-        // A text, no name.
+        // Text, not a file name.
         RedirectionKind::HereDocument | RedirectionKind::HereString => None,
         _ => Some(&found.target),
     });
     of_commands.chain(of_redirections).filter_map(|word| word.text.clone()).collect()
 }
 
-/// The words with quotes taken off; `None` when there are too many, or one that
-/// cannot be told.
+/// Returns the words without quotes; `None` if there are too many or one cannot be determined.
 fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -267,7 +265,7 @@ fn words(command: &str) -> Option<Vec<String>> {
                 let behind = rest.get(decoded.length..)?;
                 characters = behind.chars().peekable();
             }
-            // A translated string is its own text to most people.
+            // A translated string usually equals its original text.
             (None, '$') if characters.peek() == Some(&'"') => {}
             (None | Some('"'), '\\') => word.extend(characters.next()),
             (None, ';' | '|' | '&' | '<' | '>' | '(' | ')' | '`') => {
@@ -284,7 +282,7 @@ fn words(command: &str) -> Option<Vec<String>> {
     (words.len() <= MOST_WORDS).then_some(words)
 }
 
-/// The bytes that are still to come.
+/// Returns the number of remaining bytes.
 fn left(characters: &Peekable<Chars<'_>>) -> usize {
     characters.clone().map(char::len_utf8).sum()
 }

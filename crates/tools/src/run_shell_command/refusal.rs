@@ -1,5 +1,5 @@
-//! Whether a command failed because the sandbox refused it something, and what
-//! that was: a path in its output counts only if the sandbox does close it.
+//! Detects whether a command failed because of a sandbox denial, and of what: a path in the output
+//! counts only if the sandbox actually restricts it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,29 +8,29 @@ use parallax_protocol::permissions::Permissions;
 
 use super::confined::is_too_wide;
 
-/// Lines of the output that are looked at, from the end.
+/// Number of lines examined at the end of the output.
 const LINES: usize = 400;
-/// Paths that are asked for at once.
+/// Maximum number of paths in one approval request.
 const MOST: usize = 8;
 
-/// What kind of access the sandbox would refuse.
+/// The kind of access that the sandbox would deny.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
     Write,
 }
 
-/// What is known of the confinement that a command ran in.
+/// What is known about the sandbox in which a command ran.
 pub(super) trait Confinement {
-    /// Whether it closes the path.
+    /// Whether it denies the access to the path.
     fn refuses(&self, path: &Path, access: Access) -> bool;
-    /// Whether other machines could not be reached.
+    /// Whether other machines were unreachable.
     fn is_offline(&self) -> bool;
-    /// Whether servers of this machine, outside, could not be reached.
+    /// Whether servers on this machine, outside of the sandbox, were unreachable.
     fn is_apart_from_servers(&self) -> bool;
-    /// Whether the kernel counted packets that had nowhere to go.
+    /// Whether the kernel counted packets without a route.
     fn missed_network(&self) -> bool;
-    /// Whether a program of this machine, outside, listens on the port.
+    /// Whether a program outside of the sandbox listens on the port.
     fn listens_outside(&self, port: u16) -> bool;
 }
 
@@ -38,7 +38,7 @@ const DENIED: [&str; 8] = [
     "permission denied",
     "read-only file system",
     "operation not permitted",
-    // A file that is mounted over cannot be replaced.
+    // A mount point cannot be replaced.
     "device or resource busy",
     "eacces",
     "erofs",
@@ -46,7 +46,7 @@ const DENIED: [&str; 8] = [
     "not writable",
 ];
 
-/// What was refused was a change of the folder: leave for the file would not do.
+/// The denied operation changes the directory, so permission for the file alone does not help.
 const OF_FOLDERS: [&str; 8] = [
     "cannot remove",
     "unable to remove",
@@ -73,14 +73,14 @@ const UNREACHED: [&str; 12] = [
     "unable to connect to",
 ];
 
-/// Git says so when no helper knew who its user is: not that it could not ask.
+/// Git prints this if no credential helper knew the user, which is not a network failure.
 const UNKNOWN_USER: [&str; 2] = ["could not read username for", "could not read password for"];
 
-/// Where git's own helper keeps what it knows, from the home on.
+/// Files of git's own credential helper, relative to the home directory.
 const CREDENTIALS: [&str; 2] = [".git-credentials", ".config/git/credentials"];
 
-/// Git says so when it could not write a repository, without the reason: the other
-/// end of a push swallows it.
+/// Git prints this if it could not write a repository. It omits the reason, which the other end of
+/// a push swallows.
 const UNWRITTEN: [&str; 6] = [
     "unpacker error",
     "unable to create temporary object directory",
@@ -98,10 +98,10 @@ pub(super) fn is_unwritten_repository(output: &str) -> bool {
     })
 }
 
-/// The GitHub client says so when it finds no login.
+/// The GitHub CLI prints this if it finds no login.
 const UNKNOWN_LOGIN: [&str; 2] = ["gh auth login", "gh_token environment variable"];
 
-/// Where that client keeps it, from the home on.
+/// The login file of the GitHub CLI, relative to the home directory.
 const LOGIN: &str = ".config/gh/hosts.yml";
 
 const OUTSIDE: [&str; 6] = [
@@ -113,19 +113,19 @@ const OUTSIDE: [&str; 6] = [
     "failed to connect to bus",
 ];
 
-/// Whether the line ends as a failed call does: so it counts also when the
-/// command as a whole went well (`… | tail`).
+/// Whether the line ends like an error message. Then it counts even if the command as a whole
+/// succeeded (`… | tail`).
 fn ends_in_denial(line: &str) -> bool {
     DENIED.iter().take(4).any(|words| line.trim_end().ends_with(words))
 }
 
-/// What programs say of a server that they do not reach.
+/// Messages about an unreachable server.
 const NO_SERVER: [&str; 5] =
     ["refused", "failed to connect", "couldn't connect", "could not connect", "can't connect"];
 
-/// What the command lacked, as far as its output and the confinement tell.
-/// `command`: its text. `failed`: it ended with a code that says so. `places`: where it
-/// may have been.
+/// Returns the missing permissions, as far as the output and the sandbox show. `command` is its
+/// text, `failed` whether its exit code indicates a failure, and `places` are its possible working
+/// directories.
 pub(super) fn missing(
     command: &str,
     output: &str,
@@ -139,8 +139,8 @@ pub(super) fn missing(
     let lines: Vec<&str> = output.lines().rev().take(LINES).collect();
     for line in lines.into_iter().rev() {
         let lower = line.to_lowercase();
-        // No leave for files helps: where something is opened for itself, it is a file
-        // system of its own.
+        // File permissions do not help: a path that is opened individually is a separate file
+        // system.
         let linked = lower.contains("hard link") && lower.contains("cross-device link");
         if failed && (linked || OUTSIDE.iter().any(|words| lower.contains(words))) {
             missing.outside = true;
@@ -148,7 +148,7 @@ pub(super) fn missing(
         if confinement.is_offline() && UNREACHED.iter().any(|words| lower.contains(words)) {
             missing.network = true;
         }
-        // Some programs say that they were refused, not where.
+        // Some programs report a refused connection without the address.
         if confinement.is_apart_from_servers()
             && !missing.host_loopback
             && NO_SERVER.iter().any(|words| lower.contains(words))
@@ -173,14 +173,14 @@ pub(super) fn missing(
         }
         let counts = failed || ends_in_denial(&lower);
         if counts && DENIED.iter().any(|words| lower.contains(words)) {
-            // What stands in quotes is one path, blanks and all.
+            // Text in quotes is one path, including spaces.
             let is_quote = |letter| ['\'', '"', '`', '‘', '’', '“', '”'].contains(&letter);
             let quoted = line.split(is_quote).skip(1).step_by(2);
             let mut any = false;
             for path in paths(quoted, places, home) {
                 any |= ask_for(&path, &lower, home, confinement, &mut missing);
             }
-            // `program: path: Permission denied`: what stands right before it.
+            // `program: path: Permission denied`: the path is right before the message.
             let place = DENIED.iter().filter_map(|words| lower.find(words)).min();
             let before = place.and_then(|place| line.get(..place)).unwrap_or_default();
             let before = before.trim_end().trim_end_matches(':');
@@ -201,8 +201,8 @@ pub(super) fn missing(
     missing
 }
 
-/// The hidden files that a copy of their folder came upon: what covers them cannot
-/// be copied, and programs name only what they would have made.
+/// Returns the hidden files that a copy of their directory encountered: their placeholders cannot
+/// be copied, and programs name only the destination.
 pub(super) fn copied(output: &str, hidden: &[PathBuf]) -> Vec<PathBuf> {
     const SPECIAL: [&str; 3] = ["cannot create special file", "mknod ", "mknod("];
     let lines = output.lines().rev().take(LINES).filter(|line| {
@@ -219,7 +219,7 @@ pub(super) fn copied(output: &str, hidden: &[PathBuf]) -> Vec<PathBuf> {
     hidden.iter().filter(is_copied).take(MOST).cloned().collect()
 }
 
-/// Whether the path is closed; then leave for it is missing.
+/// Adds the missing permission if the sandbox restricts the path.
 fn ask_for(
     path: &Path,
     line: &str,
@@ -228,14 +228,14 @@ fn ask_for(
     missing: &mut Permissions,
 ) -> bool {
     let only_writing = ["read-only file system", "device or resource busy"];
-    // Who may rename a hidden file may read it under its new name.
+    // A program that may rename a hidden file could read it under its new name.
     let to_read = confinement.refuses(path, Access::Read);
     let to_write = !to_read || only_writing.iter().any(|words| line.contains(words));
     if !to_read && !confinement.refuses(path, Access::Write) {
         return false;
     }
     let mut path = path;
-    // In the workspace a file is closed for itself, and opened for itself.
+    // In the workspace, files are protected and opened individually.
     if !to_read
         && OF_FOLDERS.iter().any(|words| line.contains(words))
         && let Some(folder) = path.parent()
@@ -258,7 +258,7 @@ fn ask_for(
     true
 }
 
-/// Ports of this machine that the line speaks of.
+/// Returns the local ports that the line mentions.
 fn local_ports(line: &str) -> impl Iterator<Item = u16> + '_ {
     let is_local =
         ["127.0.0.1", "localhost", "::1", "0.0.0.0"].iter().any(|name| line.contains(name));
@@ -267,7 +267,7 @@ fn local_ports(line: &str) -> impl Iterator<Item = u16> + '_ {
         .filter_map(|word| word.parse().ok())
 }
 
-/// What in the line may be a path, as it would be resolved.
+/// Returns the possible paths in the line, resolved.
 fn paths<'a>(
     pieces: impl Iterator<Item = &'a str>,
     places: &[PathBuf],
@@ -382,7 +382,7 @@ mod tests {
             );
             assert_eq!(missing.words(), expected, "{output}");
         }
-        // Also where the command as a whole went well.
+        // Also if the command as a whole succeeded.
         let busy = "error: could not write config file .git/config: Device or resource busy\nfine";
         let well =
             missing("x", busy, false, &["/w".into()], Path::new("/h"), &Box { offline: false });

@@ -1,5 +1,5 @@
-//! Where the repository that git would find keeps its configuration, its own
-//! and its submodules', and which of these files may name programs.
+//! Finds the configuration files of the repository that git would use, including those of its
+//! submodules, and which of them may name programs.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -8,13 +8,12 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of one configuration, folders looked at on the way up, and folders of
-/// submodules.
+/// Limits: size of one configuration, parent directories searched, and submodule directories.
 const LARGEST: u64 = 256 * 1024;
 const HIGHEST: usize = 128;
 const MOST_MODULES: usize = 256;
 
-/// Parts of sections and keys that lead to programs or to other files.
+/// Parts of section and key names that configure programs or other files.
 const TELLING: &[&str] = &[
     "fsmonitor",
     "external",
@@ -53,16 +52,16 @@ const TELLING: &[&str] = &[
     "authorsprog",
 ];
 
-/// The configurations of a repository, as far as they tell of programs.
+/// The configuration files of a repository, as far as they may configure programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Configurations {
     /// Files in which a key may name a program.
     pub(super) telling: Vec<PathBuf>,
-    /// Files that git would read and that cannot be looked into here.
+    /// Files that git would read but that cannot be examined here.
     pub(super) unreadable: Vec<PathBuf>,
 }
 
-/// The folders of the repository around `folder`, as git finds them.
+/// Returns the directories of the repository around `folder`, as git finds them.
 pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
     let repository = folder.ancestors().take(HIGHEST).find_map(repository_at);
     let Some(Ok(folder)) = repository else { return Vec::new() };
@@ -70,8 +69,8 @@ pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
     std::iter::once(folder).chain(common).collect()
 }
 
-/// The remotes of the repository around `folder` that are directories of this
-/// machine, whether they are there or not.
+/// Returns the remotes of the repository around `folder` that are directories on this machine,
+/// existing or not.
 pub(super) fn local_remotes(folder: &Path) -> Vec<PathBuf> {
     let Some(config) = configuration(folder) else { return Vec::new() };
     let Some(top) = folder.ancestors().take(HIGHEST).find(|top| top.join(".git").exists()) else {
@@ -89,20 +88,20 @@ pub(super) fn local_remotes(folder: &Path) -> Vec<PathBuf> {
     urls.map(|url| top.join(url)).collect()
 }
 
-/// The configuration that git calls in `folder` write, where it is a file already.
+/// Returns the configuration file that git writes in `folder`, if it exists.
 pub(super) fn configuration(folder: &Path) -> Option<PathBuf> {
     let config = folders(folder).pop()?.join("config");
     config.canonicalize().ok().filter(|config| config.is_file())
 }
 
-/// The configuration of the repository whose working folder is `folder` itself.
+/// Returns the configuration file of the repository whose working tree is `folder` itself.
 pub(super) fn configuration_in(folder: &Path) -> Option<PathBuf> {
     let config = folder.join(".git/config");
     config.canonicalize().ok().filter(|config| config.is_file())
 }
 
-/// The repository without a `.git` that git would find from `folder`: any folder
-/// with the right names in it is one, and its configuration is an ordinary file.
+/// Returns the bare repository that git would find from `folder`: any directory with the right file
+/// names is one, and its configuration is an ordinary file.
 pub(super) fn bare(folder: &Path) -> Option<PathBuf> {
     let folder = if folder.is_file() { folder.parent().unwrap_or(folder) } else { folder };
     let found = folder.ancestors().take(HIGHEST).find_map(|folder| {
@@ -111,12 +110,11 @@ pub(super) fn bare(folder: &Path) -> Option<PathBuf> {
     found.filter(|(_, is_bare)| *is_bare).map(|(folder, _)| folder.to_owned())
 }
 
-/// What the configurations of the repository around `folder` are, with those of
-/// its submodules.
+/// Returns the configuration files of the repository around `folder` and of its submodules.
 pub(super) fn configurations(folder: &Path) -> Configurations {
     let mut found = Configurations::default();
     let mut folders = Vec::new();
-    // A file is in the folder that holds it.
+    // For a file, use its directory.
     let folder = if folder.is_file() { folder.parent().unwrap_or(folder) } else { folder };
     let mut working = vec![folder.to_owned()];
     while let Some(place) = working.pop() {
@@ -137,7 +135,7 @@ pub(super) fn configurations(folder: &Path) -> Configurations {
             found.unreadable.push(folder.join("config"));
             return found;
         }
-        // git runs in submodules what their own configurations name.
+        // In submodules, git runs the programs named in their own configurations.
         let index = folder.join("index");
         if may_hold_submodules(&index) {
             match submodules(&place) {
@@ -163,8 +161,7 @@ pub(super) fn configurations(folder: &Path) -> Configurations {
     found
 }
 
-/// The repositories that the given ones keep for submodules, whether or not
-/// these are checked out now.
+/// Adds the submodule repositories stored in the given ones, whether or not they are checked out.
 fn add_modules(folders: &mut Vec<PathBuf>, found: &mut Configurations) {
     let mut modules: Vec<PathBuf> = folders.iter().map(|folder| folder.join("modules")).collect();
     let mut seen = 0;
@@ -186,12 +183,11 @@ fn add_modules(folders: &mut Vec<PathBuf>, found: &mut Configurations) {
     }
 }
 
-/// How long git may take to list an index, and how long that list may be.
+/// Limits on listing an index: time and size.
 const TIME: Duration = Duration::from_secs(5);
 const LIST: u64 = 32 * 1024 * 1024;
 
-/// The folders of the submodules that the index names; `None` when git cannot
-/// list them.
+/// Returns the directories of the submodules in the index; `None` if git cannot list them.
 fn submodules(place: &Path) -> Option<Vec<PathBuf>> {
     let git = |arguments: &[&str]| {
         let quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
@@ -211,14 +207,14 @@ fn submodules(place: &Path) -> Option<Vec<PathBuf>> {
     let of_module = |entry: &[u8]| {
         let path = entry.strip_prefix(b"160000 ")?.splitn(2, |byte| *byte == b'\t').nth(1)?;
         let place = top.join(OsStr::from_bytes(path));
-        // One that is not checked out has nothing that could run.
+        // A submodule that is not checked out cannot run anything.
         place.join(".git").symlink_metadata().is_ok().then_some(place)
     };
     Some(listed.split(|byte| *byte == 0).filter_map(of_module).collect())
 }
 
-/// The repository whose working folder (or own folder) this is; `Err` names
-/// what cannot be read.
+/// Returns the repository with this working tree or git directory; `Err` holds a file that cannot
+/// be read.
 fn repository_at(folder: &Path) -> Option<Result<PathBuf, PathBuf>> {
     let git = folder.join(".git");
     match std::fs::metadata(&git) {
@@ -234,15 +230,14 @@ fn repository_at(folder: &Path) -> Option<Result<PathBuf, PathBuf>> {
     is_bare.then(|| Ok(folder.to_owned()))
 }
 
-/// Bytes of an index that are looked through; a larger one counts as holding
-/// what is looked for.
+/// Maximum size in bytes of an index that is searched; a larger one is treated as a match.
 const LARGEST_INDEX: u64 = 64 * 1024 * 1024;
 
-/// The mode of a submodule in an index: 160000 in octal, big-endian.
+/// The mode of a submodule in an index: octal 160000, big-endian.
 const SUBMODULE: [u8; 4] = [0, 0, 0xE0, 0];
 
-/// Whether the mode of a submodule stands anywhere in the index. Other bytes
-/// may look the same: then a question is asked for nothing.
+/// Whether the mode of a submodule occurs in the index. Other bytes may match by chance, which only
+/// causes an unnecessary approval request.
 fn may_hold_submodules(index: &Path) -> bool {
     match std::fs::metadata(index) {
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
@@ -251,15 +246,15 @@ fn may_hold_submodules(index: &Path) -> bool {
     }
 }
 
-/// The text of a file of one line.
+/// Returns the text of a single-line file.
 pub(super) fn line_of(path: &Path) -> Option<String> {
     let bytes = bytes_of(path, 16 * 1024)?;
     String::from_utf8(bytes).ok().map(|text| text.trim().to_owned())
 }
 
-/// The bytes of a regular file, when it is not larger.
+/// Returns the bytes of a regular file, unless it is larger than `limit`.
 pub(super) fn bytes_of(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    // A pipe would keep whoever opens it waiting.
+    // Opening a pipe would block.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -268,7 +263,7 @@ pub(super) fn bytes_of(path: &Path, limit: u64) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= limit).then_some(bytes)
 }
 
-/// Whether a key of the file may name a program; `None`: it cannot be read.
+/// Whether a key of the file may name a program; `None` if the file cannot be read.
 fn runs_programs(path: &Path) -> Option<bool> {
     if let Err(error) = std::fs::metadata(path) {
         return (error.kind() == std::io::ErrorKind::NotFound).then_some(false);
@@ -276,8 +271,8 @@ fn runs_programs(path: &Path) -> Option<bool> {
     bytes_of(path, LARGEST).map(|bytes| names_programs(&String::from_utf8_lossy(&bytes)))
 }
 
-/// Whether a section or key of the configuration is a telling one. What is no
-/// plain line counts as a key rather than as nothing.
+/// Whether the configuration contains a section or key that may name programs. A line in an unusual
+/// form is treated as such a key.
 fn names_programs(text: &str) -> bool {
     text.split(['\n', '\r']).any(|line| {
         let mut rest = line.trim_start_matches('\u{feff}').trim_start();
@@ -292,7 +287,7 @@ fn names_programs(text: &str) -> bool {
     })
 }
 
-/// What follows the `]`; a quoted part may hold one too.
+/// Returns what follows the closing `]`; a quoted part may contain one too.
 fn after_header(header: &str) -> &str {
     let mut quoted = false;
     let mut escaped = false;

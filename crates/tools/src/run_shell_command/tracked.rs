@@ -1,6 +1,6 @@
-//! Hidden files that git tracks. What its history shows anyhow need not be hidden
-//! from git; where such a file stays hidden, git fails in words that name no
-//! sandbox, or says that the file changed.
+//! Hidden files that git tracks. A file that the history shows anyway need not be hidden from git.
+//! If such a file stays hidden, git fails without mentioning the sandbox, or reports the file as
+//! changed.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -13,16 +13,16 @@ use parallax_sandbox::Plan;
 
 use super::secrets::is_secret_name;
 
-/// How long git may take to list an index, and how large the list may be.
+/// Limits on listing an index: time and size.
 pub(super) const TIME: Duration = Duration::from_secs(5);
 pub(super) const LIST: u64 = 4 * 1024 * 1024;
-/// More of a folder is not hidden one by one: the folder is.
+/// If a directory has more entries, it is hidden as a whole.
 const MOST: usize = 256;
 const MOST_SEEN: usize = 10_000;
-/// Larger files, and more of them, are not compared with what git tracks.
+/// Limits on comparing files with what git tracks: size and number.
 const LARGEST: u64 = 4 * 1024 * 1024;
 const MOST_HASHED: usize = 2000;
-/// No program of the repository runs, and a name is its bytes.
+/// Disables programs of the repository and quoting of names.
 pub(super) const QUIET: &[&str] = &[
     "-c",
     "core.fsmonitor=false",
@@ -32,7 +32,7 @@ pub(super) const QUIET: &[&str] = &[
     "core.ignoreCase=false",
 ];
 
-/// Whether the line starts nothing but git, by calls that run no other program.
+/// Whether the line runs only git, with subcommands that start no other program.
 pub(super) fn is_git_alone(line: &Line) -> bool {
     let only_git = |command: &bash::Command| {
         bash::git_subcommand(command).is_some_and(|call| !call.configured)
@@ -44,8 +44,7 @@ pub(super) fn is_git_alone(line: &Line) -> bool {
         && line.redirections.iter().all(|found| found.kind != RedirectionKind::Read)
 }
 
-/// Whether the line does nothing but take working trees away: nothing of a file in
-/// them comes to light.
+/// Whether the line only removes working trees, which reveals no file contents.
 pub(super) fn removes_worktrees(line: &Line) -> bool {
     let removes = |command: &bash::Command| {
         let words = command.arguments().iter().map(|word| word.text.as_deref());
@@ -56,8 +55,8 @@ pub(super) fn removes_worktrees(line: &Line) -> bool {
     is_git_alone(line) && line.commands.iter().all(removes)
 }
 
-/// What stays hidden from git of `hidden`, files and folders: not what git could
-/// show from its history anyhow, but for files with a project's secrets. Blocking.
+/// Returns the paths of `hidden` that stay hidden from git: files that are not in its history, and
+/// files with project secrets. Blocking.
 pub(super) fn left_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut left = Vec::new();
     let mut repositories: Vec<(PathBuf, Vec<PathBuf>)> = Vec::new();
@@ -85,9 +84,8 @@ pub(super) fn left_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
     left
 }
 
-/// The tracked files among `paths`, and in the folders of them, whose bytes are
-/// those that the index names: whoever writes the index may say that any file is
-/// tracked, but must know what is in it to say this.
+/// Returns the tracked files among `paths`, and in directories among them, whose contents match the
+/// index. An index entry could be forged, but its hash proves that the author knew the contents.
 fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
     let tracked = staged(top, paths)?;
     let files: Vec<&(String, PathBuf)> = tracked
@@ -101,7 +99,7 @@ fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
     if files.is_empty() {
         return Some(BTreeSet::new());
     }
-    // Nothing is written, and no filter of the repository is asked.
+    // Writes nothing and runs no filter of the repository.
     let words = QUIET.iter().chain(&["hash-object", "--no-filters", "--"]).map(OsString::from);
     let arguments = words.chain(files.iter().map(|(_, path)| path.clone().into_os_string()));
     let hashes = parallax_exec::program::output("git", arguments, top, &[], LIST, TIME)?;
@@ -113,8 +111,8 @@ fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
     Some(same.map(|((_, path), _)| path.clone()).collect())
 }
 
-/// What stays hidden of a folder in which some files are open: the rest of what is
-/// in it, or all of it where that is too much.
+/// Returns what stays hidden of a directory that contains visible files: its other entries, or the
+/// whole directory if there are too many.
 pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut rest = Vec::new();
     let mut folders = vec![folder.clone()];
@@ -126,7 +124,7 @@ pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf>
             seen += 1;
             let path = entry.path();
             if open.contains(&path) {
-                // Shown.
+                // Visible.
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
                 && open.iter().any(|file| file.starts_with(&path))
             {
@@ -142,9 +140,8 @@ pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf>
     rest
 }
 
-/// The hidden files that git tracks and stumbled over, or that it says changed;
-/// as git names them. `shown`: the files are hidden behind others in their place,
-/// which git takes for changes. Blocking.
+/// Returns the hidden tracked files at which git failed or that it reports as changed, as git names
+/// them. `shown`: the files are covered by placeholders, which git takes for changes. Blocking.
 pub(super) fn stumbled_over(
     plan: &Plan,
     line: &Line,
@@ -199,7 +196,7 @@ pub(super) fn stumbled_over(
     named.into_iter().filter(|path| tracked.contains(path)).collect()
 }
 
-/// Whether the call of git compares the working folder with what it tracks.
+/// Whether the git command compares the working tree with the index.
 fn compares(command: &bash::Command) -> bool {
     bash::git_subcommand(command).is_some_and(|call| {
         let comparing =
@@ -208,7 +205,7 @@ fn compares(command: &bash::Command) -> bool {
     })
 }
 
-/// The file that a line of `git status` or of `git diff --name-status` calls changed.
+/// Returns the file that a line of `git status` or `git diff --name-status` reports as changed.
 fn changed(line: &str) -> Option<&str> {
     let line = line.trim_end();
     for mark in ["modified:", "typechange:"] {
@@ -225,7 +222,7 @@ fn changed(line: &str) -> Option<&str> {
     Some(line)
 }
 
-/// Told to the model of such files.
+/// Returns the note for the model about such files.
 pub(super) fn words(files: &[PathBuf], directory: &Path) -> String {
     let shown = |path: &PathBuf| path.strip_prefix(directory).unwrap_or(path).display().to_string();
     let names: Vec<String> = files.iter().map(shown).collect();
@@ -235,7 +232,7 @@ pub(super) fn words(files: &[PathBuf], directory: &Path) -> String {
     )
 }
 
-/// The top of the working folder that the path is in.
+/// Returns the root of the working tree that contains the path.
 pub(super) fn repository_of(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|folder| is_top(folder)).map(Path::to_path_buf)
 }
@@ -244,13 +241,12 @@ fn is_top(folder: &Path) -> bool {
     folder.join(".git").symlink_metadata().is_ok()
 }
 
-/// The files that git tracks of the paths, in full; `None` when it cannot say.
+/// Returns the tracked files among the paths, as absolute paths; `None` if git fails.
 fn listed(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
     Some(staged(top, paths)?.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The same with the blob that the index names for each. In a conflict a file has
-/// several.
+/// Like `listed`, with the blob of each file in the index. A file with a conflict has several.
 fn staged(top: &Path, paths: &[PathBuf]) -> Option<Vec<(String, PathBuf)>> {
     let list = ["--literal-pathspecs", "ls-files", "--stage", "-z", "--"];
     let words = QUIET.iter().chain(&list).map(OsString::from);
@@ -311,7 +307,7 @@ mod tests {
         left.sort();
         let expected = ["b.lock", "conf/.env", "conf/deep/other", "conf/new", "notes"];
         assert_eq!(left, expected.map(|name| root.join(name)));
-        // Changed, or only said to be tracked: the index may be anyone's.
+        // Changed, or only claimed to be tracked: the index may be forged.
         std::fs::write(root.join("a.lock"), "changed").expect("a file");
         std::fs::write(root.join("b.lock"), "hidden").expect("a file");
         let blob = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
@@ -324,7 +320,7 @@ mod tests {
         left.sort();
         let expected = ["a.lock", "b.lock", "conf/.env", "conf/deep/other", "conf/new"];
         assert_eq!(left, expected.map(|name| root.join(name)));
-        // Without a repository nothing is known.
+        // Without a repository, nothing is known.
         let alone = tempfile::tempdir().expect("a folder");
         let path = alone.path().join("a");
         assert_eq!(left_hidden(vec![path.clone()]), [path]);
@@ -379,7 +375,7 @@ mod tests {
             ("git status -s", " M .env\n M a\n?? x", ".env"),
             ("git status", "\tmodified:   sub/.env.local\n", "sub/.env.local"),
             ("git diff --name-only", "sub/.env.local\n.env", ".env sub/.env.local"),
-            // Not tracked, not compared, not git.
+            // Not tracked, not compared, or not git.
             ("git add -A", "error: .env.other: can only add regular files", ""),
             ("git log --name-only", ".env", ""),
             ("make", "error: .env: unsupported file type", ""),
