@@ -1,4 +1,4 @@
-//! How long it takes to find the text of an edit.
+//! Benchmarks finding the text of an edit.
 
 use parallax_tools::replace::{Source, find};
 
@@ -6,7 +6,7 @@ fn main() {
     divan::main();
 }
 
-/// A file of `lines` lines like code.
+/// Returns a file with `lines` lines that resemble code.
 fn file(lines: usize) -> String {
     (0..lines).map(|n| format!("    let value_{n} = compute({n}, \"text {}\");\n", n * 7)).collect()
 }

@@ -1,4 +1,4 @@
-//! `grep_search` and `glob` over a generated tree of 4,000 small files.
+//! Benchmarks `grep_search` and `glob` on a generated tree of 4,000 small files.
 #![expect(clippy::expect_used, reason = "a bench ends at its first error")]
 
 use std::sync::{Arc, OnceLock};

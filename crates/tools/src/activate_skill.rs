@@ -1,5 +1,4 @@
-//! `activate_skill`: gives the model the instructions of a skill, and leave to
-//! read the files that belong to it.
+//! `activate_skill`: gives the model the instructions of a skill and permission to read its files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,14 +15,14 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::failure::invalid;
 
-/// Bytes of instructions.
+/// Maximum size of the instructions in bytes.
 const LARGEST: u64 = 512 * 1024;
-/// Entries of the tree of files.
+/// Maximum number of entries in the file tree.
 const ENTRIES: usize = 200;
-/// Folders below each other in it.
+/// Maximum depth of the file tree.
 const DEPTH: usize = 6;
 
-/// Fills variables into the instructions of a skill.
+/// Expands variables in the instructions of a skill.
 pub type Fill = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// A skill that can be activated.
@@ -33,11 +32,11 @@ pub struct SkillEntry {
     pub name: String,
     /// When to use it.
     pub description: String,
-    /// Its `SKILL.md`, absolute; of one of the program only a name.
+    /// Its `SKILL.md` as an absolute path; for a built-in skill only a name.
     pub file: PathBuf,
-    /// What stands in it, for one of the program.
+    /// The text of a built-in skill.
     pub text: Option<&'static str>,
-    /// What its instructions go through first; `None`: they are as written.
+    /// Expands its instructions; `None` leaves them unchanged.
     pub fill: Option<Fill>,
 }
 
@@ -48,7 +47,7 @@ impl fmt::Debug for SkillEntry {
 }
 
 impl SkillEntry {
-    /// The folder with all that belongs to it; those of the program have none.
+    /// Returns the directory with its files; `None` for built-in skills.
     pub fn folder(&self) -> Option<&Path> {
         match self.text {
             Some(_) => None,
@@ -74,7 +73,7 @@ pub struct ActivateSkill {
 }
 
 impl ActivateSkill {
-    /// The tool for these skills, which are not none.
+    /// Creates the tool for these skills, of which there must be at least one.
     pub fn new(skills: Vec<SkillEntry>, workspace: Arc<Workspace>) -> Self {
         let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
         let spec = ToolSpec {
@@ -149,7 +148,7 @@ impl Invocation for Call {
             let reading = tokio::task::spawn_blocking(move || {
                 let body = skill.instructions()?;
                 if let Some(folder) = skill.folder() {
-                    // Also where it really is: skills are often links.
+                    // Also allow the resolved path, because skills are often links.
                     workspace.add_readable(folder);
                 }
                 Ok::<_, std::io::Error>((activated(&skill, &body, &tree), skill.name))
@@ -167,10 +166,10 @@ impl Invocation for Call {
     }
 }
 
-/// What the model reads of an active skill. Blocking.
+/// Returns the tool result of an activated skill. Blocking.
 ///
 /// # Errors
-/// When its file cannot be read.
+/// Returns an error if its file cannot be read.
 pub fn activation(skill: &SkillEntry) -> std::io::Result<String> {
     let tree = skill.folder().map(tree).unwrap_or_default();
     Ok(activated(skill, &skill.instructions()?, &tree))
@@ -189,7 +188,7 @@ fn activated(skill: &SkillEntry, body: &str, tree: &str) -> String {
     )
 }
 
-/// The text below the settings of a skill file.
+/// Returns the text of a skill file without its front matter.
 fn instructions(file: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
     let facts = std::fs::metadata(file)?;
@@ -217,7 +216,7 @@ fn below_settings(text: &str) -> &str {
     text
 }
 
-/// The files below a folder, as paths from it. Links are named, not followed.
+/// Returns the relative paths of the files below a directory. Links are listed but not followed.
 fn tree(folder: &Path) -> String {
     let mut lines = Vec::new();
     let mut open = vec![(folder.to_owned(), 0)];

@@ -1,9 +1,8 @@
-//! Arguments of a call, checked against the schema that the tool declares.
+//! Validates the arguments of a tool call against the schema that the tool declares.
 //!
-//! Knows the few words of JSON Schema that built-in tools use: `type`,
-//! `required`, `properties`, `items`, `enum`, `minimum`, `minItems`,
-//! `minLength`. Properties that the schema does not name pass unchecked, so
-//! that a tool can take hidden ones.
+//! Supports the parts of JSON Schema that built-in tools use: `type`, `required`, `properties`,
+//! `items`, `enum`, `minimum`, `minItems`, `minLength`. Properties that the schema does not declare
+//! are accepted, so that a tool can take undeclared ones.
 
 use parallax_protocol::Object;
 use parallax_protocol::coerce::coerce;
@@ -12,18 +11,18 @@ use serde_json::Value;
 
 use crate::failure::invalid;
 
-/// Checked arguments.
+/// Validated arguments.
 #[derive(Debug, Clone)]
 pub struct Arguments {
     object: Object,
 }
 
 impl Arguments {
-    /// Checks the arguments of a call. `null` counts as absent.
+    /// Validates the arguments of a call. `null` counts as absent.
     ///
     /// # Errors
-    /// `invalid_tool_params` in the words of a JSON-schema checker:
-    /// `params/file_path must be string`.
+    /// Returns `invalid_tool_params` in the wording of a JSON Schema validator: `params/file_path
+    /// must be string`.
     pub fn check(object: Object, spec: &ToolSpec) -> Result<Self, ToolError> {
         let mut whole = Value::Object(object);
         coerce(&mut whole, &spec.parameters);
@@ -33,57 +32,57 @@ impl Arguments {
         Ok(Self { object })
     }
 
-    /// A required text; empty if the schema does not require it and it is absent.
+    /// Returns a required string; empty if it is optional and absent.
     pub fn text(&self, name: &str) -> &str {
         self.optional_text(name).unwrap_or_default()
     }
 
-    /// A text that may be absent.
+    /// Returns an optional string.
     pub fn optional_text(&self, name: &str) -> Option<&str> {
         self.object.get(name).and_then(Value::as_str)
     }
 
-    /// A switch that may be absent.
+    /// Returns an optional boolean.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.object.get(name).and_then(Value::as_bool)
     }
 
-    /// A whole number, zero or more, that may be absent.
+    /// Returns an optional non-negative integer.
     pub fn integer(&self, name: &str) -> Option<u64> {
         self.object.get(name).and_then(whole).and_then(|number| u64::try_from(number).ok())
     }
 
-    /// A list of texts; empty when absent.
+    /// Returns a list of strings; empty if absent.
     pub fn texts(&self, name: &str) -> Vec<&str> {
         let list = self.object.get(name).and_then(Value::as_array);
         list.map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
     }
 
-    /// A nested object (already checked with the whole).
+    /// Returns a nested object, which was validated with the whole.
     pub fn object(&self, name: &str) -> Option<Self> {
         let object = self.object.get(name).and_then(Value::as_object)?;
         Some(Self { object: object.clone() })
     }
 
-    /// Any value as it came.
+    /// Returns a raw value.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.object.get(name)
     }
 }
 
-/// Checks the arguments of a call that go on as they came: `null` is a value.
+/// Validates the arguments of a call that are passed on unchanged: `null` is a value.
 ///
 /// # Errors
-/// As [`Arguments::check`].
+/// See [`Arguments::check`].
 pub(crate) fn check_as_they_are(object: &Object, spec: &ToolSpec) -> Result<(), ToolError> {
     check_object(object, &spec.parameters, "params").map_err(invalid)
 }
 
-/// A whole number, also when written as `5.0`.
+/// Returns an integer, even if it is written as `5.0`.
 fn whole(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let number = value.as_f64()?;
-        // Beyond 2^53 the fraction is gone and with it the meaning.
+        // Beyond 2^53, a float cannot represent every integer.
         (number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0).then_some(number as i64)
     })
 }

@@ -1,4 +1,4 @@
-//! `ask_user`: the model asks the person, who answers in a dialog.
+//! `ask_user`: asks the user questions in a dialog.
 
 use parallax_protocol::question::{QuestionKind, UserQuestion};
 use parallax_protocol::tool::{
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::failure::invalid;
 
-/// Most questions of one call.
+/// Maximum number of questions of one call.
 const QUESTIONS: usize = 4;
-/// How many options a question to choose from has.
+/// Number of options of a multiple-choice question.
 const OPTIONS: std::ops::RangeInclusive<usize> = 2..=4;
-/// Characters of a question.
+/// Maximum number of characters of a question.
 const QUESTION: usize = 2_000;
-/// Characters of all other texts.
+/// Maximum number of characters of all other texts.
 const TEXT: usize = 500;
 
 /// The tool.
@@ -33,7 +33,7 @@ impl Default for AskUser {
 }
 
 impl AskUser {
-    /// The tool.
+    /// Creates the tool.
     pub fn new() -> Self {
         let spec = ToolSpec {
             name: "ask_user".into(),
@@ -136,7 +136,7 @@ fn read(item: &Value) -> Result<UserQuestion, String> {
     Ok(question)
 }
 
-/// Models write `\n` where they mean a new line.
+/// Replaces the `\n` that models write for a line break.
 fn shown(text: &str, most: usize) -> String {
     text.replace("\\n", "\n").chars().take(most).collect()
 }
@@ -194,7 +194,7 @@ fn answered(questions: &[UserQuestion], answers: Option<Object>) -> Outcome {
         .shown(Display::text(lines.join("\n")))
 }
 
-/// One answer as a text; of several choices one behind the other.
+/// Returns an answer as text; several choices are joined.
 fn words(answer: &Value) -> String {
     match answer {
         Value::String(text) => text.clone(),

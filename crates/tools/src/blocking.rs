@@ -1,9 +1,9 @@
-//! Blocking work off the async runtime.
+//! Runs blocking work outside of the async runtime.
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::tool::{Outcome, ToolError, ToolErrorKind};
 
-/// Runs `work` on a blocking thread. A panic in it is a failed call.
+/// Runs `work` on a blocking thread. A panic becomes a failed call.
 pub(crate) async fn blocking(
     cancel: CancellationToken,
     work: impl FnOnce(&CancellationToken) -> Outcome + Send + 'static,

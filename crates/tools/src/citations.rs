@@ -1,13 +1,13 @@
-//! Puts the sources of a grounded answer into its text: `[n]` behind each
-//! supported segment, and a list of sources at the end.
+//! Inserts the sources of a grounded answer into its text: `[n]` after each supported segment, and
+//! a list of sources at the end.
 
 use parallax_protocol::content::PartView;
 use parallax_protocol::model::{Answer, Citation};
 use serde_json::Value;
 
-/// Most supports looked at; an answer has some dozens.
+/// Maximum number of supports; an answer has a few dozen.
 const MAX_SUPPORTS: usize = 2_000;
-/// Most sources listed.
+/// Maximum number of sources in the list.
 const MAX_SOURCES: usize = 200;
 
 /// A source of an answer.
@@ -15,14 +15,14 @@ const MAX_SOURCES: usize = 200;
 pub(crate) struct Source {
     /// Its title, on one line.
     pub(crate) title: String,
-    /// Its address, on one line.
+    /// Its URL, on one line.
     pub(crate) uri: String,
 }
 
-/// The text of an answer with its citations, and the sources they point to.
+/// The text of an answer with citations and the cited sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cited {
-    /// The text with `[n]` marks.
+    /// The text with `[n]` markers.
     pub(crate) text: String,
     /// The sources, in the order of their numbers.
     pub(crate) sources: Vec<Source>,
@@ -32,8 +32,7 @@ impl Cited {
     /// Reads the visible text and the grounding metadata of an answer.
     pub(crate) fn read(answer: &Answer) -> Self {
         let mut text = String::new();
-        // Where each part begins in the joined text: segments count in bytes of
-        // one part.
+        // The start of each part in the joined text, because segments count bytes within a part.
         let mut begins = Vec::with_capacity(answer.parts.len());
         for part in &answer.parts {
             begins.push(text.len());
@@ -61,7 +60,7 @@ impl Cited {
         Self { text: insert(&text, &marks), sources }
     }
 
-    /// The text with the `Sources:` list behind it, if there are any.
+    /// Returns the text followed by the `Sources:` list, if there are sources.
     pub(crate) fn with_list(&self) -> String {
         let mut text = self.text.clone();
         if !self.sources.is_empty() {
@@ -89,8 +88,7 @@ fn source(citation: Citation) -> Source {
     }
 }
 
-/// The byte positions in the joined text and the source numbers (from 1) that
-/// belong there.
+/// Returns the byte positions in the joined text with the source numbers (from 1) to insert there.
 fn marks(grounding: &Value, begins: &[usize], sources: usize) -> Vec<(usize, Vec<usize>)> {
     let supports = grounding.get("groundingSupports").and_then(Value::as_array);
     supports
@@ -99,7 +97,7 @@ fn marks(grounding: &Value, begins: &[usize], sources: usize) -> Vec<(usize, Vec
         .take(MAX_SUPPORTS)
         .filter_map(|support| {
             let segment = support.get("segment")?;
-            // An absent end is the wire's way to write 0: nothing to stand behind.
+            // On the wire, a missing end means 0: there is no segment to cite.
             let end = usize::try_from(segment.get("endIndex")?.as_u64()?).ok()?;
             let part = segment.get("partIndex").and_then(Value::as_u64).unwrap_or(0);
             let begin = usize::try_from(part).ok().and_then(|part| begins.get(part)).copied();
@@ -118,7 +116,7 @@ fn marks(grounding: &Value, begins: &[usize], sources: usize) -> Vec<(usize, Vec
         .collect()
 }
 
-/// `marks` are sorted and lie on character borders.
+/// Inserts the sorted `marks`, which are on character boundaries.
 fn insert(text: &str, marks: &[(usize, Vec<usize>)]) -> String {
     let mut cited = String::with_capacity(text.len() + marks.len() * 4);
     let mut done = 0;
@@ -133,13 +131,12 @@ fn insert(text: &str, marks: &[(usize, Vec<usize>)]) -> String {
     cited
 }
 
-/// The first character border at or behind `position`; the end of the text if
-/// it lies beyond.
+/// Returns the first character boundary at or after `position`, at most the end of the text.
 fn ceil_char_boundary(text: &str, position: usize) -> usize {
     (position..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// Folds all blanks and control characters, so that a title cannot add lines.
+/// Replaces whitespace and control characters by spaces, so that a title cannot add lines.
 fn one_line(text: &str) -> String {
     text.split(|letter: char| letter.is_whitespace() || letter.is_control())
         .filter(|word| !word.is_empty())

@@ -1,4 +1,4 @@
-//! `complete_task`: how a sub-agent hands over its result and ends.
+//! `complete_task`: ends a subagent and returns its result.
 
 use parallax_protocol::agent::{AgentResult, COMPLETE_TASK};
 use parallax_protocol::tool::{
@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::failure::invalid;
 
-/// What is handed over.
+/// The result format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskOutput {
-    /// The argument.
+    /// The name of the argument.
     pub name: String,
-    /// What it is, for the model.
+    /// Its description for the model.
     pub description: String,
     /// Its JSON Schema.
     pub schema: Value,
 }
 
-/// The tool of one sub-agent.
+/// The tool of one subagent.
 #[derive(Debug)]
 pub struct CompleteTask {
     spec: ToolSpec,
@@ -31,8 +31,8 @@ pub struct CompleteTask {
 }
 
 impl CompleteTask {
-    /// The tool; `result` takes what is handed over. Without an output it is a
-    /// text called `result`.
+    /// Creates the tool; `result` receives the result. Without an output format, the result is a
+    /// string called `result`.
     pub fn new(output: Option<TaskOutput>, result: AgentResult) -> Self {
         let TaskOutput { name, description, mut schema } = output.unwrap_or_else(|| TaskOutput {
             name: "result".to_owned(),
@@ -56,7 +56,7 @@ impl CompleteTask {
                 "required": [&name],
             }),
             kind: ToolKind::Other,
-            // What is called beside it is done when it ends the work.
+            // Other calls of the same batch finish before it ends the run.
             sharing: Sharing::Exclusive,
             aliases: Vec::new(),
         };

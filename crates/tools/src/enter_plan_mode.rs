@@ -1,4 +1,4 @@
-//! `enter_plan_mode`: from here on the model reads and plans.
+//! `enter_plan_mode`: switches to plan mode, in which the model only reads and plans.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 
-/// Characters of a reason that people are shown.
+/// Maximum number of characters of a reason shown to the user.
 const SHOWN: usize = 200;
 
 /// The tool.
@@ -23,7 +23,7 @@ pub struct EnterPlanMode {
 }
 
 impl EnterPlanMode {
-    /// The tool; plans go to that folder.
+    /// Creates the tool; `plans` is the plan directory.
     pub fn new(plans: PathBuf) -> Self {
         let spec = ToolSpec {
             name: "enter_plan_mode".into(),
@@ -36,7 +36,7 @@ impl EnterPlanMode {
                 }
             }),
             kind: ToolKind::Plan,
-            // Calls behind it are judged by the rules of plan mode.
+            // Later calls are checked against the rules of plan mode.
             sharing: Sharing::Exclusive,
             aliases: vec!["EnterPlanModeTool".into()],
         };
@@ -101,7 +101,7 @@ fn failed(why: String) -> Outcome {
     Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, why))
 }
 
-/// Makes the folder, for its owner alone where it is new.
+/// Creates the directory; a new one is accessible only to its owner.
 fn make_private(folder: &std::path::Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)

@@ -1,5 +1,5 @@
-//! `exit_plan_mode`: puts a plan before the person. Agreed to, the work on it
-//! begins in the mode that the person chose.
+//! `exit_plan_mode`: presents a plan to the user. After approval, the work starts in the mode that
+//! the user chose.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::failure::{invalid, path_failure, read_failure};
 
-/// Bytes of a plan that a person can be expected to read.
+/// Maximum size in bytes of a plan that a user can be expected to read.
 const LONGEST: u64 = 256 * 1024;
 
-/// Where plans are, and what follows one.
+/// The plan directory and the mode after plan mode.
 #[derive(Debug, Clone)]
 pub struct PlanPlace {
-    /// The folder of plans, links resolved.
+    /// The plan directory, with links resolved.
     pub folder: PathBuf,
-    /// The mode of the work where nobody is there to choose one.
+    /// The mode to switch to if no user can choose one.
     pub unattended: ApprovalMode,
 }
 
@@ -38,7 +38,7 @@ pub struct ExitPlanMode {
 }
 
 impl ExitPlanMode {
-    /// The tool for plans of that folder.
+    /// Creates the tool for plans in that directory.
     pub fn new(place: PlanPlace, workspace: Arc<Workspace>) -> Self {
         let spec = ToolSpec {
             name: "exit_plan_mode".into(),
@@ -61,7 +61,7 @@ impl ExitPlanMode {
         Self { spec, place, workspace }
     }
 
-    /// The plan that is meant: by its name, or by a path that leads to it.
+    /// Returns the plan, given by its name or by its path.
     fn find(&self, name: &str) -> Result<Confined, ToolError> {
         let folder = &self.place.folder;
         if name.trim().is_empty() {
@@ -73,7 +73,7 @@ impl ExitPlanMode {
         };
         let mut plan = resolve(&in_folder)?;
         if !plan.exists() {
-            // A path from the project's root.
+            // A path relative to the project root.
             let from_root = resolve(&self.workspace.root().join(name));
             plan = from_root.ok().filter(Confined::exists).unwrap_or(plan);
         }
@@ -118,7 +118,7 @@ impl Tool for ExitPlanMode {
 struct Call {
     path: PathBuf,
     text: String,
-    /// The mode of the work when a rule agreed to the plan.
+    /// The mode to switch to if a policy rule approved the plan.
     unasked: ApprovalMode,
     effects: Effects,
 }

@@ -1,14 +1,14 @@
-//! From errors of the disk to failures that the model reads.
+//! Converts file errors to tool errors for the model.
 
 use parallax_files::{FileError, PathError};
 use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
-/// A refusal because of the arguments.
+/// Returns an error about invalid arguments.
 pub fn invalid(message: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::InvalidToolParams, message)
 }
 
-/// What a failed path check means for a tool.
+/// Converts a failed path check.
 pub fn path_failure(error: &PathError) -> ToolError {
     let kind = match error {
         PathError::Empty => ToolErrorKind::InvalidToolParams,
@@ -21,7 +21,7 @@ pub fn path_failure(error: &PathError) -> ToolError {
     ToolError::new(kind, error.to_string())
 }
 
-/// What a failed read means for a tool.
+/// Converts a failed read.
 pub fn read_failure(error: &FileError) -> ToolError {
     let kind = match error {
         FileError::NotFound { .. } | FileError::NotADirectory { .. } => ToolErrorKind::FileNotFound,
@@ -35,7 +35,7 @@ pub fn read_failure(error: &FileError) -> ToolError {
     ToolError::new(kind, error.to_string())
 }
 
-/// What a failed write means for a tool.
+/// Converts a failed write.
 pub fn write_failure(error: &FileError) -> ToolError {
     let kind = match error {
         FileError::PermissionDenied { .. } => ToolErrorKind::PermissionDenied,

@@ -1,4 +1,4 @@
-//! `get_internal_docs`: the program's own documentation, which is in it.
+//! `get_internal_docs`: returns Parallax's own documentation, which is embedded in the binary.
 
 use parallax_protocol::tool::{
     Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolSpec,
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::failure::invalid;
 
-/// Pages by their paths in the folder of the documentation.
+/// Pages by their paths in the documentation directory.
 pub type Pages = &'static [(&'static str, &'static str)];
 
 /// The tool.
@@ -20,7 +20,7 @@ pub struct GetInternalDocs {
 }
 
 impl GetInternalDocs {
-    /// The tool over these pages.
+    /// Creates the tool for these pages.
     pub fn new(pages: Pages) -> Self {
         let spec = ToolSpec {
             name: "get_internal_docs".into(),

@@ -1,5 +1,5 @@
-//! `google_web_search`: one utility call with the service's own web search. The
-//! answer comes back with its sources, marked as untrusted.
+//! `google_web_search`: one utility call with the service's own web search. The answer contains its
+//! sources and is marked as untrusted.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::citations::Cited;
 use crate::failure::invalid;
 use parallax_protocol::untrusted;
 
-/// Most characters of a query.
+/// Maximum number of characters of a query.
 const MAX_QUERY: usize = 10_000;
 
-/// The tool. Offer it only where the provider has a search of its own.
+/// The tool. Offer it only if the provider has its own search.
 pub struct GoogleWebSearch {
     spec: ToolSpec,
     model: Arc<dyn Model>,
@@ -29,7 +29,7 @@ pub struct GoogleWebSearch {
 }
 
 impl GoogleWebSearch {
-    /// `main` names the session's main model at the time of a call.
+    /// Creates the tool. `main` returns the session's main model at the time of a call.
     pub fn new(model: Arc<dyn Model>, main: MainModel) -> Self {
         let spec = ToolSpec {
             name: "google_web_search".into(),

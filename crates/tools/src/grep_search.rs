@@ -1,8 +1,8 @@
-//! `grep_search`: searches the text of files with ripgrep's own libraries, on
-//! all cores, inside this process.
+//! `grep_search`: searches the text of files with ripgrep's libraries, on all cores, in this
+//! process.
 //!
-//! Two passes: the first finds the numbers of the hit lines, the second reads
-//! the lines of those few files that are shown.
+//! It works in two passes: the first finds the line numbers of the matches, the second reads the
+//! lines of the few files that are shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +25,11 @@ mod lines;
 mod skipped;
 mod sweep;
 
-/// Hits shown when the call does not say.
+/// Default maximum number of matches.
 const DEFAULT_HITS: u64 = 100;
-/// Most hits (or names) of a result, whatever the call says.
+/// Absolute maximum number of matches or names in a result.
 const MAX_HITS: u64 = 10_000;
-/// Most lines of context on one side of a hit.
+/// Maximum number of context lines on each side of a match.
 const MAX_CONTEXT: u64 = 1_000;
 
 /// The tool.
@@ -40,7 +40,7 @@ pub struct GrepSearch {
 }
 
 impl GrepSearch {
-    /// `limit` is how long a search may take.
+    /// Creates the tool. `limit` is the time limit of a search.
     pub fn new(workspace: Arc<Workspace>, limit: Duration) -> Self {
         let count = |least: u64| json!({"type": "integer", "minimum": least});
         let spec = ToolSpec {
@@ -76,23 +76,23 @@ impl GrepSearch {
     }
 }
 
-/// Lines shown around a hit.
+/// The number of lines shown around a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Context {
     before: u64,
     after: u64,
 }
 
-/// What is searched for, and how much of it is shown.
+/// What to search for and how much of it to show.
 struct Wanted {
     pattern: String,
     matcher: RegexMatcher,
-    /// Hit lines that match this do not count.
+    /// Matching lines that also match this are excluded.
     exclude: Option<RegexMatcher>,
     include: Option<filter::Include>,
     include_text: Option<String>,
     names_only: bool,
-    /// `None`: as many as fit the number of hits.
+    /// `None` chooses the context by the number of matches.
     context: Option<Context>,
     no_ignore: bool,
     per_file: u64,
@@ -106,7 +106,7 @@ fn matcher(pattern: &str, case_sensitive: bool, fixed: bool) -> Result<RegexMatc
         .multi_line(true)
         .line_terminator(Some(b'\n'))
         .ban_byte(Some(0))
-        // What a pattern may cost in memory, on each thread.
+        // Limits the memory of a pattern on each thread.
         .dfa_size_limit(16 * 1024 * 1024)
         .build(pattern)
         .map_err(|error| {
@@ -176,7 +176,7 @@ impl Tool for GrepSearch {
 struct Call {
     wanted: Wanted,
     place: Place,
-    /// Where, in words.
+    /// A description of the searched place.
     words: String,
     workspace: Arc<Workspace>,
     limit: Duration,
@@ -221,7 +221,8 @@ impl Call {
         let wanted = &self.wanted;
         let (mut files, skipped) = sweep::sweep(&self.workspace, &self.place.roots, wanted, stop);
         let skipped = skipped.note(&self.place);
-        // A folder exchanged for a link while the walk went on leads outside.
+        // A directory that was replaced by a link during the walk could lead outside of the
+        // workspace.
         files.retain(|file| is_inside(&self.workspace, file.path()));
         let filter = match &wanted.include_text {
             Some(glob) => format!(" (filter: \"{glob}\")"),
@@ -258,7 +259,7 @@ impl Call {
         let mut text = format!(
             "Found {count} {noun} for pattern \"{pattern}\" {words}{filter}{limited}:\n---\n"
         );
-        // A few hits: what stands around them saves the call that reads it.
+        // With few matches, context saves the model a read call.
         let lines = |lines| Context { before: lines, after: lines };
         let context = wanted.context.unwrap_or(match count {
             1 => lines(50),

@@ -1,5 +1,5 @@
-//! `kill_background_process`: ends what runs in the background. In the sandbox
-//! a command cannot reach the processes of another.
+//! `kill_background_process`: stops a background process. In the sandbox, a command cannot signal
+//! the processes of another one.
 
 use parallax_exec::Processes;
 use parallax_protocol::tool::{
@@ -19,7 +19,7 @@ pub struct KillBackgroundProcess {
 }
 
 impl KillBackgroundProcess {
-    /// The tool; it reaches processes of this session only.
+    /// Creates the tool, which can access only processes of this session.
     pub fn new(processes: Processes) -> Self {
         Self {
             spec: ToolSpec {

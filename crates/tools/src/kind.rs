@@ -1,35 +1,35 @@
-//! What kind of file something is: by its first bytes, then by its name.
+//! Determines the kind of a file by its first bytes, then by its name.
 
 use std::path::Path;
 
 use parallax_files::looks_binary;
 use parallax_protocol::media::media_type_of;
 
-/// How a file is given to the model.
+/// How a file is passed to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// As text.
     Text,
-    /// As text, if it is small.
+    /// As text, if the file is small.
     Svg,
     /// As media of this MIME type.
     Media(&'static str),
-    /// Audio that the model does not take.
+    /// Audio in a format that the model does not accept.
     UnsupportedAudio,
-    /// Not at all.
+    /// Not passed to the model.
     Binary,
 }
 
-/// Code that shares its ending with a video format.
+/// Extensions of code that are also used by a video format.
 const CODE: [&str; 3] = ["ts", "mts", "cts"];
-/// Endings of images, documents, audio and video that a model takes.
+/// Extensions of images, documents, audio, and video that a model accepts.
 const MEDIA: [&str; 31] = [
     "png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "tif", "tiff", "avif", "heic", "heif",
     "pdf", "mp3", "wav", "aiff", "aif", "aac", "ogg", "flac", "mp4", "m4v", "mpeg", "mpg", "mov",
     "avi", "webm", "wmv", "flv", "3gp", "mkv",
 ];
 const OTHER_AUDIO: [&str; 8] = ["m4a", "wma", "opus", "mid", "midi", "amr", "ra", "oga"];
-/// Endings of binary files.
+/// Extensions of binary files.
 pub(crate) const BINARY: [&str; 30] = [
     "bin", "exe", "dll", "so", "dylib", "class", "jar", "war", "zip", "tar", "gz", "bz2", "rar",
     "7z", "pak", "rpa", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "ods", "odp", "pyc",
@@ -37,8 +37,8 @@ pub(crate) const BINARY: [&str; 30] = [
 ];
 
 impl FileKind {
-    /// Decides from the first bytes of a file; the name only tells text formats
-    /// and audio that no model takes.
+    /// Determines the kind from the first bytes of a file; the name only distinguishes text formats
+    /// and unsupported audio.
     pub(crate) fn of(path: &Path, head: &[u8]) -> Self {
         let ending = ending_of(path);
         let binary = looks_binary(head);
@@ -50,7 +50,7 @@ impl FileKind {
         }
         match media_type_of(head) {
             Some("audio/mp4") => return Self::UnsupportedAudio,
-            // A document may begin with text; all else is binary.
+            // A PDF may begin with text; all other media are binary.
             Some(mime) if binary || !is_text(head) || mime == "application/pdf" => {
                 return Self::Media(mime);
             }
@@ -65,7 +65,7 @@ impl FileKind {
         Self::Text
     }
 
-    /// Whether a file is called like an image, a PDF, audio or video.
+    /// Whether a file has the extension of an image, a PDF, audio, or video.
     pub(crate) fn is_named_like_media(path: &Path) -> bool {
         MEDIA.contains(&ending_of(path).as_str())
     }
@@ -77,7 +77,7 @@ fn is_text(head: &[u8]) -> bool {
         && std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true)
 }
 
-/// Whether the name says that a file is binary.
+/// Whether the file has a binary extension.
 pub(crate) fn is_known_binary(path: &Path) -> bool {
     let ending = ending_of(path);
     [&BINARY[..], &MEDIA, &OTHER_AUDIO].iter().any(|names| names.contains(&ending.as_str()))

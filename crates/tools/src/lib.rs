@@ -1,9 +1,7 @@
-//! The built-in tools: each a folder with its code, its words for the model
-//! and its tests.
+//! The built-in tools, each a module with its code, its texts for the model, and its tests.
 //!
-//! Not responsible for whether a call may run (the policy), for the order of
-//! calls (the engine), or for touching the disk in safe ways (the `files`
-//! crate).
+//! Not responsible for whether a call may run (the policy engine), the order of calls (the engine),
+//! or safe file access (the `files` crate).
 
 pub mod activate_skill;
 pub mod arguments;
@@ -48,5 +46,5 @@ pub use run_shell_command::PersonShell;
 pub use sandbox_options::{SandboxOptions, WorktreeAccess};
 pub use shell_options::{RedactionOptions, ShellOptions};
 
-/// Names the session's main model at the time it is called.
+/// Returns the session's main model at the time of the call.
 pub type MainModel = std::sync::Arc<dyn Fn() -> String + Send + Sync>;

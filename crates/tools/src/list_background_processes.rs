@@ -1,4 +1,4 @@
-//! `list_background_processes`: what runs, or ran, in the background.
+//! `list_background_processes`: lists running and finished background processes.
 
 use parallax_exec::background::{BackgroundProcess, BackgroundState};
 use parallax_exec::{Ending, Processes};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 
-/// Most characters of a command in the list.
+/// Maximum number of characters of a command in the list.
 const SHOWN_COMMAND: usize = 300;
 
 /// The tool.
@@ -22,7 +22,7 @@ pub struct ListBackgroundProcesses {
 }
 
 impl ListBackgroundProcesses {
-    /// The tool; it knows the processes of this session only.
+    /// Creates the tool, which lists only processes of this session.
     pub fn new(processes: Processes) -> Self {
         Self {
             spec: ToolSpec {

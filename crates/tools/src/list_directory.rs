@@ -18,9 +18,9 @@ use crate::blocking::blocking;
 use crate::failure::{invalid, path_failure};
 use crate::suggest::close_names;
 
-/// Entries read of a directory.
+/// Maximum number of entries read from a directory.
 const MAX_READ: usize = 50_000;
-/// Entries given to the model.
+/// Maximum number of entries in the result.
 const MAX_SHOWN: usize = 2_000;
 
 /// The tool.
@@ -30,7 +30,7 @@ pub struct ListDirectory {
 }
 
 impl ListDirectory {
-    /// Lists directories of the workspace.
+    /// Creates the tool.
     pub fn new(workspace: Arc<Workspace>) -> Self {
         let spec = ToolSpec {
             name: "list_directory".into(),
@@ -114,7 +114,7 @@ impl Invocation for Call {
     }
 }
 
-/// One line of the result.
+/// A row of the result.
 struct Row {
     is_folder: bool,
     name: String,
@@ -140,7 +140,7 @@ impl Call {
                 ));
             }
             let path = self.target.path().join(&entry.name);
-            // What no tool may use is left out silently, not counted.
+            // Entries that no tool may access are omitted silently and not counted.
             let Ok(place) = self.workspace.confine(&path, Access::Read) else { continue };
             if self.is_excluded(entry) || rules.why(&path).is_some() {
                 ignored += 1;
@@ -207,7 +207,7 @@ impl Call {
     }
 }
 
-/// `None` for what is gone by now.
+/// Returns the row of an entry; `None` if it no longer exists.
 fn row(entry: &DirectoryEntry, place: &Confined) -> Option<Row> {
     let facts = place.metadata().ok()?;
     let name = entry.name.to_string_lossy();
@@ -218,12 +218,13 @@ fn row(entry: &DirectoryEntry, place: &Confined) -> Option<Row> {
     })
 }
 
-/// Globs on a name with `*` and `?` only, in time proportional to both.
+/// Matches a name against a pattern with only `*` and `?`, in time proportional to the product of
+/// their lengths.
 fn name_matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where to go on when the last star has to take one character more.
+    // Where to resume if the last `*` must match one more character.
     let mut retry: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

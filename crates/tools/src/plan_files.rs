@@ -1,5 +1,5 @@
-//! What the tools that change files know of plan mode: they write plans only, and
-//! a plan may be named by its path in their folder.
+//! Plan mode in the tools that change files: they may write only plans, and a relative path may
+//! name a file in the plan directory.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_files::Workspace;
 use parallax_protocol::policy::ApprovalMode;
 
-/// The folder of plans, where there is one.
+/// The plan directory, if there is one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PlanFiles {
     folder: Option<PathBuf>,
@@ -18,8 +18,8 @@ impl PlanFiles {
         Self { folder: Some(folder) }
     }
 
-    /// The path as it is meant: in plan mode a relative one of a file that is not
-    /// there starts from the folder of plans.
+    /// Resolves the path: in plan mode, a relative path of a missing file is relative to the plan
+    /// directory.
     pub(crate) fn place<'a>(
         &self,
         text: &'a str,
@@ -38,7 +38,7 @@ impl PlanFiles {
         Cow::Owned(folder.join(path).to_string_lossy().into_owned())
     }
 
-    /// What the model is told of a tool in the mode.
+    /// Returns the tool description for the mode.
     pub(crate) fn describe<'a>(&self, usual: &'a str, mode: ApprovalMode) -> Cow<'a, str> {
         match self.folder.as_ref().filter(|_| mode == ApprovalMode::Plan) {
             None => Cow::Borrowed(usual),

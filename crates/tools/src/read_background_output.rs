@@ -1,4 +1,4 @@
-//! `read_background_output`: the end of a background process's log.
+//! `read_background_output`: returns the end of a background process's log.
 
 use std::io;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct ReadBackgroundOutput {
 }
 
 impl ReadBackgroundOutput {
-    /// The tool; it reads of processes of this session only.
+    /// Creates the tool, which can access only processes of this session.
     pub fn new(processes: Processes) -> Self {
         Self {
             spec: ToolSpec {
@@ -71,7 +71,7 @@ impl Tool for ReadBackgroundOutput {
         let arguments = Arguments::check(args, &self.spec)?;
         let pid = match arguments.integer("pid").map(i32::try_from) {
             Some(Ok(pid)) => pid,
-            // No process has such a number.
+            // No process has such an ID.
             _ => return Err(unknown(&given)),
         };
         let lines = arguments.integer("lines").unwrap_or(DEFAULT_LINES);

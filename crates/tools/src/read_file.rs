@@ -25,7 +25,7 @@ pub struct ReadFile {
 }
 
 impl ReadFile {
-    /// Reads files of the workspace and notes that the model saw them.
+    /// Creates the tool, which records what the model has seen.
     pub fn new(workspace: Arc<Workspace>, seen: Arc<SeenFiles>) -> Self {
         let spec = ToolSpec {
             name: "read_file".into(),
@@ -82,7 +82,7 @@ impl Tool for ReadFile {
     }
 }
 
-/// The range asked for; `offset` (from 0) and `limit` are the old names.
+/// Returns the requested range; `offset` (from 0) and `limit` are old argument names.
 fn range_of(args: &Arguments) -> Result<Range, ToolError> {
     let mut range = Range { start: args.integer("start_line"), end: args.integer("end_line") };
     let (offset, limit) = (args.integer("offset"), args.integer("limit"));

@@ -1,5 +1,5 @@
-//! `read_many_files`: reads all files that paths and globs name. Not declared
-//! to the main agent; `@path` in prompts works through it.
+//! `read_many_files`: reads all files that paths and globs name. Not declared to the main agent;
+//! `@path` in prompts uses it.
 
 mod gather;
 
@@ -22,30 +22,30 @@ use crate::kind::FileKind;
 use crate::read_file::{Range, Read, read};
 use gather::gather;
 
-/// Text of all files together; what is beyond is skipped with a reason.
+/// Maximum text of all files together in bytes; files beyond it are skipped with a reason.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
-/// Media of all files together, in base64.
+/// Maximum media of all files together in bytes of base64.
 const MAX_MEDIA: usize = 24 * 1024 * 1024;
 
-/// Which files are wanted.
+/// The files to read.
 #[derive(Debug, Clone)]
 pub struct ReadMany {
-    /// Paths and globs, relative to a workspace folder or absolute.
+    /// Paths and globs, relative to a workspace directory or absolute.
     pub include: Vec<String>,
-    /// Globs of what is left out.
+    /// Globs to exclude.
     pub exclude: Vec<String>,
-    /// Whether the usual folders and binary files are left out.
+    /// Whether the usual directories and binary files are excluded.
     pub use_default_excludes: bool,
     /// Override of `respectGitIgnore`.
     pub respect_git_ignore: Option<bool>,
     /// Override of `respectGeminiIgnore`.
     pub respect_gemini_ignore: Option<bool>,
-    /// Names of context files, which the model has anyway (`GEMINI.md`).
+    /// Names of context files, which the model already has (`GEMINI.md`).
     pub context_names: Vec<String>,
 }
 
 impl ReadMany {
-    /// The named paths and globs, with the usual filters.
+    /// Creates a request for the given paths and globs with the default filters.
     pub fn of(include: Vec<String>) -> Self {
         Self {
             include,
@@ -58,31 +58,31 @@ impl ReadMany {
     }
 }
 
-/// One file that was read.
+/// A file that was read.
 #[derive(Debug, Clone)]
 pub struct ReadOne {
     /// Its absolute path.
     pub path: PathBuf,
-    /// Its content: text, or media.
+    /// Its content: text or media.
     pub part: Part,
-    /// Whether something of its text is left out.
+    /// Whether its text is truncated.
     pub cut: bool,
 }
 
-/// What came of it.
+/// The result of reading the files.
 #[derive(Debug, Clone, Default)]
 pub struct ReadManyResult {
     /// The files read, sorted by path.
     pub files: Vec<ReadOne>,
-    /// The files left out, with the reasons.
+    /// The skipped files, with reasons.
     pub skipped: Vec<(PathBuf, String)>,
-    /// What a person sees: a Markdown list.
+    /// The Markdown list shown to the user.
     pub display: String,
 }
 
 impl ReadManyResult {
-    /// The parts for the model: texts with a line before each that names the
-    /// file, media as they are, and a mark at the end.
+    /// Returns the parts for the model: each text preceded by a line that names the file, media
+    /// unchanged, and an end marker.
     pub fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         for file in &self.files {
@@ -111,11 +111,11 @@ impl ReadManyResult {
     }
 }
 
-/// Reads all files that are wanted. Blocks; stops when cancelled.
+/// Reads all requested files. Blocking; stops when cancelled.
 ///
 /// # Errors
-/// When a glob is wrong or the call was cancelled. A file that cannot be read
-/// is skipped with a reason.
+/// Returns an error if a glob is invalid or the call was cancelled. A file that cannot be read is
+/// skipped with a reason.
 pub fn read_many(
     workspace: &Workspace,
     seen: &SeenFiles,
@@ -172,11 +172,11 @@ pub fn read_many(
     Ok(result)
 }
 
-/// Why media are left out.
+/// The reason for skipping media.
 const UNWANTED_MEDIA: &str =
     "an image, PDF, audio or video file that was not named by name or ending";
 
-/// Media come only when a pattern names their ending or their base name.
+/// Whether the file is media that no pattern requests by extension or base name.
 fn is_unwanted_media(path: &Path, wanted: &ReadMany) -> bool {
     let lower = |text: Option<&std::ffi::OsStr>| {
         text.map(|text| text.to_string_lossy().to_lowercase()).unwrap_or_default()
@@ -188,7 +188,7 @@ fn is_unwanted_media(path: &Path, wanted: &ReadMany) -> bool {
     })
 }
 
-/// A Markdown list: the first ten files, the first five skipped ones.
+/// Formats a Markdown list of the first ten files and the first five skipped ones.
 fn display(workspace: &Workspace, result: &ReadManyResult) -> String {
     let name = |path: &Path| format!("`{}`", workspace.relative(path).display());
     let mut text = format!("### ReadManyFiles Result\n\n{} file(s) read", result.files.len());
@@ -213,7 +213,7 @@ fn display(workspace: &Workspace, result: &ReadManyResult) -> String {
     text
 }
 
-/// The tool, for agents that list it.
+/// The tool, for agents that list it explicitly.
 pub struct ReadManyFiles {
     spec: ToolSpec,
     workspace: Arc<Workspace>,
@@ -222,7 +222,8 @@ pub struct ReadManyFiles {
 }
 
 impl ReadManyFiles {
-    /// `context_names`: names of context files, left out by default.
+    /// Creates the tool. `context_names` are the names of context files, which are excluded by
+    /// default.
     pub fn new(
         workspace: Arc<Workspace>,
         seen: Arc<SeenFiles>,

@@ -1,4 +1,4 @@
-//! What the settings say of the sandbox that commands run in.
+//! The settings of the command sandbox.
 
 use std::path::PathBuf;
 
@@ -8,54 +8,54 @@ use parallax_sandbox::Tier;
 
 use crate::run_shell_command::{ClosedNames, GitDirectories};
 
-/// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the places
-/// of the session.
+/// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the directories of the
+/// session.
 #[derive(Debug, Clone)]
 pub struct SandboxOptions {
-    /// Whether commands are confined. If not, they are still watched: none
-    /// outlives the program.
+    /// Whether commands are sandboxed. If not, they are still supervised, so that none outlives the
+    /// program.
     pub enabled: bool,
-    /// How strong at most (weaker is for tests and explanations).
+    /// The maximum strength (lower values are for tests and explanations).
     pub tier: Tier,
-    /// The user's home.
+    /// The user's home directory.
     pub home: PathBuf,
-    /// Our own home (`~/.parallax`).
+    /// Parallax's own directory (`~/.parallax`).
     pub ours: PathBuf,
-    /// Other homes with secrets of the same names: where variables put ours elsewhere,
-    /// those that they lead away from, and to.
+    /// Other directories with the same secret file names: the default ones if variables move
+    /// Parallax's directories, and the ones that they move to.
     pub other_homes: Vec<PathBuf>,
-    /// What each approval mode and each command gets.
+    /// The permissions of each approval mode and command.
     pub table: SandboxTable,
-    /// More files and folders to hide.
+    /// Additional files and directories to hide.
     pub hidden: Vec<PathBuf>,
-    /// Whether what `.geminiignore` names in the workspace is hidden too.
+    /// Whether paths that `.geminiignore` names in the workspace are hidden too.
     pub hides_ignored: bool,
-    /// What was hidden of the workspace so far.
+    /// The workspace files that were hidden so far.
     pub hidden_places: HiddenFileTracker,
-    /// What the folders of the workspace hold that is closed or hidden.
+    /// A cache of the hidden and protected names in the workspace.
     pub closed_names: ClosedNames,
-    /// Where git keeps the repositories of the workspace.
+    /// The git directories of the workspace's repositories.
     pub git_directories: GitDirectories,
-    /// The worktree of Parallax's own that the session works in.
+    /// The Parallax worktree that the session works in.
     pub worktree: Option<WorktreeAccess>,
-    /// Exceptions from what is hidden.
+    /// Exceptions from the hidden paths.
     pub readable: Vec<PathBuf>,
-    /// More folders that commands may write.
+    /// Additional directories that commands may write.
     pub writable: Vec<PathBuf>,
-    /// The session's private folder for temporary files.
+    /// The session's private temporary directory.
     pub temporary: PathBuf,
-    /// The session's folder for what commands write to package caches.
+    /// The session's directory for writes of commands to package caches.
     pub overlays: PathBuf,
 }
 
-/// What commands of a session in a worktree below `~/.parallax/worktrees` may write of it and
-/// of the main repository.
+/// What commands of a session in a worktree below `~/.parallax/worktrees` may write of it and of
+/// the main repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorktreeAccess {
     /// The worktree.
     pub path: PathBuf,
-    /// The directories of the repository that git writes for it.
+    /// The directories of the repository that git writes for this worktree.
     pub git: Vec<PathBuf>,
-    /// What stays closed in these: refs and logs of other branches.
+    /// The read-only paths in these: refs and logs of other branches.
     pub closed: Vec<PathBuf>,
 }

@@ -1,5 +1,4 @@
-//! `save_memory`: keeps a fact for later sessions, in the user's memory file or
-//! the project's.
+//! `save_memory`: saves a fact for later sessions in the user's or the project's memory file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,17 +16,17 @@ use crate::blocking::blocking;
 use crate::change::{Before, commit, edit_effects, file_diff, load};
 use crate::failure::{invalid, path_failure, write_failure};
 
-/// Most characters of a fact: it is read in every later session.
+/// Maximum number of characters of a fact, which is part of every later session.
 const LONGEST: usize = 2_000;
 
-/// Where facts go.
+/// The memory files.
 #[derive(Debug, Clone)]
 pub struct MemoryFiles {
-    /// The user's file, absolute.
+    /// The user's file, an absolute path.
     pub user: PathBuf,
-    /// The project's file, absolute.
+    /// The project's file, an absolute path.
     pub project: PathBuf,
-    /// The text of a memory file with a fact added: text, fact.
+    /// Returns the text of a memory file (first argument) with a fact (second argument) added.
     pub with_fact: fn(&str, &str) -> String,
 }
 
@@ -41,7 +40,7 @@ pub struct SaveMemory {
 }
 
 impl SaveMemory {
-    /// The tool for these files.
+    /// Creates the tool for these files.
     pub fn new(files: MemoryFiles, workspace: Arc<Workspace>, seen: Arc<SeenFiles>) -> Self {
         let spec = ToolSpec {
             name: "save_memory".into(),

@@ -1,5 +1,4 @@
-//! What the two searches of the disk share: where they look, how they stop, and
-//! how they name files.
+//! Shared code of the two search tools: where they search, how they stop, and how they name files.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -13,20 +12,21 @@ use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
 use crate::failure::{path_failure, read_failure};
 
-/// Where a search looks.
+/// The place of a search.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// Folders (or one file), resolved and absolute.
+    /// Directories (or one file), resolved and absolute.
     pub(crate) roots: Vec<PathBuf>,
-    /// The folder that a lone root's files are named from.
+    /// The directory relative to which files of a single root are named.
     pub(crate) base: Option<PathBuf>,
 }
 
 impl Place {
-    /// The named folder or file, or all workspace folders.
+    /// Returns the given directory or file, or all workspace directories.
     ///
     /// # Errors
-    /// When it is outside the workspace, missing, or neither file nor folder.
+    /// Returns an error if the path is outside of the workspace, missing, or neither a file nor a
+    /// directory.
     pub(crate) fn find(workspace: &Workspace, dir_path: Option<&str>) -> Result<Self, ToolError> {
         let Some(text) = dir_path.filter(|text| !text.trim().is_empty()) else {
             let roots = workspace.roots();
@@ -55,11 +55,11 @@ impl Place {
         Ok(Self { roots: vec![path], base })
     }
 
-    /// Refuses a place whose files the user keeps from agents. One that git ignores
-    /// may be searched when it is named.
+    /// Rejects a place whose files the user hides from agents. A place that only git ignores may be
+    /// searched if it is named.
     ///
     /// # Errors
-    /// Which pattern keeps it.
+    /// Returns the pattern that hides it.
     pub(crate) fn kept_from_agents(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let why = self.roots.iter().find_map(|root| Some((root, workspace.is_ignored(root)?)));
         match why.filter(|(_, why)| why.source != RuleSource::Git) {
@@ -75,16 +75,16 @@ impl Place {
         }
     }
 
-    /// The name of a found file: relative to a lone root, else absolute, so
-    /// that it can be read as it stands.
+    /// Returns the name of a found file: relative to a single root, else absolute, so that it can
+    /// be passed to a read call.
     pub(crate) fn name(&self, path: &Path) -> String {
         let rest = self.base.as_ref().and_then(|base| path.strip_prefix(base).ok());
         printable(rest.unwrap_or(path)).into_owned()
     }
 }
 
-/// A path on one line: control characters are escaped, so that a file's name
-/// cannot forge a line of the output.
+/// Returns a path on one line with escaped control characters, so that a file name cannot forge a
+/// line of the output.
 pub(crate) fn printable(path: &Path) -> Cow<'_, str> {
     let text = path.to_string_lossy();
     let harmful = |letter: char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
@@ -98,17 +98,17 @@ pub(crate) fn printable(path: &Path) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Tells a search on other threads to end.
+/// Signals a search on other threads to stop.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Whether it is time to end.
+    /// Whether to stop.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Sets the flag when dropped.
+    /// Returns a guard that sets the flag when it is dropped.
     fn on_drop(&self) -> impl Drop + use<> {
         struct Guard(Stop);
         impl Drop for Guard {
@@ -123,16 +123,16 @@ impl Stop {
 /// Why a search has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The caller cancelled it.
+    /// The call was cancelled.
     Cancelled,
-    /// It took too long.
+    /// The time limit was reached.
     TimedOut,
-    /// It broke off by itself (a bug).
+    /// The search failed because of a bug.
     Failed,
 }
 
-/// Runs `work` on a blocking thread until it is done, cancelled or too late.
-/// Returns at once when stopped; the threads see the flag and end on their own.
+/// Runs `work` on a blocking thread until it finishes, is cancelled, or times out. Returns
+/// immediately when stopped; the threads notice the flag and end on their own.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     cancel: &CancellationToken,
     limit: Duration,
@@ -150,8 +150,8 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     }
 }
 
-/// Whether a path that a walk came by is in the workspace still, and there: a
-/// folder may have been exchanged for a link while the walk went on.
+/// Whether a path found by a walk still exists in the workspace: a directory may have been replaced
+/// by a link during the walk.
 pub(crate) fn is_inside(workspace: &Workspace, path: &Path) -> bool {
     std::fs::canonicalize(path).is_ok_and(|real| workspace.contains(&real))
 }

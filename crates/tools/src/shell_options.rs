@@ -1,4 +1,4 @@
-//! What the settings say of shell commands.
+//! The settings of shell commands.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,62 +17,61 @@ use parallax_protocol::shell::BackgroundCompletion;
 
 use crate::sandbox_options::SandboxOptions;
 
-/// The settings `tools.shell.*`, `tools.truncateToolOutputThreshold` and
-/// `security.environmentVariableRedaction`, and what the session adds.
+/// The settings `tools.shell.*`, `tools.truncateToolOutputThreshold`, and
+/// `security.environmentVariableRedaction`, plus options of the session.
 #[derive(Debug, Clone)]
 pub struct ShellOptions {
     /// `PAGER` and `GIT_PAGER` of commands.
     pub pager: String,
-    /// How long a command may be silent; `None` = for ever.
+    /// How long a command may run without output; `None` disables the limit.
     pub inactivity_timeout: Option<Duration>,
-    /// How long a command may run; `None` = for ever.
+    /// How long a command may run; `None` disables the limit.
     pub max_runtime: Option<Duration>,
     /// Whether commands of an interactive session get a terminal.
     pub interactive_shell: bool,
-    /// The size of that terminal at its start.
+    /// The initial size of that terminal.
     pub terminal_size: TerminalSize,
-    /// What follows when a process in the background ends.
+    /// What happens when a background process ends.
     pub background_completion: BackgroundCompletion,
-    /// Whether people see the colours of the output.
+    /// Whether the user sees the colors of the output.
     pub show_color: bool,
     /// Whether the model is asked to keep outputs short.
     pub output_efficiency: bool,
-    /// Longer outputs are cut for the model: characters, 0 = never.
+    /// Longer outputs are truncated for the model, in characters; 0 disables the limit.
     pub truncate_threshold: usize,
-    /// Which variables commands do not get.
+    /// Which variables are removed from the environment of commands.
     pub redaction: RedactionOptions,
-    /// What takes secrets out of copies of outputs and of logs; `None` leaves them.
+    /// Redacts secrets in logs and in copies of outputs; `None` disables redaction.
     pub redact: Option<Arc<dyn Redact>>,
-    /// Variables that the project's `.env` brought into this process.
+    /// Variables that the project's `.env` added to this process.
     pub dotenv_names: Vec<String>,
-    /// What the user's own `.env` adds to the variables of this process.
+    /// Variables that the user's own `.env` adds.
     pub own_variables: Vec<(OsString, OsString)>,
-    /// Whether the folder is trusted; if not, git runs without the user's
-    /// configuration and without what a repository could start.
+    /// Whether the directory is trusted; if not, git runs without the user's configuration and
+    /// without programs of the repository.
     pub trusted_folder: bool,
-    /// The session's folder for the complete copies of long outputs. The model
-    /// must be allowed to read it.
+    /// The session's directory for complete copies of long outputs. The model must be allowed to
+    /// read it.
     pub output_dir: PathBuf,
-    /// `tools.shell.commandSubstitution` = `block`: lines with substitutions are
-    /// refused, except in yolo mode.
+    /// Whether `tools.shell.commandSubstitution` is `block`: lines with substitutions are denied,
+    /// except in YOLO mode.
     pub block_substitution: bool,
-    /// The sandbox of commands; `None` starts them as they are.
+    /// The sandbox of commands; `None` runs them without one.
     pub sandbox: Option<SandboxOptions>,
-    /// The folder for logs of processes in the background, for
-    /// [`parallax_exec::Processes::new`].
+    /// The directory for logs of background processes, for [`parallax_exec::Processes::new`].
     pub background_dir: PathBuf,
 }
 
 /// `security.environmentVariableRedaction`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactionOptions {
-    /// Whether names and values are judged.
+    /// Whether variables are checked by name and value.
     pub enabled: bool,
-    /// Names that pass.
+    /// Names that are passed on.
     pub allowed: Vec<String>,
-    /// Names that do not.
+    /// Names that are removed.
     pub blocked: Vec<String>,
-    /// Variables that hold keys of model providers.
+    /// Variables that hold API keys of model providers.
     pub credentials: Vec<String>,
 }
 
@@ -83,7 +82,7 @@ impl Default for RedactionOptions {
 }
 
 impl ShellOptions {
-    /// The defaults, with the two folders of the session.
+    /// Returns the defaults with the two directories of the session.
     pub fn new(output_dir: PathBuf, background_dir: PathBuf) -> Self {
         Self {
             pager: "cat".into(),
@@ -107,18 +106,18 @@ impl ShellOptions {
         }
     }
 
-    /// The environment of a command, from the variables of this process, and
-    /// the names of those it does not get (for a notice).
+    /// Returns the environment of a command, derived from this process, and the names of the
+    /// removed variables (for a notice).
     pub fn environment(&self) -> Environment {
         build(self.variables(), &self.judged(), &self.pager, self.git())
     }
 
-    /// The environment of a hook outside of the sandbox: it is a program of the
-    /// person's, which may open windows and ask. `of_user`: nobody else wrote it, so
-    /// it may use their keys through the agents that hold them.
+    /// Returns the environment of a hook outside of the sandbox: it runs for the user and may open
+    /// windows and prompt. `of_user`: only the user wrote the hook, so it may use the user's keys
+    /// through SSH and GPG agents.
     pub fn hook_environment(&self, of_user: bool) -> Environment {
         let mut redaction = self.judged();
-        // Names that look like secrets and hold the name of a program or a socket.
+        // Names that look like secrets but hold the name of a program or a socket.
         let mut allow = |names: &[&str]| {
             redaction.allowed.extend(names.iter().map(|name| (*name).to_owned()));
         };
@@ -129,13 +128,13 @@ impl ShellOptions {
         hook_environment(self.variables(), &redaction, self.git())
     }
 
-    /// Those of this process, and what the user's own file adds.
+    /// Returns the variables of this process and those of the user's `.env`.
     fn variables(&self) -> Vec<(OsString, OsString)> {
         std::env::vars_os().chain(self.own_variables.iter().cloned()).collect()
     }
 
-    /// The same for a command that a person types: all that the process has, and no
-    /// secrets of the file, for the model reads the output.
+    /// Returns the environment of a command that the user types: all variables of the process, but
+    /// none of the `.env` files, because the model reads the output.
     pub(crate) fn user_command_environment(&self) -> Vec<(OsString, OsString)> {
         let own = pass(self.own_variables.iter().cloned(), &self.judged()).variables;
         user_command_environment(std::env::vars_os().chain(own), &self.pager)

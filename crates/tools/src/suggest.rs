@@ -1,14 +1,14 @@
-//! Close names, for a path that leads nowhere.
+//! Suggests similar names for a path that does not exist.
 
 use std::path::Path;
 
 use parallax_files::{Access, Workspace};
 
-/// Entries of the folder that are looked at.
+/// Maximum number of directory entries examined.
 const MAX_ENTRIES: usize = 5_000;
 
-/// A sentence with names close to the missing one, or with what the nearest
-/// folder is that does exist. Empty when there is nothing to say.
+/// Returns a sentence with names similar to the missing one, or with the contents of the nearest
+/// existing directory. Empty if there is nothing to suggest.
 pub(crate) fn close_names(workspace: &Workspace, missing: &Path) -> String {
     let Some(wanted) = missing.file_name().map(|name| name.to_string_lossy().to_lowercase()) else {
         return String::new();
@@ -46,7 +46,7 @@ pub(crate) fn close_names(workspace: &Workspace, missing: &Path) -> String {
     format!("\nClose names in {}: {}", parent.display(), names.join(", "))
 }
 
-/// How far two lower-case names are apart; `None` when they are not alike.
+/// Returns the distance of two lowercase names; `None` if they are not similar.
 fn likeness(wanted: &str, name: &str) -> Option<usize> {
     let (one, two): (Vec<char>, Vec<char>) = (wanted.chars().collect(), name.chars().collect());
     let limit = (one.len().max(two.len()) / 3).clamp(1, 6);

@@ -1,4 +1,4 @@
-//! What the unit tests of several tools share.
+//! Shared helpers of the tools' unit tests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ pub(crate) fn scope(name: &str) -> Scope {
     }
 }
 
-/// Prepares and runs one call that is not refused.
+/// Prepares and runs one call that is not rejected.
 pub(crate) async fn run(tool: &dyn Tool, args: Value) -> Outcome {
     run_until(tool, args, CancellationToken::new()).await
 }
@@ -37,8 +37,7 @@ pub(crate) async fn run_until(tool: &dyn Tool, args: Value, cancel: Cancellation
     call.run(Run::new(cancel, Arc::new(NoProgress))).await
 }
 
-/// A model whose utility answers are written down before. Without an answer it
-/// waits until it is cancelled.
+/// A model with scripted utility answers. Without an answer it waits until it is cancelled.
 #[derive(Default)]
 pub(crate) struct FakeModel {
     pub(crate) answers: Mutex<VecDeque<Result<Answer, ModelError>>>,

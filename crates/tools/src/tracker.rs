@@ -1,5 +1,5 @@
-//! A tracker of tasks for work that is larger than a list: tasks with parents
-//! and dependencies, kept in files of the session.
+//! A task tracker for work too large for a todo list: tasks with parents and dependencies, stored
+//! in files of the session.
 
 mod store;
 mod tools;

@@ -1,4 +1,4 @@
-//! `update_topic`: the model says what it is at, as a heading of what follows.
+//! `update_topic`: the model sets the topic of its work, shown as a heading of what follows.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,16 +11,16 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::failure::invalid;
 
-/// Characters of a heading and of the intent.
+/// Maximum number of characters of a heading and of the intent.
 const LINE: usize = 300;
-/// Characters of a summary.
+/// Maximum number of characters of a summary.
 const SUMMARY: usize = 4_000;
 
 /// The tool.
 #[derive(Debug)]
 pub struct UpdateTopic {
     spec: ToolSpec,
-    /// The heading in force.
+    /// The current heading.
     title: Arc<Mutex<String>>,
 }
 
@@ -31,7 +31,7 @@ impl Default for UpdateTopic {
 }
 
 impl UpdateTopic {
-    /// The tool.
+    /// Creates the tool.
     pub fn new() -> Self {
         let spec = ToolSpec {
             name: "update_topic".into(),

@@ -1,9 +1,8 @@
-//! `web_fetch`: reads pages of the public web.
+//! `web_fetch`: reads public web pages.
 //!
-//! In the standard mode the service reads the pages itself and answers the
-//! instruction; pages it could not read are downloaded here and given to a
-//! second model call. In the direct mode one page is downloaded and its text
-//! returned, without a model.
+//! In standard mode, the provider's service reads the pages and follows the instruction; pages that
+//! it cannot read are downloaded here and passed to a second model call. In direct mode, one page
+//! is downloaded and its text is returned without a model.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -30,23 +29,22 @@ mod limits;
 mod standard;
 mod urls;
 
-/// Most characters of a result, all pages together.
+/// Maximum number of characters of a result, all pages together.
 const MAX_TEXT: usize = 250_000;
-/// Most downloads of one call at a time.
+/// Maximum number of parallel downloads of one call.
 const PARALLEL: usize = 6;
-/// Most characters of a prompt.
+/// Maximum number of characters of a prompt.
 const MAX_PROMPT: usize = 100_000;
 
-/// How the tool reaches the web.
+/// The options of the tool.
 #[derive(Debug, Clone)]
 pub struct WebFetchOptions {
-    /// Proxies, roots, user agent. `redirects` is set by the tool.
+    /// Proxies, root certificates, and user agent. The tool sets `redirects`.
     pub client: ClientOptions,
-    /// Addresses that may be reached though they are not public. Empty, unless
-    /// the user granted some.
+    /// Non-public addresses that may be accessed. Empty, unless the user granted some.
     pub allowed: Vec<IpAddr>,
-    /// Offers the direct mode (`url`) in place of the standard one (`prompt`):
-    /// for providers without a page reader, or by the user's wish.
+    /// Whether to offer direct mode (`url`) instead of standard mode (`prompt`): for providers
+    /// without a page reader, or if the user prefers it.
     pub direct: bool,
 }
 
@@ -56,19 +54,19 @@ pub struct WebFetch {
     shared: Arc<Shared>,
 }
 
-/// What the calls of a session share.
+/// State shared by the calls of a session.
 struct Shared {
     model: Arc<dyn Model>,
     main: MainModel,
     options: WebFetchOptions,
     client: OnceLock<Result<GuardedClient, String>>,
     rate: limits::RateLimit,
-    /// Parsing pages takes memory and a core: one at a time.
+    /// Limits parsing to one page at a time, because it takes memory and a core.
     parsing: Semaphore,
 }
 
 impl Shared {
-    /// The client, built at the first call.
+    /// Returns the client, which is built on the first call.
     fn client(&self) -> Result<&GuardedClient, ToolError> {
         let built = self.client.get_or_init(|| {
             let options =
@@ -80,7 +78,7 @@ impl Shared {
         })
     }
 
-    /// The text of a downloaded page; `None` if it is not text.
+    /// Returns the text of a downloaded page; `None` if it is not text.
     async fn page_text(&self, page: download::Page, keep_links: bool) -> Option<String> {
         if page.is_binary() {
             return None;
@@ -95,7 +93,7 @@ impl Shared {
 }
 
 impl WebFetch {
-    /// `main` names the session's main model at the time of a call.
+    /// Creates the tool. `main` returns the session's main model at the time of a call.
     pub fn new(model: Arc<dyn Model>, main: MainModel, options: WebFetchOptions) -> Self {
         let (property, description) = if options.direct {
             ("url", include_str!("web_fetch/direct.md"))
@@ -199,7 +197,7 @@ impl Invocation for Call {
                     standard::run(&self.shared, &self.prompt, &self.urls, &run.cancel).await
                 }
             };
-            // Dropping the work closes its connections.
+            // Dropping the future closes its connections.
             let result = tokio::select! {
                 biased;
                 () = cancel.cancelled() => {
@@ -213,7 +211,7 @@ impl Invocation for Call {
     }
 }
 
-/// Which of the addresses may be fetched, and a line for each that may not.
+/// Returns the URLs that may be fetched, and an error line for each of the others.
 async fn admit(shared: &Shared, urls: &[Url]) -> (Vec<Url>, Vec<String>) {
     let checks = urls.iter().map(|url| is_reachable(shared, url));
     let reachable = futures_util::future::join_all(checks).await;
@@ -230,8 +228,8 @@ async fn admit(shared: &Shared, urls: &[Url]) -> (Vec<Url>, Vec<String>) {
     (admitted, skipped)
 }
 
-/// Whether an address is public as far as it can be known: behind a proxy, only
-/// the proxy can look names up.
+/// Whether a URL is public, as far as this can be determined: behind a proxy, only the proxy can
+/// resolve names.
 async fn is_reachable(shared: &Shared, url: &Url) -> bool {
     use parallax_http::address::{check_url, is_public};
     let allowed = &shared.options.allowed;
@@ -260,12 +258,12 @@ fn behind_proxy(options: &ClientOptions) -> bool {
                 .any(named)
 }
 
-/// Escapes text that stands inside our own elements.
+/// Escapes text inside our own XML elements.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The statuses of `urlContextMetadata`: address and whether it was read.
+/// Returns the statuses in `urlContextMetadata`: the URL and whether it was read.
 fn retrievals(metadata: Option<&Value>) -> Vec<(&str, bool)> {
     let list = metadata.and_then(|metadata| metadata.get("urlMetadata")).and_then(Value::as_array);
     list.into_iter()

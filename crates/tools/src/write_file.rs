@@ -22,15 +22,15 @@ use crate::change::{
 use crate::failure::{invalid, path_failure, write_failure};
 use crate::plan_files::PlanFiles;
 
-/// What happens when a file is to be overwritten that the model never read.
+/// What to do if the model overwrites a file that it has never read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnseenOverwrite {
     /// Nothing.
     Off,
-    /// The result says so.
+    /// The result contains a warning.
     #[default]
     Warn,
-    /// It is refused.
+    /// The call is rejected.
     Block,
 }
 
@@ -44,7 +44,7 @@ pub struct WriteFile {
 }
 
 impl WriteFile {
-    /// Writes files of the workspace, minding what the model has seen.
+    /// Creates the tool. Writes are checked against what the model has seen of the file.
     pub fn new(workspace: Arc<Workspace>, seen: Arc<SeenFiles>, unseen: UnseenOverwrite) -> Self {
         let spec = ToolSpec {
             name: "write_file".into(),
@@ -65,7 +65,7 @@ impl WriteFile {
         Self { spec, workspace, seen, unseen, plans: PlanFiles::default() }
     }
 
-    /// With the folder of the session's plans.
+    /// Sets the directory of the session's plans.
     #[must_use]
     pub fn with_plans(mut self, folder: PathBuf) -> Self {
         self.plans = PlanFiles::of(folder);

@@ -1,5 +1,5 @@
-//! `write_todos`: the model's list of steps, shown above the prompt. Each call
-//! replaces the whole list; it lives in the session's events only.
+//! `write_todos`: the model's todo list, shown above the prompt. Each call replaces the whole list,
+//! which is stored only in the session's events.
 
 use parallax_protocol::tool::{
     Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Todo, TodoStatus, Tool, ToolError,
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::failure::invalid;
 
-/// Most items of a list.
+/// Maximum number of items.
 const MAX_TODOS: usize = 200;
-/// Most characters of one description.
+/// Maximum number of characters of a description.
 const MAX_DESCRIPTION: usize = 2_000;
 const STATUSES: [(&str, TodoStatus); 5] = [
     ("pending", TodoStatus::Pending),
@@ -23,7 +23,7 @@ const STATUSES: [(&str, TodoStatus); 5] = [
     ("blocked", TodoStatus::Blocked),
 ];
 
-/// The tool. It keeps nothing: the list is in the [`Display`] of each call.
+/// The tool. It has no state: the list is in the [`Display`] of each call.
 #[derive(Debug)]
 pub struct WriteTodos {
     spec: ToolSpec,
@@ -36,7 +36,7 @@ impl Default for WriteTodos {
 }
 
 impl WriteTodos {
-    /// The tool.
+    /// Creates the tool.
     pub fn new() -> Self {
         let statuses: Vec<&str> = STATUSES.iter().map(|(word, _)| *word).collect();
         Self {
@@ -130,7 +130,7 @@ fn word(status: TodoStatus) -> &'static str {
     STATUSES.iter().find(|(_, known)| *known == status).map_or("pending", |(word, _)| word)
 }
 
-/// Reads the list from arguments that fit the schema.
+/// Reads the list from arguments that match the schema.
 fn read(args: &Arguments) -> Result<Vec<Todo>, ToolError> {
     let items = args.value("todos").and_then(Value::as_array);
     let items = items.map(Vec::as_slice).unwrap_or_default();
@@ -150,7 +150,7 @@ fn read(args: &Arguments) -> Result<Vec<Todo>, ToolError> {
     Ok(todos)
 }
 
-/// Reads one item; `at` is its place as validation messages name it.
+/// Reads one item; `at` is its path in validation messages.
 fn read_item(item: &Value, at: &str) -> Result<Todo, String> {
     let keys = item.as_object().into_iter().flat_map(Object::keys);
     if keys.into_iter().any(|key| key != "description" && key != "status") {

@@ -1,17 +1,18 @@
-//! Reads what a discovery command tells.
+//! Parses the output of a discovery command.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-/// Tools that are taken.
+/// Maximum number of tools.
 const MOST: usize = 200;
-/// Characters of a name; with the prefix it is one that services take.
+/// Maximum number of characters of a name; with the prefix it stays within the limit of the
+/// services.
 const NAME: usize = 48;
-/// Characters of a description.
+/// Maximum number of characters of a description.
 const DESCRIPTION: usize = 4_000;
 
-/// A tool as it was told of.
+/// A declared tool.
 #[derive(Debug, PartialEq)]
 pub(super) struct Declaration {
     pub(super) name: String,
@@ -19,8 +20,7 @@ pub(super) struct Declaration {
     pub(super) parameters: Value,
 }
 
-/// Reads a JSON array of declarations, or of groups of them. What has no usable
-/// name is left out.
+/// Parses a JSON array of declarations, or of groups of them. Skips those without a valid name.
 pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
     let told: Value = serde_json::from_slice(bytes)
         .map_err(|error| format!("what it wrote is no JSON: {error}"))?;
@@ -46,7 +46,7 @@ pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
     Ok(found)
 }
 
-/// Declarations as [`declarations`] reads them.
+/// Serializes declarations in the format that [`declarations`] parses.
 pub(super) fn kept(found: &[Declaration]) -> Result<Vec<u8>, String> {
     let kept = |it: &Declaration| {
         json!({

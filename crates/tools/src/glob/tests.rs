@@ -31,7 +31,7 @@ impl Tree {
         file.expect("a file").set_modified(time).expect("a time");
     }
 
-    /// The found paths, relative to the root.
+    /// Returns the found paths, relative to the root.
     async fn find(&self, args: Value) -> Vec<String> {
         let root = self.folder.path().canonicalize().expect("a path");
         let output = run(&self.tool, args).await.for_model.output;

@@ -1,17 +1,16 @@
-//! Which files a search looks into.
+//! Selects the files that a search reads.
 
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// Folders that are not looked into unless `no_ignore` is set or they are named:
-/// dependencies and what programs keep for themselves.
+/// Directories that are skipped unless `no_ignore` is set or they are named: dependencies and
+/// internal files of programs.
 pub(super) const EXCLUDED_FOLDERS: [&str; 5] =
     ["node_modules", "bower_components", ".svn", ".hg", "__pycache__"];
 
-/// A glob over files, read as ripgrep reads `--glob`: without a slash it is
-/// about names in any folder, with one about paths from the root, and `!` in
-/// front turns it round.
+/// A glob with the semantics of ripgrep's `--glob`: without a slash it matches names in any
+/// directory, with one it matches paths from the root, and a leading `!` inverts it.
 #[derive(Debug)]
 pub(super) struct Include {
     matcher: GlobMatcher,
@@ -20,8 +19,10 @@ pub(super) struct Include {
 }
 
 impl Include {
+    /// Parses a glob.
+    ///
     /// # Errors
-    /// What is wrong with the glob.
+    /// Returns what is wrong with the glob.
     pub(super) fn new(text: &str) -> Result<Self, String> {
         let (negated, glob) = match text.strip_prefix('!') {
             Some(rest) => (true, rest),
@@ -44,7 +45,7 @@ impl Include {
         Ok(Self { matcher, negated, by_name })
     }
 
-    /// Whether a file is searched. `relative` is its path from the root.
+    /// Whether a file is searched. `relative` is its path relative to the root.
     pub(super) fn admits(&self, relative: &Path) -> bool {
         let matches = if self.by_name {
             relative.file_name().is_some_and(|name| self.matcher.is_match(Path::new(name)))

@@ -1,4 +1,4 @@
-//! The second pass: the text of the hit lines and of those around them.
+//! The second pass: reads the matching lines and their context.
 
 use std::io;
 
@@ -11,15 +11,15 @@ use super::Context;
 use super::sweep::{Hits, Stoppable, decoded, searcher};
 use crate::search_place::Stop;
 
-/// Bytes of a result above which no further file is shown.
+/// Once a result has this many bytes, no further file is shown.
 pub(super) const MAX_OUTPUT: usize = 1024 * 1024;
-/// Most characters (as people see them) of a line.
+/// Maximum number of graphemes of a line.
 const MAX_GRAPHEMES: usize = 2_000;
-/// Most bytes of a line that are looked at for them.
+/// Maximum number of bytes of a line examined for graphemes.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// Appends the lines of one file: `L<n>: text` for hits, `L<n>- text` around
-/// them. Gives the hits.
+/// Appends the lines of one file: `L<n>: text` for matches, `L<n>- text` for context. Returns the
+/// matches.
 pub(super) fn append(
     text: &mut String,
     file: &Hits,
@@ -31,7 +31,7 @@ pub(super) fn append(
     let mut searcher = searcher(size(context.before), size(context.after));
     let begin = text.len();
     let mut sink = Lines { text, hits: &file.hits, context, done: 0, shown: Vec::new() };
-    // A file that cannot be read any more shows what was read of it.
+    // A file that can no longer be read shows what was read so far.
     let text_of_file = file.decoded.then(|| decoded(file.path(), stop)).flatten();
     let result = match file.file.open() {
         Ok(_) if text_of_file.is_some() => {
@@ -50,19 +50,19 @@ pub(super) fn append(
     hits
 }
 
-/// Writes the lines that lie around the hits that count.
+/// Writes the lines around the matches.
 struct Lines<'a> {
     text: &'a mut String,
     hits: &'a [u64],
     context: Context,
-    /// How many of the hits lie wholly behind.
+    /// How many of the matches are completely written.
     done: usize,
-    /// The hits, by their numbers.
+    /// The matches by line number.
     shown: Vec<(u64, String)>,
 }
 
 impl Lines<'_> {
-    /// Takes the next line; `false` when no further one is wanted.
+    /// Processes the next line; returns `false` when no more lines are needed.
     fn line(&mut self, number: u64, bytes: &[u8]) -> bool {
         while self.hits.get(self.done).is_some_and(|hit| number > hit + self.context.after) {
             self.done += 1;
@@ -78,7 +78,7 @@ impl Lines<'_> {
             }
         }
         self.text.len() <= MAX_OUTPUT
-            // The last line needs no further reading.
+            // After the last line, reading can stop.
             && self.hits.last().is_none_or(|last| number < last + self.context.after)
     }
 }
@@ -95,7 +95,7 @@ impl Sink for Lines<'_> {
     }
 }
 
-/// A line without the blanks at its end, cut when it is very long.
+/// Returns a line without trailing whitespace, truncated if it is very long.
 fn shown(bytes: &[u8]) -> String {
     let head = bytes.get(..MAX_BYTES).unwrap_or(bytes);
     let text = String::from_utf8_lossy(head);
@@ -104,7 +104,7 @@ fn shown(bytes: &[u8]) -> String {
         false => text,
     };
     let line = text.trim_end();
-    // So many bytes hold no more characters than that.
+    // This many bytes contain at most as many graphemes.
     if line.len() <= MAX_GRAPHEMES && head.len() == bytes.len() {
         return line.to_owned();
     }

@@ -1,5 +1,5 @@
-//! What a search did not look into, for its result: silence would read as "not
-//! there".
+//! Collects what a search skipped, for a note in the result: without it, the model would conclude
+//! that there are no matches.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use parallax_files::{SkippedEntries, is_protected_name};
 
 use crate::search_place::Place;
 
-/// Files named in the note.
+/// Maximum number of files named in the note.
 const MOST_NAMED: usize = 3;
 
 /// What was skipped.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
-    /// What `no_ignore` searches.
+    /// Entries that `no_ignore` would search.
     pub(super) passed: SkippedEntries,
     /// Files that could not be opened.
     pub(super) unreadable: u64,
-    /// Pictures, archives, and other files whose names say that they are binary.
+    /// Images, archives, and other files whose names show that they are binary.
     pub(super) media: u64,
     binary: Files,
-    /// Files that were read up to an overlong line.
+    /// Files that were searched only up to an overlong line.
     in_part: Files,
 }
 
-/// Some files: how many, and the first of them by path.
+/// The number of files and the first ones by path.
 #[derive(Debug, Default)]
 struct Files {
     count: u64,
@@ -58,7 +58,7 @@ impl Skipped {
         self.in_part.add(path);
     }
 
-    /// The note for the result; empty when nothing was skipped.
+    /// Returns the note for the result; empty if nothing was skipped.
     pub(super) fn note(&self, place: &Place) -> String {
         let mut opened = Vec::new();
         if self.passed.ignored > 0 {

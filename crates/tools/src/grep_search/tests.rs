@@ -135,7 +135,7 @@ async fn lines_and_files_can_be_left_out() {
         output.ends_with("\n.hidden\napp.log\nbuild/out.txt\nsecret.txt\nsrc/a.rs"),
         "kept files stay closed: {output}"
     );
-    // What the user keeps from agents stays closed too.
+    // Files that the user hides from agents stay protected.
     fs::write(folder.path().join(".geminiignore"), "secret.txt\nsrc/\n").expect("a file");
     let args = json!({"pattern": "word", "no_ignore": true, "names_only": true});
     let output = grep(&folder, args).await;
@@ -268,7 +268,7 @@ async fn a_stopped_search_returns_at_once() {
         fs::write(folder.path().join(format!("f{n}")), text).expect("a file");
     }
     let search = tool(&[folder.path()]);
-    // A pattern without literals, slow by design.
+    // A pattern without literals that is slow by design.
     let args = json!({"pattern": "(x?){30}y"});
     let cancel = CancellationToken::new();
     let stop = cancel.clone();

@@ -1,4 +1,4 @@
-//! Reading one file as the model takes it.
+//! Reads one file in the form that the model receives.
 
 use base64::Engine;
 use parallax_files::{
@@ -13,32 +13,32 @@ use crate::failure::{invalid, read_failure};
 use crate::kind::FileKind;
 use crate::suggest::close_names;
 
-/// Lines given when no end is asked for.
+/// Default number of lines.
 const DEFAULT_LINES: u64 = 2_000;
-/// Characters given of a line.
+/// Maximum number of characters of a line.
 const LINE_CHARACTERS: usize = 2_000;
-/// Characters given in all, so that one call cannot fill the model's context.
+/// Maximum number of characters in total, so that one call cannot fill the model's context window.
 const MOST_CHARACTERS: usize = 400_000;
-/// Media are read whole, up to this size.
+/// Maximum size in bytes of media, which are read as a whole.
 const MAX_MEDIA: u64 = 20 * 1024 * 1024;
 const MAX_SVG: u64 = 1024 * 1024;
-/// Read at once, so that later changes can be shown.
+/// Smaller files, in bytes, are read as a whole, so that later changes can be shown.
 const SMALL: u64 = 128 * 1024;
 
-/// Lines asked for, from 1, inclusive.
+/// The requested lines, from 1, inclusive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) start: Option<u64>,
     pub(crate) end: Option<u64>,
 }
 
-/// What a file gave.
+/// The result of reading a file.
 pub(crate) enum Read {
-    /// Text, with the header that says what was cut.
+    /// Text, with a header that says what was truncated.
     Text { header: Option<String>, text: String, cut: bool, summary: Option<String> },
     /// Media.
     Media(Part),
-    /// Nothing that can be shown; the sentence says why.
+    /// The file cannot be shown, for this reason.
     Refused(String),
 }
 
@@ -63,7 +63,7 @@ impl Read {
     }
 }
 
-/// Reads a file and notes that the model saw it.
+/// Reads a file and records that the model saw it.
 pub(crate) fn read(
     workspace: &Workspace,
     seen: &SeenFiles,
@@ -127,7 +127,8 @@ fn read_text(
         (None, Some(end)) => end.min(DEFAULT_LINES),
         (_, None) => first.saturating_add(DEFAULT_LINES - 1),
     };
-    // No more lines than can be given, each of them one character at least.
+    // No more lines than the character limit allows, because each line counts at least one
+    // character.
     let last = last.min(first.saturating_add(MOST_CHARACTERS as u64 - 1));
     let range = LineRange { first, last, line_characters: LINE_CHARACTERS };
     if size <= SMALL {
@@ -137,7 +138,7 @@ fn read_text(
                 seen.record(target.path(), lines.snapshot, Some(&bytes));
                 return Ok(lines);
             }
-            // It grew, or it is one of the kernel's files without a size.
+            // The file grew, or it is a kernel file without a size.
             Err(FileError::TooLarge { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -147,10 +148,10 @@ fn read_text(
     Ok(shortened(lines))
 }
 
-/// The first of the lines, as many as may be given at once.
+/// Truncates the lines to the character limit.
 fn shortened(mut lines: TextLines) -> TextLines {
     let Some((end, _)) = lines.text.char_indices().nth(MOST_CHARACTERS) else { return lines };
-    // A line is shorter than what may be given, so there is a border.
+    // A single line is below the limit, so there is a line boundary.
     let (given, rest) = lines.text.split_at(end);
     let end = match rest.starts_with('\n') {
         true => end,
@@ -161,7 +162,7 @@ fn shortened(mut lines: TextLines) -> TextLines {
     lines
 }
 
-/// The header: what is cut, how to go on, how it was decoded.
+/// Adds the header: what is truncated, how to read on, and how the file was decoded.
 fn describe(lines: TextLines, name: &str) -> Read {
     let cut = lines.is_cut();
     let (first, last, total) = (lines.first, lines.last, lines.total);
@@ -188,7 +189,7 @@ fn describe(lines: TextLines, name: &str) -> Read {
     }
     let summary = cut.then(|| format!("Read lines {first}-{last} of {of} from {name}"));
     let header = (!notes.is_empty()).then(|| format!("[{}]", notes.join(" ")));
-    // Services and terminals do not take NUL.
+    // Services and terminals do not accept NUL.
     let text = match lines.text.contains('\0') {
         true => lines.text.replace('\0', SHOWN_NUL.encode_utf8(&mut [0; 4])),
         false => lines.text,
@@ -196,7 +197,7 @@ fn describe(lines: TextLines, name: &str) -> Read {
     Read::Text { header, text, cut, summary }
 }
 
-/// Adds what may have been meant to a path that leads nowhere.
+/// Adds similar names to the error about a missing path.
 fn with_hint(workspace: &Workspace, error: &FileError) -> ToolError {
     let mut failure = read_failure(error);
     match error {

@@ -1,4 +1,4 @@
-//! Which files a set of paths and globs names.
+//! Collects the files that a set of paths and globs names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use parallax_protocol::tool::{ToolError, ToolErrorKind};
 use super::ReadMany;
 use crate::kind::BINARY;
 
-/// Files of one call.
+/// Maximum number of files of one call.
 const MAX_FILES: usize = 2_000;
-/// Folders that are never of interest.
+/// Directories that are never relevant.
 const FOLDERS: [&str; 5] = ["node_modules", ".git", "bower_components", ".svn", ".hg"];
 const FOLDERS_OF_TOOLS: [&str; 7] =
     [".vscode", ".idea", "dist", "build", "coverage", "__pycache__", "target"];
 
-/// The files, by path, and what was left out.
+/// The files by path, and what was skipped.
 #[derive(Default)]
 pub(crate) struct Gathered {
     pub(crate) files: BTreeMap<PathBuf, Confined>,
@@ -44,7 +44,7 @@ pub(crate) fn gather(
     let mut folders: Vec<String> = Vec::new();
     if wanted.use_default_excludes {
         folders.extend(FOLDERS.iter().chain(&FOLDERS_OF_TOOLS).map(|name| (*name).to_owned()));
-        // A folder that is asked for by name is entered.
+        // A directory that a pattern names explicitly is entered.
         folders.retain(|name| !wanted.include.iter().any(|pattern| pattern.contains(name)));
     }
     let options = WalkOptions {
@@ -73,8 +73,8 @@ pub(crate) fn gather(
     Ok(gathered)
 }
 
-/// A pattern that names an existing file is taken as it stands; one that names
-/// a folder means all that is below it.
+/// Handles a pattern that names an existing path: a file is read, and a directory means all files
+/// below it.
 fn literal(
     workspace: &Workspace,
     wanted: &ReadMany,
@@ -112,7 +112,7 @@ fn add(workspace: &Workspace, path: &Path, gathered: &mut Gathered) {
         return;
     }
     match workspace.confine(path, Access::Read) {
-        // By the real path, so that a link and its target come once.
+        // Keyed by the real path, so that a link and its target appear once.
         Ok(target) if target.path().is_file() => {
             let real = target.path().to_path_buf();
             gathered.files.entry(real).or_insert(target);
@@ -122,7 +122,7 @@ fn add(workspace: &Workspace, path: &Path, gathered: &mut Gathered) {
     }
 }
 
-/// The patterns as they apply below one workspace folder.
+/// Returns the patterns relative to one workspace directory.
 fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {

@@ -1,7 +1,6 @@
 //! Edit distance with a limit, in time proportional to length × limit.
 
-/// The Levenshtein distance of two character sequences if it is at most
-/// `limit`.
+/// Returns the Levenshtein distance of two character sequences if it is at most `limit`.
 pub fn distance(one: &[char], two: &[char], limit: usize) -> Option<usize> {
     let (short, long) = if one.len() <= two.len() { (one, two) } else { (two, one) };
     if long.len() - short.len() > limit {
@@ -22,7 +21,7 @@ pub fn distance(one: &[char], two: &[char], limit: usize) -> Option<usize> {
         let line = index + 1;
         let first = line.saturating_sub(limit).max(1);
         let last = (line + limit).min(short.len());
-        // What lies left of the band, in the row above and in this one.
+        // The cells to the left of the band, in the previous row and in this one.
         let mut diagonal = row.get(first - 1).copied().unwrap_or(FAR);
         let mut left = if first == 1 && line <= limit { line } else { FAR };
         if let Some(cell) = row.get_mut(first - 1) {
@@ -42,7 +41,7 @@ pub fn distance(one: &[char], two: &[char], limit: usize) -> Option<usize> {
         if best > limit {
             return None;
         }
-        // The next row looks one cell further; that cell is stale.
+        // The next row reads one more cell, which is stale.
         if let Some(cell) = row.get_mut(last + 1) {
             *cell = FAR;
         }

@@ -1,25 +1,25 @@
-//! What the indentation that a model wrote means in the file.
+//! Maps the indentation that a model wrote to the indentation of the file.
 
-/// One line's indentation as the model quoted it and as the file has it.
+/// The indentation of one line as the model quoted it and as the file has it.
 #[derive(Debug, Clone)]
 pub(super) struct IndentPair {
-    /// The line of the old text.
+    /// The line number in the old text.
     pub(super) line: usize,
     pub(super) model: String,
     pub(super) file: String,
 }
 
-/// Lines of the file in which its unit of indentation is looked for.
+/// Maximum number of lines of the file that are sampled for its indentation unit.
 const SAMPLED_LINES: usize = 20_000;
-/// Columns of a tab in text that mixes tabs and spaces.
+/// Tab width in text that mixes tabs and spaces.
 const TAB: usize = 4;
 
 /// How a file indents its lines.
 #[derive(Debug)]
 pub(super) struct FileStyle {
-    /// More lines begin with a tab than with spaces.
+    /// Whether more lines begin with a tab than with spaces.
     tabs: bool,
-    /// The smallest step to the right, in columns.
+    /// The smallest indentation step, in columns.
     step: Option<usize>,
 }
 
@@ -34,20 +34,20 @@ impl FileStyle {
     }
 }
 
-/// Translates indentation.
+/// Translates indentation from the model's style to the file's.
 #[derive(Debug)]
 pub(super) struct Indentation {
     pairs: Vec<IndentPair>,
-    /// Columns of one level as the model writes it.
+    /// The width of one level in the model's text, in columns.
     model_unit: usize,
-    /// One level as the file writes it.
+    /// One level in the file.
     file_unit: String,
-    /// Both differ by a constant number of spaces at most.
+    /// Whether both differ at most by a constant number of spaces.
     literal: bool,
 }
 
 impl Indentation {
-    /// Learns from the lines that both have. `edit`: the texts of the model.
+    /// Learns from the lines that both texts contain. `edit` holds the model's texts.
     pub(super) fn learn(pairs: Vec<IndentPair>, style: &FileStyle, edit: &[&str]) -> Self {
         let model_unit = model_unit(&pairs, edit);
         let file_unit = file_unit(&pairs, style, model_unit);
@@ -63,14 +63,13 @@ impl Indentation {
         Self { pairs, model_unit, file_unit, literal }
     }
 
-    /// The indentation in the file for one of the model's; `line`: the line of
-    /// the old text nearest to it.
+    /// Translates the model's indentation; `line` is the closest line of the old text.
     pub(super) fn of(&self, model: &str, line: usize) -> String {
         let far = |pair: &&IndentPair| pair.line.abs_diff(line);
         if let Some(pair) = self.pairs.iter().filter(|pair| pair.model == model).min_by_key(far) {
             return pair.file.clone();
         }
-        // Models often drop the indentation of the first line only.
+        // Models often omit the indentation of only the first line.
         let cut = |pair: &IndentPair| pair.line == 0 && pair.model.is_empty();
         let all_cut = self.pairs.iter().all(cut);
         let width = columns(model);
@@ -112,14 +111,14 @@ fn columns(indent: &str) -> usize {
     indent.chars().map(|character| if character == '\t' { TAB } else { 1 }).sum()
 }
 
-/// The columns of one level as the model writes it.
+/// Returns the width of one level in the model's text, in columns.
 fn model_unit(pairs: &[IndentPair], edit: &[&str]) -> usize {
     let tabs = |indent: &str| indent.bytes().filter(|byte| *byte == b'\t').count();
     if edit.iter().any(|text| text.lines().any(|line| line.starts_with('\t'))) {
         return TAB;
     }
-    // Two lines that the file indents by tabs tell it best.
-    // Not the first line, whose indentation may be cut.
+    // Two lines that the file indents with tabs are the best evidence. The indentation of the first
+    // line may be missing.
     let whole = pairs.iter().skip_while(|pair| pair.line == 0 && pair.model.is_empty());
     let whole: Vec<&IndentPair> = whole.collect();
     let steps = whole.windows(2).filter_map(|two| match two {
@@ -144,7 +143,7 @@ fn model_unit(pairs: &[IndentPair], edit: &[&str]) -> usize {
     step.or_else(from_tabs).unwrap_or(TAB)
 }
 
-/// One level as the file writes it.
+/// Returns one indentation level in the file.
 fn file_unit(pairs: &[IndentPair], style: &FileStyle, model_unit: usize) -> String {
     let with_tabs = pairs.iter().any(|pair| pair.file.contains('\t'));
     let with_spaces = pairs.iter().any(|pair| pair.file.contains(' '));
@@ -154,7 +153,7 @@ fn file_unit(pairs: &[IndentPair], style: &FileStyle, model_unit: usize) -> Stri
     " ".repeat(style.step.unwrap_or(model_unit))
 }
 
-/// The smallest step to the right between two lines, of two columns at least.
+/// Returns the smallest indentation step between two lines, at least two columns.
 fn smallest_step<'a>(lines: impl Iterator<Item = &'a str>) -> Option<usize> {
     let mut before = None;
     let mut smallest: Option<usize> = None;

@@ -1,22 +1,22 @@
-//! Finding the text that is to be replaced: exactly, else with tolerance for
-//! whitespace and the shape of quotes and dashes.
+//! Finds the text to replace: exactly, or else tolerating differences in whitespace and in the
+//! shape of quotes and dashes.
 
 use std::ops::Range;
 
 use super::source::{Source, plain_ends};
 use super::tolerant;
 
-/// How the text was found.
+/// How a match was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// As it stands.
+    /// The text matches exactly.
     Exact,
-    /// Apart from whitespace and the shape of quotes, dashes and ellipses.
+    /// The text matches except for whitespace and the shape of quotes, dashes, and ellipses.
     Tolerant,
 }
 
 impl Strategy {
-    /// The note for the model about a match that is not exact.
+    /// Returns the note for the model about a match that is not exact.
     pub fn note(self) -> Option<&'static str> {
         match self {
             Self::Exact => None,
@@ -27,40 +27,40 @@ impl Strategy {
     }
 }
 
-/// One place to be changed.
+/// A place to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
-    /// Where it is in [`Source::text`].
+    /// The range in [`Source::text`].
     pub range: Range<usize>,
-    /// What is to stand there.
+    /// The replacement.
     pub new: String,
-    /// Its first and last line, from 1.
+    /// The first and last line, from 1.
     pub lines: (usize, usize),
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// How.
+    /// How the matches were found.
     pub strategy: Strategy,
-    /// Where, sorted, not overlapping. Empty when nothing fits.
+    /// The matches, sorted and without overlaps. Empty if there are none.
     pub hits: Vec<Hit>,
-    /// Whether there are more places than are ever changed at once.
+    /// Whether there are more matches than can be changed at once.
     pub more: bool,
 }
 
-/// Old and new text as the model gave them, with `\n` line ends.
+/// The old and new text of the model, with `\n` line endings.
 pub(crate) struct Wanted {
     pub(crate) old: String,
     pub(crate) new: String,
 }
 
-/// Places changed at once.
+/// Maximum number of places changed at once.
 const MAX_HITS: usize = 100_000;
-/// Bytes of new text in one file.
+/// Maximum size in bytes of the new text in one file.
 const MAX_NEW: usize = 32 * 1024 * 1024;
 
-/// Finds `old` in the text; the first strategy that finds anything decides.
+/// Finds `old` in the text, with the first strategy that finds a match.
 pub fn find(source: &Source<'_>, old: &str, new: &str) -> Found {
     let wanted = Wanted { old: plain_ends(old), new: plain_ends(new) };
     let room = (MAX_NEW / wanted.new.len().max(1)).clamp(1, MAX_HITS);
@@ -86,7 +86,7 @@ fn exact(source: &Source<'_>, wanted: &Wanted, most: usize) -> Vec<Hit> {
         .take(most)
         .map(|(at, text)| {
             let range = at..at + text.len();
-            // A line end at the end of the match belongs to the line before.
+            // A line ending at the end of the match belongs to the previous line.
             let last = range.end.saturating_sub(1).max(range.start);
             let lines = (source.line_number(range.start), source.line_number(last));
             Hit { range, new: wanted.new.clone(), lines }
@@ -117,7 +117,7 @@ mod tests {
         out + &raw[at..]
     }
 
-    /// The result of an edit that is not exact.
+    /// Returns the result of an edit with a tolerant match.
     fn tolerant(text: &str, old: &str, new: &str) -> String {
         let (strategy, result) = edit(text, old, new);
         assert_eq!(strategy, Strategy::Tolerant);
@@ -140,7 +140,7 @@ mod tests {
             ),
             "build:\n\techo one\n\tif x; then \\\n\t\techo y; \\\n\tfi\n\techo two\n\nclean:\n\trm x\n"
         );
-        // Two spaces of the model for four of the file, and a line that moves to the left.
+        // The model uses two spaces where the file has four, and moves a line to the left.
         let python = "def f():\n    if a:\n        b()\n        c()\n";
         assert_eq!(
             tolerant(
@@ -159,7 +159,7 @@ mod tests {
             ),
             "\tif a:\n\t\tb()\n\telse:\n\t\tc()\n"
         );
-        // All lines did.
+        // All lines lost their indentation.
         assert_eq!(
             tolerant(
                 "  x {\n    go();\n  }\n",
@@ -168,7 +168,7 @@ mod tests {
             ),
             "  x {\n    stay();\n    go();\n  }\n"
         );
-        // Tabs of the model in a file of spaces.
+        // The model uses tabs in a file with spaces.
         assert_eq!(
             tolerant(
                 "a {\n  b {\n    c\n  }\n}\n",

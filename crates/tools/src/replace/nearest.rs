@@ -1,4 +1,4 @@
-//! The place that an old text without a match was probably meant for.
+//! Finds the place that an old text without a match was probably meant for.
 
 use std::collections::HashMap;
 
@@ -7,30 +7,29 @@ use similar::TextDiff;
 use super::distance::distance;
 use super::source::{Source, plain_ends};
 
-/// Lines shown of the difference.
+/// Maximum number of lines in the shown difference.
 const SHOWN: usize = 5;
-/// Characters shown of a line.
+/// Maximum number of characters shown of a line.
 const SHOWN_CHARACTERS: usize = 160;
-/// Lines and characters that are compared at all.
+/// Maximum number of lines and characters that are compared.
 const MAX_LINES: usize = 200_000;
 const MAX_OLD_LINES: usize = 2_000;
 const MAX_LINE: usize = 300;
-/// Places that a line of the old text is looked for at.
+/// Maximum number of candidate places per line of the old text.
 const MAX_PLACES: usize = 64;
 
-/// A place like the old text.
+/// The place most similar to the old text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Nearest {
-    /// First and last line, from 1.
+    /// The first and last line, from 1.
     pub(crate) lines: (usize, usize),
-    /// The share of lines that are the same, blanks aside, or of characters
-    /// when no line is.
+    /// The share of equal lines, ignoring whitespace, or of equal characters if no line is equal.
     pub(crate) score: f64,
-    /// What differs, bounded.
+    /// The truncated difference.
     pub(crate) diff: String,
 }
 
-/// Looks for the place; `None` when nothing is alike.
+/// Finds the place; `None` if nothing is similar.
 pub(crate) fn find(source: &Source<'_>, old: &str) -> Option<Nearest> {
     let old = plain_ends(old);
     let old: Vec<&str> =
@@ -45,7 +44,7 @@ pub(crate) fn find(source: &Source<'_>, old: &str) -> Option<Nearest> {
     Some(Nearest { lines: (first + 1, last), score, diff: difference(&old, window) })
 }
 
-/// The offset at which most of the old text's lines stand as they should.
+/// Returns the offset at which most lines of the old text match.
 fn by_equal_lines(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in lines.iter().enumerate() {
@@ -70,7 +69,7 @@ fn by_equal_lines(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
     Some((first, count as f64 / old.len().max(1) as f64))
 }
 
-/// The line that is most like the longest line of the old text.
+/// Returns the line that is most similar to the longest line of the old text.
 fn by_likeness(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
     let (index, wanted) = old
         .iter()
@@ -78,7 +77,7 @@ fn by_likeness(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
         .map(|(index, line)| (index, line.trim()))
         .max_by_key(|(_, line)| line.len())?;
     let wanted: Vec<char> = wanted.chars().take(MAX_LINE).collect();
-    // Half of it must be there.
+    // At least half of it must match.
     let mut limit = wanted.len() / 2;
     let mut best = None;
     let mut work = 0;
@@ -103,7 +102,7 @@ fn by_likeness(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
     best.filter(|_| wanted.len() >= 4)
 }
 
-/// The first differing lines: `-` as the old text has them, `+` as the file.
+/// Returns the first differing lines: `-` from the old text, `+` from the file.
 fn difference(old: &[&str], file: &[&str]) -> String {
     let diff = TextDiff::from_slices(old, file);
     let mut shown = Vec::new();

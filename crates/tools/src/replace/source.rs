@@ -1,4 +1,4 @@
-//! A text seen with `\n` line ends, and the way back to its real ones.
+//! A text with normalized `\n` line endings, and the mapping to the original text.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use crate::change::{LineEnds, with_line_ends_of};
 #[derive(Debug, Clone)]
 pub struct Source<'a> {
     raw: &'a str,
-    /// With `\n` for `\r\n`.
+    /// The text with `\n` for `\r\n`.
     text: String,
-    /// Offsets in `text` of the line ends that lost a `\r`.
+    /// Offsets in `text` of the line endings that lost a `\r`.
     lost: Vec<u32>,
     /// Offsets in `text` at which lines begin.
     starts: Vec<u32>,
@@ -20,7 +20,7 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Looks at a text.
+    /// Normalizes a text.
     pub fn new(raw: &'a str) -> Self {
         let mut text = String::with_capacity(raw.len());
         let mut lost = Vec::new();
@@ -37,33 +37,32 @@ impl<'a> Source<'a> {
         Self { raw, text, lost, starts, ends: LineEnds::of(raw) }
     }
 
-    /// The text with `\n` line ends.
+    /// Returns the text with `\n` line endings.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many lines there are; what follows the last line end counts.
+    /// Returns the number of lines; the text after the last line ending counts as one.
     pub(crate) fn line_count(&self) -> usize {
         self.starts.len()
     }
 
-    /// All lines, without line ends.
+    /// Returns all lines, without line endings.
     pub(crate) fn lines(&self) -> Vec<&str> {
         self.text.split('\n').collect()
     }
 
-    /// The line number of an offset, from 1.
+    /// Returns the line number of an offset, from 1.
     pub(crate) fn line_number(&self, offset: usize) -> usize {
         self.starts.partition_point(|start| *start as usize <= offset)
     }
 
-    /// The same place in the raw text.
+    /// Returns the same position in the raw text.
     fn raw_offset(&self, offset: usize) -> usize {
         offset + self.lost.partition_point(|lost| (*lost as usize) < offset)
     }
 
-    /// A change of the raw text, as small as can be, with the line ends that
-    /// belong there.
+    /// Returns the smallest change of the raw text, with the appropriate line endings.
     pub(crate) fn splice(&self, range: &Range<usize>, new: &str) -> Splice {
         let old = self.text.get(range.clone()).unwrap_or_default();
         let (head, tail) = common_ends(old, new);
@@ -78,8 +77,8 @@ impl<'a> Source<'a> {
         Splice { range: raw, text }
     }
 
-    /// In a mixed text: the ends of the lines that are replaced, else those
-    /// of the line that follows.
+    /// In a text with mixed line endings, uses those of the replaced lines, or else those of the
+    /// next line.
     fn with_ends_around(&self, raw: &Range<usize>, new: &str) -> String {
         let old = self.raw.get(raw.clone()).unwrap_or_default();
         if old.contains('\n') {
@@ -97,13 +96,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Texts that are edited are far smaller than 4 GiB.
+/// Converts an offset; edited texts are much smaller than 4 GiB.
 fn offset_of(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
 
-/// Bytes that both texts have at their begin and at their end, on character
-/// borders and without overlap.
+/// Returns the lengths of the common prefix and suffix in bytes, on character boundaries and
+/// without overlap.
 fn common_ends(one: &str, two: &str) -> (usize, usize) {
     let head: usize =
         one.chars().zip(two.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
@@ -118,7 +117,7 @@ fn common_ends(one: &str, two: &str) -> (usize, usize) {
     (head, tail)
 }
 
-/// Text with `\n` for `\r\n`.
+/// Replaces `\r\n` by `\n`.
 pub(crate) fn plain_ends(text: &str) -> String {
     text.replace("\r\n", "\n")
 }

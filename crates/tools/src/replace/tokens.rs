@@ -1,21 +1,21 @@
-//! The tokens of an edit, and where each of them is in the file.
+//! The tokens of an edit and their positions in the file.
 
 use std::ops::Range;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A word, a number or a mark.
+    /// A word, a number, or a punctuation mark.
     Sign,
     /// Whitespace within a line.
     Space,
-    /// Whitespace at the start of a line, also where there is none.
+    /// Indentation, even if it is empty.
     Indent,
-    /// The end of a line with the whitespace before it.
+    /// A line ending, including the whitespace before it.
     LineEnd,
 }
 
-/// A piece of a text.
+/// A token of a text.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -28,29 +28,28 @@ impl Token {
     }
 }
 
-/// Whitespace, and characters of no width that editors do not show.
+/// Whether the character is whitespace or an invisible zero-width character.
 pub(super) fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{200b}' | '\u{2060}' | '\u{feff}')
 }
 
-/// A character of words and numbers.
+/// Whether the character belongs to a word or a number.
 pub(super) fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// Bytes of whitespace at the start that do not end a line.
+/// Returns the number of leading whitespace bytes that do not end a line.
 fn spaces(text: &str) -> usize {
     text.find(|character| character == '\n' || !is_space(character)).unwrap_or(text.len())
 }
 
-/// Bytes of whitespace at the end that do not end a line.
+/// Returns the number of trailing whitespace bytes that do not end a line.
 fn spaces_before(text: &str) -> usize {
     let rest = text.trim_end_matches(|character| character != '\n' && is_space(character));
     text.len() - rest.len()
 }
 
-/// Cuts a text with `\n` line ends into tokens; each line begins with its
-/// indentation.
+/// Splits a text with `\n` line endings into tokens; each line begins with its indentation.
 pub(super) fn tokenize(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -79,7 +78,7 @@ pub(super) fn tokenize(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// A word, a run of dots or dashes, or one character.
+/// Returns the length of a word, a run of dots or dashes, or one character.
 fn sign_length(text: &str) -> usize {
     let first = text.chars().next().unwrap_or_default();
     let same = |character: char| match first {
@@ -90,7 +89,7 @@ fn sign_length(text: &str) -> usize {
     run.max(first.len_utf8())
 }
 
-/// The tokens of each line.
+/// Returns the tokens of each line.
 pub(super) fn lines_of(tokens: &[Token]) -> Vec<Range<usize>> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -106,18 +105,18 @@ pub(super) fn lines_of(tokens: &[Token]) -> Vec<Range<usize>> {
     lines
 }
 
-/// Where the tokens of the old text are in the file, without holes.
+/// The contiguous positions of the old text's tokens in the file.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// The place of each token.
+    /// The range of each token.
     pub(super) file: Vec<Range<usize>>,
-    /// Of an indentation: whether it is one in the file too.
+    /// For an indentation token: whether it is also at the start of a line in the file.
     pub(super) begins_line: Vec<bool>,
 }
 
 impl Places {
-    /// `pairs`: what is aligned, of the old text and of the file. `None` when
-    /// the old text begins a line and the file does not.
+    /// Computes the positions from `pairs`, the aligned ranges of the old text and the file.
+    /// Returns `None` if the old text begins a line and the file's text does not.
     pub(super) fn of(
         text: &str,
         tokens: &[Token],
@@ -162,7 +161,7 @@ impl Places {
         }
     }
 
-    /// Whitespace before the first sign.
+    /// Places the whitespace before the first character.
     fn lead(&mut self, text: &str, tokens: &[Token], first: usize, start: usize) -> Option<()> {
         let head = text.get(..start)?;
         let line_start = head.rfind('\n').map_or(0, |at| at + 1);
@@ -187,7 +186,7 @@ impl Places {
         Some(())
     }
 
-    /// Whitespace between two signs.
+    /// Places the whitespace between two characters.
     fn between(&mut self, text: &str, tokens: &[Token], gap: Range<usize>, place: Range<usize>) {
         let white = text.get(place.clone()).unwrap_or_default();
         let last_end = gap
@@ -204,7 +203,7 @@ impl Places {
             }
             return;
         };
-        // Without a line end in the file, all of it is the first one's.
+        // If the file has no line ending there, the first token gets all the whitespace.
         let lines_end = white.rfind('\n').map_or(place.end, |at| place.start + at + 1);
         let mut at = place.start;
         for index in gap {
@@ -228,7 +227,7 @@ impl Places {
         }
     }
 
-    /// Whitespace behind the last sign.
+    /// Places the whitespace after the last character.
     fn trail(&mut self, text: &str, tokens: &[Token], last: usize) {
         let mut at = self.file.get(last).map_or(0, |place| place.end);
         for (index, token) in tokens.iter().enumerate().skip(last + 1) {
@@ -247,8 +246,8 @@ impl Places {
     }
 }
 
-/// The line end that closes what stands before `at`: a blank line with it, or
-/// for the first token only the end.
+/// Returns the line ending before `at`, including the preceding blank line; for the first token
+/// only the line ending.
 fn line_end_before(text: &str, at: usize, only_end: bool) -> Range<usize> {
     let head = text.get(..at).unwrap_or_default();
     let Some(line) = head.strip_suffix('\n') else { return at..at };

@@ -1,10 +1,9 @@
-//! Matches that differ from the file only in whitespace and in the shape of
-//! quotes, dashes and ellipses.
+//! Matches that differ from the file only in whitespace and in the shape of quotes, dashes, and
+//! ellipses.
 //!
-//! Every letter, digit and other sign must be the same, so an edit can never
-//! bring back a value that the file no longer has. The characters of the old
-//! text are aligned with those of the file: what the edit does not change keeps
-//! the file's own characters, and new lines get the file's indentation.
+//! Every letter, digit, and other character must be equal, so an edit can never restore an outdated
+//! value. The characters of the old text are aligned with those of the file: what the edit does not
+//! change keeps the file's own characters, and new lines get the file's indentation.
 
 use std::ops::Range;
 
@@ -15,21 +14,21 @@ use super::matching::{Hit, Wanted};
 use super::source::Source;
 use super::tokens::{Kind, Places, Token, is_space, is_word, lines_of, tokenize};
 
-/// Larger files are only searched for exact matches.
+/// In larger files (in bytes), only exact matches are found.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// Comparisons of characters after which the search ends without a result.
+/// Maximum number of character comparisons; the search then ends without a result.
 const MAX_STEPS: usize = 200_000_000;
-/// Tokens of an old block times those of the new one: larger blocks are not compared.
+/// Maximum product of the token counts of an old and a new block; larger blocks are not compared.
 const MAX_COMPARED: usize = 25_000_000;
-/// Signs that a typed `-` may stand for.
+/// Characters that a typed `-` may match.
 const DASHES: &[char] = &['‐', '‑', '‒', '–', '—', '―', '−', '﹣', '－'];
 
-/// A character that is not whitespace.
+/// A non-whitespace character.
 #[derive(Debug, Clone, Copy)]
 struct Sign {
     at: u32,
     character: char,
-    /// Whether whitespace stands before it.
+    /// Whether whitespace precedes it.
     gap: bool,
 }
 
@@ -43,14 +42,14 @@ impl Sign {
     }
 }
 
-/// One step of the alignment: where it is in the old text and in the file.
+/// One step of the alignment: its position in the old text and in the file.
 #[derive(Debug, Clone)]
 struct Pair {
     old: Range<usize>,
     file: Range<usize>,
 }
 
-/// All places that match, sorted, not overlapping, at most `most`.
+/// Returns at most `most` matches, sorted and without overlaps.
 pub(super) fn find(source: &Source<'_>, wanted: &Wanted, most: usize) -> Vec<Hit> {
     let text = source.text();
     if text.len() > MAX_BYTES || !wanted.old.chars().any(char::is_alphanumeric) {
@@ -77,7 +76,7 @@ pub(super) fn find(source: &Source<'_>, wanted: &Wanted, most: usize) -> Vec<Hit
             None => index += 1,
         }
     }
-    // Whitespace around two matches can overlap.
+    // The whitespace around two matches may overlap.
     hits.dedup_by(|next, hit| next.range.start < hit.range.end);
     hits
 }
@@ -96,8 +95,8 @@ fn signs(text: &str) -> Vec<Sign> {
     signs
 }
 
-/// Aligns the whole old text with the beginning of `file`; the number of the
-/// file's signs that it takes.
+/// Aligns the whole old text with the beginning of `file`; returns how many of the file's
+/// characters it covers.
 fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<Pair>)> {
     let mut pairs: Vec<Pair> = Vec::new();
     let (mut at_file, mut at_old) = (0, 0);
@@ -107,7 +106,7 @@ fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<P
         let (file, old) = (file.get(at_file..)?, old.get(at_old..)?);
         let (of_file, of_old) = step(file, old)?;
         let (first_file, first_old) = (file.first()?, old.first()?);
-        // `new line` is not `newline`.
+        // `new line` does not match `newline`.
         if before.is_some_and(is_word)
             && is_word(first_old.character)
             && first_file.gap != first_old.gap
@@ -125,7 +124,7 @@ fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<P
     Some((at_file, pairs))
 }
 
-/// How many signs of both texts are the same thing.
+/// Returns how many characters of both texts are equivalent.
 fn step(file: &[Sign], old: &[Sign]) -> Option<(usize, usize)> {
     let (one, two) = (file.first()?.character, old.first()?.character);
     if one == two {
@@ -149,14 +148,14 @@ fn folded(character: char) -> char {
     match character {
         '“' | '”' | '„' | '‟' | '″' | '«' | '»' | '＂' => '"',
         '‘' | '’' | '‚' | '‛' | '′' | '‹' | '›' | '＇' => '\'',
-        // As NUL is shown to the model.
+        // NUL is shown to the model as this character.
         '\0' => parallax_files::SHOWN_NUL,
         dash if DASHES.contains(&dash) => '-',
         other => other,
     }
 }
 
-/// A match neither begins nor ends within a word of the file.
+/// Whether the match neither begins nor ends inside a word of the file.
 fn on_word_borders(text: &str, first: Option<&Range<usize>>, last: Option<&Range<usize>>) -> bool {
     let (Some(first), Some(last)) = (first, last) else { return false };
     let before = text.get(..first.start).and_then(|text| text.chars().next_back());
@@ -168,7 +167,7 @@ fn on_word_borders(text: &str, first: Option<&Range<usize>>, last: Option<&Range
     !inside(before, begins) && !inside(ends, after)
 }
 
-/// The edit, cut into tokens once for all matches.
+/// The edit, split into tokens once for all matches.
 struct Edit<'a> {
     old: &'a str,
     new: &'a str,
@@ -176,8 +175,7 @@ struct Edit<'a> {
     new_tokens: Vec<Token>,
     old_lines: Vec<Range<usize>>,
     new_lines: Vec<Range<usize>>,
-    /// How the lines of both differ; for each difference, the old tokens that
-    /// the new ones are.
+    /// The line differences; for each, the old tokens that equal the new ones.
     ops: Vec<(DiffOp, Vec<Option<usize>>)>,
     style: FileStyle,
 }
@@ -208,7 +206,7 @@ impl<'a> Edit<'a> {
         edit
     }
 
-    /// The change at one place; `None` when the place does not fit after all.
+    /// Returns the change at one place; `None` if it does not match after all.
     fn hit(&self, source: &Source<'_>, pairs: &[Pair]) -> Option<Hit> {
         let text = source.text();
         let pairs: Vec<_> = pairs.iter().map(|pair| (&pair.old, &pair.file)).collect();
@@ -224,7 +222,7 @@ impl<'a> Edit<'a> {
         Some(Hit { range, new: rewrite.out, lines })
     }
 
-    /// For each new token of a replaced block, the old one that it is.
+    /// Returns, for each new token of a replaced block, the old token that it equals.
     fn same_tokens(&self, op: &DiffOp) -> Vec<Option<usize>> {
         let DiffOp::Replace { old_index, old_len, new_index, new_len } = *op else {
             return Vec::new();
@@ -256,7 +254,7 @@ impl<'a> Edit<'a> {
         same
     }
 
-    /// What the indentation of the model means in this file.
+    /// Determines how the model's indentation maps to the file's.
     fn indentation(&self, text: &str, places: &Places) -> Indentation {
         let pair = |(number, line): (usize, &Range<usize>)| {
             let first = line.start;
@@ -275,7 +273,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// One match being rewritten.
+/// The replacement text of one match.
 struct Rewrite<'a> {
     edit: &'a Edit<'a>,
     text: &'a str,
@@ -302,8 +300,8 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Writes new tokens, those that are the same as an old one as the file
-    /// has them. `line`: the line of the old text that they are about.
+    /// Writes new tokens; those that equal an old token are copied from the file. `line` is the
+    /// corresponding line of the old text.
     fn write(&mut self, mut line: usize, tokens: Range<usize>, same: &[Option<usize>]) {
         for (offset, index) in tokens.enumerate() {
             let Some(token) = self.edit.new_tokens.get(index) else { continue };
@@ -331,7 +329,7 @@ impl Rewrite<'_> {
         let blank = next.is_none_or(|next| next.kind == Kind::LineEnd);
         let begins_line = self.places.begins_line.first() == Some(&true);
         if self.out.is_empty() && index == 0 && !begins_line {
-            // The match begins within a line: the text before it is not indentation.
+            // The match begins within a line, so the text before it is not indentation.
             let old = self.edit.old_tokens.first().map_or("", |token| token.text(self.edit.old));
             let place = self.places.file.first().filter(|_| old == own);
             let in_file = place.and_then(|place| self.text.get(place.clone()));
@@ -342,7 +340,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// The tokens of some lines.
+/// Returns the tokens of a range of lines.
 fn tokens_of(lines: &[Range<usize>], first: usize, count: usize) -> Range<usize> {
     let lines = lines.get(first..first + count).unwrap_or_default();
     match (lines.first(), lines.last()) {

@@ -1,5 +1,5 @@
-//! Looking through a workspace for what commands do not get to see and what they may
-//! not change. What was read of a folder is kept until the folder changes.
+//! Searches a workspace for files that commands cannot see or cannot change. Directory contents are
+//! cached until the directory changes.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,42 +14,41 @@ use parallax_protocol::protected_names::{self, Protection};
 use super::left_alone::LeftAlone;
 use super::secrets::is_secret_name;
 
-/// How long new folders are read at the first look, and at each one after it. What is
-/// not reached then comes with the commands that follow, the upper levels first.
+/// Time limits for reading new directories in the first search and in each later one. Directories
+/// that are not reached are read by later commands, upper levels first.
 const FIRST: Duration = Duration::from_secs(2);
 const LATER: Duration = Duration::from_millis(100);
-/// Folders that are kept in mind, which takes about 200 bytes each.
+/// Maximum number of cached directories; each takes about 200 bytes.
 const FOLDERS: usize = 100_000;
-/// More places of a kind are not closed: each costs a mount.
+/// Maximum number of protected paths of one kind, because each costs a mount.
 const MOST: usize = 4096;
-/// A folder that changed so shortly before it was read is read again: the clocks of
-/// file systems are coarse.
+/// A directory that changed within this time before it was read is read again, because file system
+/// timestamps are coarse.
 const COARSE: Duration = Duration::from_secs(2);
 
-/// What is found in a workspace.
+/// The relevant files of a workspace.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// Files with secrets.
     pub(super) secrets: Vec<PathBuf>,
-    /// What the user's ignore file names.
+    /// Files that the user's ignore file names.
     pub(super) left_alone: Vec<PathBuf>,
-    /// Protected files and folders, `.git` aside.
+    /// Protected files and directories, except `.git`.
     pub(super) protected: Vec<PathBuf>,
-    /// Repositories: each `.git`, folder or file.
+    /// Repositories: each `.git` directory or file.
     pub(super) repositories: Vec<PathBuf>,
 }
 
-/// What the folders of a workspace hold, as far as commands are concerned. Clones
-/// share it.
+/// A cache of the relevant files of a workspace. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct ClosedNames(Arc<Mutex<Seen>>);
 
 #[derive(Debug)]
 struct Seen {
     folders: HashMap<PathBuf, Folder>,
-    /// The ignore files, when the folders were read with them.
+    /// The stamps of the ignore files with which the directories were read.
     rules: Vec<Option<Stamp>>,
-    /// How often it was looked through.
+    /// The number of searches so far.
     looks: u64,
     coarse: Duration,
 }
@@ -62,15 +61,15 @@ impl Default for Seen {
 
 #[derive(Debug, Default)]
 struct Folder {
-    /// What it was when it was read; `None`: it is read again.
+    /// The directory's stamp when it was read; `None` if it must be read again.
     stamp: Option<Stamp>,
     found: Found,
     folders: Vec<PathBuf>,
-    /// The look that came by last.
+    /// The last search that visited it.
     look: u64,
 }
 
-/// Device, inode, and the times of change of names and of anything.
+/// Device, inode, and the times of the last change of names (mtime) and of any change (ctime).
 type Stamp = (u64, u64, (i64, i64), (i64, i64));
 
 fn stamp(path: &Path, is_folder: bool) -> Option<Stamp> {
@@ -80,7 +79,7 @@ fn stamp(path: &Path, is_folder: bool) -> Option<Stamp> {
     Some((data.dev(), data.ino(), modified, changed))
 }
 
-/// Whether a change that follows changes the stamp too.
+/// Whether a later change will certainly change the stamp.
 fn is_settled(stamp: Stamp, coarse: Duration) -> bool {
     let (_, _, modified, changed) = stamp;
     let (seconds, nanos) = modified.max(changed);
@@ -91,7 +90,7 @@ fn is_settled(stamp: Stamp, coarse: Duration) -> bool {
 }
 
 impl ClosedNames {
-    /// Looks through the folders of the workspace. Links are not followed. Blocking.
+    /// Searches the directories of the workspace. Links are not followed. Blocking.
     pub(super) fn find(&self, roots: &[PathBuf], rules: Option<&LeftAlone>) -> Found {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let files = rules.map(LeftAlone::files).into_iter().flatten();
@@ -124,12 +123,12 @@ impl Seen {
             let now = stamp(&path, true);
             let folder = self.folders.entry(path.clone()).or_default();
             if folder.look == self.looks {
-                // A root in another one.
+                // A root inside another root.
                 continue;
             }
             folder.look = self.looks;
             if now.is_none() || folder.stamp != now {
-                // The upper folders are read whatever the time is.
+                // The upper directories are read even after the time limit.
                 let may_read = count <= roots.len() || Instant::now() < end;
                 let is_whole = may_read && folder.read(&path, roots, rules, end);
                 folder.stamp = now.filter(|now| is_whole && is_settled(*now, self.coarse));
@@ -142,7 +141,7 @@ impl Seen {
 }
 
 impl Folder {
-    /// Reads its names anew; whether there was time for all.
+    /// Reads the names of the directory; returns whether there was time for all of them.
     fn read(
         &mut self,
         path: &Path,
@@ -194,7 +193,7 @@ impl Folder {
     }
 }
 
-/// Whether the name is none of those that are looked for, at a glance: most are.
+/// Whether the name is clearly irrelevant, as most names are.
 fn is_plain(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     protected_names::is_plain(bytes)
@@ -215,7 +214,7 @@ impl Found {
     }
 }
 
-/// Leaves out what lies in another of the paths.
+/// Removes paths that lie inside another one.
 pub(super) fn outermost(paths: &mut Vec<PathBuf>) {
     let all: HashSet<PathBuf> = paths.iter().cloned().collect();
     paths.retain(|path| !path.ancestors().skip(1).any(|above| all.contains(above)));
@@ -280,7 +279,7 @@ mod tests {
             let expected = closed.then(|| root.join(&name)).into_iter().collect::<Vec<_>>();
             assert_eq!(found.protected, expected, "{pattern}");
         }
-        // The names above a root are not the workspace's.
+        // The names above a root do not belong to the workspace.
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join(".cargo");
         write(&root, "config.toml", "");

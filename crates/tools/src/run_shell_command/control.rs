@@ -1,4 +1,4 @@
-//! A running command as the engine reaches it.
+//! The engine's control of a running command.
 
 use parallax_exec::{Control, LiveOutput, TerminalSize};
 use parallax_protocol::shell::{ProcessControl, TerminalSize as Size};
@@ -21,7 +21,7 @@ impl ProcessControl for Reached {
     }
 }
 
-/// Hands live output on.
+/// Forwards live output.
 pub(super) fn show(progress: &dyn Progress, piece: LiveOutput<'_>) {
     match piece {
         LiveOutput::Text(text) => progress.output(text),

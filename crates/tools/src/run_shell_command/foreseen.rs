@@ -1,5 +1,5 @@
-//! What the sandbox would refuse a command, seen before it runs: so one question
-//! about it is enough.
+//! Predicts the permissions that a command needs beyond its sandbox, so that one approval request
+//! covers them all.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::confined::{Ran, exact, is_too_wide};
 use super::refusal::{Access, Confinement};
 use super::repository;
 
-/// Programs that read the files whose names are their operands.
+/// Programs that read the files given as operands.
 const READERS: &[&str] = &[
     "awk",
     "base64",
@@ -48,18 +48,18 @@ const READERS: &[&str] = &[
     ".",
 ];
 
-/// Programs that show what is in the folders that are their operands.
+/// Programs that list the directories given as operands.
 const LISTERS: &[&str] = &["du", "find", "ls", "tree"];
 
-/// Programs that change a folder, not what is in a file: leave for the file would
-/// not do, it takes leave for the folder that holds it.
+/// Programs that change a directory rather than file contents: they need permission for the
+/// containing directory, not for the file.
 const OF_FOLDERS: [&str; 7] = ["install", "ln", "mkdir", "mv", "rm", "rmdir", "unlink"];
 
-/// Paths that are asked for at once.
+/// Maximum number of paths in one approval request.
 const MOST: usize = 8;
 
-/// The files that the line's words name and the plan closes, or leave to run outside
-/// where leave for files would not do. Blocking: it looks whether they are there.
+/// Returns permissions for the restricted files that the line names, or permission to run outside
+/// of the sandbox if file permissions would not suffice. Blocking: checks whether the files exist.
 pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan) -> Permissions {
     let mut found = FilePermissions::default();
     let mut outside = false;
@@ -95,7 +95,7 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
     }
     let changes_folder =
         |command: &Command| command.name().is_some_and(|name| OF_FOLDERS.contains(&name));
-    // What git itself writes and reads is another matter.
+    // The files that git itself reads and writes are handled separately.
     for command in line.commands.iter().filter(|command| command.name() != Some("git")) {
         if !changes_folder(command) {
             bash::written(command).iter().for_each(|word| note(word, Access::Write));
@@ -113,12 +113,12 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
     for command in line.commands.iter().filter(|command| changes_folder(command)) {
         for word in bash::written(command) {
             let Some(path) = place(&word, directory, home, moved_home) else { continue };
-            // In the workspace a file is closed for itself, and opened for itself.
+            // In the workspace, files are protected and opened individually.
             let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
             let Some(closed) = folder.filter(|folder| ran.refuses(folder, Access::Write)) else {
                 continue;
             };
-            // What is opened for itself is a file system of its own to a hard link.
+            // For a hard link, an individually opened path is a separate file system.
             outside |= is_too_wide(closed, home) || is_hard_link(command);
             let list = &mut found.write;
             if let Some(folder) = exact(closed, home)
@@ -129,8 +129,8 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
             }
         }
     }
-    // A hard link to a file is that file: to make one is to be able to write it, and no
-    // mount lets one through.
+    // A hard link to a file is that file: creating one requires write access to it, which no mount
+    // passes on.
     outside |= line.commands.iter().filter(|command| is_hard_link(command)).any(|command| {
         command.arguments().iter().any(|word| {
             let path = place(word, directory, home, moved_home);
@@ -138,13 +138,13 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
         })
     });
     match outside {
-        // Nothing is left to be given beside it.
+        // Running outside of the sandbox includes all other permissions.
         true => Permissions { outside, ..Permissions::default() },
         false => Permissions { file_system: found, ..Permissions::default() },
     }
 }
 
-/// Whether the command makes hard links.
+/// Whether the command creates hard links.
 fn is_hard_link(command: &Command) -> bool {
     let symbolic = |word: &Word| {
         let text = word.text.as_deref().unwrap_or_default();
@@ -154,8 +154,8 @@ fn is_hard_link(command: &Command) -> bool {
     command.name() == Some("ln") && !command.arguments().iter().any(symbolic)
 }
 
-/// The folder that the commands of the line work in, when its text tells: that of
-/// the call, or where a `cd` at its beginning leads. Others are for the run to tell.
+/// Returns the working directory of the line's commands if its text shows it: that of the call, or
+/// the target of a `cd` at its beginning.
 fn working_folder(line: &Line, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
     let moves = |command: &Command| {
         matches!(command.name(), None | Some("cd" | "pushd" | "popd" | "eval" | "builtin"))
@@ -173,8 +173,8 @@ fn working_folder(line: &Line, directory: &Path, home: &Path, moved_home: bool) 
     }
 }
 
-/// The folders in which commands of the line may be: that of the call first, then
-/// where each `cd` would lead from there.
+/// Returns the possible working directories of the line's commands: that of the call, then the
+/// targets of each `cd`.
 pub(super) fn folders(line: &Line, directory: &Path, home: &Path) -> Vec<PathBuf> {
     let mut found = vec![directory.to_owned()];
     let moved_home = assigns_home(line);
@@ -187,7 +187,7 @@ pub(super) fn folders(line: &Line, directory: &Path, home: &Path) -> Vec<PathBuf
     found
 }
 
-/// The directories that git commands of the line name.
+/// Returns the directories that git commands of the line name.
 pub(super) fn named_paths(line: &Line, places: &[PathBuf]) -> Vec<PathBuf> {
     let of_git = line.commands.iter().filter(|command| command.name() == Some("git"));
     let words = of_git.flat_map(|command| command.arguments()).filter_map(|it| it.text.as_deref());
@@ -196,11 +196,11 @@ pub(super) fn named_paths(line: &Line, places: &[PathBuf]) -> Vec<PathBuf> {
     paths.filter(|path| path.is_dir()).take(MOST).collect()
 }
 
-/// Whether `$HOME` may be another place than the home by the time it counts.
+/// Whether `$HOME` may be reassigned before it is used.
 fn assigns_home(line: &Line) -> bool {
     let of_commands = line.commands.iter().any(|command| {
         command.assignments.iter().any(|assignment| assignment.name == "HOME")
-            // `export HOME=x`, `read HOME`, `for HOME in …`: a word says so.
+            // `export HOME=x`, `read HOME`, `for HOME in …`: detected by the word itself.
             || command.words.iter().any(|word| {
                 let text = word.text.as_deref().unwrap_or(&word.source);
                 text == "HOME" || text.starts_with("HOME=")
@@ -209,14 +209,13 @@ fn assigns_home(line: &Line) -> bool {
     of_commands || line.commands.is_empty()
 }
 
-/// What calls of git in the line write of the repository around `directory` and
-/// what is closed in it: git tells a refusal late, when half of its work is done.
-/// Blocking.
+/// Returns the protected files of the repository around `directory` that git commands of the line
+/// write. Git reports a denial late, after half of its work. Blocking.
 pub(super) fn of_repository(line: &Line, directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let writing = || line.commands.iter().filter(|command| bash::writes_git_configuration(command));
     let Some(configuration) = repository::configuration(directory) else { return found };
-    // A repository is made here, whatever is around.
+    // The command creates a repository here, regardless of a surrounding one.
     let around = || writing().any(|command| !bash::makes_repository(command));
     let here = || repository::configuration_in(directory).as_ref() == Some(&configuration);
     if writing().next().is_some() && (around() || here()) {
@@ -231,14 +230,14 @@ pub(super) fn of_repository(line: &Line, directory: &Path) -> Vec<PathBuf> {
     found.iter().filter_map(|path| path_of(path)).collect()
 }
 
-/// The path with no links in what is there of it.
+/// Returns the path with the links of its existing part resolved.
 fn path_of(path: &Path) -> Option<PathBuf> {
     let real = path.parent()?.canonicalize().ok()?;
     Some(real.join(path.file_name()?))
 }
 
-/// Names what is hidden and to be written as read too: who may rename a secret may
-/// read it under its new name.
+/// Adds read permission for hidden files that the command may write: a program that may rename a
+/// secret could read it under its new name.
 pub(super) fn name_hidden(files: &mut FilePermissions, plan: Plan) {
     let ran = Ran { plan, missed_network: false };
     for path in &files.write {
@@ -248,7 +247,7 @@ pub(super) fn name_hidden(files: &mut FilePermissions, plan: Plan) {
     }
 }
 
-/// The place that the word names, when its text alone tells.
+/// Returns the path that the word names, if its text alone shows it.
 fn place(word: &Word, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
     if word.text.is_none() {
         let below = below_home(&word.source).filter(|_| !moved_home)?;
@@ -262,8 +261,8 @@ fn place(word: &Word, directory: &Path, home: &Path, moved_home: bool) -> Option
     (!word.glob).then(|| lexical(directory, Path::new(text)))
 }
 
-/// What stands behind the home in `$HOME/x`, `"${HOME}/x"` and `"$HOME"/x`, when
-/// nothing else in it is for the run to tell.
+/// Returns the part after the home directory in `$HOME/x`, `"${HOME}/x"`, and `"$HOME"/x`, if it
+/// contains no other expansion.
 fn below_home(source: &str) -> Option<&str> {
     let (quoted, inner) = match source.strip_prefix('"') {
         Some(rest) => (true, rest),
@@ -322,12 +321,13 @@ mod tests {
             ("echo x > .mcp.json", "", "w/.mcp.json"),
             ("echo x > b 2>/dev/null; cp a b", "", ""),
             ("cp a ../other/b; rm .env; touch ../other/c", "", "other/b other/c"),
-            // What is made, removed and renamed changes the folder.
+            // Creating, removing, and renaming change the directory.
             ("mkdir ../other/c", "", "other"),
             ("mkdir -p ../other/c/d", "", "other"),
             ("rm -rf ../other/d; mv a ../other/b", "", "other"),
             ("rm a; mkdir b", "", ""),
-            // Of a home nobody is given all, and hard links do not lead out of what is open.
+            // A whole home directory is never granted, and hard links cannot leave the writable
+            // paths.
             ("mkdir ~/new", "outside", ""),
             ("mv a ~/b; rm -rf ~/c", "outside", ""),
             ("ln a ../other/b", "outside", ""),
@@ -346,7 +346,7 @@ mod tests {
             ("cat \"${HOME}/.npmrc\"", "home/.npmrc", ""),
             ("HOME=/x; cat $HOME/.npmrc", "", ""),
             ("cat \"$HOME/$X\" \"$HOMES/.npmrc\"", "", ""),
-            // It need not be read for that, or only the run tells what it is.
+            // The command does not read the file, or the file is known only at run time.
             ("echo .env", "", ""),
             ("cd sub && cat .env", "", ""),
             ("cat \"$X\"; cat none", "", ""),

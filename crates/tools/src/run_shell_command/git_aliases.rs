@@ -1,4 +1,4 @@
-//! The aliases of git that a command line may call.
+//! The git aliases that a command line may call.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use parallax_policy::bash::{self, Line};
 
 use super::git;
 
-/// Directories whose configuration is read at most.
+/// Maximum number of directories whose configuration is read.
 const MOST: usize = 4;
 
-/// Commands of git that are called often. An alias cannot take their names.
+/// Common git commands. An alias cannot override them.
 const OWN: &[&str] = &[
     "add",
     "am",
@@ -79,8 +79,8 @@ const OWN: &[&str] = &[
     "worktree",
 ];
 
-/// The aliases in force where the line runs. None are looked up when all that the text
-/// says of git are calls of git's own commands. Blocking.
+/// Returns the effective aliases where the line runs. Looks up none if all git commands in the text
+/// are git's own. Blocking.
 pub(super) fn called(text: &str, line: &Line, directory: &Path) -> BTreeMap<String, String> {
     let is_own = |command: &&bash::Command| {
         bash::git_subcommand(command).is_some_and(|call| OWN.contains(&call.name))
@@ -94,7 +94,7 @@ pub(super) fn called(text: &str, line: &Line, directory: &Path) -> BTreeMap<Stri
     found.flat_map(|directory| git::aliases(directory)).collect()
 }
 
-/// The directories that `cd` and `git -C` name.
+/// Returns the directories that `cd` and `git -C` name.
 fn named(line: &Line) -> impl Iterator<Item = PathBuf> {
     line.commands.iter().filter_map(|command| {
         let words = command.arguments();

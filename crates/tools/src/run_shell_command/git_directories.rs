@@ -1,6 +1,6 @@
-//! Where git keeps the repositories of the workspace when that is outside of it:
-//! a linked worktree, a submodule, a package directory of a larger repository, a
-//! repository made with `--separate-git-dir`, or a `.git` that is a symbolic link.
+//! Finds git directories outside of the workspace: of a linked worktree, a submodule, a package
+//! directory in a larger repository, a repository created with `--separate-git-dir`, or a `.git`
+//! that is a symlink.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,20 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::repository::{bytes_of, line_of};
 
-/// Bytes of a configuration that is looked into.
+/// Maximum size in bytes of a configuration that is read.
 const LARGEST: u64 = 256 * 1024;
-/// Where commands have a private directory instead of the machine's.
+/// Directories of which commands have a private copy.
 const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev/shm"];
 
-/// The directories that `.git` files and links of workspace roots named when they were first
-/// looked at, although these directories do not point back. A command could write
-/// such a file later to open any directory, so later ones do not count. Clones
-/// share it.
+/// The directories that `.git` files and links of workspace roots named when they were first read,
+/// even if these directories do not point back. A command could later write such a file to open any
+/// directory, so later ones are ignored. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct GitDirectories(Arc<Mutex<HashMap<PathBuf, Option<PathBuf>>>>);
 
 impl GitDirectories {
-    /// The `.git` of each root, or the one that git finds above it.
+    /// Returns the `.git` of each root, or the one that git finds above it.
     pub(super) fn around(roots: &[PathBuf]) -> Vec<PathBuf> {
         let nearest = |root: &PathBuf| {
             root.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())
@@ -30,8 +29,8 @@ impl GitDirectories {
         roots.iter().filter_map(nearest).collect()
     }
 
-    /// The directories in which git keeps a repository: the `.git` itself, or what
-    /// such a file names, with the common directory of a worktree.
+    /// Returns the directories in which git stores a repository: the `.git` itself or the directory
+    /// that it names, and the common directory of a worktree.
     pub(super) fn of(&self, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
         if repository.is_dir() && !repository.is_symlink() {
             return vec![repository.to_owned()];
@@ -46,7 +45,7 @@ impl GitDirectories {
         if let Some(folder) = submodule_folder(repository) {
             return vec![folder];
         }
-        // Only what git finds from a root: nested repositories are found again and again.
+        // Only repositories that git finds from a root: nested repositories are searched each time.
         let is_of_root = Self::around(roots).iter().any(|git| git == repository);
         is_of_root.then(|| self.first_named(repository)).flatten().into_iter().collect()
     }
@@ -58,7 +57,7 @@ impl GitDirectories {
     }
 }
 
-/// The directory that a `.git` file names, or that a `.git` link leads to.
+/// Returns the directory that a `.git` file names or a `.git` link points to.
 fn target(repository: &Path) -> Option<PathBuf> {
     let data = std::fs::symlink_metadata(repository).ok()?;
     if data.is_symlink() {
@@ -72,8 +71,8 @@ fn target(repository: &Path) -> Option<PathBuf> {
     repository.parent()?.join(target).canonicalize().ok()
 }
 
-/// The directory of a linked worktree, when it points back: a planted file must
-/// not open a foreign directory.
+/// Returns the directory of a linked worktree if it points back: a planted file must not open
+/// another directory.
 pub(super) fn linked_folder(repository: &Path) -> Option<PathBuf> {
     let folder = target(repository)?;
     let back = std::fs::read_to_string(folder.join("gitdir")).ok()?;
@@ -81,7 +80,7 @@ pub(super) fn linked_folder(repository: &Path) -> Option<PathBuf> {
     (back == repository.canonicalize().ok()?).then_some(folder)
 }
 
-/// The directory of a submodule, when its configuration points back.
+/// Returns the directory of a submodule if its configuration points back.
 fn submodule_folder(repository: &Path) -> Option<PathBuf> {
     let folder = target(repository)?;
     let worktree = core_value(&folder, "worktree")?;
@@ -89,8 +88,8 @@ fn submodule_folder(repository: &Path) -> Option<PathBuf> {
     (worktree == repository.parent()?.canonicalize().ok()?).then_some(folder)
 }
 
-/// The directory of a repository made with `--separate-git-dir`, which holds no
-/// way back: it must be a repository of the same user and nothing else's.
+/// Returns the directory of a repository created with `--separate-git-dir`, which does not point
+/// back: it must be owned by the same user and not serve another working tree.
 fn separate_folder(repository: &Path) -> Option<PathBuf> {
     let folder = target(repository)?;
     let is_repository = folder.join("HEAD").is_file()
@@ -101,13 +100,13 @@ fn separate_folder(repository: &Path) -> Option<PathBuf> {
         && core_value(&folder, "bare").is_some_and(|bare| bare == "false");
     let owner = |path: &Path| path.symlink_metadata().map(|data| data.uid()).ok();
     let is_own = owner(&folder) == owner(repository);
-    // A `.git` beside other files is the repository of these.
+    // A `.git` directory beside other files is their repository.
     let serves_others = folder.file_name().is_some_and(|name| name == ".git")
         && folder.parent()?.read_dir().ok()?.count() > 1;
     (is_repository && is_own && !serves_others).then_some(folder)
 }
 
-/// A value of the section `core` in the configuration of a repository.
+/// Returns a value of the section `core` in the configuration of a repository.
 fn core_value(folder: &Path, key: &str) -> Option<String> {
     let bytes = bytes_of(&folder.join("config"), LARGEST)?;
     let mut in_core = false;
@@ -125,8 +124,8 @@ fn core_value(folder: &Path, key: &str) -> Option<String> {
     found
 }
 
-/// What must be shown of a repository where commands have a directory of their own
-/// (`/tmp`): the directories of git, and the files around a package directory.
+/// Returns what must be made visible of a repository where commands have a private directory
+/// (`/tmp`): the git directories, and the files around a package directory.
 pub(super) fn to_show(repository: &Path, folders: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let is_outside = |path: &Path| {
         !roots.iter().any(|root| path.starts_with(root))
@@ -159,7 +158,7 @@ mod tests {
     }
 
     impl Scratch {
-        /// With a repository `main` that has a commit.
+        /// Creates a repository `main` with a commit.
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             let top = folder.path().canonicalize().expect("a path");
@@ -224,7 +223,7 @@ mod tests {
             fs::remove_file(root.join(".git")).expect("a link");
         }
         fs::write(root.join(".git"), "gitdir: ../main\n").expect("a file");
-        // What a command writes after the first look does not count.
+        // What a command writes after the first read is ignored.
         assert!(scratch.folders(&known, "planted").is_empty());
         fs::write(root.join(".git"), "gitdir: ../away\n").expect("a file");
         assert!(scratch.folders(&known, "planted").is_empty());

@@ -1,5 +1,5 @@
-//! Repositories on this machine that a git call would write to or archive from: git starts
-//! another git there, which drops our overrides and runs that repository's hooks.
+//! Finds local repositories that a git command would write to or archive from. There, git starts
+//! another git process without our overrides, which runs that repository's hooks.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use parallax_policy::bash::{self, GitCall, Line, Word};
 
 use super::tracked::{LIST, QUIET, TIME};
 
-/// A repository by its path, as the line or the configuration names it.
+/// The path of a repository, as the line or the configuration names it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PathRemote(pub(super) String);
 
-/// The first repository on this machine that a call of the line would write to or archive
-/// from. `places`: where the calls may run. Blocking.
+/// Returns the first local repository that a command of the line would write to or archive from.
+/// `places` are the possible working directories. Blocking.
 pub(super) fn find(line: &Line, places: &[PathBuf]) -> Option<PathRemote> {
     let calls = line.commands.iter().filter_map(bash::git_subcommand);
     calls.filter(|call| matches!(call.name, "push" | "send-pack" | "archive" | "subtree")).find_map(
@@ -41,7 +41,7 @@ fn of_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
         }
     };
     let unknown = || Some(PathRemote("a repository that only the run tells".to_owned()));
-    // A name that is set on the command line may be any path.
+    // A name that the command line configures may be any path.
     if call.configured {
         return unknown();
     }
@@ -59,13 +59,13 @@ fn text_of(word: &Word) -> Option<&str> {
     word.text.as_deref().filter(|_| !word.glob)
 }
 
-/// The first operand; options that take a value come before none of these calls' remotes
-/// but with `=`, or make the value the operand, which is then checked.
+/// Returns the first operand. Options with a separate value do not precede the remote of these
+/// commands, or their value is taken for the operand, which is then checked.
 fn operands<'a>(words: &[Option<&'a str>]) -> Option<Option<&'a str>> {
     words.iter().copied().find(|word| word.is_none_or(|word| !word.starts_with('-')))
 }
 
-/// The remotes that a push without one may go to.
+/// Returns the remotes that a push without an operand may use.
 fn configured(place: &Path) -> Vec<String> {
     let mut names = lines(place, &["remote"]);
     let keys = r"^(branch\..*\.(remote|pushremote)|remote\.pushdefault)$";
@@ -76,7 +76,7 @@ fn configured(place: &Path) -> Vec<String> {
     names
 }
 
-/// The remote when its address, or its name itself, is a path.
+/// Returns the remote if its URL, or its name itself, is a path.
 fn of_name(name: &str, place: &Path) -> Option<PathRemote> {
     let mut addresses = lines(place, &["remote", "get-url", "--push", "--all", "--", name]);
     if addresses.is_empty() {
@@ -93,8 +93,8 @@ fn of_name(name: &str, place: &Path) -> Option<PathRemote> {
     addresses.into_iter().chain(rewritten).find(|address| is_path(address, place)).map(PathRemote)
 }
 
-/// What the configuration makes of an address (`url.<base>.insteadOf` and `pushInsteadOf`). git
-/// applies the longest match; here every match counts.
+/// Returns the results of `url.<base>.insteadOf` and `pushInsteadOf` for a URL. Git applies the
+/// longest match; here every match counts.
 fn rewritten(address: &str, place: &Path) -> Vec<String> {
     let rules = lines(place, &["config", "--get-regexp", r"^url\..*\.(push)?insteadof$"]);
     let rules = rules.iter().filter_map(|rule| {
@@ -106,7 +106,7 @@ fn rewritten(address: &str, place: &Path) -> Vec<String> {
     rules.collect()
 }
 
-/// Whether a push also pushes submodules, each to a remote of its own.
+/// Whether a push also pushes submodules, each to its own remote.
 fn pushes_submodules(words: &[Option<&str>], place: &Path) -> bool {
     let is_on = |value: &str| matches!(value, "on-demand" | "only" | "yes" | "true");
     let mut typed =
@@ -121,8 +121,8 @@ fn pushes_submodules(words: &[Option<&str>], place: &Path) -> bool {
     }
 }
 
-/// Whether git takes the address for a path: it has no scheme but `file`, and no colon
-/// before its first slash.
+/// Whether git treats the URL as a path: it has no scheme except `file`, and no colon before its
+/// first slash.
 fn is_path(address: &str, place: &Path) -> bool {
     if let Some((scheme, _)) = address.split_once("://") {
         return scheme.eq_ignore_ascii_case("file");
@@ -131,7 +131,7 @@ fn is_path(address: &str, place: &Path) -> bool {
     !host.contains(':') || place.join(address).exists()
 }
 
-/// The lines that git prints; it starts no program for these.
+/// Returns the lines that git prints; these commands start no other program.
 fn lines(place: &Path, arguments: &[&str]) -> Vec<String> {
     let words = QUIET.iter().chain(arguments);
     let variables = [("GIT_PAGER", "cat"), ("GIT_CONFIG_COUNT", "0")];

@@ -1,12 +1,12 @@
-//! What git would read outside of the workspace because the repository says so:
-//! another repository, another working folder, other objects.
+//! Finds what git would read outside of the workspace because of the repository's settings: another
+//! repository, working tree, or object store.
 
 use std::path::{Path, PathBuf};
 
 use super::git;
 use super::repository;
 
-/// Keys whose values are files or folders that git reads, in lower case.
+/// Lowercase keys whose values are files or directories that git reads.
 const FILES: [&str; 6] = [
     "core.worktree",
     "core.excludesfile",
@@ -16,7 +16,7 @@ const FILES: [&str; 6] = [
     "diff.orderfile",
 ];
 
-/// Parts of a repository that may not be links out of it.
+/// Parts of a repository that must not be links to paths outside of it.
 const PARTS: [&str; 11] = [
     "HEAD",
     "config",
@@ -31,7 +31,7 @@ const PARTS: [&str; 11] = [
     "modules",
 ];
 
-/// The places outside of `roots` that a git command in `base` would read.
+/// Returns the paths outside of `roots` that a git command in `base` would read.
 pub(super) fn outside(base: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in repository::folders(base) {
@@ -63,9 +63,9 @@ fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
     roots.iter().any(|root| path.starts_with(root))
 }
 
-/// Whether the repository is the workspace's own: it lies in it, the workspace
-/// lies in its working folder, or it knows the workspace as one of its working
-/// folders. A file or a link in the workspace may point anywhere.
+/// Whether the repository belongs to the workspace: it is inside the workspace, its working tree
+/// contains the workspace, or it records the workspace as one of its working trees. A file or link
+/// in the workspace may point anywhere.
 fn belongs(folder: &Path, real: &Path, base: &Path, roots: &[PathBuf]) -> bool {
     if is_inside(real, roots) {
         return true;
@@ -77,17 +77,17 @@ fn belongs(folder: &Path, real: &Path, base: &Path, roots: &[PathBuf]) -> bool {
     let tree = |place: PathBuf| {
         place.canonicalize().is_ok_and(|place| base.starts_with(&place) || is_inside(&place, roots))
     };
-    // A worktree: the repository keeps the path of its `.git` file.
+    // A worktree: the repository stores the path of its `.git` file.
     let linked = repository::line_of(&real.join("gitdir"))
         .is_some_and(|file| Path::new(&file).parent().is_some_and(|top| tree(top.to_owned())));
-    // What worktrees share is above them.
+    // The common directory of worktrees.
     let shared = ["worktrees", "modules"].iter().any(|name| {
         std::fs::read_dir(real.join(name)).into_iter().flatten().flatten().any(|entry| {
             repository::line_of(&entry.path().join("gitdir"))
                 .is_some_and(|file| Path::new(&file).parent().is_some_and(|top| tree(top.into())))
         })
     });
-    // A submodule: its configuration names its working folder.
+    // A submodule: its configuration names its working tree.
     linked
         || shared
         || git::files_of_configuration(real, &["core.worktree"], base)
@@ -95,7 +95,7 @@ fn belongs(folder: &Path, real: &Path, base: &Path, roots: &[PathBuf]) -> bool {
             .any(|(place, value)| tree(place.join(value)))
 }
 
-/// The folders of objects that the repository borrows from.
+/// Returns the object directories that the repository borrows from.
 fn alternates(repository: &Path) -> Vec<PathBuf> {
     const LARGEST: u64 = 64 * 1024;
     let objects = repository.join("objects");
@@ -153,7 +153,7 @@ mod tests {
     fn an_ordinary_repository_stays_in_the_workspace() {
         let place = Place::new();
         assert!(!place.leads_out("work"));
-        // The workspace is a part of it, a worktree of it, a submodule of it.
+        // The workspace is a subdirectory, a worktree, or a submodule of the repository.
         fs::create_dir(place.path("work/src")).unwrap();
         assert!(!place.leads_out("work/src"));
         place.git(&place.path("work"), &["worktree", "add", "-q", "../tree"]);

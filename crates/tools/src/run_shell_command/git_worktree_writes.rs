@@ -1,6 +1,5 @@
-//! Protected files that git would change in the working tree, seen before it runs: git
-//! reports a refused file only when the others are written, and a second try then stops
-//! at these.
+//! Predicts which protected files git would change in the working tree. Git reports a denied file
+//! only after writing the others, and a retry then fails because of these.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,10 +10,10 @@ use parallax_protocol::protected_names::{folded_names, protection};
 
 use super::tracked::{LIST, QUIET, TIME};
 
-/// Revisions that are compared, and paths that are asked for at once.
+/// Limits: revisions compared, and paths in one approval request.
 const MOST: usize = 8;
 
-/// The protected files and directories below `roots` that git calls of the line would
+/// Returns the protected files and directories below `roots` that git commands of the line would
 /// write in the working tree around `directory`. Blocking.
 pub(super) fn find(line: &Line, directory: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
@@ -43,14 +42,14 @@ pub(super) fn find(line: &Line, directory: &Path, roots: &[PathBuf]) -> Vec<Path
     found
 }
 
-/// Whether commands of the line are nothing but git: it makes the files it is allowed to
-/// write itself, and stops where an empty one is in their place.
+/// Whether the line runs only git, which creates the files that it may write itself and fails if an
+/// empty file is already there.
 pub(super) fn makes_its_files(line: &Line) -> bool {
     let is_git = |command: &Command| command.name() == Some("git");
     line.trouble.is_none() && !line.commands.is_empty() && line.commands.iter().all(is_git)
 }
 
-/// The pairs of revisions between which the call moves the working tree.
+/// Returns the pairs of revisions between which the command moves the working tree.
 fn pairs(name: &str, words: &[&str]) -> Vec<(String, String)> {
     let operands: Vec<&str> = words
         .iter()
@@ -89,9 +88,9 @@ fn is_revision(word: &str) -> bool {
     !word.is_empty() && !word.starts_with('-')
 }
 
-/// The files that differ between two revisions; nothing when one of them is none.
+/// Returns the files that differ between two revisions; empty if one is not a revision.
 fn changed_between(top: &Path, old: &str, new: &str) -> Vec<PathBuf> {
-    // It compares trees only: no filter, driver or helper of the repository runs.
+    // Compares trees only: no filter, driver, or helper of the repository runs.
     let compare = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options"];
     let words = QUIET.iter().copied().chain(compare).chain([old, new, "--"]);
     let variables = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1")];
@@ -101,7 +100,7 @@ fn changed_between(top: &Path, old: &str, new: &str) -> Vec<PathBuf> {
     names.map(|name| top.join(OsStr::from_bytes(name))).collect()
 }
 
-/// The file or directory on the path that is protected.
+/// Returns the first protected file or directory on the path.
 fn protected_part(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let root = roots.iter().filter(|root| path.starts_with(root));
     let root = root.max_by_key(|root| root.as_os_str().len())?;

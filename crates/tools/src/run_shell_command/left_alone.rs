@@ -1,12 +1,12 @@
-//! What the user's `.geminiignore` keeps from agents, for commands: hidden from
-//! them in the sandbox, and read only when somebody agrees.
+//! Applies the user's `.geminiignore` to commands: ignored files are hidden in the sandbox and
+//! readable only with approval.
 
 use std::path::{Path, PathBuf};
 
 use parallax_files::{IgnoreRules, RuleSource, real_path};
 
-/// Folders that hold what programs make and install. Ignore files name them to
-/// keep them out of searches; closed, they would break every build.
+/// Directories of build outputs and installed packages. Ignore files list them to exclude them from
+/// searches; hiding them would break every build.
 const OF_BUILDS: &[&str] = &[
     "node_modules",
     "target",
@@ -22,7 +22,7 @@ const OF_BUILDS: &[&str] = &[
     ".next",
 ];
 
-/// The rules of a workspace.
+/// The ignore rules of a workspace.
 #[derive(Debug)]
 pub struct LeftAlone {
     rules: IgnoreRules,
@@ -30,19 +30,19 @@ pub struct LeftAlone {
 }
 
 impl LeftAlone {
-    /// The rules of these workspace folders, links resolved; `None` where there
-    /// are none. Blocking.
+    /// Returns the rules of these workspace directories, with links resolved; `None` if there are
+    /// none. Blocking.
     pub fn of(roots: &[PathBuf]) -> Option<Self> {
         let rules = IgnoreRules::geminiignore_only(roots)?;
         Some(Self { rules, roots: roots.to_vec() })
     }
 
-    /// The files that the rules are in.
+    /// Returns the files that contain the rules.
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.roots.iter().map(|root| root.join(".geminiignore"))
     }
 
-    /// Whether the entry itself is named, nothing being said of those above it.
+    /// Whether the rules name the entry itself, ignoring its parents.
     pub(super) fn names(&self, path: &Path, is_folder: bool) -> bool {
         let of_builds = |name: &str| path.file_name().is_some_and(|found| found == name);
         let named = self.rules.entry(path, is_folder);
@@ -50,7 +50,7 @@ impl LeftAlone {
             && !(is_folder && OF_BUILDS.iter().any(|name| of_builds(name)))
     }
 
-    /// Whether the path, a folder above it, or what it leads to is named.
+    /// Whether the rules name the path, one of its parents, or its link target.
     pub(super) fn holds(&self, path: &Path) -> bool {
         let is_folder = path.is_dir();
         let within = |path: &Path| {

@@ -1,6 +1,5 @@
-//! A place for what a command was given leave to write and is not there yet: only
-//! what exists can be opened in a sandbox, and the folder above it would be more
-//! than was agreed to.
+//! Creates missing paths that a command may write: only existing paths can be opened in a sandbox,
+//! and opening the parent directory would exceed the approval.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -8,17 +7,16 @@ use std::time::SystemTime;
 
 use parallax_policy::bash::Line;
 
-/// Something that was made, empty.
+/// An empty file or directory that was created.
 #[derive(Debug)]
 pub(super) struct Made {
     path: PathBuf,
-    /// A file shows by its time whether anybody wrote it; a folder has none.
+    /// The marker time of a file, which shows whether it was written; `None` for a directory.
     written: Option<SystemTime>,
 }
 
-/// Makes those of `paths` that are not there: a folder where the line makes one,
-/// else an empty file, and the folders above. What cannot be made is left to
-/// the command to stumble over. Blocking.
+/// Creates the missing `paths`, with their parents: as a directory if the line creates one there,
+/// else as an empty file. Failures are left for the command to report. Blocking.
 pub(super) fn make(paths: &[PathBuf], line: &Line, directory: &Path) -> Vec<Made> {
     let mut made = Vec::new();
     for path in paths {
@@ -45,13 +43,13 @@ pub(super) fn make(paths: &[PathBuf], line: &Line, directory: &Path) -> Vec<Made
     made
 }
 
-/// Gives the file a time that no write gives it.
+/// Sets a modification time that no write would produce.
 fn untouched(file: &File) -> SystemTime {
     let _ = file.set_modified(SystemTime::UNIX_EPOCH);
     SystemTime::UNIX_EPOCH
 }
 
-/// Whether the line makes a folder at the path.
+/// Whether the line creates a directory at the path.
 fn makes_folder(line: &Line, path: &Path, directory: &Path) -> bool {
     line.commands.iter().filter(|command| command.name() == Some("mkdir")).any(|command| {
         command.words.iter().skip(1).filter_map(|word| word.text.as_deref()).any(|word| {
@@ -61,7 +59,7 @@ fn makes_folder(line: &Line, path: &Path, directory: &Path) -> bool {
     })
 }
 
-/// Removes what nobody used, so that a refusal or a failure leaves nothing behind.
+/// Removes unused paths, so that a denial or a failure leaves nothing behind.
 pub(super) async fn remove_unused(made: Vec<Made>) {
     if made.is_empty() {
         return;
@@ -79,7 +77,8 @@ pub(super) async fn remove_unused(made: Vec<Made>) {
                         let _ = std::fs::remove_file(path);
                     }
                 }
-                // Only an empty one goes, and only with the file it was made for.
+                // Only an empty directory is removed, and only together with the file that it was
+                // created for.
                 None if unused => {
                     let _ = std::fs::remove_dir(path);
                 }
@@ -105,12 +104,12 @@ mod tests {
         assert!(file.is_file() && made.len() == 3);
         remove_unused(made).await;
         assert!(!folder.path().join("aa").exists());
-        // A command that wrote it, be it nothing, keeps it.
+        // A file that a command wrote, even without content, is kept.
         let made = make(std::slice::from_ref(&file), &line, folder.path());
         std::fs::write(&file, "").unwrap();
         remove_unused(made).await;
         assert!(file.is_file());
-        // What is there already is left alone.
+        // An existing file is left alone.
         assert!(make(&[file], &line, folder.path()).is_empty());
     }
 

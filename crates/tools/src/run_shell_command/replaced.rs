@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// A notice about protected files that were saved while a process of a command had them open
-/// for writing; each file is reported once. `temporary` is the sandbox directory of the
+/// Returns a notice about protected files that were saved while a process of a command had them
+/// open for writing. Each file is reported once. `temporary` is the sandbox directory of the
 /// session. Blocking.
 pub fn replaced_files(temporary: &Path) -> Option<String> {
     let paths = parallax_sandbox::take_replaced(temporary);

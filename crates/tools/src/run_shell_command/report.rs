@@ -1,4 +1,4 @@
-//! What the model and people read of a command.
+//! The tool results and displays of commands.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use serde_json::json;
 
 use parallax_protocol::untrusted;
 
-/// Bytes of output that people see of a finished call.
+/// Maximum number of output bytes shown to the user for a finished call.
 const SHOWN: usize = 100_000;
 
-/// A command that did not start.
+/// Reports a command that failed to start.
 pub(super) fn not_started(error: &StartError) -> Outcome {
     Outcome::failure(ToolError::new(ToolErrorKind::ShellExecuteError, error.to_string()))
 }
 
-/// A command that may not run, or whose sandbox has no place.
+/// Reports a command that may not run or whose sandbox could not be prepared.
 pub(super) fn not_prepared(why: &str) -> Outcome {
     Outcome::failure(ToolError::new(ToolErrorKind::ShellExecuteError, why))
 }
 
-/// A command that ended, or was ended.
+/// Reports a command that ended or was stopped.
 pub(super) fn finished(done: &FinishedCommand) -> Outcome {
     let mut text = String::new();
     let output = output_text(&done.output);
@@ -63,7 +63,7 @@ pub(super) fn finished(done: &FinishedCommand) -> Outcome {
     outcome
 }
 
-/// A command that a person ended: what it wrote until then, beside the failure.
+/// Reports a command that the user stopped, with its output so far.
 fn cancelled(done: &FinishedCommand, output: &str) -> Outcome {
     let sentence = stop_sentence(StopReason::Cancelled);
     let message = format!("[Operation Cancelled] {sentence}");
@@ -77,13 +77,14 @@ fn cancelled(done: &FinishedCommand, output: &str) -> Outcome {
     outcome
 }
 
-/// The file with all of an output that is cut.
+/// Returns the file with the complete output, if the output is truncated.
 fn whole(output: &Output) -> Option<PathBuf> {
     let file = output.file.as_ref().filter(|file| file.complete && file.problem.is_none())?;
     output.kept.tail.as_ref().map(|_| file.path.clone())
 }
 
-/// A command that runs on: as asked for, or because a person sent it away.
+/// Reports a command that continues in the background, as requested or because the user moved it
+/// there.
 pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -> Outcome {
     let pid = detached.pid;
     let mut text = if asked {
@@ -121,15 +122,15 @@ fn stop_sentence(stop: StopReason) -> String {
 fn duration(limit: Duration) -> String {
     let seconds = limit.as_secs_f64();
     if seconds < 60.0 {
-        // Whole seconds without a fraction.
+        // Whole seconds are printed without a fraction.
         format!("{} seconds", (seconds * 10.0).round() / 10.0)
     } else {
         format!("{:.1} minutes", seconds / 60.0)
     }
 }
 
-/// The output as the model reads it. Of a long one: where the rest is, the
-/// beginning, what is missing, the end.
+/// Returns the output for the model. A long output consists of a reference to the complete output,
+/// the beginning, a note about the omitted part, and the end.
 pub(super) fn output_text(output: &Output) -> String {
     if output.binary {
         return format!("[binary output, {} bytes, not shown]", output.bytes);
@@ -156,7 +157,7 @@ pub(super) fn output_text(output: &Output) -> String {
     )
 }
 
-/// The output with its colours; without output, how the command ended.
+/// Returns the output with its colors; without output, how the command ended.
 fn display(done: &FinishedCommand) -> Display {
     let text = shown(&done.output);
     if !text.is_empty() {
@@ -170,7 +171,7 @@ fn display(done: &FinishedCommand) -> Display {
     })
 }
 
-/// The output as people see it, with its colours; bounded.
+/// Returns the truncated output for the user, with its colors.
 pub(super) fn shown(output: &Output) -> String {
     if output.binary {
         return format!("[Binary output, {} bytes, not shown]", output.bytes);

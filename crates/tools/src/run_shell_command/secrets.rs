@@ -1,20 +1,20 @@
-//! What commands do not get to see, and what they may not change: names in the
-//! user's home and in the workspace.
+//! The names in the home directory and the workspace that are hidden from commands or protected
+//! from changes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::protected_names;
 
-/// What of our own home is not secret.
+/// Parts of `~/.parallax` that are not secret.
 const OPEN_OF_OURS: &[&str] =
     &["policies", "commands", "skills", "agents", "extensions", "GEMINI.md", "AGENTS.md"];
 
-/// Of a `.git`: what runs or redirects.
+/// Parts of a `.git` directory that run programs or redirect git.
 pub(super) const OF_GIT: &[&str] =
     &["hooks", "config", "config.worktree", "info", "commondir", "gitdir"];
 
-/// The files and folders of the homes that are hidden.
+/// Returns the hidden files and directories of the user's home directories.
 pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
     let mut hidden: Vec<PathBuf> =
         protected_names::SECRETS_OF_HOME.iter().map(|name| home.join(name)).collect();
@@ -29,15 +29,15 @@ pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
     hidden
 }
 
-/// The directory of the session that `temporary` belongs to: of `tmp` in our own home
-/// (`tmp/<project>/<session>`), commands see nothing else.
+/// Returns the session directory that contains `temporary` (`tmp/<project>/<session>` in
+/// `~/.parallax`), the only part of `tmp` that commands see.
 pub(super) fn session_folder<'a>(temporary: &'a Path, ours: &Path) -> &'a Path {
     let depth = temporary.strip_prefix(ours.join("tmp")).map_or(0, |below| below.iter().count());
     temporary.ancestors().nth(depth.saturating_sub(2)).unwrap_or(temporary)
 }
 
-/// The directories of a home that hold something hidden: the home itself and those on the
-/// way to it.
+/// Returns the directories of a home directory that contain hidden paths: the home directory itself
+/// and the directories on the way to them.
 pub(super) fn directories_with_hidden<'a>(
     home: &'a Path,
     hidden: &'a [PathBuf],
@@ -47,19 +47,19 @@ pub(super) fn directories_with_hidden<'a>(
     above.filter(move |path| path.starts_with(home)).map(Path::to_path_buf)
 }
 
-/// The start-up files of a home.
+/// Returns the shell startup files of a home directory.
 pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
     protected_names::START_UP.patterns.iter().map(|name| home.join(name)).collect()
 }
 
-/// Whether a file of this name holds secrets of a project.
+/// Whether a file with this name holds secrets of a project.
 pub(super) fn is_secret_name(name: &OsStr) -> bool {
     let name = protected_names::fold(&name.to_string_lossy());
     protected_names::is_secret_environment(&name) || name.starts_with("gha-creds-")
 }
 
-/// Names of environment files that a user may create while something that a command left behind
-/// still runs: it must not read them either.
+/// Names of environment files that the user may create while a process left behind by a command
+/// still runs: that process must not read them either.
 const LATER: &[&str] = &[
     ".env",
     ".env.local",
@@ -72,7 +72,7 @@ const LATER: &[&str] = &[
     ".env.test.local",
 ];
 
-/// The environment files that are not in these directories yet.
+/// Returns the environment files that do not exist yet in these directories.
 pub(super) fn that_may_appear(roots: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let paths = roots.iter().flat_map(|root| LATER.iter().map(|name| root.join(name)));
     paths.filter(|path| path.symlink_metadata().is_err())

@@ -1,6 +1,5 @@
-//! What git is shown in place of hidden files that it tracks: a file that cannot be
-//! read either, but looks as the index remembers the real one. So git takes it for
-//! unchanged and never looks into it, in whatever line it is called.
+//! Placeholders for hidden files that git tracks: unreadable files with the attributes recorded in
+//! the index. Git takes them for unchanged and never opens them, in any command.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -13,21 +12,21 @@ use parallax_sandbox::StandIn;
 use super::repository;
 use super::tracked::{LIST, QUIET, TIME, repository_of, rest_of};
 
-/// The blobs that are empty, by both ways of naming them.
+/// The hashes of the empty blob, in SHA-1 and SHA-256.
 const EMPTY: [&str; 2] = [
     "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
 ];
 
-/// A file as the index remembers it.
+/// A file as recorded in the index.
 struct Entry {
     file: StandIn,
-    /// Whether git would look at its stamps, and not into it.
+    /// Whether git compares only its attributes, without reading it.
     by_stamps: bool,
 }
 
-/// What stands in for the tracked files of `hidden`. A hidden folder with such files
-/// is hidden file by file, where that is not too much. Blocking.
+/// Returns placeholders for the tracked files of `hidden`. A hidden directory with tracked files is
+/// hidden file by file, unless there are too many. Blocking.
 pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<StandIn> {
     let mut found = Vec::new();
     let tops: BTreeSet<PathBuf> = hidden.iter().filter_map(|path| repository_of(path)).collect();
@@ -59,8 +58,8 @@ pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<StandIn> {
     found
 }
 
-/// The entries of the index for the paths, as git prints them for those who look for
-/// its faults; `None` when it prints something else.
+/// Returns the index entries of the paths, from git's debug listing; `None` if its format is
+/// unexpected.
 fn listed(top: &Path, paths: &[PathBuf]) -> Option<Vec<Entry>> {
     let list = ["--literal-pathspecs", "ls-files", "--stage", "--debug", "-z", "--"];
     let words = QUIET.iter().chain(&list).map(OsString::from);
@@ -73,7 +72,7 @@ fn listed(top: &Path, paths: &[PathBuf]) -> Option<Vec<Entry>> {
     let mut head = pieces.next().filter(|head| !head.is_empty())?.to_vec();
     let mut entries = Vec::new();
     for piece in pieces {
-        // Behind the name come the lines about the entry, then the head of the next.
+        // Each name is followed by the lines about its entry, then by the head of the next entry.
         let end = piece.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(4)?.0;
         let facts = std::str::from_utf8(piece.get(..end)?).ok()?;
         entries.extend(entry(&head, facts, top, written)?);
@@ -82,8 +81,8 @@ fn listed(top: &Path, paths: &[PathBuf]) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
-/// One of them; nothing inside when it is no file, or in conflict. `written`: when
-/// the index was.
+/// Parses an entry; the inner value is `None` if it is not a file or has a conflict. `written` is
+/// the modification time of the index.
 fn entry(head: &[u8], facts: &str, top: &Path, written: i64) -> Option<Option<Entry>> {
     let tab = head.iter().position(|byte| *byte == b'\t')?;
     let name = head.get(tab + 1..)?;
@@ -100,8 +99,8 @@ fn entry(head: &[u8], facts: &str, top: &Path, written: i64) -> Option<Option<En
         return Some(None);
     }
     let file = StandIn { path: top.join(OsStr::from_bytes(name)), size, modified, executable };
-    // One that is as young as the index may have changed since, and one that had
-    // changed so is noted as empty: git looks into both.
+    // Git reads the contents of a file that is as new as the index, and of one that it recorded as
+    // empty because it was.
     let by_stamps = modified < written && (size > 0 || EMPTY.contains(&blob));
     Some(Some(Entry { file, by_stamps }))
 }
@@ -137,7 +136,7 @@ mod tests {
         git(&["add", "-A"]);
         write("conf/new", "new");
         write("b.key", "untracked");
-        // As young as the index.
+        // As new as the index.
         fs::write(root.join("young.key"), "x").expect("a file");
         git(&["add", "young.key"]);
         let index = fs::File::options().write(true).open(root.join(".git/index")).expect("it");
@@ -157,7 +156,7 @@ mod tests {
             executable: false,
         };
         assert_eq!(found, [of(".env", 4), of("conf/a key", 7), of("empty.key", 0)]);
-        // Without a repository nothing is known.
+        // Without a repository, nothing is known.
         let mut alone = vec![PathBuf::from("/nowhere/a")];
         assert!(find(&mut alone).is_empty() && alone.len() == 1);
     }

@@ -1,4 +1,4 @@
-//! The tool in a workspace of its own, with real commands.
+//! Tests of the tool in a temporary workspace with real commands.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn place() -> Place {
     place_with(|_| {})
 }
 
-/// What stands inside the wrapper, without the number of the process group.
+/// Returns the text inside the wrapper, without the process group ID.
 fn inside(outcome: &Outcome) -> String {
     let text = outcome.for_model.output.as_str();
     let text = text.strip_prefix("<untrusted_context>\n").expect("the wrapper");
@@ -225,7 +225,7 @@ fn a_program_that_the_search_path_takes_from_the_workspace_is_known_for_nothing(
         ("ls", "bin:/usr/bin", ""),
         ("ls", "@/links:/usr/bin", ""),
         ("ls", "@/bin", ""),
-        // An empty part is the folder that the command runs in.
+        // An empty component means the working directory of the command.
         ("ls", ":/usr/bin", "bin"),
         ("ls", ".", "bin"),
     ] {

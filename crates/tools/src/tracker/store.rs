@@ -1,4 +1,4 @@
-//! The tasks and their files: one JSON file each, replaced as a whole.
+//! Stores the tasks as JSON files, one per task, which are replaced atomically.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -9,12 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
-/// Tasks of one session.
+/// Maximum number of tasks of one session.
 const MOST: usize = 2_000;
-/// Bytes of one file.
+/// Maximum size of one file in bytes.
 const LARGEST: u64 = 256 * 1024;
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Open,
@@ -45,7 +45,7 @@ impl Status {
 /// A task.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Task {
-    /// Six hexadecimal digits.
+    /// The ID: six hexadecimal digits.
     pub(super) id: String,
     pub(super) title: String,
     pub(super) description: String,
@@ -54,11 +54,11 @@ pub(super) struct Task {
     pub(super) status: Status,
     pub(super) parent: Option<String>,
     pub(super) dependencies: Vec<String>,
-    /// What else its file holds.
+    /// Unknown fields of its file.
     pub(super) more: Object,
 }
 
-/// What is to be changed of a task; `None` stays.
+/// The changes of a task; `None` keeps a field.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Changes {
     pub(super) title: Option<String>,
@@ -73,17 +73,17 @@ pub(super) type Tasks = BTreeMap<String, Task>;
 #[derive(Debug)]
 pub struct Tracker {
     folder: PathBuf,
-    /// `None` until they are read.
+    /// `None` until they are loaded.
     tasks: Mutex<Option<Tasks>>,
 }
 
 impl Tracker {
-    /// A tracker whose files are in the folder; it need not exist.
+    /// Creates a tracker that stores its files in the directory; it need not exist.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, tasks: Mutex::new(None) }
     }
 
-    /// All tasks as they are now. Blocking.
+    /// Returns all current tasks. Blocking.
     pub(super) fn all(&self) -> Tasks {
         let mut tasks = self.lock();
         self.read(&mut tasks).clone()
@@ -107,7 +107,7 @@ impl Tracker {
         })
     }
 
-    /// Makes a task. Blocking.
+    /// Creates a task. Blocking.
     pub(super) fn create(
         &self,
         title: String,
@@ -164,7 +164,7 @@ impl Tracker {
         Ok(task)
     }
 
-    /// Lets a task wait for another. Blocking.
+    /// Makes a task depend on another. Blocking.
     pub(super) fn add_dependency(&self, id: &str, dependency: &str) -> Result<(), String> {
         let mut held = self.lock();
         let tasks = self.read(&mut held);
@@ -173,7 +173,7 @@ impl Tracker {
         self.keep(tasks, task)
     }
 
-    /// Writes a task, then counts it in.
+    /// Writes a task, then adds it to the loaded tasks.
     fn keep(&self, tasks: &mut Tasks, task: Task) -> Result<(), String> {
         self.write(&task).map_err(|error| format!("the task cannot be kept: {error}"))?;
         tasks.insert(task.id.clone(), task);
@@ -197,7 +197,7 @@ fn link(tasks: &Tasks, task: &mut Task, dependency: &str) -> Result<(), String> 
     if dependency == task.id {
         return Err(format!("`{dependency}` cannot depend on itself"));
     }
-    // What it would wait for must not wait for it, however far away.
+    // The dependency must not depend on this task, directly or indirectly.
     let mut open = vec![dependency];
     let mut seen = std::collections::HashSet::new();
     while let Some(id) = open.pop() {
@@ -219,7 +219,7 @@ fn link(tasks: &Tasks, task: &mut Task, dependency: &str) -> Result<(), String> 
     Ok(())
 }
 
-/// Six random hexadecimal digits.
+/// Returns six random hexadecimal digits.
 fn new_id() -> String {
     let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
     format!("{:06x}", random & 0x00ff_ffff)

@@ -14,12 +14,12 @@ use super::tree::{drawn, todos};
 use crate::arguments::Arguments;
 use crate::failure::invalid;
 
-/// Characters of a title.
+/// Maximum number of characters of a title.
 const TITLE: usize = 300;
-/// Characters of a description.
+/// Maximum number of characters of a description.
 const DESCRIPTION: usize = 10_000;
 
-/// What a tool does.
+/// The action of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Create,
@@ -30,7 +30,7 @@ enum Action {
     Visualize,
 }
 
-/// The tools over one tracker.
+/// Returns the tools for a tracker.
 pub fn tracker_tools(tracker: &Arc<Tracker>) -> Vec<Arc<dyn Tool>> {
     let text = |description: &str| json!({"type": "string", "description": description});
     let ids = json!({"type": "array", "items": {"type": "string"}, "description": "Ids."});
@@ -105,7 +105,7 @@ pub fn tracker_tools(tracker: &Arc<Tracker>) -> Vec<Arc<dyn Tool>> {
             description: description.to_owned(),
             parameters,
             kind: ToolKind::Other,
-            // Ids of one answer's tasks are needed by the next.
+            // A later call needs the task IDs that an earlier one returns.
             sharing: Sharing::Exclusive,
             aliases: Vec::new(),
         };
@@ -193,7 +193,7 @@ fn failed(why: String) -> Outcome {
 }
 
 impl Call {
-    /// Blocking.
+    /// Runs the action. Blocking.
     fn work(&self) -> Result<String, String> {
         let args = &self.args;
         let owned = |name: &str| args.optional_text(name).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The tasks as a tree: for the model as text, for people as a list of todos.
+//! The tasks as a tree: as text for the model, as a todo list for the user.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -7,8 +7,8 @@ use parallax_protocol::tool::{Todo, TodoStatus};
 
 use super::store::{Status, Task, Tasks};
 
-/// The tasks in the order of the tree, each with its depth. Those whose parents
-/// are gone, or go in a circle, stand at the top.
+/// Returns the tasks in tree order, each with its depth. Tasks with a missing parent, or in a
+/// cycle, are at the top level.
 fn in_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
     let has_parent =
         |task: &&Task| task.parent.as_ref().is_some_and(|parent| tasks.contains_key(parent));
@@ -31,7 +31,7 @@ fn in_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
     ordered
 }
 
-/// The graph for the model.
+/// Returns the graph for the model.
 pub(super) fn drawn(tasks: &Tasks) -> String {
     let mut text = "Task Tracker Graph:\n".to_owned();
     for (task, depth) in in_order(tasks) {
@@ -42,7 +42,7 @@ pub(super) fn drawn(tasks: &Tasks) -> String {
             Status::Closed => "✅",
         };
         let indent = "  ".repeat(depth);
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{indent}{sign} [{}] {} ({})",
@@ -57,7 +57,7 @@ pub(super) fn drawn(tasks: &Tasks) -> String {
     text
 }
 
-/// The list for people.
+/// Returns the list for the user.
 pub(super) fn todos(tasks: &Tasks) -> Vec<Todo> {
     let todo = |(task, depth): (&Task, usize)| Todo {
         description: format!("{}{}", "  ".repeat(depth), task.title),
@@ -96,7 +96,7 @@ mod tests {
             task("c", Some("b")),
             task("a", Some("c")),
             task("d", Some("gone")),
-            // A circle, as a broken file may have it.
+            // A cycle, as a damaged file may contain.
             task("e", Some("f")),
             task("f", Some("e")),
         ]

@@ -1,4 +1,4 @@
-//! The direct mode: one page, downloaded and returned, without a model.
+//! Direct mode: downloads one page and returns it, without a model.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,9 +13,9 @@ use parallax_protocol::untrusted;
 
 const ACCEPT: &str = "text/markdown,text/plain;q=0.9,application/json;q=0.9,text/html;q=0.8,\
     application/pdf;q=0.7,video/*;q=0.7,*/*;q=0.5";
-/// Most characters of the body of an error page.
+/// Maximum number of characters of the body of an error page.
 const MAX_ERROR_TEXT: usize = 10_000;
-/// Most characters of the head of an error page.
+/// Maximum number of characters of the headers of an error page.
 const MAX_HEADERS: usize = 4_000;
 
 pub(super) async fn run(shared: &Shared, wanted: &[Url]) -> Result<Outcome, ToolError> {
@@ -44,7 +44,7 @@ pub(super) async fn run(shared: &Shared, wanted: &[Url]) -> Result<Outcome, Tool
     let is_media = mime != "image/svg+xml"
         && (has_signature(&mime) || ["video/", "audio/"].iter().any(|kind| mime.starts_with(kind)));
     if is_media && (found.is_some() || !has_signature(&mime)) {
-        // What it is decides, not what the server calls it.
+        // The content decides, not the declared type.
         let mime = found.map_or(mime, str::to_owned);
         let mut outcome = Outcome::text(format!("{mime}, {size} bytes from {url}")).shown(shown);
         outcome.for_model.media.push(Part::inline_data(mime, STANDARD.encode(&page.body)));

@@ -1,4 +1,4 @@
-//! Fetches one page: capped, with a deadline, tried again where that may help.
+//! Downloads one page with a size limit, a deadline, and retries where they may help.
 
 use std::time::Duration;
 
@@ -8,34 +8,34 @@ use parallax_http::reqwest::{Method, Response, StatusCode};
 use parallax_http::url::Url;
 use parallax_http::{GuardedClient, refusal};
 
-/// Most bytes of a body.
+/// Maximum size of a body in bytes.
 pub(super) const MAX_BODY: usize = 10 * 1024 * 1024;
-/// How long one attempt may take.
+/// Time limit of one attempt.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Waits before the second and the third attempt.
+/// Delays before the second and the third attempt.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(1_200)];
 
-/// What came back, whatever its status.
+/// A response with any status.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    /// Where it came from, redirects followed.
+    /// The final URL after redirects.
     pub(super) url: Url,
     pub(super) body: Vec<u8>,
 }
 
-/// Why nothing came back, and whether another attempt may help.
+/// Why there is no response, and whether a retry may help.
 #[derive(Debug)]
 struct Failure {
     message: String,
     passing: bool,
 }
 
-/// Fetches `url`. Server errors and broken connections are tried again.
+/// Downloads `url`. Server errors and broken connections are retried.
 ///
 /// # Errors
-/// What happened, in one line, without the address.
+/// Returns a one-line description without the URL.
 pub(super) async fn get(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, String> {
     let mut waits = BACKOFF.into_iter();
     loop {
@@ -96,7 +96,7 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, Failure> {
     Ok(body)
 }
 
-/// The innermost cause is what tells; the address is named by the caller.
+/// Uses the innermost cause; the caller adds the URL.
 fn failure(error: parallax_http::reqwest::Error) -> Failure {
     let passing = !error.is_redirect() && !error.is_builder();
     let error = error.without_url();
@@ -108,7 +108,7 @@ fn failure(error: parallax_http::reqwest::Error) -> Failure {
 }
 
 impl Page {
-    /// The MIME type without parameters, in lower case; empty if none was sent.
+    /// Returns the lowercase MIME type without parameters; empty if none was sent.
     pub(super) fn mime(&self) -> String {
         let full = self.content_type().split(';').next().unwrap_or("");
         full.trim().to_ascii_lowercase()
@@ -118,12 +118,12 @@ impl Page {
         self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("")
     }
 
-    /// Whether it is a page to be parsed: said to be, or nothing said.
+    /// Whether it is HTML, by its MIME type or because none was sent.
     pub(super) fn is_html(&self) -> bool {
         matches!(self.mime().as_str(), "" | "text/html" | "application/xhtml+xml")
     }
 
-    /// Whether the body is no text.
+    /// Whether the body is binary.
     pub(super) fn is_binary(&self) -> bool {
         let mime = self.mime();
         let texts =
@@ -137,8 +137,8 @@ impl Page {
                 .any(|kind| mime.starts_with(kind) && mime != "image/svg+xml")
     }
 
-    /// The body as text, in the encoding that the header, a byte order mark or
-    /// the page itself names.
+    /// Returns the body as text, in the encoding named by the header, a byte order mark, or the
+    /// page itself.
     pub(super) fn text(&self) -> String {
         let named = label(self.content_type()).or_else(|| {
             let head = self.body.get(..self.body.len().min(1_024)).unwrap_or(&[]);
@@ -149,7 +149,7 @@ impl Page {
     }
 }
 
-/// The encoding behind the first `charset=` of a header or a `<meta>`.
+/// Returns the encoding after the first `charset=` of a header or a `<meta>`.
 fn label(text: &str) -> Option<&'static Encoding> {
     let lower = text.to_ascii_lowercase();
     let (_, after) = lower.split_once("charset=")?;

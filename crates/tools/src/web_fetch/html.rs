@@ -1,20 +1,19 @@
-//! Turns a page into text a model can read.
+//! Converts an HTML page to text for the model.
 
 use html2text::render::TextDecorator;
 use parallax_http::url::Url;
 
-/// Bytes of a page that are parsed; the rest is left out. A page's text is
-/// capped far below.
+/// Maximum number of bytes of a page that are parsed; the text is limited to much less.
 const MAX_HTML: usize = 4 * 1024 * 1024;
-/// Elements open at once above which a page is not parsed.
+/// Maximum number of simultaneously open elements; a page with more is not parsed.
 const MAX_DEPTH: usize = 400;
-/// Elements a parser would build for a page above which it is not parsed.
+/// Maximum number of elements that a parser would create; a page with more is not parsed.
 const MAX_ELEMENTS: usize = 2_000_000;
-/// Wider than any line that matters: lines are not wrapped.
+/// Larger than any relevant line, so that lines are not wrapped.
 const WIDTH: usize = 100_000;
 
-/// The text of a page. With `base`, links keep their targets, made absolute;
-/// without, only their text. Needs much CPU time: call it on a blocking thread.
+/// Returns the text of a page. With `base`, links keep their targets as absolute URLs; without it,
+/// only their text. CPU-intensive: call it on a blocking thread.
 pub(super) fn to_text(html: &str, base: Option<&Url>) -> String {
     let end = (0..=MAX_HTML.min(html.len())).rev().find(|at| html.is_char_boundary(*at));
     let html = html.get(..end.unwrap_or(0)).unwrap_or("");
@@ -33,7 +32,7 @@ pub(super) fn to_text(html: &str, base: Option<&Url>) -> String {
     }
 }
 
-/// Plain Markdown: headings, lists, quotes, code; emphasis is dropped.
+/// Renders plain Markdown: headings, lists, quotes, and code; emphasis is dropped.
 struct Markdown {
     base: Option<Url>,
     /// The targets of the open links.
@@ -104,7 +103,7 @@ impl TextDecorator for Markdown {
     }
 }
 
-/// Drops trailing blanks and repeated empty lines.
+/// Removes trailing whitespace and repeated empty lines.
 fn tidy(text: &str) -> String {
     let mut tidied = String::with_capacity(text.len());
     let mut empty = 0;
@@ -119,23 +118,23 @@ fn tidy(text: &str) -> String {
     tidied.trim().to_owned()
 }
 
-/// The elements that a parser opens again in each new block when they were not
-/// closed: a short page can make millions of them.
+/// Elements that a parser reopens in each new block if they are not closed: a short page can
+/// produce millions of them.
 const FORMATTING: [&str; 14] = [
     "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
 ];
-/// Elements that never stay open, or that the next of their kind closes.
+/// Void elements, and elements that the next one of the same kind closes.
 const SHALLOW: [&str; 25] = [
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
     "track", "wbr", "p", "li", "td", "th", "tr", "dt", "dd", "option", "html", "head", "body",
 ];
 
-/// Whether parsing costs no more than the page's size suggests: hostile pages
-/// nest deeply or make the parser multiply elements.
+/// Whether the cost of parsing is proportional to the page's size: hostile pages nest deeply or
+/// make the parser multiply elements.
 fn is_tame(html: &str) -> bool {
     let (mut depth, mut formatting, mut elements) = (0_usize, 0_usize, 0_usize);
     let mut foreign = 0_usize;
-    // Inside a script what looks like tags is none.
+    // Text inside a script may look like tags.
     let mut raw: Option<&str> = None;
     for piece in html.split('<').skip(1) {
         let (closes, name) = match piece.strip_prefix('/') {
@@ -161,7 +160,7 @@ fn is_tame(html: &str) -> bool {
         if is(&FORMATTING) {
             formatting = step(formatting);
         }
-        // In a drawing no element closes another, and all may nest.
+        // In SVG and MathML no element closes another, and all may nest.
         if is(&["svg", "math"]) {
             foreign = step(foreign);
         }
@@ -177,7 +176,7 @@ fn is_tame(html: &str) -> bool {
     true
 }
 
-/// What is left without tags, scripts and styles: for pages that are not parsed.
+/// Removes tags, scripts, and styles from a page that is not parsed.
 fn strip_tags(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;
@@ -232,7 +231,7 @@ mod tests {
         for page in [
             "<div>".repeat(100_000),
             "<table><tr><td>".repeat(20_000),
-            // As deep as is parsed: the stack must do.
+            // The maximum depth that is parsed must not overflow the stack.
             "<table><tr><td>".repeat(MAX_DEPTH),
             "<blockquote>x".repeat(MAX_DEPTH),
             "<svg>".to_owned() + &"<tr>".repeat(20_000),

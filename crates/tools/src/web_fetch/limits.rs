@@ -1,4 +1,4 @@
-//! How often a host is asked, and how much text comes back.
+//! Limits on requests per host and on returned text.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -8,18 +8,18 @@ const REQUESTS: usize = 10;
 const WINDOW: Duration = Duration::from_secs(60);
 const HOSTS: usize = 1_000;
 
-/// Lets ten requests a minute through to each host.
+/// Allows ten requests per minute to each host.
 #[derive(Debug, Default)]
 pub(super) struct RateLimit {
     hosts: Mutex<HashMap<String, VecDeque<Instant>>>,
 }
 
 impl RateLimit {
-    /// Counts a request at `now`; `false` when the host had its ten.
+    /// Counts a request at `now`; returns `false` if the host has reached its limit.
     pub(super) fn take(&self, host: &str, now: Instant) -> bool {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if !hosts.contains_key(host) && hosts.len() >= HOSTS {
-            // Forget the host that was asked longest ago.
+            // Forget the least recently used host.
             let oldest = hosts
                 .iter()
                 .min_by_key(|(_, times)| times.back().copied())
@@ -40,8 +40,8 @@ impl RateLimit {
     }
 }
 
-/// Shares `total` among texts of the given lengths: small ones whole, the rest
-/// in equal parts.
+/// Divides `total` among texts of the given lengths: short ones are kept whole, the others get
+/// equal shares.
 pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|index| lengths.get(*index).copied());
@@ -58,7 +58,7 @@ pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
     shares
 }
 
-/// The first `most` characters of `text`, with a note if there were more.
+/// Returns the first `most` characters of `text`, with a note if it was truncated.
 pub(super) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!(

@@ -1,5 +1,5 @@
-//! The standard mode: the service reads the pages; what it could not read is
-//! downloaded here and answered by a second call.
+//! Standard mode: the service reads the pages; those that it cannot read are downloaded here and
+//! processed by a second call.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(super) async fn run(
                 skipped.extend(answer.failed);
             }
             Err(error) if sections.is_empty() => return Err(error),
-            // The pages that were read are worth more than an error.
+            // The pages that were read are more useful than an error.
             Err(error) => skipped.push(error.message),
         }
     }
@@ -113,8 +113,8 @@ async fn ask(
     shared.model.generate(request, cancel.clone()).await
 }
 
-/// The addresses that the service says it could not read. Those it does not
-/// mention count as read: it names redirected pages by another address.
+/// Returns the URLs that the service reports as not read. Those that it does not mention count as
+/// read, because it reports redirected pages under another URL.
 fn unread(answer: &Answer, urls: &[Url]) -> Vec<Url> {
     let retrievals = retrievals(answer.meta.url_context.as_ref());
     if !retrievals.is_empty() && retrievals.iter().all(|(_, read)| !read) {
@@ -130,7 +130,7 @@ fn unread(answer: &Answer, urls: &[Url]) -> Vec<Url> {
 
 struct Fallback {
     text: String,
-    /// A line for each page that could not be downloaded.
+    /// An error line for each page that could not be downloaded.
     failed: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ fn tool(model: &Arc<FakeModel>, direct: bool, allowed: bool) -> WebFetch {
     WebFetch::new(Arc::clone(model) as Arc<dyn Model>, Arc::new(|| "main".to_owned()), options)
 }
 
-/// Serves each path with the bytes that `answer` gives for it; counts requests.
+/// Serves each path with the bytes that `answer` returns; records the requests.
 async fn serve(answer: fn(&str) -> Vec<u8>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let base = format!("http://{}", listener.local_addr().expect("an address"));
@@ -110,7 +110,7 @@ async fn private_hosts_are_never_fetched() {
         "[::ffff:10.0.0.1]",
         "no-such-host.invalid",
     ];
-    // Three of them are one address in other spellings.
+    // Three of them are different spellings of one address.
     let prompt: Vec<String> = hosts.iter().map(|host| format!("http://{host}/")).collect();
     let error = run(&fetch, json!({"prompt": prompt.join(" ")})).await.error.expect("refused");
     assert_eq!(error.kind, ToolErrorKind::WebFetchProcessingError);
@@ -198,7 +198,7 @@ async fn a_failed_fallback_and_a_cancelled_fetch_say_so() {
     let error = run(&fetch, args.clone()).await.error.expect("failed");
     assert_eq!(error.kind, ToolErrorKind::WebFetchFallbackFailed);
 
-    // The model waits for ever now.
+    // The model never responds.
     let cancel = CancellationToken::new();
     let stop = cancel.clone();
     tokio::spawn(async move {

@@ -1,16 +1,16 @@
-//! Finds the addresses in a prompt.
+//! Finds the URLs in a prompt.
 
 use parallax_http::url::Url;
 
-/// Most addresses of one call.
+/// Maximum number of URLs of one call.
 pub(super) const MAX_URLS: usize = 20;
 
-/// Reads the addresses in `prompt`, each once, in order. Every blank-separated
-/// word with `://` must be an `http` or `https` address; brackets, quotes and
-/// punctuation around it do not count.
+/// Returns the URLs in `prompt`, without duplicates, in order. Every whitespace-separated word with
+/// `://` must be an `http` or `https` URL; surrounding brackets, quotes, and punctuation are
+/// ignored.
 ///
 /// # Errors
-/// A text that lists everything wrong with the prompt.
+/// Returns a text that lists all errors in the prompt.
 pub(super) fn find(prompt: &str) -> Result<Vec<Url>, String> {
     let mut urls: Vec<Url> = Vec::new();
     let mut keys = Vec::new();
@@ -46,10 +46,10 @@ pub(super) fn find(prompt: &str) -> Result<Vec<Url>, String> {
     Ok(urls)
 }
 
-/// Reads one address.
+/// Parses one URL.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns what is wrong with it.
 pub(super) fn parse(address: &str) -> Result<Url, String> {
     let url = Url::parse(address)
         .map_err(|error| format!("`{}` is not a valid URL: {error}", address.escape_debug()))?;
@@ -62,8 +62,8 @@ pub(super) fn parse(address: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// What makes two addresses the same: the parser has lowered the host and
-/// dropped a default port; a final slash does not count.
+/// Returns the key by which URLs are compared: the parser has lowercased the host and removed a
+/// default port; a final slash is ignored.
 fn key(url: &Url) -> String {
     let mut key = url.clone();
     let path = key.path().trim_end_matches('/').to_owned();
@@ -72,7 +72,7 @@ fn key(url: &Url) -> String {
     key.into()
 }
 
-/// The part of `word` that is an address, if there is `://` in it.
+/// Returns the part of `word` that is a URL, if it contains `://`.
 fn address(word: &str) -> Option<&str> {
     let colon = word.find("://")?;
     let before = word.get(..colon)?;
@@ -85,7 +85,7 @@ fn address(word: &str) -> Option<&str> {
         .last()
         .map_or(colon, |(at, _)| at);
     let mut address = word.get(start..)?;
-    // Markdown and quotes around it: `<https://…>`, `"https://…"`, `(https://…).`
+    // Removes surrounding Markdown and quotes: `<https://…>`, `"https://…"`, `(https://…).`
     while let Some(last) = address.chars().next_back() {
         let closes = match last {
             '.' | ',' | ';' | ':' | '!' | '?' | '"' | '\'' | '`' | '>' | '*' | '…' | '。'
@@ -107,7 +107,7 @@ fn unmatched(text: &str, open: char, close: char) -> bool {
     text.matches(close).count() > text.matches(open).count()
 }
 
-/// The address of the plain file for a page of GitHub that shows one.
+/// Returns the URL of the raw file for a GitHub page that shows a file.
 pub(super) fn raw(url: &Url) -> Url {
     if url.host_str() == Some("github.com")
         && let Some((repository, file)) = url.path().split_once("/blob/")

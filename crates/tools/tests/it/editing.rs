@@ -22,14 +22,14 @@ fn every_byte_outside_of_the_edit_survives() {
     );
     let latin = b"Gr\xf6\xdfe f\xfcr B\xe4ren\nzwei\n";
     assert_eq!(edited(latin, "zwei", "dr\u{fc}ben"), b"Gr\xf6\xdfe f\xfcr B\xe4ren\ndr\xfcben\n");
-    // Invalid bytes in UTF-8 stay too.
+    // Invalid bytes in UTF-8 are preserved.
     assert_eq!(edited("é\u{e9}ü \n".as_bytes(), "ü", "u"), "é\u{e9}u \n".as_bytes());
     let mut damaged = "größer über\n".as_bytes().to_vec();
     damaged.extend(b"\xff\nend\n");
     let mut wanted = "größer über\n".as_bytes().to_vec();
     wanted.extend(b"\xff\nEND\n");
     assert_eq!(edited(&damaged, "end", "END"), wanted);
-    // The final line end can be added and taken away.
+    // The final line ending can be added and removed.
     assert_eq!(edited(b"a\nb", "b", "b\n"), b"a\nb\n");
     assert_eq!(edited(b"a\nb\n", "b\n", "b"), b"a\nb");
     assert_eq!(edited(b"p $1\n", "$1", "$& $$"), b"p $& $$\n");

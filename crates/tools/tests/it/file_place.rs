@@ -1,4 +1,4 @@
-//! A workspace with the file tools over it.
+//! A test workspace with the file tools.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,14 +94,14 @@ impl Place {
         }
     }
 
-    /// The text for the model of a call that succeeds.
+    /// Returns the model's text of a call that succeeds.
     pub(crate) fn output(&self, name: &str, args: Value) -> String {
         let outcome = self.call(name, args);
         assert_eq!(outcome.error, None);
         outcome.for_model.output
     }
 
-    /// The failure of a call that does not.
+    /// Returns the error of a call that fails.
     pub(crate) fn failure(&self, name: &str, args: Value) -> (ToolErrorKind, String) {
         let error = self.call(name, args).error.expect("a failure");
         (error.kind, error.message)

@@ -1,4 +1,4 @@
-//! The promises of the built-in tools, on real files.
+//! Integration tests of the built-in tools on real files.
 #![cfg(test)]
 
 mod editing;

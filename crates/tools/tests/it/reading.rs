@@ -93,7 +93,7 @@ fn kinds_of_files() {
     };
     assert_eq!(media("a.png").as_deref(), Some("image/png iVBORw0KGgoA"));
     assert_eq!(media("a.mp3").as_deref(), Some("audio/mpeg //uQAA=="));
-    // The content decides, not the name.
+    // The content decides, not the file name.
     assert_eq!(media("photo.png").as_deref(), Some("image/jpeg /9j/4AA="));
     assert_eq!(media("no ending").as_deref(), Some("image/gif R0lGODlhAA=="));
     let output = |name: &str| place.output("read_file", json!({"file_path": name}));

@@ -14,9 +14,9 @@ fn a_file_changed_since_it_was_read_is_not_written() {
         place.failure("write_file", json!({"file_path": "a.txt", "content": "x"}));
     assert_eq!(kind, Kind::FileChangedOnDisk);
     assert!(message.contains("-two") && message.contains("+TWO"), "{message}");
-    // The whole change was shown, so the model knows it now.
+    // The whole change was shown, so the model has seen it.
     assert_eq!(place.replace("a.txt", "TWO", "2").error, None);
-    // Its own writes are no surprise.
+    // The model's own writes count as seen.
     assert_eq!(place.replace("a.txt", "2", "3").error, None);
     place.put("a.txt", (0..500).map(|n| format!("{n}\n")).collect::<String>());
     for _ in 0..2 {
@@ -39,7 +39,7 @@ fn exact_unique_edit_is_applied_when_other_lines_changed() {
     let output = outcome.for_model.output;
     assert!(output.contains("also changed") && output.contains("-one\n+ONE"), "{output}");
 
-    // The text to replace is not what it was, or not unique any more.
+    // The text to replace has changed or is no longer unique.
     for changed in ["ONE\n3\nthree\n", "ONE\n2\n2\n", "ONE\n2 \nthree\n"] {
         place.put("a.txt", "ONE\n2\nthree\n");
         place.output("read_file", json!({"file_path": "a.txt"}));

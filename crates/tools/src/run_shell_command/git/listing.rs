@@ -1,16 +1,16 @@
-//! The entries of a configuration, with those of the files that it includes.
+//! Lists the entries of a configuration, including those of included files.
 
 use std::path::{Path, PathBuf};
 
 use super::{SIZE, git_config};
 use crate::run_shell_command::repository::bytes_of;
 
-/// Files that are followed.
+/// Maximum number of files that are followed.
 const MOST_FILES: usize = 32;
 
-/// Keys (in lower case but for their middle) and values; `None` when git cannot
-/// list them all. Files that are included under a condition count as included:
-/// the condition may hold when the command runs.
+/// Returns keys (lowercase except for their middle part) and values; `None` if git cannot list them
+/// all. Conditionally included files count as included, because the condition may hold when the
+/// command runs.
 pub(super) fn entries(file: &Path, directory: &Path) -> Option<Vec<(String, String)>> {
     let text = bytes_of(file, SIZE).and_then(|bytes| String::from_utf8(bytes).ok());
     if let Some(entries) = text.and_then(|text| plain_entries(&text)) {
@@ -46,10 +46,9 @@ pub(super) fn entries(file: &Path, directory: &Path) -> Option<Vec<(String, Stri
     Some(all)
 }
 
-/// The entries of a file in which every line is of the plainest form, as git itself
-/// writes them: no quotes but around the second part of a section, no escapes, nothing
-/// included. `None` for any other file: only git knows all that it may mean, and takes
-/// milliseconds to say so.
+/// Returns the entries of a file whose lines all have the simplest form, as git itself writes them:
+/// no quotes except in the second part of a section, no escapes, and no includes. Returns `None`
+/// for any other file, which only git can interpret; that takes milliseconds.
 fn plain_entries(text: &str) -> Option<Vec<(String, String)>> {
     let is_plain = |text: &str| {
         text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !b"\"\\#;".contains(&byte))
@@ -93,7 +92,7 @@ fn plain_entries(text: &str) -> Option<Vec<(String, String)>> {
     Some(entries)
 }
 
-/// The file that a value names, as seen from the file that it stands in.
+/// Resolves an included path relative to the file that includes it.
 fn included(origin: &str, value: &str, directory: &Path) -> PathBuf {
     if let Some(rest) = value.strip_prefix("~/") {
         return PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(rest);
@@ -118,7 +117,7 @@ mod tests {
         let listed = git_config(&["--file", &name, "--list"], file.parent()?)?;
         let text = String::from_utf8(listed).ok()?;
         let entries = text.split_terminator('\0');
-        // A key without a `=` has no line of its own.
+        // A key without `=` has no line of its own.
         let pair = |entry: &str| {
             let (key, value) = entry.split_once('\n').unwrap_or((entry, "-"));
             (key.to_owned(), value.to_owned())

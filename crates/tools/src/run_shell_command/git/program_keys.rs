@@ -1,11 +1,11 @@
-//! Every key of git's configuration that names a program, from git's documentation, is
-//! overridden, refused, or not read from a repository.
+//! Tests that every key of git's documentation that names a program is overridden, refused, or not
+//! read from a repository.
 
 use std::path::Path;
 
 use super::{is_stubborn, neutral};
 
-/// Keys that git runs, with a name where the documentation has a placeholder.
+/// Keys whose values git runs, with a sample name in place of the documentation's placeholder.
 const PROGRAMS: &[&str] = &[
     "alias.x",
     "alias.x.command",
@@ -66,7 +66,7 @@ const PROGRAMS: &[&str] = &[
     "web.browser",
 ];
 
-/// Keys whose names look like those of programs and that start none by themselves.
+/// Keys whose names resemble those of programs but that start none by themselves.
 const HARMLESS: &[&str] = &[
     "commit.cleanup",
     "completion.commands",
@@ -76,7 +76,7 @@ const HARMLESS: &[&str] = &[
     "rebase.abbreviatecommands",
 ];
 
-/// Overridden for every command, whatever the repository says.
+/// Keys that are overridden for every command, regardless of the repository.
 const ALWAYS: &[&str] = &["core.fsmonitor", "core.hookspath"];
 
 fn is_covered(key: &str) -> bool {
@@ -108,7 +108,7 @@ fn every_key_that_names_a_program_is_covered_and_looked_for() {
         git(&["init", "-q"]);
         git(&["config", key, "!evil"]);
         let found = super::repository::configurations(folder.path());
-        // A configuration in which nothing seems to name a program is not read at all.
+        // A configuration that seems to name no program is not read at all.
         assert!(ALWAYS.contains(&&*key.to_ascii_lowercase()) || !found.telling.is_empty(), "{key}");
     }
 }
