@@ -1,4 +1,4 @@
-//! `parallax --acp`: an editor's agent over stdin and stdout.
+//! `parallax --acp`: serves an editor over stdin and stdout.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use parallax_sdk::{EventReader, Launch, OpenSession, SessionChoice};
 use crate::invocation::Settings;
 use crate::start;
 
-/// Serves until stdin ends or a signal comes.
+/// Serves until stdin ends or a signal arrives.
 pub(crate) async fn run(settings: Settings) -> ExitCode {
     let host = Arc::new(Editor { settings });
     let mut signals = Signals::listen();
     let (stopped, mut signal) = tokio::sync::oneshot::channel();
     let stopping = async move {
-        // Once stdin has ended, it is not awaited.
+        // Not awaited after stdin has ended.
         let _ = stopped.send(signals.next().await);
     };
     let input = tokio::io::BufReader::new(tokio::io::stdin());
@@ -25,7 +25,7 @@ pub(crate) async fn run(settings: Settings) -> ExitCode {
     signal.try_recv().map_or(ExitCode::SUCCESS, ExitCode::signal)
 }
 
-/// The program behind the sessions of an editor.
+/// Opens the sessions of an editor.
 pub(crate) struct Editor {
     pub(crate) settings: Settings,
 }
@@ -50,7 +50,7 @@ impl Host for Editor {
         }
         match Launch::prepare_or_ask(options)? {
             Prepared::Ready(launch) => Ok(*launch),
-            // The protocol has no such question: nothing of the directory counts.
+            // The protocol has no such question, so nothing in the directory is used.
             Prepared::NeedsTrust(question) => question.answer(TrustAnswer::NotNow),
         }
     }
@@ -78,7 +78,7 @@ impl Host for Editor {
     }
 }
 
-/// The built-in commands that answer without a terminal.
+/// The built-in commands that work without a terminal.
 const COMMANDS: &[(&str, &str, &str)] = &[
     ("about", "Show the version and the environment", ""),
     ("agents", "List subagents", ""),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::silence::Silence;
 
-/// Maximum bytes of a key.
+/// Maximum size of a key in bytes.
 const MAX_KEY: u64 = 64 * 1024;
 
 /// `parallax auth`.
@@ -47,15 +47,15 @@ pub(crate) enum AuthAction {
     },
 }
 
-/// The format of failures.
+/// Returns the format in which failures are printed.
 pub(crate) fn format(typed: &AuthArguments) -> OutputFormat {
     if typed.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-/// Runs it and returns what is printed.
+/// Runs the subcommand and returns its output.
 ///
 /// # Errors
-/// When the provider is unknown, the key is rejected, or a file cannot be written.
+/// Returns an error if the provider is unknown, the key is rejected, or a file cannot be written.
 pub(crate) async fn run(typed: AuthArguments) -> Result<String, Failure> {
     let launch = launch()?;
     let (text, value) = match typed.action {
@@ -66,7 +66,7 @@ pub(crate) async fn run(typed: AuthArguments) -> Result<String, Failure> {
     Ok(if typed.json { json_document(&value) } else { text })
 }
 
-/// The settings of the user and of this project.
+/// Prepares a launch with the settings of the user and of this project.
 pub(crate) fn launch() -> Result<Launch, Failure> {
     let directory = std::env::current_dir()
         .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
@@ -83,7 +83,7 @@ fn input(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
-/// The kind of a Google key.
+/// Returns the kind of a Google key.
 fn google_kind(provider: &str) -> Option<KeyKind> {
     match provider {
         "gemini" => Some(KeyKind::GeminiApi),
@@ -153,7 +153,7 @@ fn credential(launch: &Launch, provider: &str) -> Result<Option<ProviderCredenti
     Ok(all.into_iter().find(|it| it.provider == provider))
 }
 
-/// Reads a key from the terminal, which does not show it, or from stdin.
+/// Reads a key from stdin; a terminal does not echo it.
 fn read_key(provider: &str) -> Result<Secret, Failure> {
     let stdin = io::stdin();
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! `parallax ps`, `attach`, `logs`, `answer`, and `stop`. Blocking.
+//! `parallax ps`, `attach`, `logs`, `answer`, and `stop`. All functions block.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 use crate::background_arguments::{AnswerArguments, BackgroundAction, PsArguments};
 use crate::background_session::all;
 
-/// Sessions that ended longer ago are listed only with `--all`.
+/// Sessions that ended earlier are listed only with `--all`.
 const RECENT_HOURS: f64 = 24.0;
-/// How often a log is read.
+/// How often a log is polled.
 const POLL: Duration = Duration::from_millis(100);
-/// How long a session may take to stop.
+/// Time limit for stopping a session.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
 /// Runs the command.
 ///
 /// # Errors
-/// An unknown session, or one that does not run.
+/// Returns an error if the session is unknown or not running.
 pub(crate) fn run(action: BackgroundAction) -> Result<ExitCode, Failure> {
     let all = all()?;
     let done = match action {
@@ -83,7 +83,7 @@ fn ps(all: &BackgroundDirectory, typed: &PsArguments) -> Result<ExitCode, Backgr
     Ok(ExitCode::SUCCESS)
 }
 
-/// A session as `ps --json` prints it.
+/// Returns the JSON object of a session for `ps --json`.
 fn row(record: &SessionRecord) -> Value {
     json!({"id": record.id, "project": record.project, "state": record.state, "pid": record.pid,
         "model": record.model, "tokens": record.tokens, "cost": record.cost,
@@ -104,11 +104,11 @@ fn shown_age(time: &str) -> String {
     }
 }
 
-/// Reads the events of a session as text, as they come.
+/// Reads new events of a session as text.
 struct LogReader {
     session: BackgroundSession,
     events: Option<BufReader<File>>,
-    /// A line that is not complete.
+    /// An incomplete line.
     part: Vec<u8>,
     view: LogView,
 }
@@ -118,7 +118,7 @@ impl LogReader {
         Self { session: session.clone(), events: None, part: Vec::new(), view: LogView::default() }
     }
 
-    /// The text that was added.
+    /// Returns the text that was added since the last call.
     fn more(&mut self) -> String {
         if self.events.is_none() {
             self.events = File::open(self.session.file("events.jsonl")).ok().map(BufReader::new);
@@ -139,7 +139,8 @@ fn logs(all: &BackgroundDirectory, id: &str, follow: bool) -> Result<ExitCode, B
     let (session, _) = all.find(id)?;
     let mut log = LogReader::new(&session);
     loop {
-        // What is written until the session ends is read after that is known.
+        // Check first whether the session is alive, so that everything written before its end is
+        // read.
         let is_alive = session.is_alive();
         if !print(&log.more()) || !follow || !is_alive {
             return Ok(ExitCode::SUCCESS);
@@ -172,7 +173,7 @@ struct Choice {
     line: Value,
 }
 
-/// What can be answered to a request.
+/// Returns the possible answers to a request.
 fn choices(ask: &Value) -> Vec<Choice> {
     let id = ask.get("id").cloned().unwrap_or_default();
     if ask.get("kind").and_then(Value::as_str) == Some("question") {
@@ -207,7 +208,7 @@ fn choices(ask: &Value) -> Vec<Choice> {
         .collect()
 }
 
-/// A request with its numbered choices.
+/// Formats a request with its numbered choices.
 fn shown_request(ask: &Value) -> String {
     let text = |key: &str| one_line(ask.get(key).and_then(Value::as_str).unwrap_or_default());
     let mut shown = format!("{}\n", text("title"));
@@ -229,7 +230,7 @@ fn shown_request(ask: &Value) -> String {
     shown
 }
 
-/// The line that answers a request.
+/// Returns the line that answers a request.
 fn line_of(ask: &Value, answer: &str, text: &str) -> Result<Value, BackgroundError> {
     let id = ask.get("id").cloned().unwrap_or_default();
     let choices = choices(ask);
@@ -275,7 +276,7 @@ fn answer(all: &BackgroundDirectory, typed: &AnswerArguments) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Follows a session; lines of stdin are messages to it, or answers to its requests.
+/// Follows a session. Lines of stdin are sent to it as messages or as answers to its requests.
 fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundError> {
     let (session, record) = all.find(id)?;
     let mut client = Client::connect(&session, &record)?;
@@ -325,7 +326,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
     }
 }
 
-/// The lines of stdin. The thread ends with the process.
+/// Reads the lines of stdin on a thread that ends with the process.
 fn read_lines() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
@@ -339,7 +340,7 @@ fn read_lines() -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Prints a text; whether there is a reader.
+/// Prints a text; returns whether stdout is still open.
 fn print(text: &str) -> bool {
     let mut stdout = io::stdout();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()

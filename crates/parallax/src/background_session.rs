@@ -1,4 +1,4 @@
-//! `--bg`: starts a session in the background, and is its process.
+//! `--bg`: starts a session in the background, and implements its process.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,27 +20,27 @@ use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start;
 use crate::surroundings::Surroundings;
 
-/// The variable that says that this process is the session.
+/// The variable that marks this process as the session's.
 const VARIABLE: &str = "PARALLAX_BACKGROUND";
-/// How long the process of the session may take to start.
+/// Time limit for starting the session's process.
 const START_TIME: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
-/// Bytes of an error of that process.
+/// Maximum size in bytes of an error of that process.
 const LONGEST_ERROR: usize = 4_000;
 
 fn input(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
-/// Where the session is that this process is to be.
+/// Returns the directory of the session that this process runs, if any.
 pub(crate) fn directory() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The directory of background sessions.
+/// Returns the directory of background sessions.
 ///
 /// # Errors
-/// No home directory.
+/// Returns an error if there is no home directory.
 pub(crate) fn all() -> Result<BackgroundDirectory, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
@@ -50,11 +50,11 @@ pub(crate) fn all() -> Result<BackgroundDirectory, Failure> {
     Ok(BackgroundDirectory::below(&homes.parallax))
 }
 
-/// Starts this program again as the process of the session, and prints its id.
+/// Starts this program again as the process of the session, and prints the session ID.
 ///
 /// # Errors
-/// What a run in the foreground would report before its session, or that the process did not
-/// start.
+/// Returns the error that a foreground run would report before its session starts, or an error if
+/// the process did not start.
 pub(crate) async fn start(
     prompt: Option<String>,
     settings: &Settings,
@@ -108,7 +108,7 @@ pub(crate) async fn start(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the process, and waits until it records the session. Blocking.
+/// Starts the process and waits until it records the session. Blocking.
 fn spawn(session: &BackgroundSession, arguments: &[OsString]) -> Result<(), Failure> {
     let failed = |error: io::Error| input(format!("Failed to start the session: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
@@ -137,10 +137,10 @@ fn spawn(session: &BackgroundSession, arguments: &[OsString]) -> Result<(), Fail
     Ok(())
 }
 
-/// Runs the session of this process, whose prompts come from other processes.
+/// Runs the session of this process; other processes send its prompts.
 ///
 /// # Errors
-/// When its directory cannot be used.
+/// Returns an error if its directory cannot be used.
 pub(crate) async fn host(
     directory: &Path,
     conversation: ConversationSession<'_>,

@@ -1,32 +1,32 @@
-//! What a defect leaves behind: a report in `~/.parallax/crashes`, and one line
-//! on stderr. A tool that panics is a failed call; the session goes on.
+//! The panic hook: writes a report to `~/.parallax/crashes` and one line to stderr. A tool that
+//! panics is a failed call; the session continues.
 
 use std::io::Write as _;
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Reports kept before older ones are left to the user to delete: a loop of
-/// panics must not fill the disk.
+/// Maximum number of reports, so that a loop of panics cannot fill the disk. The user deletes old
+/// reports.
 const MOST_REPORTS: usize = 50;
 
-/// Whether the interactive face has the terminal.
+/// Whether the interactive front end uses the terminal.
 static FACE: AtomicBool = AtomicBool::new(false);
 
-/// From now on the interactive face has the terminal: a panic of another thread
-/// writes nothing to it, and one of the main thread gives it back first.
+/// Records that the interactive front end uses the terminal: a panic of another thread then writes
+/// nothing to it, and a panic of the main thread restores it first.
 pub(crate) fn face_has_the_terminal() {
     FACE.store(true, Ordering::Relaxed);
 }
 
-/// Installs the hook. The report holds the place and the message, and no
-/// contents of the session.
+/// Installs the hook. The report contains the location and the message, but no contents of the
+/// session.
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|panic| {
         let text = describe(panic);
         if FACE.load(Ordering::Relaxed) {
             if std::thread::current().name() != Some("main") {
-                // The session goes on, and the terminal is the face's.
+                // The session continues, and the front end owns the terminal.
                 write_report(&text);
                 return;
             }
@@ -77,7 +77,7 @@ fn write_report(text: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The program's own folder, as the environment says it.
+/// Returns the directory of Parallax, as the environment defines it.
 pub(crate) fn home() -> Option<PathBuf> {
     let variable =
         |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -1,5 +1,5 @@
-//! `parallax demo`: the real engine, tools and policy on a small project in a
-//! temporary folder; only the model's words come from a script.
+//! `parallax demo`: runs the real engine, tools, and policy on a small project in a temporary
+//! directory. Only the model's responses are scripted.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -11,10 +11,10 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Display;
 use parallax_sdk::{Answers, Launch, LaunchOptions, demo};
 
-/// Lines of a tool's output that are shown.
+/// Maximum number of lines shown of a tool result.
 const OUTPUT_LINES: usize = 14;
 
-/// Runs the demonstration and prints it as it happens.
+/// Runs the demo and prints it as it happens.
 pub(crate) async fn run() -> ExitCode {
     match play().await {
         Ok(code) => code,
@@ -39,8 +39,7 @@ async fn play() -> Result<ExitCode, Error> {
     demo::write_project(&directory)?;
     let mut screen = Screen::new();
     screen.intro(&directory.display().to_string())?;
-    // Settings and memory of the user have no part in it: the script expects
-    // the tools as they are out of the box.
+    // The user's settings and memory are not used, because the script expects the default tools.
     let home = tempfile::Builder::new().prefix("parallax-demo-home-").tempdir()?;
     let mut variables: Vec<(OsString, OsString)> = std::env::vars_os()
         .filter(|(name, _)| !name.to_string_lossy().starts_with("PARALLAX_"))
@@ -86,7 +85,7 @@ async fn play() -> Result<ExitCode, Error> {
 /// Prints events as readable text.
 struct Screen {
     colour: bool,
-    /// Whether the cursor is after an unfinished line.
+    /// Whether the cursor is on an unfinished line.
     open_line: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `parallax doctor`: what is wrong on this machine, and what to do.
+//! `parallax doctor`: finds problems on this machine and suggests fixes.
 
 use std::fmt::Write as _;
 
@@ -23,10 +23,10 @@ pub(crate) struct DoctorArguments {
     pub(crate) model: Option<String>,
 }
 
-/// Checks everything. Returns what is printed and the exit code: 1 when something does not work.
+/// Runs all checks. Returns the output and the exit code: 1 if something does not work.
 ///
 /// # Errors
-/// When the working directory cannot be read.
+/// Returns an error if the working directory cannot be read.
 pub(crate) async fn run(typed: DoctorArguments) -> Result<(String, ExitCode), Failure> {
     let settings = Settings { model: typed.model, ..Settings::default() };
     let options = start::options(&settings)?;

@@ -1,4 +1,4 @@
-//! `parallax eval`: runs evaluation cases, and compares results.
+//! `parallax eval`: runs evaluation cases and compares results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,12 +16,12 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::devtools::STYLE;
 
-/// Runs at a time, where the machine has as many cores.
+/// Maximum number of parallel runs by default.
 const JOBS: usize = 4;
 
-/// How long the export of a session may take.
+/// Time limit for exporting a session.
 const EXPORT_LIMIT: Duration = Duration::from_secs(120);
-/// Maximum bytes of what it prints that are kept.
+/// Maximum number of output bytes kept.
 const MAX_OUTPUT: usize = 64 << 10;
 
 /// `parallax eval`.
@@ -101,7 +101,7 @@ fn rate(text: &str) -> Result<f64, String> {
 /// Runs the cases, or compares results. Results go to stdout, progress to stderr.
 ///
 /// # Errors
-/// When a case or a file is invalid or cannot be written.
+/// Returns an error if a case or a file is invalid or cannot be written.
 pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
     if let Some(EvalAction::Compare { before, after, json }) = &typed.action {
         let comparison = Comparison::of(
@@ -126,7 +126,7 @@ pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
         let mut done = 0;
         let mut finished = |result: &RunResult| {
             done += 1;
-            // Without a terminal to show progress on, the results still count.
+            // The results count even if the progress cannot be printed.
             let _ = writeln!(io::stderr(), "{}", progress(result, done, total));
             if let (Some((path, file)), None) = (&mut out, &problem) {
                 let written = write_result(file, result);
@@ -165,7 +165,7 @@ pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Where results go.
+/// The destinations of the results.
 struct Paths {
     out: Option<PathBuf>,
     html: Option<PathBuf>,
@@ -178,7 +178,7 @@ fn suite(typed: &EvalArguments) -> Result<(Suite, Paths), Failure> {
         (Some(Some(path)), _)
             if path.is_dir() || path.file_name() == Some("case.toml".as_ref()) =>
         {
-            // A case behind the flag without a file.
+            // The optional value of the flag was actually a case.
             cases.push(path.clone());
             AnswerSource::Replay(None)
         }
@@ -232,9 +232,9 @@ fn write_result(file: &mut fs::File, result: &RunResult) -> io::Result<()> {
     writeln!(file, "{line}")
 }
 
-/// Exports a session with the program itself, which knows the formats.
+/// Exports a session with the program itself, which supports the formats.
 async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(), Failure> {
-    // An export replaces no file.
+    // An export does not replace an existing file.
     let _ = fs::remove_file(file);
     let path = file.to_string_lossy();
     let arguments = ["sessions", "export", id, "--format", format, "-f", &path];
@@ -255,7 +255,7 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
     }
 }
 
-/// A file name for a run, from the names of its case and model.
+/// Returns the file name of a run, derived from the names of its case and model.
 fn file_name(result: &RunResult, extension: &str) -> String {
     let name = format!("{}-{}-{}", result.case, result.model, result.run);
     let plain =

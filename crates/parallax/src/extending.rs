@@ -130,7 +130,7 @@ pub(crate) struct Said {
     /// A note on stderr beside a JSON document that has no field for it.
     pub(crate) beside: String,
     pub(crate) code: ExitCode,
-    /// Whether the text is a document, printed unchanged in every format.
+    /// Whether the text is a document, which is printed unchanged in every format.
     pub(crate) raw: bool,
 }
 
@@ -204,7 +204,7 @@ impl Extending {
         self.printing().debug
     }
 
-    /// `--list-extensions`.
+    /// Creates the action of `--list-extensions`.
     pub(crate) fn list_extensions(json: bool) -> Self {
         Self::Extensions { action: ExtensionsAction::list(), printing: Json { json, debug: false } }
     }
@@ -213,7 +213,7 @@ impl Extending {
 /// Prints a result. A closed pipe is not a failure.
 pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
     let mut stdout = io::stdout();
-    // In the other formats, the document has the errors. A failed write cannot be reported.
+    // In the other formats, the document contains the errors. A failed write cannot be reported.
     if format == OutputFormat::Text {
         let _ = io::stderr().write_all(said.errors.as_bytes());
     }
@@ -230,7 +230,7 @@ pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
     }
 }
 
-/// Reads the settings. Nothing of an untrusted folder is read or shown.
+/// Prepares a launch. Nothing in an untrusted folder is read or shown.
 pub(crate) fn launch() -> Result<Launch, Failure> {
     prepared(launch_options()?)
 }
@@ -248,7 +248,7 @@ pub(crate) fn prepared(options: LaunchOptions) -> Result<Launch, Failure> {
 /// Whether `--skip-trust` came before the subcommand.
 static SKIPS_TRUST: AtomicBool = AtomicBool::new(false);
 
-/// Trusts the folder for this run of a subcommand.
+/// Trusts the folder for this run.
 pub(crate) fn skip_trust() {
     SKIPS_TRUST.store(true, Ordering::Relaxed);
 }
@@ -256,7 +256,7 @@ pub(crate) fn skip_trust() {
 /// Whether `--debug` was given and the log has not started yet.
 static LOGS: AtomicBool = AtomicBool::new(false);
 
-/// Writes a log of this run of a subcommand.
+/// Enables a log of this run.
 pub(crate) fn log_it() {
     LOGS.store(true, Ordering::Relaxed);
 }

@@ -180,7 +180,7 @@ impl ExtensionsAction {
         Self::List { output_format: ListFormat::Text }
     }
 
-    /// The values in the file.
+    /// Returns the values in the file.
     fn values(&self) -> Result<Vec<(String, String)>, Failure> {
         let (Self::Install { values, .. }
         | Self::Link { values, .. }
@@ -292,7 +292,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
                             || setting.eq_ignore_ascii_case(&value.setting.name)
                     });
                     let variable = &value.setting.variable;
-                    // With a file of values, only the settings that it names.
+                    // With a file of values, ask only for the settings that it names.
                     if !wanted || values.settings.is_some() && !person.has(variable) {
                         continue;
                     }
@@ -417,7 +417,7 @@ fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for extension in &launch.extensions().all {
-        // What is linked is what its own directory holds.
+        // A linked extension is read from its own directory.
         if extension.folder != extension.installed {
             let name = extension.name();
             let _ = writeln!(text, "Extension \"{name}\" is linked and needs no update.");

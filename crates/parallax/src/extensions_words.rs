@@ -1,4 +1,4 @@
-//! Extensions in words: what one may do, and what is known of one.
+//! Describes extensions: their permissions and their state.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use parallax_sdk::Launch;
 use parallax_sdk::extensions::{Extension, ExtensionHome, Manifest, Review, SettingValue};
 use serde_json::{Value, json};
 
-/// The text that the user agrees to.
+/// Returns the text that the user must agree to.
 pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source: &str) -> String {
     let mut text = format!(
         "Extension \"{}\" {} from {} would be {what}.\n",
@@ -17,7 +17,7 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
         one_line(&manifest.version),
         one_line(source)
     );
-    // Writing into a text cannot fail.
+    // Writing to a string cannot fail.
     if !manifest.description.is_empty() {
         let _ = writeln!(text, "{}", one_line(&manifest.description));
     }
@@ -41,7 +41,7 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
     text
 }
 
-/// The rows of a list.
+/// Returns the rows of a list.
 pub(crate) fn listed(launch: &Launch, extension: &Extension, intact: Option<bool>) -> String {
     let sign = if extension.active { "✓" } else { "✗" };
     let version = one_line(&extension.manifest.version);
@@ -95,7 +95,7 @@ pub(crate) fn listed(launch: &Launch, extension: &Extension, intact: Option<bool
     text
 }
 
-/// A value as people may see it.
+/// Returns a value for display; hides secrets.
 fn shown(value: &SettingValue) -> String {
     match &value.value {
         None => "[not set]".to_owned(),
@@ -104,7 +104,7 @@ fn shown(value: &SettingValue) -> String {
     }
 }
 
-/// The same for programs.
+/// Returns the description of an extension as JSON.
 pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<bool>) -> Value {
     let paths = |paths: Vec<std::path::PathBuf>| -> Vec<String> {
         paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
@@ -170,8 +170,8 @@ pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<b
     })
 }
 
-/// The MCP servers by name, with what holds no secrets: variables, headers,
-/// arguments and the end of an address may, filled in as they are.
+/// Returns the MCP servers by name, without fields that may contain secrets after expansion:
+/// variables, headers, arguments, and the end of a URL.
 fn servers(extension: &Extension) -> Object {
     const SHOWN: [&str; 8] = [
         "command",

@@ -1,4 +1,4 @@
-//! `parallax hooks`: lists hooks and says why some do not run, accepts and tries them.
+//! `parallax hooks`: lists, accepts, and tests hooks, and explains why some do not run.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -135,7 +135,7 @@ fn trace(launch: &Launch, session: Option<&str>) -> Result<Said, Failure> {
     Ok(Said::new(text, json!(entries)))
 }
 
-/// Whether the hook runs, or why not.
+/// Returns whether the hook runs, or why not.
 fn state(hook: &Hook) -> &'static str {
     match hook {
         Hook { disabled: true, .. } => "off",

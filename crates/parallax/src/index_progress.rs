@@ -1,5 +1,5 @@
-//! How far the search index is, on standard error: a line that changes in a
-//! terminal, elsewhere one line once it takes longer than a moment.
+//! Shows the progress of the search index on stderr: an updated line in a terminal; otherwise one
+//! line if indexing takes longer than a moment.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use parallax_sdk::session_search::IndexStep;
 
-/// No progress is shown before this time.
+/// No progress is shown before this time has passed.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How often the line in a terminal changes.
+/// Minimum time between updates of the line.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// What was told so far.
+/// The state of the progress output.
 pub(crate) struct IndexProgress {
     begun: Instant,
     in_terminal: bool,
@@ -25,7 +25,7 @@ impl IndexProgress {
         Self { begun: Instant::now(), in_terminal, told: Cell::new(None) }
     }
 
-    /// Tells how far it is, where that is due. It always goes on.
+    /// Shows the progress if an update is due. Always returns `true` to continue.
     pub(crate) fn tell(&self, step: IndexStep) -> bool {
         let IndexStep { read, of } = step;
         let now = Instant::now();
@@ -49,7 +49,7 @@ impl IndexProgress {
         true
     }
 
-    /// Takes the line out of the terminal.
+    /// Removes the line from the terminal.
     pub(crate) fn end(&self) {
         if self.in_terminal && self.told.get().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");

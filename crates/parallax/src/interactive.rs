@@ -1,4 +1,4 @@
-//! The interactive face, as the command line asks for it.
+//! Runs the interactive front end for a command line.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::{log, start};
 /// The value of `--resume` that opens the session browser.
 const PICK: &str = "pick";
 
-/// What was typed.
+/// The options of the command line.
 pub(crate) struct Typed {
     pub(crate) prompt: Option<String>,
     pub(crate) screen_reader: bool,
@@ -25,17 +25,17 @@ pub(crate) struct Typed {
 /// Runs the terminal interface until the user exits.
 ///
 /// # Errors
-/// Why there was nothing to talk about.
+/// Returns the reason if no session could be opened.
 pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let mut launch = start::options(&typed.settings)?;
     launch.budget_questions = true;
-    // The user chooses the session in the browser.
+    // The user selects the session in the browser.
     let browse = launch.session == SessionChoice::Resume(PICK.to_owned());
     if browse {
         launch.session = SessionChoice::New;
     }
-    // A sandbox for the whole program restarts it inside.
+    // If the whole program is sandboxed, it is restarted inside the sandbox.
     if typed.settings.sandbox.is_some() || std::env::var_os("GEMINI_SANDBOX").is_some() {
         let prepared = Launch::prepare(launch.clone())?;
         let arguments = std::env::args_os().skip(1).collect();

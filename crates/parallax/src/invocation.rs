@@ -1,4 +1,4 @@
-//! What the typed words mean.
+//! Interprets the command line.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -37,7 +37,7 @@ use crate::surroundings::Surroundings;
 use crate::usage::{self, Usage};
 use crate::worktrees_command::{self, WorktreesAction};
 
-/// What to do.
+/// The action to perform.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     /// Serve an editor over stdin and stdout.
@@ -46,7 +46,7 @@ pub(crate) enum Invocation {
     },
     /// Serve sessions over HTTP.
     Serve(ServeArguments),
-    /// Serve the inspection of a session.
+    /// Serve the developer tools of a session.
     DevTools(DevToolsArguments),
     /// Print this text.
     Help(String),
@@ -56,39 +56,39 @@ pub(crate) enum Invocation {
     Man(Option<PathBuf>),
     /// Print the version.
     Version,
-    /// Play a scripted session.
+    /// Play the scripted demo session.
     Demo,
-    /// See or say which folders are trusted.
+    /// List or change trusted folders.
     Trust {
         action: TrustAction,
         json: bool,
     },
-    /// Give files back what they were.
+    /// Undo the file changes of a turn.
     Undo(UndoArguments),
-    /// See or use the sandbox of commands.
+    /// Inspect or use the command sandbox.
     Sandbox(SandboxAction),
-    /// See and change the MCP servers.
+    /// List and change the MCP servers.
     Mcp(McpAction),
-    /// Show and look over rules.
+    /// List and check policy rules.
     Policy(PolicyAction),
-    /// See and manage what people add to the program.
+    /// List and manage extensions, commands, skills, agents, and hooks.
     Extending(Extending),
     Sessions(SessionsArguments),
     /// Manage the keys of providers.
     Auth(AuthArguments),
     /// List and test models.
     Models(ModelsArguments),
-    /// Show what all sessions used.
+    /// Show usage statistics of all sessions.
     Stats(StatsArguments),
     /// Manage worktrees of sessions.
     Worktrees(WorktreesAction),
-    /// Answer one prompt in the background.
+    /// Run one prompt in the background.
     Background {
         prompt: Option<String>,
         settings: Box<Settings>,
         printing: Printing,
     },
-    /// See or change background sessions.
+    /// List or control background sessions.
     BackgroundAction(BackgroundAction),
     /// Review changes.
     Review(Box<ReviewArguments>),
@@ -103,23 +103,23 @@ pub(crate) enum Invocation {
         settings: Settings,
         format: Option<OutputFormat>,
     },
-    /// Delete one.
+    /// Delete a session.
     DeleteSession {
-        /// Its number in the list, or its id.
+        /// Its number in the list, or its ID.
         session: String,
         settings: Settings,
         format: Option<OutputFormat>,
     },
-    /// Answer one prompt.
+    /// Run one prompt.
     Prompt {
-        /// What was given on the command line; text of stdin goes before it.
+        /// The prompt on the command line; text of stdin is prepended.
         prompt: Option<String>,
         settings: Settings,
         printing: Printing,
     },
     /// An interactive session in the terminal.
     Interactive {
-        /// What is sent first.
+        /// The first prompt.
         prompt: Option<String>,
         /// `--screen-reader`.
         screen_reader: bool,
@@ -127,32 +127,32 @@ pub(crate) enum Invocation {
         /// Warnings to show to the user.
         warnings: Vec<String>,
     },
-    /// Take prompts from JSON lines on stdin.
+    /// Read prompts as JSON lines from stdin.
     StreamInput {
         settings: Settings,
         printing: Printing,
     },
 }
 
-/// What the session is to be.
+/// The options of the session.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) model: Option<String>,
     pub(crate) approval_mode: Option<ApprovalMode>,
     pub(crate) plan_exit_mode: Option<ApprovalMode>,
-    /// `None` leaves the setting as it is.
+    /// `None` keeps the setting.
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) exclude_tools: Option<Vec<String>>,
-    /// Empty leaves the setting as it is.
+    /// Empty keeps the setting.
     pub(crate) allowed_mcp_servers: Vec<String>,
     pub(crate) mcp_config: Vec<PathBuf>,
     pub(crate) skill_directories: Vec<PathBuf>,
     pub(crate) extensions: Vec<String>,
     pub(crate) skip_trust: bool,
-    /// Empty leaves the setting as it is; so do the other paths.
+    /// Empty keeps the setting; this also applies to the other paths.
     pub(crate) policy_paths: Vec<PathBuf>,
     pub(crate) admin_policy_paths: Vec<PathBuf>,
-    /// `None` leaves it to variable and setting.
+    /// `None` uses the variable and the setting.
     pub(crate) sandbox: Option<String>,
     /// The worktree to work in.
     pub(crate) worktree: Option<WorktreeRequest>,
@@ -160,59 +160,59 @@ pub(crate) struct Settings {
     pub(crate) append_system_prompt: Option<String>,
     pub(crate) max_turns: Option<NonZeroU32>,
     pub(crate) limits: RunLimits,
-    /// `None` leaves the setting as it is.
+    /// `None` keeps the setting.
     pub(crate) fallback: Option<FallbackPolicy>,
     pub(crate) session: SessionChoice,
     pub(crate) source: ModelSource,
     pub(crate) recording: Option<Recording>,
     pub(crate) ignore_env: bool,
     pub(crate) debug: bool,
-    /// Whether questions can be answered.
+    /// Whether a user can respond to requests.
     pub(crate) interactive: bool,
-    /// Whether the first prompt waits for MCP servers that were never seen, although questions can
-    /// be answered.
+    /// Whether the first prompt waits for MCP servers that never connected before, even though a
+    /// user is present.
     pub(crate) waits_for_servers: bool,
 }
 
-/// Which session.
+/// The session to use.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum SessionChoice {
     #[default]
     New,
-    /// A new one with this id.
+    /// A new one with this ID.
     WithId(SessionId),
-    /// An earlier one: `latest`, a number or an id.
+    /// An earlier one: `latest`, a number, or an ID.
     Resume(String),
-    /// A copy of an earlier one that ends before a prompt, counted from 1.
+    /// A copy of an earlier one, truncated before a prompt, counted from 1.
     Fork { from: String, before: u64 },
     /// A new one with the contents of this file.
     Import(PathBuf),
 }
 
-/// Whose words the model's are.
+/// The source of the model's responses.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum ModelSource {
     #[default]
     Live,
-    /// Canned replies, in order.
+    /// Scripted replies, in order.
     Fake { file: PathBuf, strict: bool },
     /// A recording.
     Replay { file: PathBuf, strict: bool },
 }
 
-/// What is written of the model's answers.
+/// How the model's responses are recorded.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Recording {
-    /// Requests and answers, to be replayed.
+    /// Requests and responses, for replay.
     Exchange(PathBuf),
-    /// Answers alone, as canned replies.
+    /// Responses only, as scripted replies.
     Responses(PathBuf),
 }
 
-/// How it is printed.
+/// How the result is printed.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Printing {
-    /// `None` leaves it to the setting.
+    /// `None` uses the setting.
     pub(crate) format: Option<OutputFormat>,
     pub(crate) stream_version: u8,
     pub(crate) verbose_json: bool,
@@ -223,11 +223,11 @@ pub(crate) struct Printing {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Why nothing is done.
+/// Why nothing is run.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Usage(Usage),
-    /// A group of subcommands without one of them: its help.
+    /// The help of a group of subcommands, when none of them is given.
     Group(String),
     Failure(Failure),
 }
@@ -246,10 +246,10 @@ fn input_failure(message: impl Into<String>) -> Refusal {
 }
 
 impl Invocation {
-    /// Reads a command line, the program's name first.
+    /// Parses a command line that starts with the program name.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// Returns the reason if the command line is invalid.
     pub(crate) fn read(argv: &[OsString], around: &Surroundings) -> Result<Self, Refusal> {
         if let Some(usage) = usage::flag_as_prompt(argv) {
             return Err(usage.into());
@@ -272,7 +272,7 @@ impl Invocation {
                 let is_text = usage::format_wanted(argv) == OutputFormat::Text;
                 let usage = usage::from_clap(&error, argv);
                 let of_group = || usage::unknown_in_group(&error, argv).filter(|_| is_text);
-                // `trust` may be the first word of a prompt: it has a hint of its own.
+                // `trust` may be the first word of a prompt and has its own hint.
                 let is_trust = argv.get(1).is_some_and(|word| word == "trust");
                 let group = if is_trust { None } else { of_group() };
                 Err(group.map_or_else(|| usage.into(), Refusal::Group))
@@ -482,7 +482,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         let prompt = first.or(prompt).filter(|text| !text.trim().is_empty());
         return Ok(Invocation::Interactive { prompt, screen_reader, settings, warnings });
     }
-    // A turn of a session that goes on may have been cut off.
+    // The last turn of a resumed session may have been interrupted.
     let goes_on = matches!(settings.session, SessionChoice::Resume(_));
     if prompt.is_none() && !around.is_headless() && !goes_on {
         return Err(input_failure(
@@ -493,7 +493,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     Ok(Invocation::Prompt { prompt, settings, printing })
 }
 
-/// What `parallax worktrees` is to do; `open` in a terminal is a session in that directory.
+/// Interprets `parallax worktrees`; `open` in a terminal starts a session in that directory.
 fn worktrees_of(action: WorktreesAction, around: &Surroundings) -> Result<Invocation, Refusal> {
     let WorktreesAction::Open { name } = &action else {
         return Ok(Invocation::Worktrees(action));
@@ -518,7 +518,7 @@ fn worktrees_of(action: WorktreesAction, around: &Surroundings) -> Result<Invoca
     })
 }
 
-/// The help that `help` and the names of subcommands ask for; `None`: they are a prompt.
+/// Returns the help that `help` and names of subcommands request; `None` if the words are a prompt.
 fn help_of(words: &[String]) -> Option<String> {
     let is_help = |word: &String| word.trim().eq_ignore_ascii_case("help");
     let (_, names) = words.split_first().filter(|(first, _)| is_help(first))?;
@@ -661,8 +661,8 @@ fn at_most_one<T: Default, const N: usize>(
     Ok(chosen.map(|(_, value)| value).unwrap_or_default())
 }
 
-/// Splits values at commas that stand outside brackets: `run_shell_command(a, b)`
-/// is one. `None` when the flag was not given.
+/// Splits values at commas outside of brackets: `run_shell_command(a, b)` is one value. Returns
+/// `None` if the flag is not given.
 fn list(values: &[String]) -> Option<Vec<String>> {
     if values.is_empty() {
         return None;
@@ -685,7 +685,7 @@ fn list(values: &[String]) -> Option<Vec<String>> {
 
 fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
     let streams_in = typed.input_format == Some(InputFormat::StreamJson);
-    // Flags that only one format knows ask for that format.
+    // Flags that only one format supports select that format.
     let implied = [
         ("--input-format stream-json", streams_in, Format::StreamJson),
         ("--stream-version", typed.stream_version.is_some(), Format::StreamJson),

@@ -1,4 +1,4 @@
-//! Does what an invocation says.
+//! Runs an invocation.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -29,17 +29,17 @@ use crate::{
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
-/// A failure with what is known about how to print it.
+/// A failure and the format in which to print it.
 struct Failed {
     failure: Failure,
     format: OutputFormat,
     session: Option<SessionId>,
 }
 
-/// Runs it and gives the exit code.
+/// Runs the invocation and returns the exit code.
 pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
     match invocation {
-        // These two start no runtime and open no file.
+        // These start no runtime and open no file.
         Invocation::Help(text) => print(&with_called_name(&text)),
         Invocation::Version => print(VERSION),
         Invocation::Completions(shell) => print(&man_command::completions(shell)),
@@ -50,7 +50,7 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
             },
             |text| print(&text),
         ),
-        // Nor does this one start a runtime.
+        // This starts no runtime either.
         Invocation::Trust { action, json } => match trust_command::run(action, json) {
             Ok(text) => print(&text),
             Err(failure) => {
@@ -112,7 +112,7 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
             let result = match runtime {
                 Ok(runtime) => {
                     let result = runtime.block_on(run(invocation, around));
-                    // A pending read of stdin may never return, so it is not awaited.
+                    // A pending read of stdin may never return, so do not wait for it.
                     runtime.shutdown_background();
                     result
                 }
@@ -139,13 +139,13 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
     }
 }
 
-/// Threads of the runtime: one would let a slow reader of stdout hold up
-/// signals, and more than four have nothing to do (searches bring their own).
+/// Returns the number of runtime threads. With one, a slow reader of stdout could delay signals;
+/// more than four would be idle, because searches use their own threads.
 fn workers() -> usize {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 4)
 }
 
-/// Prints a text. A closed pipe is not a failure.
+/// Prints a text. A closed pipe is not an error.
 fn print(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -154,13 +154,13 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Where the prompts of a session come from.
+/// The source of a session's prompts.
 enum Prompts {
-    /// One, out of the command line and stdin.
+    /// One prompt, from the command line and stdin.
     Assembled(Option<String>),
-    /// Many, as JSON lines on stdin.
+    /// JSON lines on stdin.
     Streamed,
-    /// Many, of other processes: a background session in this directory.
+    /// Other processes: a background session in this directory.
     Hosted(PathBuf),
 }
 
@@ -168,7 +168,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
     let _file_limit = outlive_file_limit();
     let (prompts, settings, printing) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
-        // Done before a runtime was started.
+        // These ran before a runtime was started.
         Invocation::Version
         | Invocation::Completions(_)
         | Invocation::Man(_)
@@ -268,7 +268,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
     worktree_run(prompts, settings, printing, around).await
 }
 
-/// Runs a session without a terminal interface, in the worktree that it asks for.
+/// Runs a session without a terminal interface, in the worktree that it requests.
 async fn worktree_run(
     prompts: Prompts,
     settings: Settings,
@@ -276,7 +276,7 @@ async fn worktree_run(
     around: Surroundings,
 ) -> Result<ExitCode, Failed> {
     if settings.worktree.is_some() {
-        // A folder that is not trusted gets no worktree.
+        // An untrusted folder gets no worktree.
         prepare(&settings).map_err(|failure| early(failure, printing.format))?;
     }
     let worktree =
@@ -297,12 +297,11 @@ async fn headless(
     let arguments = std::env::args_os().skip(1).collect();
     let enclosure = launch.enclosure(arguments, around.stdin_is_terminal);
     if let Some(enclosure) = enclosure.map_err(|failure| early(failure, printing.format))? {
-        // From here on the program inside talks.
+        // From here on, the sandboxed program produces the output.
         let code = enclosure.run().await.map_err(|failure| early(failure, printing.format))?;
         return Ok(ExitCode(code));
     }
-    // The schema is checked before a session is opened for it, and read only
-    // where the folder may be read.
+    // The schema is checked before a session is opened for it, and read only after the trust check.
     let schema = match printing.schema.as_deref().map(OutputSchema::load).transpose() {
         Ok(schema) => schema,
         Err(failure) => return Err(early(failure, printing.format)),
@@ -331,8 +330,8 @@ async fn headless(
     let interrupted = code.as_ref().is_ok_and(|code| *code == ExitCode::CANCELLED);
     let hooks = if session.has_end_hooks() { session.end_hooks() } else { Vec::new() };
     for said in session.close_until(hurry(interrupted, hooks)).await {
-        // The session's event channel is closed, and the result is printed: standard error is for
-        // failures in the JSON formats. A closed pipe is not a failure.
+        // The session's event channel is closed, and the result is printed. In the JSON formats,
+        // stderr is reserved for failures. A closed pipe is not an error.
         match format {
             OutputFormat::Text => drop(writeln!(std::io::stderr(), "warning: {said}")),
             _ => tracing::warn!("{said}"),
@@ -344,8 +343,8 @@ async fn headless(
     code.map_err(|failure| Failed { failure, format, session: Some(id) })
 }
 
-/// Reports on stderr what no output format has taken, such as a failed `SessionEnd`
-/// hook. The json formats read these events before a successful run ends.
+/// Reports on stderr what no output format has printed, such as a failed `SessionEnd` hook. The
+/// JSON formats read these events before a successful run ends.
 fn report_late(events: &mut EventReader) {
     while let Some(event) = events.try_next() {
         let text = match event.body {
@@ -361,16 +360,16 @@ fn report_late(events: &mut EventReader) {
     }
 }
 
-/// How long the first prompt of a headless run waits for the files that are open in the editor.
+/// How long the first prompt of a headless run waits for the list of files open in the editor.
 const COMPANION_TIME: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// How long the end of a run that was interrupted may take.
+/// Time limit for ending an interrupted run.
 const SHORT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Session-end hooks that take longer than this are reported.
 const SILENT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// Completes when session-end hooks are no longer awaited.
+/// Completes when session-end hooks should no longer be awaited.
 async fn hurry(interrupted: bool, hooks: Vec<String>) {
     if interrupted {
         return tokio::time::sleep(SHORT_FAREWELL).await;
@@ -397,15 +396,15 @@ async fn hurry(interrupted: bool, hooks: Vec<String>) {
     }
 }
 
-/// Comes with Ctrl+C.
+/// Completes on Ctrl+C.
 async fn left() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Keeps a file-size limit (`ulimit -f`) from killing the program: with the
-/// signal taken, the write fails instead, and the file being replaced stays.
+/// Keeps a file-size limit (`ulimit -f`) from killing the program: with the signal handled, the
+/// write fails instead, and the file being replaced stays intact.
 #[cfg(unix)]
 fn outlive_file_limit() -> Option<tokio::signal::unix::Signal> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -421,12 +420,12 @@ fn prepare(settings: &Settings) -> Result<Launch, Failure> {
     Launch::prepare(start::options(settings)?)
 }
 
-/// The same for what reads nothing of the folder.
+/// Like [`prepare`], for commands that read nothing in the directory.
 fn looking_on(settings: &Settings) -> Result<Launch, Failure> {
     Launch::prepare(LaunchOptions { look_only: true, ..start::options(settings)? })
 }
 
-/// Talks with the session until the prompts are used up.
+/// Runs the prompts of the session until there are no more.
 async fn converse(
     session: &OpenSession,
     events: &mut EventReader,
@@ -457,12 +456,12 @@ async fn converse(
         }
     };
     options.warnings.extend(stdin.warnings);
-    // Nothing is asked, and a turn waits: that is what is meant.
+    // Without a prompt, the interrupted turn is continued.
     if session.is_cut_off() && prompt.is_none() && stdin.text.trim().is_empty() {
         return Ok(run_on(Io::standard(), session.ops(), events, options).await);
     }
     let typed = assemble(&stdin.text, prompt.as_deref())?;
-    // Read beside everything else: the prompt does not wait for files that it does not use.
+    // Runs concurrently, so that the prompt does not wait for files that it does not use.
     let commands = session.commands.clone();
     let command_warnings = tokio::task::spawn_blocking(move || commands.catalog().warnings());
     let mut signals = Signals::listen();
@@ -501,7 +500,7 @@ async fn converse(
     Ok(run_prompt(Io::standard(), session.ops(), events, prompt, typed, options).await)
 }
 
-/// A signal came before there was a prompt.
+/// Handles a signal that arrived before there was a prompt.
 fn cut_off(number: u8, session: &OpenSession, options: &RunOptions) -> ExitCode {
     let code = match options.compatible_signals {
         true => ExitCode::SUCCESS,
@@ -553,7 +552,7 @@ fn options(
     }
 }
 
-/// Whether the pipe or socket at stdout is closed at its other end.
+/// Whether the other end of the pipe or socket at stdout is closed.
 fn is_reader_gone() -> bool {
     let stdout = rustix::stdio::stdout();
     let mut descriptors = [PollFd::new(&stdout, PollFlags::empty())];

@@ -1,5 +1,4 @@
-//! `--debug`: what happens inside, in a file. Nothing but the faces writes to
-//! the terminal.
+//! `--debug`: writes a log to a file. Only the front ends write to the terminal.
 
 use std::fs::{DirBuilder, File};
 use std::io::Write;
@@ -11,14 +10,14 @@ use parallax_tui::debug_console::{LogBook, LogLevel};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Begins to log into `~/.parallax/logs`, one file a process. A log that cannot
-/// be written is not worth failing for.
+/// Starts logging to `~/.parallax/logs`, one file per process. A failure to write the log is
+/// ignored.
 pub(crate) fn begin(launch: &Launch) {
     let Some(file) = open(launch.home().join("logs")) else { return };
     let filter = EnvFilter::try_from_env("PARALLAX_LOG").unwrap_or_else(|_| {
         EnvFilter::new("warn,parallax=debug,parallax_engine=debug,parallax_gemini=debug,parallax_replay=debug,parallax_model_http=debug,parallax_tools=debug,parallax_exec=debug,parallax_mcp=debug")
     });
-    // A second subscriber cannot be there: this runs once, at the start.
+    // This runs once at the start, so there is no other subscriber.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -27,14 +26,14 @@ pub(crate) fn begin(launch: &Launch) {
     tracing::debug!(version = env!("CARGO_PKG_VERSION"), "log started");
 }
 
-/// Collects what is logged for the console of the interactive face; with
-/// `--debug` also in a file, as [`begin`] does.
+/// Collects log lines for the console of the interactive front end; with `--debug` also writes them
+/// to a file, as [`begin`] does.
 pub(crate) fn collect(book: &LogBook, home: Option<&std::path::Path>) {
     let file = home.and_then(|home| open(home.join("logs")));
     let usual = if file.is_some() { "info,parallax_mcp::wire=debug" } else { "warn" };
     let filter = EnvFilter::try_from_env("PARALLAX_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let writers = Writers { book: book.clone(), file: file.map(|file| Arc::new(Mutex::new(file))) };
-    // A second subscriber cannot be there: this runs once, at the start.
+    // This runs once at the start, so there is no other subscriber.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -44,7 +43,7 @@ pub(crate) fn collect(book: &LogBook, home: Option<&std::path::Path>) {
         .try_init();
 }
 
-/// Makes the writer of one line.
+/// Creates the writer of a line.
 struct Writers {
     book: LogBook,
     file: Option<Arc<Mutex<File>>>,
@@ -67,7 +66,7 @@ impl<'a> MakeWriter<'a> for Writers {
             tracing::Level::ERROR => Some(LogLevel::Error),
             tracing::Level::WARN => Some(LogLevel::Warning),
             tracing::Level::INFO => Some(LogLevel::Info),
-            // What machines say to each other is for the file.
+            // Protocol messages between programs go only to the file.
             _ if self.file.is_some() => None,
             _ => Some(LogLevel::Info),
         };
@@ -77,11 +76,11 @@ impl<'a> MakeWriter<'a> for Writers {
     }
 }
 
-/// One line of the log; it is handed over when it is whole.
+/// A writer that forwards each complete line of the log.
 struct LineWriter {
     book: LogBook,
     file: Option<Arc<Mutex<File>>>,
-    /// `None`: it is not for the console.
+    /// The level; `None` if the line is not for the console.
     level: Option<LogLevel>,
     line: Vec<u8>,
 }
@@ -101,7 +100,7 @@ impl Drop for LineWriter {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            // A log that cannot be written is not worth failing for.
+            // A failure to write the log is ignored.
             let _ = file.write_all(&self.line);
         }
         if let Some(level) = self.level {

@@ -1,5 +1,4 @@
-//! The program `parallax`: reads the command line, decides what is meant, and
-//! hands it to a face. It holds no logic of the agent.
+//! The program `parallax`: parses the command line and runs a front end. Contains no agent logic.
 
 mod acp_command;
 mod agents_command;
@@ -68,12 +67,12 @@ use crate::surroundings::Surroundings;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    // Before anything else: the sandbox builds on a process of one thread.
+    // Must be first, because the sandbox requires a single-threaded process.
     if let Some(code) = parallax_sandbox::main(std::env::args_os()) {
         return code;
     }
     if parallax_sandbox::stdout_was_closed() {
-        // What the run would print is lost, so it is not begun.
+        // The output would be lost, so nothing is run.
         let _ = io::Write::write_all(
             &mut io::stderr(),
             b"error: Cannot write to standard output: it is closed\n",
@@ -113,7 +112,7 @@ fn refuse(refusal: &Refusal, argv: &[OsString]) -> ExitCode {
     let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
     match refusal {
         Refusal::Usage(usage) => {
-            // As Gemini CLI ends.
+            // Gemini CLI exits with the same code.
             let code = ExitCode::GENERAL;
             report_error(format, None, &usage.error(code), stdout, stderr);
             code

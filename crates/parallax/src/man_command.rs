@@ -1,4 +1,4 @@
-//! `parallax man` and `parallax completions`: what is generated from the table of arguments.
+//! `parallax man` and `parallax completions`: texts generated from the definition of the arguments.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use crate::arguments::Arguments;
 use crate::program_name::called_name;
 
-/// A shell with completions.
+/// A shell with completion support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompletionShell {
     Bash,
@@ -22,7 +22,7 @@ pub(crate) enum CompletionShell {
     Zsh,
 }
 
-/// The script that completes commands and flags.
+/// Returns the script that completes commands and flags.
 pub(crate) fn completions(shell: CompletionShell) -> String {
     use clap_complete::Shell;
     match shell {
@@ -41,10 +41,11 @@ fn script(shell: impl Generator) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Writes the man pages into a directory, or returns that of the program. Returns what is printed.
+/// Writes the man pages to a directory, or returns the page of the program. Returns the output to
+/// print.
 ///
 /// # Errors
-/// When a page cannot be written.
+/// Returns an error if a page cannot be written.
 pub(crate) fn man(out: Option<&Path>) -> Result<String, Failure> {
     let name = called_name();
     let mut command = Arguments::command().display_name(name.clone()).bin_name(name.clone());
@@ -61,7 +62,7 @@ pub(crate) fn man(out: Option<&Path>) -> Result<String, Failure> {
     Ok(written.iter().map(|path| format!("{}\n", path.display())).collect())
 }
 
-/// Writes the page of a command, and of its subcommands.
+/// Writes the pages of a command and its subcommands.
 fn write_pages(
     command: &Command,
     name: &str,

@@ -1,4 +1,4 @@
-//! `parallax mcp`: which MCP servers there are, and changing that.
+//! `parallax mcp`: lists and changes MCP servers.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -18,10 +18,10 @@ use crate::extending::{launch_options, log_it, prepared, refused};
 use crate::mcp_arguments::{AddArguments, McpAction};
 use crate::mcp_sign_in::auth;
 
-/// Does it, prints it, and gives the exit code. Must run on a runtime.
+/// Runs the subcommand, prints its result, and returns the exit code. Must run on a runtime.
 ///
 /// # Errors
-/// Words that cannot be used, settings that cannot be read or written.
+/// Returns an error if arguments are invalid or settings cannot be read or written.
 pub(crate) async fn run(action: McpAction) -> Result<ExitCode, Failure> {
     match action {
         McpAction::Add { words } => match AddArguments::read(&words) {
@@ -51,7 +51,7 @@ pub(crate) async fn run(action: McpAction) -> Result<ExitCode, Failure> {
     }
 }
 
-/// How failures are printed.
+/// Returns the format in which failures are printed.
 pub(crate) fn format(action: &McpAction) -> OutputFormat {
     match action {
         McpAction::List { json: true } | McpAction::Get { json: true, .. } => OutputFormat::Json,
@@ -60,16 +60,16 @@ pub(crate) fn format(action: &McpAction) -> OutputFormat {
 }
 
 pub(crate) fn launch() -> Result<Launch, Failure> {
-    // Servers that are to be confined are tried as they will run.
+    // Sandboxed servers are tested in the sandbox in which they will run.
     prepared(LaunchOptions { supervises: true, ..launch_options()? })
 }
 
-/// A launch for commands that do not start servers, without warnings about other settings.
+/// Prepares a launch for commands that start no servers, without warnings about other settings.
 fn quiet_launch() -> Result<Launch, Failure> {
     Launch::prepare(launch_options()?)
 }
 
-/// The object of a server as settings have it.
+/// Returns the object of a server in the format of the settings.
 fn object(add: &AddArguments) -> Result<Object, Failure> {
     let mut fields = Object::new();
     let mut set = |key: &str, value: Value| {
@@ -129,7 +129,7 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
     Ok(fields)
 }
 
-/// `NAME=value`, cut at the first sign.
+/// Parses `NAME=value` texts, split at the first `sign`.
 fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
     let pair = |text: &String| {
         let (name, value) = text
@@ -202,7 +202,7 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
         _ => format!("Server \"{name}\" not found in {} settings.\n", word(scope)),
     };
     if !left.is_empty() {
-        // Writing into a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "It is still configured in {}. Remove it there, or disable it with `parallax mcp \
@@ -221,7 +221,7 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     Ok(say(&text))
 }
 
-/// The settings files that contain a server, for display.
+/// Returns the settings files that contain a server, for display.
 fn places(launch: &Launch, name: &str) -> Vec<String> {
     let found = launch.mcp_servers();
     let Some(server) = found.servers.iter().find(|server| server.name == name) else {
@@ -281,7 +281,7 @@ fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
     Ok(say(&text))
 }
 
-/// Names of variables and headers only: their values may be secrets.
+/// Lists only the names of variables and headers, because their values may be secrets.
 fn described(server: &McpServer) -> Value {
     json!({
         "name": server.name,
@@ -314,7 +314,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     for warning in &warnings {
         warn(warning);
     }
-    // What is wrong with these is among the warnings.
+    // The warnings describe what is wrong with these.
     let unusable = launch.mcp_servers().errors;
     let unread = launch.unread_servers();
     if json {

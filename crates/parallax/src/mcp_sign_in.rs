@@ -1,4 +1,4 @@
-//! `parallax mcp auth`: signing in to a server, with a browser or without.
+//! `parallax mcp auth`: signs in to a server, with or without a browser.
 
 use std::io::{self, Write as _};
 
@@ -12,10 +12,10 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use crate::extending::refused;
 use crate::mcp_command::{find, launch, say};
 
-/// Signs in, or forgets a sign-in.
+/// Signs in, or deletes stored credentials.
 ///
 /// # Errors
-/// Fails if the server is unknown or the sign-in fails.
+/// Returns an error if the server is unknown or the sign-in fails.
 pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<ExitCode, Failure> {
     let launch = launch()?;
     let server = find(&launch, name)?;

@@ -1,4 +1,4 @@
-//! `parallax models`: the models of all providers.
+//! `parallax models`: lists and tests the models of all providers.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::auth_command::launch;
 
-/// How long a provider may take that was named.
+/// Time limit of a provider that the user named.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How long each may take when all are asked.
+/// Time limit of each provider if all are queried.
 const LIMIT_OF_EACH: Duration = Duration::from_secs(1);
 
 /// `parallax models`.
@@ -51,15 +51,15 @@ pub(crate) enum ModelsAction {
     },
 }
 
-/// The format of failures.
+/// Returns the format in which failures are printed.
 pub(crate) fn format(typed: &ModelsArguments) -> OutputFormat {
     if typed.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-/// Runs it and returns what is printed.
+/// Runs the subcommand and returns its output.
 ///
 /// # Errors
-/// When the settings are invalid, or the provider or model is unknown.
+/// Returns an error if the settings are invalid, or if the provider or model is unknown.
 pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
     let launch = launch()?;
     let (text, value) = match typed.action.unwrap_or(ModelsAction::List { provider: None }) {
@@ -118,7 +118,7 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
     Ok(if typed.json { json_document(&value) } else { text })
 }
 
-/// How many models each provider listed, or why it could not be asked.
+/// Returns the number of models of each provider, or why it could not be queried.
 fn refreshed(listings: Vec<ProviderListing>) -> Result<(String, Value), Failure> {
     let mut text = String::new();
     let mut values = Vec::new();
@@ -187,7 +187,7 @@ fn list(known: Vec<KnownModel>, listings: Vec<ProviderListing>) -> (String, Valu
     (text, json!({"models": values, "unreachable": failed}))
 }
 
-/// The window, marked where it is a guess.
+/// Formats the context window, marked if it is an estimate.
 fn window(model: &KnownModel) -> String {
     let tokens = match model.context_window {
         count if count >= 1_000_000 => format!("{:.1}M", count as f64 / 1_000_000.0),

@@ -1,6 +1,6 @@
-//! Words and flags of other command-line agents, and what does the same here.
+//! Commands and flags of other command-line agents, with the equivalents in Parallax.
 
-/// Flags of other agents that have no alias here, and what to do in their place.
+/// Flags of other agents without an alias here, and what to use instead.
 const FLAGS: &[(&str, &str)] = &[
     ("--all-files", "name files and directories in the prompt: `@src`"),
     ("--ask-for-approval", APPROVAL),
@@ -33,7 +33,7 @@ const FLAGS: &[(&str, &str)] = &[
 
 const APPROVAL: &str = "`--approval-mode` sets what needs approval";
 
-/// Single words that are commands of other agents, and what to do in their place.
+/// Words that are commands of other agents, and what to use instead.
 const WORDS: &[(&str, &str)] = &[
     ("auth", SIGN_IN),
     ("completion", COMPLETIONS),
@@ -60,13 +60,13 @@ const COMPLETIONS: &str = "`parallax completions bash` prints the script for a s
 const UPDATE: &str = "install the new version in the way this one was installed; `parallax \
                       extensions update --all` updates extensions";
 
-/// What to do in place of a flag of another agent.
+/// Returns what to use instead of a flag of another agent.
 pub(crate) fn flag(typed: &str) -> Option<&'static str> {
     let name = typed.split('=').next().unwrap_or(typed);
     FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, hint)| *hint)
 }
 
-/// What to do in place of a command of another agent.
+/// Returns what to use instead of a command of another agent.
 pub(crate) fn word(typed: &str) -> Option<&'static str> {
     let is_it = |(word, _): &&(&str, &str)| word.eq_ignore_ascii_case(typed.trim());
     WORDS.iter().find(is_it).map(|(_, hint)| *hint)

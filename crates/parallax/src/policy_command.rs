@@ -1,5 +1,4 @@
-//! `parallax policy`: which rules there are, what they decide, and what is
-//! wrong with a rule file.
+//! `parallax policy`: lists policy rules, explains decisions, and checks rule files.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -22,13 +21,13 @@ use crate::invocation::paths;
 
 const SHELL: &str = "run_shell_command";
 
-/// A rule file is not larger than that.
+/// Maximum size of a rule file in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Does it, prints it, and gives the exit code.
+/// Runs the subcommand, prints its result, and returns the exit code.
 ///
 /// # Errors
-/// Words that cannot be used, settings that cannot be read.
+/// Returns an error if arguments are invalid or settings cannot be read.
 pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
     match action {
         PolicyAction::List { rules, json } => {
@@ -46,7 +45,7 @@ pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
     }
 }
 
-/// How failures are printed.
+/// Returns the format in which failures are printed.
 pub(crate) fn format(action: &PolicyAction) -> OutputFormat {
     let json = match action {
         PolicyAction::List { json, .. } | PolicyAction::Lint { json, .. } => *json,
@@ -56,7 +55,7 @@ pub(crate) fn format(action: &PolicyAction) -> OutputFormat {
     if json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-/// The settings, with the rules that were named on the command line.
+/// Prepares a launch with the rules that the command line names.
 fn launch_with(rules: &RuleArguments) -> Result<Launch, Failure> {
     prepared(LaunchOptions {
         policy_paths: paths(&rules.policy),
@@ -111,7 +110,7 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
     Ok(say(&pretty(value)))
 }
 
-/// The tool and its arguments.
+/// Returns the tool and its arguments.
 fn wanted(typed: &ExplainArguments) -> Result<(&str, Object), Failure> {
     if let Some(command) = &typed.command {
         let mut args = Object::new();
@@ -145,7 +144,7 @@ fn kind_of(tool: &str) -> ToolKind {
     }
 }
 
-/// What such a call would touch, as far as its arguments tell.
+/// Returns the effects of such a tool call, as far as its arguments show.
 fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
     let text = |key: &str| args.get(key).and_then(Value::as_str);
     if tool == SHELL {
@@ -171,7 +170,7 @@ fn effects(tool: &str, kind: ToolKind, args: &Object, root: &Path) -> Effects {
     effects
 }
 
-/// The path with links followed, also to what does not exist yet.
+/// Resolves the links of a path, which need not exist.
 fn resolved(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     real_path(&absolute).unwrap_or(absolute)
@@ -196,7 +195,7 @@ fn look_over(files: &[PathBuf], tier: Tier, json: bool) -> ExitCode {
                 Severity::Warning => "warning",
                 Severity::Error => "error",
             };
-            // Writing to a text does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "{severity} [{}] {}",
@@ -301,7 +300,7 @@ fn pretty(value: Result<Value, serde_json::Error>) -> String {
     json_document(&value)
 }
 
-/// Prints a text. A closed pipe is not a failure.
+/// Prints a text. A closed pipe is not an error.
 fn say(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

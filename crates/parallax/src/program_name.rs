@@ -1,12 +1,13 @@
-//! The name that the program was called by: help, completions, man pages, and usage errors use it.
+//! The name by which the program was called, used in help, completions, man pages, and usage
+//! errors.
 
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The name in texts.
+/// The name used in texts.
 const NAME: &str = "parallax";
 
-/// The name that the program was called by.
+/// Returns the name by which the program was called.
 pub(crate) fn called_name() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&called).file_name().map(|name| name.to_string_lossy().into_owned());
@@ -17,7 +18,7 @@ pub(crate) fn called_name() -> String {
     name.filter(is_plain).unwrap_or_else(|| "parallax".to_owned())
 }
 
-/// A text of this program in which its commands have the name that the program was called by.
+/// Replaces the program name in a text by the one with which it was called.
 pub(crate) fn with_called_name(text: &str) -> Cow<'_, str> {
     let called = called_name();
     if called == NAME { Cow::Borrowed(text) } else { Cow::Owned(renamed(text, &called)) }

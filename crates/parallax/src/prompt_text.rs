@@ -1,4 +1,4 @@
-//! The prompt out of the command line and stdin.
+//! Combines the prompt from the command line and stdin.
 
 use std::io::Read;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use parallax_protocol::event::{Failure, FailureKind};
 use tokio::sync::mpsc;
 
-/// Bytes of stdin that are taken.
+/// Maximum number of bytes read from stdin.
 const MAX_STDIN: usize = 8 * 1024 * 1024;
-/// How long to wait for the first byte when a prompt is given: an open pipe without a
-/// writer must not block the run.
+/// How long to wait for the first byte if a prompt is given: an open pipe without a writer must not
+/// block the run.
 const FIRST_BYTE: Duration = Duration::from_millis(500);
 
-/// Text of stdin, and what to tell about it.
+/// The text of stdin, and a warning about it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct StdinText {
     pub(crate) text: String,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads stdin to its end or to the limit. With a prompt given, it waits only
-/// a moment for the first byte.
+/// Reads stdin to its end or to the limit. If a prompt is given, waits only briefly for the first
+/// byte.
 pub(crate) async fn read_stdin(stdin: impl Read + Send + 'static, has_prompt: bool) -> StdinText {
     let mut chunks = read_on_thread(stdin);
     let mut bytes = Vec::new();
@@ -57,8 +57,7 @@ pub(crate) async fn read_stdin(stdin: impl Read + Send + 'static, has_prompt: bo
     StdinText { text, warnings }
 }
 
-/// A blocking read cannot be cancelled, so it has a thread of its own, which
-/// the end of the process ends.
+/// A blocking read cannot be cancelled, so it runs on its own thread, which ends with the process.
 fn read_on_thread(
     mut stdin: impl Read + Send + 'static,
 ) -> mpsc::Receiver<std::io::Result<Vec<u8>>> {
@@ -86,7 +85,7 @@ fn read_on_thread(
     receiver
 }
 
-/// Drops a character that the limit has cut.
+/// Removes a character that the limit has split.
 fn cut_at_character(bytes: &mut Vec<u8>) {
     if let Err(error) = std::str::from_utf8(bytes)
         && error.error_len().is_none()
@@ -95,10 +94,10 @@ fn cut_at_character(bytes: &mut Vec<u8>) {
     }
 }
 
-/// Puts the two together.
+/// Combines the two texts.
 ///
 /// # Errors
-/// [`FailureKind::Input`] when nothing is left to ask.
+/// [`FailureKind::Input`] if both are empty.
 pub(crate) fn assemble(stdin: &str, prompt: Option<&str>) -> Result<String, Failure> {
     let refuse = |message| Err(Failure { kind: FailureKind::Input, message, status: None });
     let text = match prompt {

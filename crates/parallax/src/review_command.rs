@@ -1,4 +1,4 @@
-//! `parallax review`: an agent that only reads looks at changes.
+//! `parallax review`: a read-only agent reviews changes.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,9 +24,9 @@ use crate::arguments::dollars;
 use crate::invocation::Settings;
 use crate::start::{self, Started};
 
-/// Bytes of a diff.
+/// Maximum size of a diff in bytes.
 const LARGEST_DIFF: usize = 1024 * 1024;
-/// Tools that change something, reach the network, or start other agents.
+/// Tools that change something, access the network, or start other agents.
 const EXCLUDED: [&str; 15] = [
     "write_file",
     "replace",
@@ -123,16 +123,16 @@ impl ReviewArguments {
         if self.json { ReviewFormat::Json } else { self.format }
     }
 
-    /// How errors are printed.
+    /// Returns the format in which errors are printed.
     pub(crate) fn error_format(&self) -> Option<OutputFormat> {
         (self.format() != ReviewFormat::Text).then_some(OutputFormat::Json)
     }
 }
 
-/// Runs the review; prints what it found.
+/// Runs the review and prints its findings.
 ///
 /// # Errors
-/// Changes that cannot be read, or a model that does not answer.
+/// Returns an error if the changes cannot be read or the model does not respond.
 pub(crate) async fn run(typed: ReviewArguments) -> Result<ExitCode, Failure> {
     let format = typed.format();
     let (base, staged, pr) = (typed.base.clone(), typed.staged, typed.pr.clone());
@@ -192,13 +192,13 @@ fn patch(file: &Path) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Lets the agent review the changes; its answer, which matches the schema.
+/// Lets the agent review the changes; returns its response, which matches the schema.
 async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
     let settings = Settings {
         model: typed.model.clone(),
         approval_mode: Some(ApprovalMode::Default),
         exclude_tools: Some(EXCLUDED.map(str::to_owned).to_vec()),
-        // No server and no extension has this name.
+        // No server or extension has this name.
         allowed_mcp_servers: vec!["none".to_owned()],
         extensions: vec!["none".to_owned()],
         skip_trust: typed.skip_trust,
@@ -235,14 +235,14 @@ async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
     }
     let why = document.pointer("/error/message").and_then(Value::as_str);
     Err(Failure {
-        // The exit code of the run is that of this program.
+        // Preserves the exit code of the run.
         kind: kind_of(code),
         message: why.unwrap_or("The model did not return findings").to_owned(),
         status: None,
     })
 }
 
-/// The kind of failure whose exit code is this one.
+/// Returns the kind of failure with this exit code.
 fn kind_of(code: ExitCode) -> FailureKind {
     match code {
         ExitCode::AUTH => FailureKind::Auth,
@@ -254,7 +254,7 @@ fn kind_of(code: ExitCode) -> FailureKind {
     }
 }
 
-/// What the run prints.
+/// Captures the output of the run.
 #[derive(Debug, Clone, Default)]
 struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
 

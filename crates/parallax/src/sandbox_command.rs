@@ -1,4 +1,4 @@
-//! `parallax sandbox`: what holds here, and a command run in it.
+//! `parallax sandbox`: shows the sandbox state of this machine, and runs a command in the sandbox.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -15,18 +15,18 @@ use crate::extending::warn;
 use crate::invocation::Settings;
 use crate::start;
 
-/// What was done: a text to print, or a command that ran.
+/// The result: a text to print, or a command that ran.
 pub(crate) enum Done {
     /// A text.
     Said(String),
-    /// A command, with its exit code.
+    /// The exit code of a command.
     Ran(ExitCode),
 }
 
-/// Does what the words say.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// When the sandbox cannot be looked at or built.
+/// Returns an error if the sandbox cannot be inspected or built.
 pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
     match action {
         SandboxAction::Explain { json } => explain(json).map(Done::Said),
@@ -123,7 +123,7 @@ fn explain(json: bool) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Whether what works is left out at a tier that was asked for.
+/// Whether a feature is available but not used at the requested tier.
 fn is_unused(finding: &str, tier: Tier) -> bool {
     match finding {
         "namespaces" | "mounts" | "ownProc" | "overlay" => tier > Tier::Namespaces,
@@ -161,7 +161,7 @@ fn sentence(tier: Tier) -> &'static str {
     }
 }
 
-/// The guarantees of a tier.
+/// Returns the guarantees of a tier.
 fn holds(tier: Tier) -> &'static [&'static str] {
     match tier {
         Tier::Best | Tier::Namespaces => &[

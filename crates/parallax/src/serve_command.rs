@@ -1,4 +1,4 @@
-//! `parallax serve`: sessions over HTTP.
+//! `parallax serve`: serves sessions over HTTP.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,9 +15,9 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use crate::acp_command::Editor;
 use crate::invocation::Settings;
 
-/// The variable with the token.
+/// The variable that holds the token.
 const TOKEN_VARIABLE: &str = "PARALLAX_SERVE_TOKEN";
-/// Minimum characters of a token.
+/// Minimum number of characters of a token.
 const MIN_TOKEN: usize = 16;
 
 /// `parallax serve`.
@@ -36,10 +36,10 @@ pub(crate) struct ServeArguments {
     pub(crate) model: Option<String>,
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 ///
 /// # Errors
-/// When the token is missing or too short, or the address cannot be listened on.
+/// Returns an error if the token is missing or too short, or if the address cannot be bound.
 pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
     let given = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
     if given.is_none() && !typed.host.is_loopback() {
@@ -86,14 +86,14 @@ pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
     })?;
     server
         .run(async {
-            // How it ends is the same for all of them.
+            // All signals end it in the same way.
             let _ = signals.next().await;
         })
         .await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// 256 random bits as hexadecimal digits.
+/// Returns 256 random bits as hexadecimal digits.
 pub(crate) fn new_token() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;

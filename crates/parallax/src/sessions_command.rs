@@ -1,4 +1,4 @@
-//! `parallax sessions`: the sessions of all projects.
+//! `parallax sessions`: manages the sessions of all projects.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -19,15 +19,15 @@ use crate::extending::{Said, launch, say};
 use crate::index_progress::IndexProgress;
 use crate::sessions_arguments::{SessionsAction, SessionsArguments};
 
-/// Characters of an id that tell it from others, nearly always.
+/// Number of characters of an ID that are almost always unique.
 const SHORT_ID: usize = 8;
-/// Lines of an output that are shown.
+/// Maximum number of lines shown of an output.
 const OUTPUT_LINES: usize = 6;
 
-/// Does what the words say and prints it.
+/// Runs the subcommand and prints its result.
 ///
 /// # Errors
-/// Fails if the session is unknown, or on an I/O error.
+/// Returns an error if the session is unknown, or on an I/O error.
 pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
     let said = match &typed.action {
@@ -58,7 +58,7 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
     Ok(say(&said, format(typed)))
 }
 
-/// How it is printed, failures too.
+/// Returns the output format, also for failures.
 pub(crate) fn format(typed: &SessionsArguments) -> OutputFormat {
     if typed.json { OutputFormat::Json } else { OutputFormat::Text }
 }
@@ -125,7 +125,7 @@ fn place(project: &Path) -> String {
 }
 
 fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
-    // The projects in the order of their newest session.
+    // Sort the projects by their newest session.
     let mut projects: Vec<&Path> = Vec::new();
     for entry in sessions {
         if !projects.contains(&entry.project.as_path()) {
@@ -133,7 +133,7 @@ fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
         }
     }
     let mut rows: Vec<(usize, &SessionEntry)> = sessions.iter().map(|entry| (0, entry)).collect();
-    // Stable: within a project the order stays.
+    // The sort is stable: within a project the order is kept.
     rows.sort_by_key(|(_, entry)| projects.iter().position(|one| *one == entry.project));
     rows
 }
@@ -231,7 +231,7 @@ fn write_item(text: &mut String, item: &PastItem) {
     }
 }
 
-/// Text line by line without control characters, later lines indented.
+/// Removes control characters and indents all lines after the first.
 fn indented(text: &str, indent: &str) -> String {
     let lines: Vec<String> = text.lines().map(one_line).collect();
     lines.join(&format!("\n{indent}"))
@@ -292,8 +292,8 @@ fn export(
     };
     let document = launch.exported(&entry, form)?;
     let Some(file) = output else {
-        // The document itself, whatever the format of other answers. What a
-        // model or a tool said gives no orders to a terminal.
+        // Prints the document itself, regardless of the output format. Text from a model or a tool
+        // must not control the terminal.
         let document = match std::io::stdout().is_terminal() {
             true => Sanitizer::clean(&document),
             false => document,
@@ -305,7 +305,7 @@ fn export(
     Ok(Said::new(format!("Written to {}\n", path.display()), json))
 }
 
-/// Exports the sessions of all projects; one that cannot be read is named.
+/// Exports the sessions of all projects; reports the sessions that cannot be read.
 fn export_all(launch: &Launch, form: Option<ExportForm>, out: &Path) -> Result<Said, Failure> {
     let done = launch.export_all(form.unwrap_or(ExportForm::GeminiJson), out)?;
     let count = done.files.len();

@@ -1,4 +1,4 @@
-//! Input that the terminal does not show.
+//! Reads input without terminal echo.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use parallax_headless::ExitCode;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// While it lives, the terminal does not show what is typed. Ctrl-C ends the program.
+/// Disables terminal echo until it is dropped. Ctrl-C ends the program.
 pub(crate) struct Silence {
     before: Option<rustix::termios::Termios>,
 }
@@ -18,7 +18,7 @@ impl Silence {
             restore_on_interrupt(before.clone());
             let mut silent = before.clone();
             silent.local_modes.remove(LocalModes::ECHO);
-            // A terminal that cannot hide it shows it.
+            // If echo cannot be disabled, the input is visible.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &silent);
         }
         Self { before }
@@ -33,8 +33,8 @@ impl Drop for Silence {
     }
 }
 
-/// The thread that reads a line is blocked, so that another one waits for the signal. The signal is
-/// caught when this returns.
+/// Restores the terminal on Ctrl-C. The thread that reads a line is blocked, so another one waits
+/// for the signal. The signal is handled when this returns.
 fn restore_on_interrupt(before: rustix::termios::Termios) {
     let (ready, is_ready) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
@@ -45,14 +45,15 @@ fn restore_on_interrupt(before: rustix::termios::Termios) {
             std::process::exit(i32::from(ExitCode::CANCELLED.0));
         }
     });
-    // Also ends when the signal cannot be caught.
+    // Also continues if the signal cannot be handled.
     let _ = is_ready.recv();
 }
 
-/// Waits for Ctrl-C; `false`: it cannot be caught. A message on `ready` says that it can.
+/// Waits for Ctrl-C; returns `false` if it cannot be handled. Sends a message to `ready` when the
+/// handler is installed.
 async fn interrupted(ready: std::sync::mpsc::Sender<()>) -> bool {
     let Ok(mut interrupts) = signal(SignalKind::interrupt()) else { return false };
-    // The other end waits.
+    // The other end is waiting.
     let _ = ready.send(());
     interrupts.recv().await.is_some()
 }

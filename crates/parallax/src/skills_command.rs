@@ -139,7 +139,7 @@ fn list(launch: &Launch, all: bool) -> Said {
     Said::new(text, json!({"skills": skills, "warnings": found.warnings.all().collect::<Vec<_>>()}))
 }
 
-/// The text that the user agrees to.
+/// Returns the text that the user must agree to.
 fn shown(skills: &FetchedSkills, what: &str, source: &str) -> String {
     let mut text = format!("These skills from {} would be {what}:\n", one_line(source));
     for skill in &skills.skills {

@@ -1,6 +1,5 @@
-//! Command lines that were written for Gemini CLI: its parser knows more ways to
-//! spell a flag, and takes flags before a subcommand. They are put into the form
-//! that ours reads.
+//! Normalizes command lines written for Gemini CLI, whose parser accepts more spellings of flags,
+//! and flags before a subcommand.
 
 use std::ffi::OsString;
 
@@ -8,13 +7,13 @@ use clap::{Arg, Command, CommandFactory as _};
 
 use crate::arguments::Arguments;
 
-/// A command line as our parser reads it.
+/// A normalized command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spelled {
-    /// The words, the program's name first.
+    /// The words, starting with the program name.
     pub(crate) argv: Vec<OsString>,
-    /// The subcommand that flags stood before, and those of them that it does not
-    /// know: they are left out of `argv`.
+    /// The subcommand that follows flags, and those flags that it does not support; they are
+    /// removed from `argv`.
     pub(crate) before_subcommand: Option<(String, Vec<String>)>,
 }
 
@@ -39,7 +38,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
             argv.push(word.clone());
             break;
         };
-        // Other agents know it by this name.
+        // Other agents use this name.
         if matches!(text, "-c" | "--continue") {
             argv.push("--resume=latest".into());
             continue;
@@ -96,7 +95,7 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
                 }
                 Some(_) | None => argv.push(word.clone()),
             }
-            // The first that takes a value takes the rest of the word, or the next one.
+            // The first flag that takes a value takes the rest of the word or the next word.
             let valued = letters.char_indices().find_map(|(at, letter)| {
                 let flag = lettered(letter).filter(|flag| !is_switch(flag))?;
                 Some((flag, at + letter.len_utf8() == letters.len()))
@@ -118,7 +117,8 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
                 return Spelled { argv: alone, before_subcommand: None };
             }
             let unknown = take_along(subcommand, &flags, &argv, &mut alone);
-            // What does not read as one is a prompt, as in `-y undo the last change`.
+            // Anything that does not parse as a subcommand is a prompt, as in `-y undo the last
+            // change`.
             if reads(&alone) {
                 let name = subcommand.get_name().to_owned();
                 let before_subcommand = (!unknown.is_empty()).then_some((name, unknown));
@@ -134,14 +134,14 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
 
 /// A flag before a subcommand.
 struct Flag {
-    /// As it was typed, without its value.
+    /// The flag as typed, without its value.
     typed: String,
-    /// Where its words begin in what our parser reads.
+    /// The index of its first word in the normalized command line.
     at: usize,
 }
 
-/// Puts those flags of `before` that the subcommand knows too behind its name in
-/// `alone`, and gives the others.
+/// Moves the flags of `before` that the subcommand supports after its name in `alone`, and returns
+/// the others.
 fn take_along(
     subcommand: &Command,
     flags: &[Flag],
@@ -165,7 +165,7 @@ fn take_along(
     unknown
 }
 
-/// Whether our parser can read it, or would show its help.
+/// Whether our parser accepts the command line or would show its help.
 fn reads(argv: &[OsString]) -> bool {
     use clap::Parser as _;
     use clap::error::ErrorKind;
@@ -187,12 +187,12 @@ fn is_switch(flag: &Arg) -> bool {
     !flag.get_action().takes_values()
 }
 
-/// Whether it is on or off: `true` and `false` may follow it.
+/// Whether the flag is boolean, so that `true` or `false` may follow it.
 fn takes_truth(flag: &Arg) -> bool {
     is_switch(flag) || flag.is_require_equals_set()
 }
 
-/// Takes the next word where it says whether a flag is on, or which sandbox is meant.
+/// Consumes the next word if it is the value of a boolean flag or of the sandbox flag.
 fn next_truth<'a>(
     flag: &Arg,
     words: &mut (impl Iterator<Item = &'a OsString> + Clone),
@@ -205,7 +205,7 @@ fn next_truth<'a>(
     Some(truth)
 }
 
-/// Moves the value of a flag on, where it is the next word.
+/// Moves the value of a flag to `argv`, if it is the next word.
 fn take_value<'a>(
     flag: &Arg,
     words: &mut (impl Iterator<Item = &'a OsString> + Clone),
@@ -222,7 +222,7 @@ fn take_value<'a>(
     argv.extend(words.next().cloned());
 }
 
-/// `outputFormat` as `output-format`.
+/// Converts `outputFormat` to `output-format`.
 fn kebab(name: &str) -> String {
     let mut kebab = String::with_capacity(name.len() + 4);
     for letter in name.chars() {

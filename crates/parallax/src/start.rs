@@ -1,5 +1,4 @@
-//! Where sessions are opened and looked up: what the command line means,
-//! handed to the sdk.
+//! Opens and finds sessions: passes the options of the command line to the sdk.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,16 +20,16 @@ use serde_json::Value;
 
 use crate::invocation::{self, ModelSource, Settings};
 
-/// A launch with the format that the settings ask for.
+/// An open session with its output format.
 pub(crate) struct Started {
     pub(crate) session: OpenSession,
     pub(crate) events: EventReader,
 }
 
-/// The words of a command line as the sdk wants them.
+/// Converts the options of a command line for the sdk.
 ///
 /// # Errors
-/// When the working folder is gone.
+/// Returns an error if the working directory no longer exists.
 pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
     let directory = std::env::current_dir().map_err(|error| Failure {
         kind: FailureKind::Input,
@@ -95,7 +94,8 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
     })
 }
 
-/// The servers of the files of `--mcp-config`; of the same name the last counts.
+/// Returns the servers of the `--mcp-config` files; of several with the same name, the last is
+/// used.
 fn mcp_servers_of(files: &[PathBuf]) -> Result<Object, Failure> {
     let mut servers = Object::new();
     for file in files {
@@ -119,7 +119,7 @@ fn mcp_servers_of(files: &[PathBuf]) -> Result<Object, Failure> {
     Ok(servers)
 }
 
-/// The directories of `--skill-dir`, absolute.
+/// Returns the directories of `--skill-dir` as absolute paths.
 fn skill_directories_of(directories: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let absolute = |directory: &PathBuf| {
         directory.canonicalize().ok().filter(|directory| directory.is_dir()).ok_or_else(|| {
@@ -130,7 +130,7 @@ fn skill_directories_of(directories: &[PathBuf]) -> Result<Vec<PathBuf>, Failure
     directories.iter().map(absolute).collect()
 }
 
-/// The format for a command line that names none.
+/// Returns the output format if the command line does not select one.
 pub(crate) fn format_of(launch: &Launch) -> OutputFormat {
     match launch.output_format() {
         parallax_sdk::OutputFormat::Text => OutputFormat::Text,
@@ -139,17 +139,17 @@ pub(crate) fn format_of(launch: &Launch) -> OutputFormat {
     }
 }
 
-/// Opens the session that the command line asks for.
+/// Opens the session that the command line selects.
 ///
 /// # Errors
-/// Why it cannot be opened.
+/// Returns the reason if it cannot be opened.
 pub(crate) fn start(launch: Launch) -> Result<Started, Failure> {
     let (session, events) = launch.open()?;
     Ok(Started { session, events })
 }
 
-/// Makes prompts of what is typed: reads the files that it names with `@`, and
-/// expands custom commands.
+/// Returns a function that expands typed prompts: it includes the files named with `@` and expands
+/// custom commands.
 pub(crate) fn expand(session: &OpenSession) -> Expand {
     let typed = Typed::of(session);
     let ledger = session.ledger();
@@ -166,23 +166,22 @@ pub(crate) fn expand(session: &OpenSession) -> Expand {
     })
 }
 
-/// What a command of the program's own tells; `None` for every other text.
+/// Returns the output of a built-in informational command; `None` for any other text.
 ///
 /// # Errors
-/// A command that needs a terminal.
+/// Returns an error if the command needs a terminal.
 pub(crate) async fn told(session: &OpenSession, text: &str) -> Result<Option<Told>, Failure> {
     let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
-    // Reads files and queries the kernel, which takes a few milliseconds in which nothing
-    // else has to run.
+    // Reads files and queries the kernel for a few milliseconds, in which nothing else has to run.
     let tell = || session.tell(name, arguments).transpose();
     tokio::task::block_in_place(tell)
 }
 
-/// What the session answers to a command that is an order to it, with the events
-/// that came until then; `None` for every other text.
+/// Runs a built-in command that the session executes, and returns its result with the events up to
+/// then; `None` for any other text.
 ///
 /// # Errors
-/// When the session ended meanwhile.
+/// Returns an error if the session ended.
 pub(crate) async fn asked(
     session: &OpenSession,
     events: &mut EventReader,
@@ -192,7 +191,7 @@ pub(crate) async fn asked(
     session.ask_engine(events, name, arguments).await.transpose()
 }
 
-/// The prompt behind a built-in command.
+/// Returns the prompt of a built-in command.
 fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Prompt>, Failure> {
     let text = match (name, arguments.trim()) {
         ("commit", _) => COMMIT.to_owned(),
@@ -215,16 +214,16 @@ fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Pro
     Ok(Some(Prompt { text, typed, ..Prompt::default() }))
 }
 
-/// Turns a prompt's text into what is sent.
+/// Converts the text of a prompt to what is sent.
 ///
 /// # Errors
-/// When a file that the prompt names cannot be read, or a command that it is
-/// cannot be run.
+/// Returns an error if a file that the prompt names cannot be read, or if a custom command cannot
+/// be run.
 pub(crate) async fn prompt(session: &OpenSession, text: String) -> Result<Expanded, Failure> {
     Typed::of(session).expand(text).await
 }
 
-/// What is needed to read a typed text.
+/// The state needed to interpret typed text.
 #[derive(Clone)]
 struct Typed {
     expander: Expander,
@@ -272,12 +271,12 @@ impl Typed {
             Read::Prompt(prompt) => return Ok(Expanded { prompt, notices: Vec::new() }),
             Read::Command(prepared) => prepared,
         };
-        // A run that is given up is dropped, and its commands end with it.
+        // Dropping the future stops the commands of an abandoned expansion.
         prepared.run(&CancellationToken::new()).await
     }
 }
 
-/// What is to be planned, of a line `/plan TEXT`.
+/// Returns the text of a line `/plan TEXT`.
 fn planned(text: &str) -> Option<&str> {
     match classify(text) {
         Slash::Command { name: "plan", arguments } => Some(arguments).filter(|task| plans(task)),
@@ -285,11 +284,11 @@ fn planned(text: &str) -> Option<&str> {
     }
 }
 
-/// What a line with a command came to.
+/// The interpretation of a line with a command.
 enum Read {
-    /// A prompt of the program's own.
+    /// The prompt of a built-in command.
     Prompt(Prompt),
-    /// One of people's own.
+    /// A custom command of the user.
     Command(Prepared),
 }
 
@@ -301,7 +300,7 @@ fn internal(message: &str) -> Failure {
     Failure { kind: FailureKind::Internal, message: message.to_owned(), status: None }
 }
 
-/// The list of the project's sessions, as printed: oldest first, numbers from 1.
+/// Formats the list of the project's sessions, oldest first, numbered from 1.
 pub(crate) fn list_sessions(launch: &Launch) -> String {
     let sessions = launch.sessions();
     if sessions.is_empty() {
@@ -330,10 +329,10 @@ fn line(entry: &SessionEntry) -> String {
     format!("  {}. {} ({age}) [{}]\n", entry.index, one_line(&entry.title), one_line(&entry.id))
 }
 
-/// Deletes a session and says so.
+/// Deletes a session and returns a confirmation.
 ///
 /// # Errors
-/// Why it cannot be deleted.
+/// Returns the reason if it cannot be deleted.
 pub(crate) fn delete_session(which: &str, launch: &Launch) -> Result<String, Failure> {
     let entry = launch.delete_session(which)?;
     Ok(format!("Deleted session {}: {}\n", entry.index, one_line(&entry.title)))

@@ -1,4 +1,4 @@
-//! `parallax stats`: what all sessions used.
+//! `parallax stats`: shows usage statistics of all sessions.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,11 @@ use parallax_sdk::{Launch, LaunchOptions};
 use crate::invocation::Settings;
 use crate::start;
 
-/// Cells of a bar.
+/// Width of a bar in cells.
 const BAR: usize = 24;
-/// Rows of a table.
+/// Maximum number of rows of a table.
 const ROWS: usize = 12;
-/// Days that are shown.
+/// Number of days shown.
 const DAYS: usize = 31;
 
 /// `parallax stats`.
@@ -34,10 +34,10 @@ pub(crate) struct StatsArguments {
     csv: bool,
 }
 
-/// Returns what is printed.
+/// Returns the output.
 ///
 /// # Errors
-/// When `--since` is invalid, or settings cannot be used.
+/// Returns an error if `--since` is invalid or the settings cannot be used.
 pub(crate) fn run(typed: &StatsArguments) -> Result<String, Failure> {
     let since = typed.since.as_deref().map(parse_since).transpose()?;
     let options = LaunchOptions { look_only: true, ..start::options(&Settings::default())? };
@@ -95,7 +95,7 @@ fn text(report: &UsageReport) -> String {
 
 fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
     let _ = writeln!(text, "\n{title}");
-    // Without prices, tokens are compared.
+    // Without prices, compares tokens.
     let has_cost = rows.iter().any(|row| row.sum.cost > 0.0);
     let value = |sum: &UsageSum| match has_cost {
         true => sum.cost,
@@ -118,7 +118,7 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
     }
 }
 
-/// The end of a name that is too long, in one line.
+/// Returns a name on one line; a name that is too long is reduced to its end.
 fn cut(name: &str, width: usize) -> String {
     let name = one_line(name);
     let count = name.chars().count();
@@ -193,7 +193,7 @@ fn csv(report: &UsageReport) -> String {
     text
 }
 
-/// A value as RFC 4180 wants it; spreadsheets take none of it for a formula.
+/// Quotes a value as in RFC 4180; also keeps spreadsheets from parsing it as a formula.
 fn field(name: &str) -> String {
     let name = one_line(name);
     let name = if name.starts_with(['=', '+', '-', '@']) { format!("'{name}") } else { name };

@@ -1,9 +1,9 @@
-//! What the process finds around it: terminals and environment variables.
+//! The environment of the process: terminals and variables.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-/// Facts read once at the start.
+/// Facts that are read once at startup.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Surroundings {
     pub(crate) stdin_is_terminal: bool,
@@ -11,7 +11,7 @@ pub(crate) struct Surroundings {
     /// Whether this is a CI run, where no user can answer.
     pub(crate) is_build_server: bool,
     pub(crate) stderr_is_terminal: bool,
-    /// Whether stderr may be coloured.
+    /// Whether stderr may be colored.
     pub(crate) stderr_colour: bool,
     /// `DEBUG` or `DEBUG_MODE`.
     pub(crate) debug: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Looks around.
+    /// Reads the environment.
     pub(crate) fn look() -> Self {
         Self {
             stdin_is_terminal: std::io::stdin().is_terminal(),

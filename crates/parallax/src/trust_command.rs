@@ -1,4 +1,4 @@
-//! `parallax trust`: see and say which folders are trusted.
+//! `parallax trust`: lists and changes trusted folders.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::arguments::TrustAction;
 
-/// Does it and gives what is printed.
+/// Runs the subcommand and returns its output.
 ///
 /// # Errors
-/// A folder or file that cannot be used.
+/// Returns an error if a folder or file cannot be used.
 pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| refused(format!("Failed to read the current directory: {error}")))?;
@@ -51,7 +51,7 @@ fn config(error: &parallax_config::ConfigError) -> Failure {
     Failure { kind: FailureKind::Config, message: error.to_string(), status: None }
 }
 
-/// A folder and how it stands.
+/// A folder and its trust state.
 struct Place {
     folder: PathBuf,
     options: LoadOptions,
@@ -59,7 +59,7 @@ struct Place {
 }
 
 impl Place {
-    /// A folder that is there.
+    /// Returns the state of an existing folder.
     fn at(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
         let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
         let real = std::fs::canonicalize(&folder)
@@ -70,7 +70,7 @@ impl Place {
         Self::of(here, real)
     }
 
-    /// A folder that may be gone.
+    /// Returns the state of a folder that may no longer exist.
     fn anywhere(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
         let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
         Self::of(here, std::fs::canonicalize(&folder).unwrap_or(folder))
@@ -94,8 +94,8 @@ impl Place {
         Ok(())
     }
 
-    /// The project's loosening settings about which the user decided so, as the survey
-    /// names them: `key (file)`.
+    /// Returns the project's loosening settings with this decision of the user, in the format of
+    /// the trust preview: `key (file)`.
     fn loose_settings(&self, acceptance: Acceptance) -> Result<Vec<String>, Failure> {
         let (homes, outer) = (&self.standing.homes, &self.standing.outer);
         let files = parallax_config::loose_settings(homes, outer, &self.folder)
@@ -155,7 +155,7 @@ fn status(place: &Place) -> Said {
 fn show(place: &Place) -> Said {
     let mut said = status(place);
     let survey = parallax_config::survey(&place.folder, &place.standing.outer);
-    // A file that cannot be used is among the survey's problems.
+    // A file that cannot be used is among the preview's problems.
     let accepted = place.loose_settings(Acceptance::Accepted).unwrap_or_default();
     said.text.push_str(&shown(&survey, &accepted));
     if let Value::Object(fields) = &mut said.json {
@@ -211,7 +211,7 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
     place.set(Some(level))?;
     let mut said = status(&place);
     let homes = &place.standing.homes;
-    // The user has seen the current rules, so they are accepted as they are.
+    // The user has seen the current rules, so they are accepted.
     let rules = parallax_config::policy_files(&RulePlaces {
         homes,
         cwd: &place.folder,

@@ -1,4 +1,4 @@
-//! `parallax undo`: gives files back what they were before a turn.
+//! `parallax undo`: undoes the file changes of a turn.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use crate::arguments::UndoArguments;
 
-/// Files that are listed for a turn.
+/// Maximum number of files listed for a turn.
 const SHOWN: usize = 20;
-/// Characters of a prompt in that list.
+/// Maximum number of characters of a prompt in the list.
 const PROMPT: usize = 100;
 
-/// Does what the words say and prints it.
+/// Runs the subcommand and prints its result.
 ///
 /// # Errors
-/// When there is nothing to undo, or it cannot be done.
+/// Returns an error if there is nothing to undo, or if the undo fails.
 pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
     let directory = std::env::current_dir().map_err(|error| Failure {
         kind: FailureKind::Input,
@@ -66,7 +66,7 @@ fn asks(typed: &UndoArguments) -> bool {
     !typed.json && !typed.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks whether what changed since is to be given up.
+/// Asks whether to discard later changes.
 fn confirmed(undone: &Undone) -> bool {
     let mut stderr = io::stderr();
     let mut text = String::new();
@@ -86,7 +86,7 @@ fn printed(value: serde_json::Result<Value>) -> String {
     json_document(&value.unwrap_or_default())
 }
 
-/// A turn has the number that `parallax undo NUMBER` takes.
+/// Returns the JSON object of a turn, with the number that `parallax undo NUMBER` takes.
 fn turn_json(
     (number, turn): &(Option<u64>, TurnChanges),
     undo: &Undo,
@@ -99,7 +99,7 @@ fn turn_json(
     Ok(json)
 }
 
-/// Whose changes they are.
+/// Returns a heading that names the turn of the changes.
 fn heading(prompt: Option<u64>) -> String {
     prompt.map_or_else(|| "A rewound prompt".to_owned(), |number| format!("Turn {number}"))
 }
@@ -139,7 +139,7 @@ fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
     text
 }
 
-/// The beginning of a prompt, in one line.
+/// Returns the beginning of a prompt on one line.
 fn shortened(prompt: &str) -> String {
     let line = one_line(prompt);
     match line.char_indices().nth(PROMPT) {
@@ -180,7 +180,7 @@ fn count(files: usize) -> String {
     }
 }
 
-/// Prints a text. A closed pipe is not a failure.
+/// Prints a text. A closed pipe is not an error.
 fn say(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

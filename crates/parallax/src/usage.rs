@@ -1,4 +1,4 @@
-//! A command line that cannot be used: one line saying why, one with a hint.
+//! Usage errors: one line with the reason and one with a hint.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -13,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::other_agents;
 use crate::program_name::with_called_name;
 
-/// Why, and what to do.
+/// The reason and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) message: String,
@@ -25,7 +25,7 @@ impl Usage {
         Self { message: message.into(), hint: hint.into() }
     }
 
-    /// The error as the formats print it, with the code that the program ends with.
+    /// Returns the error in the output formats' representation, with the exit code of the program.
     pub(crate) fn error(&self, code: ExitCode) -> ErrorObject {
         ErrorObject {
             r#type: "UsageError",
@@ -46,7 +46,7 @@ pub(crate) fn lacks_value(error: &clap::Error, flag: &str) -> bool {
 
 const SEE_HELP: &str = "See `parallax --help`.";
 
-/// Puts clap's finding into our words.
+/// Converts an error of clap to our wording.
 pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
     if argv.get(1).is_some_and(|word| word == "demo") {
         return Usage::new(
@@ -117,7 +117,7 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
     Some(format!("{}\n\n{}", one_line(&told), group.render_help()))
 }
 
-/// What is wrong with `help WORD`, or with a slip in the second word of a command.
+/// Returns the error for an unknown `help WORD`, or for a typo in the second word of a command.
 pub(crate) fn unknown_second(first: &str, second: &str) -> Option<String> {
     let all = Arguments::command();
     let (group, shown) = match all.find_subcommand(first) {
@@ -128,7 +128,7 @@ pub(crate) fn unknown_second(first: &str, second: &str) -> Option<String> {
     let names = group.get_subcommands().map(clap::Command::get_name);
     match near(second, names).first() {
         Some(near) => Some(format!("Unknown command `{shown}`; did you mean `{near}`?")),
-        // "help me" asks the model.
+        // "help me" is a prompt.
         None if std::ptr::eq(group, &all) && !second.eq_ignore_ascii_case("me") => {
             Some(format!("Unknown command `{shown}`"))
         }
@@ -136,11 +136,11 @@ pub(crate) fn unknown_second(first: &str, second: &str) -> Option<String> {
     }
 }
 
-/// Flags that take protection away: a slip in another name must not lead to one.
+/// Flags that remove protection: a typo in another name must not suggest one.
 const LOOSENING: [&str; 5] =
     ["accept-raw-output-risk", "allowed-tools", "raw-output", "skip-trust", "yolo"];
 
-/// The flag that may have been meant.
+/// Returns the flag that was probably meant.
 fn near_flag(argv: &[OsString], argument: &str) -> Option<String> {
     let typed = argument.strip_prefix("--")?.split('=').next()?;
     let all = Arguments::command();
@@ -154,7 +154,7 @@ fn near_flag(argv: &[OsString], argument: &str) -> Option<String> {
     near(typed, names).first().map(|name| (*name).to_owned())
 }
 
-/// How the command is written, from the last line of clap's own words.
+/// Returns the usage line, which is the last line of clap's message.
 fn usage_line(error: &clap::Error) -> String {
     let rendered = error.to_string();
     let line = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
@@ -178,7 +178,7 @@ fn words(value: &ContextValue) -> String {
     }
 }
 
-/// A flag that was taken for the prompt's text: `-p --yolo`.
+/// Detects a flag that was parsed as the prompt's text: `-p --yolo`.
 pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
     let mut words = argv.iter().skip(1).map(|word| word.to_string_lossy()).peekable();
     while let Some(word) = words.next() {
@@ -200,7 +200,7 @@ pub(crate) fn flag_as_prompt(argv: &[OsString]) -> Option<Usage> {
     None
 }
 
-/// Says which flags before a subcommand mean nothing to it.
+/// Warns about flags before a subcommand that it does not support.
 pub(crate) fn warn_of_flags(subcommand: &str, flags: &[String]) {
     let flags = flags.join("`, `");
     // A failed write to stderr cannot be reported.
@@ -211,8 +211,8 @@ pub(crate) fn warn_of_flags(subcommand: &str, flags: &[String]) {
     );
 }
 
-/// The output format that an unusable command line asks for, as far as one can
-/// see, so that a program still gets what it can read.
+/// Returns the output format that an invalid command line requests, as far as it can be determined,
+/// so that a calling program can parse the error.
 pub(crate) fn format_wanted(argv: &[OsString]) -> OutputFormat {
     let mut format = OutputFormat::Text;
     let mut before = String::new();

@@ -57,18 +57,18 @@ fn input(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
-/// Where a worktree is, and whether it has a session to resume.
+/// Returns the path of a worktree and whether it has a session to resume.
 ///
 /// # Errors
-/// No repository, or an unknown name.
+/// Returns an error if there is no repository or the name is unknown.
 pub(crate) fn open(name: &str) -> Result<(PathBuf, bool), Failure> {
     here()?.open(name)
 }
 
-/// Runs the command; what it prints.
+/// Runs the subcommand and returns its output.
 ///
 /// # Errors
-/// What it cannot do.
+/// Returns an error if the operation fails.
 pub(crate) fn run(action: WorktreesAction) -> Result<String, Failure> {
     let worktrees = here()?;
     match action {
@@ -113,16 +113,16 @@ pub(crate) fn run(action: WorktreesAction) -> Result<String, Failure> {
     }
 }
 
-/// The worktree of this run, if it asked for one.
+/// The worktree of this run, if it requested one.
 pub(crate) struct SessionWorktree {
     worktree: Option<Worktree>,
 }
 
 impl SessionWorktree {
-    /// Creates it, and makes it the working directory.
+    /// Creates the worktree and makes it the working directory.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns the reason if it cannot be created.
     pub(crate) fn enter(settings: &Settings) -> Result<Self, Failure> {
         let Some(request) = &settings.worktree else {
             return Ok(Self { worktree: None });
@@ -142,10 +142,10 @@ impl SessionWorktree {
         Ok(Self { worktree: Some(worktree) })
     }
 
-    /// Removes it if nothing changed, or says where it is.
+    /// Removes the worktree if nothing changed, or prints where it is.
     pub(crate) fn leave(self) {
         let Some(worktree) = self.worktree else { return };
-        // No process should work in a directory that is removed.
+        // No process should have a removed working directory.
         let _ = std::env::set_current_dir("/");
         let text = match worktree.finish() {
             Ok(WorktreeEnd::Removed) => return,

@@ -1,5 +1,5 @@
-//! Questions on the terminal, or answers piped in: a line for each question. At
-//! the end of the input the answer is no.
+//! Asks questions in the terminal, or reads piped answers, one line per question. At the end of the
+//! input, the answer is no.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -10,30 +10,30 @@ use parallax_sdk::extensions::ExtensionSetting;
 use super::not_agreed;
 use crate::silence::Silence;
 
-/// Bytes of an answer.
+/// Maximum size of an answer in bytes.
 const LONGEST: usize = 64 * 1024;
 
 /// The user or program at the other end of stdin.
 pub(crate) struct Person {
     is_terminal: bool,
-    /// The input is at its end.
+    /// Whether the input has ended.
     gone: bool,
     /// Values of settings that need no question.
     given: Vec<(String, String)>,
 }
 
 impl Person {
-    /// With values of settings, by variable, that a file gives.
+    /// Creates it with the values of settings, by variable, that a file provides.
     pub(crate) fn new(given: Vec<(String, String)>) -> Self {
         Self { is_terminal: io::stdin().is_terminal(), gone: false, given }
     }
 
-    /// Whether a file gives the value of a setting.
+    /// Whether a file provides the value of a setting.
     pub(crate) fn has(&self, variable: &str) -> bool {
         self.given.iter().any(|(name, _)| name == variable)
     }
 
-    /// Whether there may be another answer.
+    /// Whether more answers may follow.
     pub(crate) fn can_be_asked(&self) -> bool {
         !self.gone
     }
@@ -43,10 +43,10 @@ impl Person {
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// Shows what is to be agreed to, and asks.
+    /// Shows a text and asks the user to agree.
     ///
     /// # Errors
-    /// The answer was no, or there was none.
+    /// Returns an error if the answer was no, or if there was none.
     pub(crate) fn agree(&mut self, text: &str, consent: bool) -> Result<(), Failure> {
         self.tell(text);
         if consent {
@@ -65,10 +65,10 @@ impl Person {
         }
     }
 
-    /// Asks for the value of a setting; empty: none.
+    /// Asks for the value of a setting; an empty answer means no value.
     ///
     /// # Errors
-    /// The input is at its end.
+    /// Returns an error if the input has ended.
     pub(crate) fn value(
         &mut self,
         extension: &str,

@@ -1,5 +1,5 @@
-//! Looking after a set of extensions: the same set elsewhere, what is wrong with
-//! one, and trying one out.
+//! Maintains installed extensions: synchronizes them with a lock file, diagnoses problems, and runs
+//! their tests.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,17 +15,16 @@ use super::{ask_settings, code_of, refused, uninstall};
 use crate::extending::Said;
 use crate::extensions_words::reviewed;
 
-/// What `sync` may do.
+/// The options of `sync`.
 pub(super) struct Sync<'a> {
-    /// Another lock file than that of this home.
+    /// A lock file other than the user's.
     pub(super) file: Option<&'a Path>,
     pub(super) consent: bool,
-    /// Whether what the file does not name is taken away.
+    /// Whether extensions that are not in the file are removed.
     pub(super) prune: bool,
 }
 
-/// Has the extensions that a lock file names, as it names them. What fails with one
-/// keeps no other from being there.
+/// Installs the extensions that a lock file names. A failure of one does not stop the others.
 pub(super) fn sync(launch: &Launch, what: &Sync, person: &mut Person) -> Result<Said, Failure> {
     let locked = launch.locked_extensions(what.file)?;
     let (mut text, mut errors) = (String::new(), String::new());
@@ -37,7 +36,7 @@ pub(super) fn sync(launch: &Launch, what: &Sync, person: &mut Person) -> Result<
         };
         match done {
             Ok((word, more)) => {
-                // Writing into a text cannot fail.
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "Extension \"{}\": {word}.", one_line(name));
                 text.push_str(&more);
                 list.push(json!({"name": name, "done": word}));
@@ -96,7 +95,7 @@ fn synced(
     Ok(("installed at the locked version", ask_settings(launch, name, false, person)?))
 }
 
-/// What is wrong with extensions.
+/// Reports problems of extensions.
 pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failure> {
     if let Some(name) = name {
         launch.known_extension(name)?;
@@ -122,7 +121,7 @@ pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failur
     Ok(Said { code, ..Said::new(text, json!({"problems": json})) })
 }
 
-/// Runs the tests of the extension in a folder.
+/// Runs the tests of the extension in a directory.
 pub(super) fn test(launch: &Launch, folder: &Path, names: &[String]) -> Result<Said, Failure> {
     let (manifest, _) = launch.review_extension(folder)?;
     let mut trials = launch.extension_trials(folder);
