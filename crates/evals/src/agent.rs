@@ -1,4 +1,4 @@
-//! Runs the agent as a child process and reads what it did from its stream-json lines.
+//! Runs the agent as a child process and reads its stream-json output.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use tokio::io::{
 use tokio::process::ChildStdin;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum bytes of a line; longer ones are skipped.
+/// Maximum size of a line in bytes; longer lines are skipped.
 const MAX_LINE: usize = 32 << 20;
-/// Maximum bytes of standard error that are kept.
+/// Maximum number of stderr bytes that are kept.
 const MAX_STDERR: usize = 16 << 10;
-/// Maximum bytes of an answer that are kept.
+/// Maximum number of bytes of an answer that are kept.
 const MAX_ANSWER: usize = 4 << 20;
-/// Maximum bytes of what a command prints that are kept.
+/// Maximum number of output bytes of a command that are kept.
 const MAX_OUTPUT: usize = 4 << 20;
-/// How long the agent may take to end by itself after its time is over or its input is closed.
+/// How long the agent may take to exit after its time limit or after its input is closed.
 const GRACE: Duration = Duration::from_secs(30);
-/// The model gets this when something needs approval, since no user is there.
+/// Sent to the model if something needs approval, because there is no user.
 const DENIED: &str = "This action was not allowed.";
 
 /// A process of the agent.
@@ -29,7 +29,7 @@ pub(crate) struct AgentProcess {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) directory: PathBuf,
-    /// How long it may work.
+    /// The time limit.
     pub(crate) timeout: Duration,
 }
 
@@ -37,22 +37,22 @@ pub(crate) struct AgentProcess {
 #[derive(Debug, Default)]
 pub(crate) struct AgentRun {
     pub(crate) session_id: Option<String>,
-    /// The model that the session began with.
+    /// The model at the start of the session.
     pub(crate) model: Option<String>,
-    /// The text behind the last tool call, of the last prompt.
+    /// The text after the last tool call of the last prompt.
     pub(crate) answer: String,
     /// The names of called tools, in order.
     pub(crate) tools: Vec<String>,
     pub(crate) tokens: u64,
-    /// `None` where the price of a model is not known.
+    /// `None` if the price of a model is unknown.
     pub(crate) cost: Option<f64>,
     pub(crate) duration: Duration,
-    /// Why it did not come to its end.
+    /// Why the run did not complete.
     pub(crate) error: Option<String>,
 }
 
 impl AgentProcess {
-    /// Sends the prompts one after the other and reads to the end.
+    /// Sends the prompts in order and reads the output to its end.
     pub(crate) async fn converse(
         &self,
         prompts: &[String],
@@ -90,7 +90,7 @@ impl AgentProcess {
     }
 }
 
-/// Returns why the conversation did not come to its end.
+/// Returns why the conversation did not complete.
 async fn follow(child: &mut PipedChild, prompts: &[String], log: &mut Log) -> Option<String> {
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -126,12 +126,12 @@ async fn send(stdin: &mut Option<ChildStdin>, line: &Value) {
     if let Some(pipe) = stdin
         && pipe.write_all(format!("{line}\n").as_bytes()).await.is_err()
     {
-        // The process is gone; the end of its output says why.
+        // The process has ended; the end of its output says why.
         *stdin = None;
     }
 }
 
-/// A line of JSON; `None` at the end.
+/// Reads a line of JSON; `None` at the end.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> {
     let mut line = Vec::new();
     let mut is_too_long = false;
@@ -156,7 +156,7 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> 
     }
 }
 
-/// The end of a stream as text.
+/// Returns the end of a stream as text.
 async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
     let mut kept = Vec::new();
     let mut buffer = vec![0; 8 << 10];
@@ -168,7 +168,7 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// What the lines said so far.
+/// What the lines reported so far.
 #[derive(Default)]
 struct Log {
     done: AgentRun,
@@ -190,12 +190,12 @@ impl Log {
                 self.is_over = false;
                 send(stdin, &json!({"type": "message", "content": prompt})).await;
             }
-            // The agent ends with its input.
+            // The agent exits when its input is closed.
             None => *stdin = None,
         }
     }
 
-    /// Reads an event; returns the line that it needs as an answer.
+    /// Processes an event; returns the line to send as a response, if any.
     fn event(&mut self, event: &Value) -> Option<Value> {
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
         match text("/type")? {
@@ -242,7 +242,7 @@ impl Log {
     }
 }
 
-/// How a program ended, in words.
+/// Describes how a program ended.
 pub(crate) fn told(ending: Ending) -> String {
     match ending {
         Ending::Exited { code } => format!("exit code {code}"),

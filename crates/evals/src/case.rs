@@ -11,40 +11,40 @@ use crate::error::EvalError;
 
 /// The file that makes a directory a case.
 const FILE: &str = "case.toml";
-/// Maximum bytes of it.
+/// Maximum size of this file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Maximum depth of directories that are searched for cases.
+/// Maximum depth of the search for cases.
 const MAX_DEPTH: usize = 6;
 const APPROVAL_MODES: &[&str] = &["default", "auto_edit", "yolo", "plan"];
 
-/// A task and what is checked of its result.
+/// A task and the checks of its result.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Its name: the path of its directory below what was asked for.
+    /// Its name: the path of its directory relative to the searched path.
     pub name: String,
     /// Its directory.
     pub directory: PathBuf,
-    /// The prompts, sent one after the other.
+    /// The prompts, sent in order.
     pub prompts: Vec<String>,
     /// Shell commands that prepare the project.
     pub setup: Vec<String>,
     /// The approval mode.
     pub approval_mode: String,
-    /// Words to group results by.
+    /// Tags to group results by.
     pub tags: Vec<String>,
-    /// When a run is stopped.
+    /// The limits of a run.
     pub limits: CaseLimits,
-    /// What must hold afterwards.
+    /// The checks of the result.
     pub checks: Vec<Check>,
-    /// The model that judges the answer, if one does.
+    /// The model that judges the answer, if any.
     pub judge: Option<Judge>,
 }
 
-/// `[limits]`: when a run is stopped.
+/// `[limits]`: the limits of a run.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CaseLimits {
-    /// Seconds, or a text such as `90s` or `5m`.
+    /// The time limit: seconds, or a string such as `90s` or `5m`.
     #[serde(deserialize_with = "duration")]
     pub timeout: Option<Duration>,
     /// Maximum number of model requests.
@@ -55,17 +55,17 @@ pub struct CaseLimits {
     pub max_tokens: Option<u64>,
 }
 
-/// `[judge]`: a model that reads the prompt, the answer, and the changes.
+/// `[judge]`: a model that judges the prompt, the answer, and the changes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Judge {
-    /// The model; none: that of the run.
+    /// The model; `None` for that of the run.
     pub model: Option<String>,
-    /// What it must find.
+    /// The criteria.
     pub rubric: String,
 }
 
-/// One entry of `[[checks]]`.
+/// An entry of `[[checks]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Check {
@@ -76,14 +76,14 @@ pub enum Check {
         /// The content.
         content: String,
     },
-    /// A file matches a regular expression, in which `^` and `$` match at lines.
+    /// A file matches a regular expression, in which `^` and `$` match at line boundaries.
     FileMatches {
         /// The file, relative to the project.
         path: PathBuf,
         /// The expression.
         pattern: String,
     },
-    /// A shell command in the project ends with 0.
+    /// A shell command in the project exits with 0.
     Command {
         /// The command.
         run: String,
@@ -98,16 +98,16 @@ pub enum Check {
         /// Its name.
         tool: String,
     },
-    /// Tools were called in this order, with others between them.
+    /// Tools were called in this order, possibly with others in between.
     ToolOrder {
         /// Their names.
         tools: Vec<String>,
     },
-    /// A tool was called at most so often.
+    /// A tool was called at most this many times.
     ToolAtMost {
         /// Its name.
         tool: String,
-        /// How often.
+        /// The maximum number of calls.
         n: usize,
     },
     /// The last answer matches a regular expression.
@@ -115,25 +115,25 @@ pub enum Check {
         /// The expression.
         pattern: String,
     },
-    /// The last answer is JSON that a schema accepts.
+    /// The last answer is JSON that matches a schema.
     AnswerSchema {
         /// The schema: a file of the case.
         schema: PathBuf,
     },
-    /// The run used at most so many tokens.
+    /// The run used at most this many tokens.
     TokensAtMost {
-        /// How many.
+        /// The maximum number of tokens.
         n: u64,
     },
-    /// The run cost at most so much.
+    /// The run cost at most this much.
     CostAtMost {
-        /// US dollars.
+        /// The maximum cost in US dollars.
         usd: f64,
     },
 }
 
 impl Check {
-    /// Its name in `case.toml`.
+    /// Returns its name in `case.toml`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::FileEquals { .. } => "file_equals",
@@ -150,7 +150,7 @@ impl Check {
         }
     }
 
-    /// What cannot be used in it.
+    /// Returns what is invalid in it.
     fn problem(&self, directory: &Path) -> Option<String> {
         match self {
             Self::FileEquals { path, .. } | Self::FileMatches { path, .. } if !is_inside(path) => {
@@ -168,7 +168,7 @@ impl Check {
     }
 }
 
-/// A regular expression over several lines.
+/// Compiles a multi-line regular expression.
 pub(crate) fn expression(pattern: &str) -> Result<Regex, regex::Error> {
     regex::RegexBuilder::new(pattern).multi_line(true).build()
 }
@@ -178,7 +178,7 @@ fn is_inside(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
-/// `case.toml` as it is written.
+/// The contents of `case.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CaseFile {
@@ -241,10 +241,10 @@ fn duration<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Duration>, D:
 }
 
 impl Case {
-    /// Reads the case of a directory. Blocking.
+    /// Reads the case in a directory. Blocking.
     ///
     /// # Errors
-    /// When `case.toml` cannot be read, or something in it has no meaning.
+    /// Returns an error if `case.toml` cannot be read or is invalid.
     pub fn load(directory: &Path, name: String) -> Result<Self, EvalError> {
         let file = directory.join(FILE);
         let wrong = |problem: String| EvalError::path(&file, problem);
@@ -290,22 +290,22 @@ impl Case {
         })
     }
 
-    /// Where its recording is.
+    /// Returns the path of its recording.
     pub fn recording(&self) -> PathBuf {
         self.directory.join("recording.jsonl")
     }
 
-    /// Where the recording of its judge is.
+    /// Returns the path of the recording of its judge.
     pub(crate) fn judge_recording(&self) -> PathBuf {
         self.directory.join("judge.jsonl")
     }
 }
 
-/// The cases of files and directories: a `case.toml`, a directory with one, or a directory with
-/// such directories below it. Blocking.
+/// Finds the cases in files and directories: a `case.toml`, a directory with one, or a directory
+/// with such directories below it. Blocking.
 ///
 /// # Errors
-/// When there is none, one is invalid, or two have the same name.
+/// Returns an error if there is no case, if one is invalid, or if two have the same name.
 pub fn find_cases(paths: &[PathBuf]) -> Result<Vec<Case>, EvalError> {
     let mut cases: Vec<Case> = Vec::new();
     let mut directories = BTreeSet::new();

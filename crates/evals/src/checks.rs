@@ -1,4 +1,4 @@
-//! Checks of what a run left and did.
+//! Checks the result of a run.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,14 +13,14 @@ use crate::agent::{AgentRun, confined, told};
 use crate::case::{Case, Check, expression};
 use crate::results::CheckResult;
 
-/// Maximum bytes of a file that is checked.
+/// Maximum size in bytes of a checked file.
 const MAX_FILE: u64 = 16 << 20;
-/// How long a command may take.
+/// Time limit of a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(300);
-/// Maximum characters of a detail.
+/// Maximum number of characters of a detail.
 const MAX_DETAIL: usize = 400;
 
-/// The schema of a file.
+/// Compiles the schema in a file.
 pub(crate) fn schema(path: &Path) -> Result<Validator, String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("`{}`: {error}", path.display()))?;
@@ -30,10 +30,10 @@ pub(crate) fn schema(path: &Path) -> Result<Validator, String> {
         .map_err(|error| format!("`{}` is not a JSON Schema: {error}", path.display()))
 }
 
-/// What a run left and did.
+/// The result of a run.
 pub(crate) struct CaseOutcome<'a> {
     pub(crate) case: &'a Case,
-    /// The program of the agent, which confines commands.
+    /// The path of the agent program, which sandboxes commands.
     pub(crate) program: &'a Path,
     pub(crate) workspace: &'a Path,
     pub(crate) conversation: &'a AgentRun,
@@ -54,7 +54,7 @@ impl CaseOutcome<'_> {
         results
     }
 
-    /// What is wrong; `None`: the check passed.
+    /// Returns what is wrong; `None` if the check passed.
     async fn problem(&self, check: &Check) -> Option<String> {
         let tools = &self.conversation.tools;
         let calls = |tool: &str| tools.iter().filter(|it| *it == tool).count();
@@ -115,7 +115,7 @@ impl CaseOutcome<'_> {
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
         let wrong = |problem: String| format!("`{}`: {problem}", path.display());
         let place = self.workspace.join(path);
-        // What the agent made may lead elsewhere.
+        // The agent may have created a link to another place.
         let real = place.canonicalize().map_err(|error| wrong(error.to_string()))?;
         if !real.starts_with(self.workspace) || !real.is_file() {
             return Err(wrong("it is not a file of the project".to_owned()));
@@ -125,7 +125,7 @@ impl CaseOutcome<'_> {
         read.map(|_| bytes).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Runs a command in the sandbox of the agent: the project holds what a model wrote.
+    /// Runs a command in the agent's sandbox, because a model wrote files in the project.
     async fn run(&self, command: &str) -> Option<String> {
         match confined(self.program, self.workspace, command, COMMAND_LIMIT).await {
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
@@ -174,7 +174,7 @@ fn first_difference(wanted: &str, found: &str) -> String {
     }
 }
 
-/// The JSON of an answer, which may be in a fenced block.
+/// Parses the JSON of an answer, which may be in a fenced block.
 pub(crate) fn json_of(answer: &str) -> Result<Value, serde_json::Error> {
     let text = answer.trim();
     let fenced = text.split_once("```").and_then(|(_, rest)| {

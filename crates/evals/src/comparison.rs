@@ -1,4 +1,4 @@
-//! Two files of results side by side.
+//! Compares two result files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,26 +8,26 @@ use serde::Serialize;
 use crate::results::RunResult;
 use crate::statistics::{Proportion, difference, sign_test};
 
-/// The level below which a difference is called one.
+/// The significance level.
 const LEVEL: f64 = 0.05;
 
-/// What changed from one file to another.
+/// The differences between two result files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The first file.
     pub before: Share,
     /// The second file.
     pub after: Share,
-    /// The second rate minus the first one, over the cases that are in both files.
+    /// The second pass rate minus the first, over the cases that are in both files.
     pub difference: f64,
-    /// That interval (Newcombe).
+    /// The 95 % interval of the difference (Newcombe).
     pub interval: (f64, f64),
-    /// How likely the changes of single cases are by chance (two-sided sign test over the cases
-    /// that are in both files).
+    /// The p-value of the changes of single cases (two-sided sign test over the cases that are in
+    /// both files).
     pub p_value: f64,
-    /// Cases in both files whose share of passed runs changed.
+    /// Cases in both files whose pass rate changed.
     pub changed: Vec<ChangedCase>,
-    /// Cases that only one of the files has.
+    /// Cases that are in only one of the files.
     pub unpaired: Vec<String>,
 }
 
@@ -38,26 +38,26 @@ pub struct Share {
     pub passed: u64,
     /// All runs.
     pub runs: u64,
-    /// Their share.
+    /// The pass rate.
     pub pass_rate: f64,
-    /// Its interval at 95 %.
+    /// The 95 % interval of the pass rate.
     pub interval: (f64, f64),
-    /// Tokens of the average run.
+    /// Mean tokens per run.
     pub mean_tokens: f64,
-    /// US dollars of the average run, if prices are known.
+    /// Mean cost per run in US dollars, if prices are known.
     pub mean_cost: Option<f64>,
-    /// Milliseconds of the average run.
+    /// Mean duration of a run in milliseconds.
     pub mean_duration_ms: f64,
 }
 
-/// A case whose share of passed runs changed.
+/// A case whose pass rate changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangedCase {
     /// Its name.
     pub case: String,
-    /// The share in the first file.
+    /// The pass rate in the first file.
     pub before: f64,
-    /// The share in the second file.
+    /// The pass rate in the second file.
     pub after: f64,
 }
 
@@ -98,7 +98,7 @@ impl Comparison {
         }
     }
 
-    /// Text for the terminal.
+    /// Returns a text for the terminal.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (name, share) in [("A", &self.before), ("B", &self.after)] {

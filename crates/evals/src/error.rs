@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-/// Why an evaluation cannot be run.
+/// Why an evaluation cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
     /// A file or directory cannot be used.
@@ -8,10 +8,10 @@ pub enum EvalError {
     Path {
         /// The file or directory.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// What is wrong and how to fix it.
         problem: String,
     },
-    /// Options that do not go together, or have no meaning here.
+    /// Options that contradict each other or do not apply.
     #[error("{0}")]
     Usage(String),
 }

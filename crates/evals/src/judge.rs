@@ -1,4 +1,4 @@
-//! A model that judges what another one did.
+//! A model that judges the result of a run.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +12,9 @@ use crate::case::{Case, Judge};
 use crate::checks::json_of;
 use crate::results::CheckResult;
 
-/// How long the judge may take.
+/// Time limit of the judge.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Maximum characters of the answer and of the changes that it reads.
+/// Maximum number of characters of the answer and of the changes that it reads.
 const MAX_MATERIAL: usize = 60_000;
 const SCHEMA: &str = r#"{"type": "object", "properties": {"pass": {"type": "boolean"},
     "reason": {"type": "string"}}, "required": ["pass", "reason"]}"#;
@@ -25,7 +25,8 @@ struct Verdict {
     reason: String,
 }
 
-/// What it says of a run. `place` is a directory of its own; `arguments` choose its answers.
+/// Returns the judgment of a run. `place` is the judge's own directory; `arguments` select the
+/// source of its responses.
 pub(crate) async fn judge(
     judge: &Judge,
     case: &Case,

@@ -1,7 +1,7 @@
-//! Evaluations: cases that the agent works on, checks of what it did, and statistics.
+//! Evaluations: cases for the agent, checks of the results, and statistics.
 //!
-//! A case is a directory with a `case.toml`. Each run of it is a process of the agent in a fresh
-//! copy of the case's project, driven over stream-json, so that what is measured is what users run.
+//! A case is a directory with a `case.toml`. Each run is a process of the agent in a fresh copy of
+//! the case's project, driven over stream-json, so that the evaluation measures what users run.
 
 mod agent;
 mod case;

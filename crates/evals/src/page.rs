@@ -1,4 +1,4 @@
-//! Results as one page that needs nothing else.
+//! Renders results as one self-contained HTML page.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Write as _};
@@ -8,7 +8,7 @@ use crate::results::RunResult;
 
 const STYLE: &str = include_str!("page.css");
 
-/// PageText that cannot be markup; control and direction characters are left out.
+/// Escaped text without control and bidirectional characters.
 struct PageText<'a>(&'a str);
 
 impl Display for PageText<'_> {
@@ -30,8 +30,8 @@ impl Display for PageText<'_> {
     }
 }
 
-/// The page. `style` is the style sheet of DevTools; `sessions` has the pages of exported sessions,
-/// relative to this one, by session id.
+/// Returns the page. `style` is the style sheet of DevTools; `sessions` maps session IDs to the
+/// paths of exported session pages, relative to this page.
 pub fn page(results: &[RunResult], style: &str, sessions: &BTreeMap<String, String>) -> String {
     let report = Report::of(results);
     let mut page =

@@ -1,5 +1,5 @@
-//! Recordings of cases: those of `--record`, in which the directory of the run is written
-//! as `${cwd}`, since every run has another one.
+//! Recordings of cases, made with `--record`. The directory of the run is replaced by `${cwd}`,
+//! because it differs between runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,25 @@ use crate::error::EvalError;
 
 const PLACE: &str = "${cwd}";
 
-/// A path as it is written in JSON.
+/// Returns a path as it is written in JSON.
 fn in_json(path: &Path) -> String {
     let quoted = serde_json::Value::from(path.to_string_lossy()).to_string();
     quoted.trim_matches('"').to_owned()
 }
 
-/// Stores a recording beside its case. Blocking.
+/// Stores a recording in the directory of its case. Blocking.
 pub(crate) fn store(from: &Path, directory: &Path, to: &Path) -> Result<(), EvalError> {
     let text = fs::read_to_string(from).map_err(|error| EvalError::path(from, error))?;
     let text = text.replace(&in_json(directory), PLACE);
-    // A recording that is there stays until the new one is complete.
+    // An existing recording is kept until the new one is complete.
     let unfinished = to.with_extension("jsonl.new");
     fs::write(&unfinished, text)
         .and_then(|()| fs::rename(&unfinished, to))
         .map_err(|error| EvalError::path(to, error))
 }
 
-/// A recording for a run in a directory, as a file in `beside`. Blocking.
+/// Writes the recording for a run in `directory` to a file in `beside`, and returns that file.
+/// Blocking.
 pub(crate) fn prepare(from: &Path, directory: &Path, beside: &Path) -> Result<PathBuf, EvalError> {
     let text = fs::read_to_string(from).map_err(|error| {
         EvalError::path(from, format!("{error}; create the recording with `--record`"))

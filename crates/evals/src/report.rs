@@ -1,4 +1,4 @@
-//! What the results of many runs say together.
+//! Aggregates the results of many runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,26 +8,26 @@ use serde::Serialize;
 use crate::results::RunResult;
 use crate::statistics::{Proportion, all_pass};
 
-/// The results of some runs together.
+/// The aggregated results of several runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunGroup {
-    /// What they have in common: a model, a tag, or everything.
+    /// What the runs have in common: a model, a tag, or everything.
     pub name: String,
-    /// How many runs there were.
+    /// The number of runs.
     pub runs: u64,
-    /// How many passed.
+    /// The number of passed runs.
     pub passed: u64,
-    /// The share that passed.
+    /// The pass rate.
     pub pass_rate: f64,
-    /// The interval at 95 % of that share (Wilson).
+    /// The 95 % interval of the pass rate (Wilson).
     pub interval: (f64, f64),
-    /// The chance that all runs of a case pass, averaged over the cases.
+    /// The probability that all runs of a case pass, averaged over the cases.
     pub all_runs_pass: f64,
     /// Tokens of all runs.
     pub tokens: u64,
-    /// US dollars of all runs; `None` where the price of one is not known.
+    /// The cost of all runs in US dollars; `None` if the price of one is unknown.
     pub cost: Option<f64>,
-    /// Milliseconds of the median run.
+    /// The median duration of a run in milliseconds.
     pub median_duration_ms: u64,
     /// Tool calls of all runs.
     pub tool_calls: u64,
@@ -36,18 +36,18 @@ pub struct RunGroup {
 /// The groups of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// Everything.
+    /// All runs.
     pub total: RunGroup,
     /// By model.
     pub models: Vec<RunGroup>,
     /// By tag.
     pub tags: Vec<RunGroup>,
-    /// The largest number of runs of a case with a model.
+    /// The largest number of runs of one case with one model.
     pub runs_per_case: u64,
 }
 
 impl Report {
-    /// Counts results.
+    /// Aggregates results.
     pub fn of(results: &[RunResult]) -> Self {
         let mut models: BTreeMap<&str, Vec<&RunResult>> = BTreeMap::new();
         let mut tags: BTreeMap<&str, Vec<&RunResult>> = BTreeMap::new();
@@ -70,7 +70,7 @@ impl Report {
         }
     }
 
-    /// A table for the terminal.
+    /// Returns a table for the terminal.
     pub fn table(&self) -> String {
         let groups = std::iter::once(&self.total).chain(&self.models).chain(&self.tags);
         let width = groups.clone().map(|group| group.name.chars().count()).max().unwrap_or(0);
@@ -116,7 +116,7 @@ fn seconds(milliseconds: u64) -> f64 {
     milliseconds as f64 / 1000.0
 }
 
-/// Passed and all runs by case and model.
+/// Returns the passed and total runs by case and model.
 fn by_case<'a>(results: &[&'a RunResult]) -> BTreeMap<(&'a str, &'a str), (u64, u64)> {
     let mut cases = BTreeMap::new();
     for result in results {

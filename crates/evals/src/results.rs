@@ -1,4 +1,4 @@
-//! Results of runs, one JSON object a line.
+//! Results of runs, one JSON object per line.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
 
-/// Maximum bytes of a line.
+/// Maximum size of a line in bytes.
 const MAX_LINE: usize = 16 << 20;
 
-/// One run of a case.
+/// The result of one run of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// The name of the case.
@@ -23,25 +23,25 @@ pub struct RunResult {
     pub pass: bool,
     /// Tokens of all requests together.
     pub tokens: u64,
-    /// US dollars; `None` where no price is known.
+    /// The cost in US dollars; `None` if a price is unknown.
     pub cost: Option<f64>,
     /// How long the agent worked, in milliseconds.
     pub duration_ms: u64,
-    /// How many tools were called.
+    /// The number of tool calls.
     pub tool_calls: u64,
     /// The checks, in the order of the case.
     pub checks: Vec<CheckResult>,
-    /// The session, which DevTools opens; `None` if none began.
+    /// The session ID, which DevTools can open; `None` if no session started.
     pub session_id: Option<String>,
     /// The tags of the case.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Why the run did not come to its end.
+    /// Why the run did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
     /// Its kind in `case.toml`, or `judge`.
@@ -53,10 +53,10 @@ pub struct CheckResult {
     pub detail: Option<String>,
 }
 
-/// Reads a file of results. Blocking.
+/// Reads a result file. Blocking.
 ///
 /// # Errors
-/// When it cannot be read, or a line is not a result.
+/// Returns an error if it cannot be read or a line is not a result.
 pub fn read_results(path: &Path) -> Result<Vec<RunResult>, EvalError> {
     let file = std::fs::File::open(path).map_err(|error| EvalError::path(path, error))?;
     let mut results = Vec::new();

@@ -1,4 +1,4 @@
-//! Intervals and tests for shares of passed runs.
+//! Intervals and tests for pass rates.
 
 /// The quantile of the normal distribution for 95 %.
 const Z: f64 = 1.959_963_984_540_054;
@@ -8,7 +8,7 @@ fn to_float(number: u64) -> f64 {
     number as f64
 }
 
-/// A share of passed runs.
+/// A proportion of passed runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Proportion {
     pub(crate) passed: u64,
@@ -23,7 +23,7 @@ impl Proportion {
         }
     }
 
-    /// The Wilson score interval at 95 %.
+    /// Returns the 95 % Wilson score interval.
     pub(crate) fn interval(self) -> (f64, f64) {
         if self.total == 0 {
             return (0.0, 1.0);
@@ -36,8 +36,8 @@ impl Proportion {
     }
 }
 
-/// The interval at 95 % of the difference of two independent shares (Newcombe's method, from their
-/// Wilson intervals).
+/// Returns the 95 % interval of the difference of two independent proportions (Newcombe's method,
+/// based on Wilson intervals).
 pub(crate) fn difference(before: Proportion, after: Proportion) -> (f64, f64) {
     let (p, q) = (after.rate(), before.rate());
     let ((low_p, high_p), (low_q, high_q)) = (after.interval(), before.interval());
@@ -46,20 +46,20 @@ pub(crate) fn difference(before: Proportion, after: Proportion) -> (f64, f64) {
     ((p - q - below).max(-1.0), (p - q + above).min(1.0))
 }
 
-/// The two-sided sign test: how likely so uneven a split of `better` and `worse` is by chance.
+/// Returns the p-value of a two-sided sign test for `better` and `worse` changes.
 pub(crate) fn sign_test(better: u64, worse: u64) -> f64 {
     let n = better + worse;
     if n == 0 {
         return 1.0;
     }
-    // In logarithms: the coefficients leave the range of floats.
+    // Uses logarithms, because the coefficients exceed the range of floats.
     let choose = |k: u64| (1..=k).map(|i| (to_float(n - k + i) / to_float(i)).ln()).sum::<f64>();
     let half = to_float(n) * 0.5_f64.ln();
     let tail: f64 = (0..=better.min(worse)).map(|k| (choose(k) + half).exp()).sum();
     (2.0 * tail).min(1.0)
 }
 
-/// The chance that `k` runs of a case all pass, estimated from its runs without bias.
+/// Returns an unbiased estimate of the probability that `k` runs of a case all pass.
 pub(crate) fn all_pass(passed: u64, total: u64, k: u64) -> f64 {
     if k > total {
         return 0.0;
@@ -81,7 +81,7 @@ mod tests {
         assert!(near(low, 0.490) && near(high, 0.943), "{low} {high}");
         let (low, high) = Proportion { passed: 0, total: 10 }.interval();
         assert!(near(low, 0.0) && near(high, 0.278), "{low} {high}");
-        // Newcombe 1998, 56/70 against 48/80.
+        // Newcombe 1998, 56/70 compared to 48/80.
         let (low, high) =
             difference(Proportion { passed: 48, total: 80 }, Proportion { passed: 56, total: 70 });
         assert!(near(low, 0.052) && near(high, 0.334), "{low} {high}");

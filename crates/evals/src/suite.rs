@@ -1,4 +1,4 @@
-//! Runs cases: each with each model, as often as asked, several at a time.
+//! Runs cases with several models, several times, and in parallel.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,45 +17,45 @@ use crate::recording;
 use crate::results::{CheckResult, RunResult};
 use crate::workspace::CaseWorkspace;
 
-/// How long a run may take if the case sets no limit.
+/// Default time limit of a run.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Why a run has no result.
+/// The error of a cancelled run.
 const CANCELED: &str = "canceled";
-/// The model of runs that did not begin, if none was named.
+/// The model name of runs that did not start, if no model was given.
 const CONFIGURED: &str = "default";
 
-/// Where answers come from.
+/// The source of the model's responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerSource {
     /// The models.
     Model,
-    /// The models, and a recording is stored in the directory of each case.
+    /// The models, with a recording stored in the directory of each case.
     Record,
-    /// The recording of each case, or one file for all.
+    /// The recording of each case, or one file for all cases.
     Replay(Option<PathBuf>),
 }
 
-/// What is run, and how.
+/// The cases to run, with options.
 #[derive(Debug, Clone)]
 pub struct Suite {
-    /// The program of the agent.
+    /// The path of the agent program.
     pub program: PathBuf,
     /// The cases.
     pub cases: Vec<Case>,
-    /// The models; empty: the configured one.
+    /// The models; empty for the configured one.
     pub models: Vec<String>,
     /// How often each case runs with each model.
     pub runs: u32,
-    /// How many runs there are at a time.
+    /// The number of parallel runs.
     pub jobs: usize,
-    /// Where answers come from.
+    /// The source of the model's responses.
     pub answers: AnswerSource,
     /// Whether the directories of failed runs are kept.
     pub keeps_failed: bool,
 }
 
-/// One run to come.
+/// A scheduled run.
 struct Job {
     case: Case,
     model: Option<String>,
@@ -63,11 +63,11 @@ struct Job {
 }
 
 impl Suite {
-    /// Runs everything; `finished` is called for each run as it ends. Cancelling ends the running
-    /// ones; results so far are returned, sorted by case, model, and number.
+    /// Runs everything and calls `finished` for each run as it ends. Cancelling stops the active
+    /// runs. Returns the results so far, sorted by case, model, and run number.
     ///
     /// # Errors
-    /// When the options do not go together.
+    /// Returns an error if the options contradict each other.
     pub async fn run(
         &self,
         cancel: &CancellationToken,
@@ -111,7 +111,7 @@ impl Suite {
             results.iter().map(|it| &it.model).find(|it| *it != CONFIGURED).cloned()
             && self.models.is_empty()
         {
-            // Runs that did not begin had the same model.
+            // Runs that did not start would have used the same model.
             results.iter_mut().for_each(|result| result.model.clone_from(&model));
         }
         results.sort_by(|one: &RunResult, other| {
@@ -186,7 +186,7 @@ impl Suite {
             let before = result.error.take().map(|error| format!("{error}; "));
             result.error = Some(before.unwrap_or_default() + &place);
         }
-        // Removing a large project takes its time.
+        // Removing a large project takes time.
         let _ = tokio::task::spawn_blocking(move || drop(workspace)).await;
         result
     }
@@ -260,12 +260,12 @@ impl Suite {
         add("--max-turns", limits.max_turns.map(|it| it.to_string()));
         add("--max-cost", limits.max_cost.map(|it| it.to_string()));
         add("--max-tokens", limits.max_tokens.map(|it| it.to_string()));
-        // The limit of the agent is in whole seconds.
+        // The agent's option takes whole seconds.
         add("--timeout", limits.timeout.map(|it| format!("{}s", it.as_secs_f64().ceil())));
         arguments
     }
 
-    /// The arguments that say where answers come from.
+    /// Returns the arguments that select the source of responses.
     fn answers_of(
         &self,
         workspace: &CaseWorkspace,
@@ -301,7 +301,7 @@ impl Suite {
 
 fn model_arguments(model: Option<&String>) -> Vec<String> {
     let Some(model) = model else { return Vec::new() };
-    // A script is named relative to where the user is.
+    // A script is relative to the user's working directory.
     let script = model.strip_prefix("script:").map(PathBuf::from).filter(|path| path.exists());
     let name = match script.and_then(|path| path.canonicalize().ok()) {
         Some(path) => format!("script:{}", path.display()),

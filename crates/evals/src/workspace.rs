@@ -1,4 +1,4 @@
-//! A fresh copy of a case's project, in which one run works.
+//! A fresh copy of a case's project for one run.
 
 use std::fs;
 use std::io;
@@ -14,9 +14,9 @@ use crate::error::EvalError;
 
 /// Maximum number of files and directories of a project.
 const MAX_ENTRIES: usize = 100_000;
-/// Maximum bytes of what a command prints that are kept.
+/// Maximum number of output bytes of a command that are kept.
 const MAX_OUTPUT: usize = 64 << 10;
-/// How long a setup command may take.
+/// Time limit of a setup command.
 const SETUP_LIMIT: Duration = Duration::from_secs(600);
 
 /// The copy. It is removed when dropped.
@@ -27,7 +27,7 @@ pub(crate) struct CaseWorkspace {
 }
 
 impl CaseWorkspace {
-    /// Copies the project of a case and makes a git repository of it, where git is there. Blocking.
+    /// Copies the project of a case and makes it a git repository, if git is available. Blocking.
     pub(crate) fn create(case: &Case) -> Result<Self, EvalError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -48,25 +48,25 @@ impl CaseWorkspace {
         Ok(workspace)
     }
 
-    /// The project's directory.
+    /// Returns the directory of the project.
     pub(crate) fn path(&self) -> &Path {
         &self.directory
     }
 
-    /// A directory beside the project, for files that the agent must not see.
+    /// Returns a directory beside the project, for files that the agent must not see.
     pub(crate) fn outside(&self) -> &Path {
         &self.root
     }
 
-    /// Leaves the files on the disk.
+    /// Keeps the files on disk.
     pub(crate) fn keep(&mut self) {
         self.is_kept = true;
     }
 
-    /// Runs the setup commands, then commits everything, so that changes can be told.
+    /// Runs the setup commands, then commits everything, so that later changes can be determined.
     ///
     /// # Errors
-    /// What failed.
+    /// Returns what failed.
     pub(crate) async fn prepare(&self, setup: &[String]) -> Result<(), String> {
         if !self.directory.join(".git").exists() {
             self.git(&["init", "--quiet"]).await;
@@ -99,8 +99,8 @@ impl CaseWorkspace {
         Ok(())
     }
 
-    /// What changed since [`CaseWorkspace::prepare`], as a diff. It runs in the sandbox: the agent may
-    /// have changed what git runs.
+    /// Returns the changes since [`CaseWorkspace::prepare`] as a diff. Git runs in the sandbox,
+    /// because the agent may have changed what git executes.
     pub(crate) async fn changes(&self, program: &Path) -> String {
         let command = "git add --all --intent-to-add && git diff --no-ext-diff --no-color";
         match confined(program, &self.directory, command, SETUP_LIMIT).await {
@@ -109,7 +109,7 @@ impl CaseWorkspace {
         }
     }
 
-    /// Runs git, if it is there.
+    /// Runs git, if it is available.
     async fn git(&self, arguments: &[&str]) {
         let safe = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
         let arguments = safe.iter().chain(arguments);
@@ -123,7 +123,7 @@ impl CaseWorkspace {
 impl Drop for CaseWorkspace {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What is left is in the temporary directory.
+            // Remaining files are in the temporary directory.
             let _ = parallax_files::remove_tree(&self.root);
         }
     }
@@ -136,7 +136,7 @@ fn create_private(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Copies a directory with permissions and links.
+/// Copies a directory with its permissions and links.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut waiting = vec![(from.to_owned(), to.to_owned())];
     let mut entries = 0;

@@ -1,4 +1,4 @@
-//! A unified diff as git prints it.
+//! Parses unified diffs in git's format.
 
 /// A diff of several files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Diff {
 /// The changes of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiffFile {
-    /// Its path after the change; before it, where it was deleted.
+    /// Its path after the change; for a deleted file, the path before it.
     pub path: String,
     hunks: Vec<Hunk>,
 }
@@ -24,11 +24,11 @@ struct Hunk {
 }
 
 impl Diff {
-    /// Reads a diff. What is not one is skipped.
+    /// Parses a diff. Skips text that is not part of one.
     pub fn parse(text: &str) -> Self {
         let mut files: Vec<DiffFile> = Vec::new();
         let mut old = String::new();
-        // Lines of the open hunk that are still to come, before and after the change.
+        // The remaining lines of the current hunk, before and after the change.
         let (mut left_old, mut left_new) = (0u64, 0u64);
         for line in text.lines() {
             if left_old > 0 || left_new > 0 {
@@ -60,12 +60,13 @@ impl Diff {
         Self { files }
     }
 
-    /// Whether it changes the file.
+    /// Whether the diff changes the file.
     pub fn has(&self, path: &str) -> bool {
         self.files.iter().any(|file| file.path == path)
     }
 
-    /// The changed lines around a line of a file, as in the diff; empty where nothing changed.
+    /// Returns the changed lines around a line of a file, as in the diff; empty if nothing changed
+    /// there.
     pub fn excerpt(&self, path: &str, line: u64, context: u64) -> Vec<&str> {
         let Some(file) = self.files.iter().find(|file| file.path == path) else {
             return Vec::new();
@@ -90,15 +91,15 @@ impl Diff {
     }
 }
 
-/// The path in a line `--- a/path` or `+++ b/path`.
+/// Returns the path in a line `--- a/path` or `+++ b/path`.
 fn path_of(text: &str) -> String {
-    // git adds a tab behind a path with spaces.
+    // Git adds a tab after a path with spaces.
     let text = text.trim_end_matches('\t').trim_matches('"');
     let path = text.strip_prefix("a/").or_else(|| text.strip_prefix("b/"));
     path.unwrap_or(text).to_owned()
 }
 
-/// The lengths of a hunk before the change, and its place after it.
+/// Returns the length of a hunk before the change, and its position and length after it.
 fn hunk_of(line: &str) -> Option<(u64, (u64, u64))> {
     let mut words = line.strip_prefix("@@ -")?.split(' ');
     let (_, before) = range(words.next()?)?;

@@ -1,31 +1,31 @@
-//! What a review found.
+//! The findings of a review.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::diff::Diff;
 
-/// How bad a finding is, the worst first.
+/// The severity of a finding, in descending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Data loss, a security hole, or a crash in normal use.
     Critical,
-    /// Wrong behavior that users will meet.
+    /// Incorrect behavior that users will encounter.
     High,
-    /// Wrong behavior in rare cases, or a risk.
+    /// Incorrect behavior in rare cases, or a risk.
     Medium,
-    /// Little harm.
+    /// Minor harm.
     Low,
     /// A remark.
     Info,
 }
 
 impl Severity {
-    /// All of them, the worst first.
+    /// All severities, in descending order.
     pub const ALL: [Self; 5] = [Self::Critical, Self::High, Self::Medium, Self::Low, Self::Info];
 
-    /// Its name.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Critical => "critical",
@@ -44,24 +44,24 @@ pub struct Finding {
     pub file: String,
     /// The line after the change, from 1.
     pub line: u64,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What kind of problem it is, such as `bug` or `security`.
+    /// The category, such as `bug` or `security`.
     pub category: String,
-    /// It in one line.
+    /// The problem in one line.
     pub title: String,
     /// Why it is a problem.
     pub explanation: String,
-    /// A patch that corrects it; empty: none.
+    /// A patch that fixes it; empty if there is none.
     #[serde(default)]
     pub suggestion: String,
 }
 
-/// The findings of a model's answer, the worst first. Those about files that the diff does not
-/// change are left out; their number comes with the others.
+/// Returns the findings in a model's answer, most severe first, and the number of findings that
+/// were dropped because the diff does not change their files.
 ///
 /// # Errors
-/// An answer that does not match the schema.
+/// Returns an error if the answer does not match the schema.
 pub fn findings_of(answer: &Value, diff: &Diff) -> Result<(Vec<Finding>, usize), String> {
     let list = answer.get("findings").cloned().unwrap_or_default();
     let all: Vec<Finding> = serde_json::from_value(list).map_err(|error| error.to_string())?;

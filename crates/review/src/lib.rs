@@ -1,5 +1,5 @@
-//! Reviews of changes: the diff, the prompt for the model, its findings, and how they are printed.
-//! Without I/O: the caller gets the diff and runs the model.
+//! Reviews of changes: parses the diff, builds the prompt for the model, and parses and prints its
+//! findings. Performs no I/O: the caller provides the diff and runs the model.
 
 mod diff;
 mod finding;

@@ -1,6 +1,6 @@
-//! What the model is asked.
+//! The prompt and the response schema for the model.
 
-/// The JSON Schema of the answer.
+/// The JSON Schema of the response.
 pub const SCHEMA: &str = r#"{
   "type": "object",
   "required": ["findings"],
@@ -26,8 +26,8 @@ pub const SCHEMA: &str = r#"{
   }
 }"#;
 
-/// The prompt for a diff. `mark` is a word that the diff does not contain: everything between
-/// two of them is data.
+/// Returns the prompt for a diff. `mark` is a word that does not occur in the diff: everything
+/// between two marks is data.
 pub fn review_prompt(diff: &str, mark: &str) -> String {
     format!(
         "Review the following changes of this repository.\n\n\

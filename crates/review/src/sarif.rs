@@ -1,4 +1,4 @@
-//! Findings as SARIF 2.1.0, which code hosts and editors read.
+//! Formats findings as SARIF 2.1.0 for code hosts and editors.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::finding::{Finding, Severity};
 
-/// The document. `version` is that of this program.
+/// Returns the document. `version` is the version of Parallax.
 pub fn sarif(findings: &[Finding], version: &str) -> Value {
     let mut rules: BTreeMap<String, Value> = BTreeMap::new();
     for finding in findings {
@@ -39,7 +39,7 @@ fn result(finding: &Finding, rules: &[String]) -> Value {
         text.push_str("\n\nSuggested change:\n\n");
         text.push_str(&finding.suggestion);
     }
-    // The line may move; the same problem should be recognized in the next run.
+    // The line may change, but the same problem should be recognized in the next run.
     let input = format!("{}\0{}\0{}", finding.file, finding.category, finding.title);
     let hash: String =
         Sha256::digest(input).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -71,7 +71,7 @@ fn rule_id(finding: &Finding) -> String {
     if id.is_empty() { "review".to_owned() } else { id.to_owned() }
 }
 
-/// A relative path as a URI reference.
+/// Converts a relative path to a URI reference.
 fn uri(path: &str) -> String {
     let mut uri = String::new();
     for byte in path.bytes() {

@@ -1,4 +1,4 @@
-//! Findings as a list for the terminal.
+//! Formats findings as a list for the terminal.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use parallax_protocol::excerpt::one_line;
 use crate::diff::Diff;
 use crate::finding::{Finding, Severity};
 
-/// Lines around the line of a finding.
+/// Number of context lines around the line of a finding.
 const CONTEXT: u64 = 3;
 
-/// The list, with the hunk of each finding. Control characters are escaped.
+/// Returns the list with the hunk of each finding. Control characters are escaped.
 pub fn findings_text(findings: &[Finding], diff: &Diff) -> String {
     let mut text = String::new();
     for finding in findings {

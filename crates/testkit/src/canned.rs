@@ -1,5 +1,5 @@
-//! A tiny HTTP server that answers each request with the next prepared answer, byte for byte: broken
-//! streams, chunk borders, and error documents that no script can describe.
+//! A minimal HTTP server that answers each request with the next prepared response, byte for byte:
+//! broken streams, chunk boundaries, and error documents that scripts cannot express.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,21 +8,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// A piece of an answer.
+/// A piece of a response.
 #[derive(Clone)]
 pub enum Piece {
-    /// Bytes as they are.
+    /// Raw bytes.
     Bytes(Vec<u8>),
     /// A pause.
     Wait(Duration),
-    /// Keeps the connection open without a word.
+    /// Keeps the connection open without sending anything.
     Hang,
 }
 
-/// All that is sent to one request.
+/// The complete response to one request.
 pub type Answer = Vec<Piece>;
 
-/// An answer with a length.
+/// Returns a response with a length.
 pub fn whole(status: u16, headers: &str, body: &str) -> Answer {
     vec![Piece::Bytes(
         format!(
@@ -33,7 +33,7 @@ pub fn whole(status: u16, headers: &str, body: &str) -> Answer {
     )]
 }
 
-/// A stream of chunks, ended properly.
+/// Returns a complete stream of chunks.
 pub fn stream(chunks: &[&str]) -> Answer {
     let mut answer = head();
     answer.extend(chunks.iter().map(|chunk| data(chunk)));
@@ -41,7 +41,7 @@ pub fn stream(chunks: &[&str]) -> Answer {
     answer
 }
 
-/// The head of a stream.
+/// Returns the head of a stream.
 pub fn head() -> Answer {
     vec![Piece::Bytes(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
@@ -49,20 +49,20 @@ pub fn head() -> Answer {
     )]
 }
 
-/// One transfer chunk with one event.
+/// Returns a transfer chunk with one event.
 pub fn data(json: &str) -> Piece {
     raw(&format!("data: {json}\r\n\r\n"))
 }
 
-/// One transfer chunk with these bytes.
+/// Returns a transfer chunk with these bytes.
 pub fn raw(text: &str) -> Piece {
     Piece::Bytes(format!("{:x}\r\n{text}\r\n", text.len()).into_bytes())
 }
 
-/// A request as the server saw it.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Request line and headers.
+    /// The request line and the headers.
     pub head: String,
     /// The body.
     pub body: String,
@@ -73,7 +73,7 @@ pub struct Server {
     /// Its base URL.
     pub base: String,
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// Tells when the client closed a connection that was kept open.
+    /// Receives a message when the client closes a connection that was kept open.
     pub closed: mpsc::UnboundedReceiver<()>,
 }
 
@@ -81,7 +81,7 @@ impl Server {
     /// Starts a server on a free port.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// Panics if there is no free port.
     #[expect(clippy::expect_used, reason = "a broken test server must stop the test")]
     pub async fn start(answers: Vec<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -115,7 +115,7 @@ impl Server {
         Self { base, seen, closed }
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

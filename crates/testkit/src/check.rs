@@ -1,7 +1,7 @@
-//! What the service demands of a request, checked as strictly as it would.
+//! Validates requests as strictly as the service does.
 //!
-//! Names for a script's `ignore` list: `structure`, `tools`, `prefix`, `reply`,
-//! `signatures`, `secret`.
+//! Names for a script's `ignore` list: `structure`, `tools`, `prefix`, `reply`, `signatures`,
+//! `secret`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,31 +18,30 @@ mod tools;
 
 use parts::{Shape, compare_reply, shape_of};
 
-/// Remembers the conversations and judges every request against them.
+/// Tracks the conversations and validates every request against them.
 #[derive(Debug, Default)]
 pub struct Checker {
     ignore: BTreeSet<String>,
     conversations: HashMap<u64, CheckedConversation>,
-    /// The conversation of each checked request.
+    /// The conversation of each validated request.
     of_request: HashMap<usize, u64>,
     shapes: HashMap<u64, Shape>,
-    /// The tool list seen last, so that an equal one is not read again.
+    /// The last tool list, so that an equal one is not parsed again.
     tools: Option<(u64, Vec<String>)>,
 }
 
 /// All requests with the same first content.
 #[derive(Debug, Default)]
 struct CheckedConversation {
-    /// Contents (by hash) that the next request may extend: those of the last
-    /// request, and of failed ones before it.
+    /// Hashes of contents that the next request may extend: those of the last request, and of
+    /// failed ones before it.
     bases: Vec<Vec<u64>>,
-    /// Whether the last request has no valid answer: then its last content may
-    /// be replaced (a nudge, a prompt taken back).
+    /// Whether the last request has no valid response. Then its last content may be replaced (a
+    /// nudge, or a withdrawn prompt).
     unanswered: bool,
-    /// The parts of the last valid answer, thoughts left out; `None` when the
-    /// script sent raw bytes.
+    /// The parts of the last valid response without thoughts; `None` if the script sent raw bytes.
     reply: Option<Vec<String>>,
-    /// All signed parts of valid answers, in order.
+    /// All signed parts of valid responses, in order.
     signed: Vec<String>,
 }
 
@@ -83,7 +82,7 @@ impl Checker {
         !self.ignore.contains(check)
     }
 
-    /// Judges a request before it is answered.
+    /// Validates a request before it is answered.
     pub(crate) fn check(&mut self, request: &Recorded) -> Vec<String> {
         let mut found = Vec::new();
         let Ok(text) = std::str::from_utf8(&request.body) else {
@@ -215,8 +214,8 @@ impl Checker {
         conversation.unanswered = true;
     }
 
-    /// Takes note of an answer that went out whole. `sent` are its response
-    /// documents; `None` when bytes of unknown meaning were among them.
+    /// Records a response that was sent completely. `sent` holds its response documents; `None` if
+    /// it contained raw bytes.
     pub(crate) fn answered(&mut self, index: usize, sent: Option<&[String]>) {
         let Some(conversation) =
             self.of_request.get(&index).and_then(|key| self.conversations.get_mut(key))
@@ -264,7 +263,7 @@ fn check_secret(request: &Recorded, body: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Every signed part must be there, byte for byte and in order.
+/// Every signed part must be present, unchanged and in order.
 fn check_signed(signed: &[String], raws: &[&RawValue], found: &mut Vec<String>) {
     let mut rest = raws.iter().map(|raw| raw.get());
     let mut here = rest.next().unwrap_or("");

@@ -1,5 +1,5 @@
-//! A companion of an editor, as the extension for VS Code behaves: a server of the Model Context
-//! Protocol on a loopback port, a port file, the open files, and diffs that a test decides.
+//! A fake IDE companion that behaves like the VS Code extension: an MCP server on a loopback port,
+//! a port file, open files, and diffs that the test accepts or rejects.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,15 +14,15 @@ use tokio::task::JoinHandle;
 
 use crate::http::{Connection, HttpRequest};
 
-/// What is wrong with a companion.
+/// How a companion misbehaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CompanionFault {
-    /// Nothing.
+    /// It works correctly.
     #[default]
     None,
-    /// It accepts connections and never answers.
+    /// It accepts connections but never responds.
     Mute,
-    /// It never answers calls of its tools.
+    /// It never responds to tool calls.
     HangsInTools,
     /// It cannot show diffs: `openDiff` fails.
     RefusesDiffs,
@@ -30,23 +30,24 @@ pub enum CompanionFault {
     HasNoTools,
 }
 
-/// How a companion is started.
+/// The options of a companion.
 #[derive(Debug, Clone)]
 pub struct CompanionSetup {
-    /// The directory for temporary files, in which the port file is published.
+    /// The directory for temporary files, in which the port file is written.
     pub temporary: PathBuf,
-    /// The folders that are open in the editor, as the port file has them.
+    /// The directories open in the editor, as in the port file.
     pub workspace: String,
-    /// The process of the editor.
+    /// The process ID of the editor.
     pub pid: u32,
-    /// What is wrong with it.
+    /// How it misbehaves.
     pub fault: CompanionFault,
     /// Whether the editor trusts the workspace.
     pub is_trusted: Option<bool>,
 }
 
 impl CompanionSetup {
-    /// A sound companion for a workspace, whose editor is the running process.
+    /// Creates options for a working companion of a workspace, with the current process as the
+    /// editor.
     pub fn new(temporary: &Path, workspace: &Path) -> Self {
         Self {
             temporary: temporary.to_owned(),
@@ -57,7 +58,7 @@ impl CompanionSetup {
         }
     }
 
-    /// The same with a fault.
+    /// Sets the fault.
     pub fn with_fault(self, fault: CompanionFault) -> Self {
         Self { fault, ..self }
     }
@@ -72,9 +73,9 @@ struct EditorState {
     files: Value,
     /// The texts of open diffs, by path.
     diffs: HashMap<String, String>,
-    /// Names of tools and their paths, in the order of the calls.
+    /// Tool names and paths, in the order of the calls.
     calls: Vec<(String, String)>,
-    /// Requests that a client must not send.
+    /// Invalid requests of clients.
     violations: Vec<String>,
     requests: usize,
     streams: usize,
@@ -89,7 +90,7 @@ struct CompanionServer {
     changed: watch::Sender<()>,
 }
 
-/// A running companion. Dropping it ends it; its port file stays, as after a crash.
+/// A running companion. Dropping it stops it; its port file remains, as after a crash.
 pub struct TestCompanion {
     server: Arc<CompanionServer>,
     accepting: JoinHandle<()>,
@@ -104,10 +105,10 @@ impl Drop for TestCompanion {
 }
 
 impl TestCompanion {
-    /// Starts it on a free port and publishes the port.
+    /// Starts it on a free port and writes the port file.
     ///
     /// # Errors
-    /// No port, or the port file cannot be written.
+    /// Returns an error if there is no free port or the port file cannot be written.
     pub async fn start(setup: CompanionSetup) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
@@ -126,7 +127,7 @@ impl TestCompanion {
             while let Ok((stream, _)) = listener.accept().await {
                 let server = Arc::clone(&serving);
                 let task = tokio::spawn(async move {
-                    // A client may leave at any time.
+                    // A client may disconnect at any time.
                     let _ = server.serve(stream).await;
                 });
                 all.lock().unwrap_or_else(PoisonError::into_inner).push(task);
@@ -135,41 +136,41 @@ impl TestCompanion {
         Ok(Self { server, accepting, connections, port_file })
     }
 
-    /// Its port.
+    /// Returns its port.
     pub fn port(&self) -> u16 {
         self.server.port
     }
 
-    /// Where its port is published.
+    /// Returns the path of its port file.
     pub fn port_file(&self) -> &Path {
         &self.port_file
     }
 
-    /// Ends at once, with all connections.
+    /// Stops immediately and closes all connections.
     pub fn die(&self) {
         self.accepting.abort();
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.iter().for_each(JoinHandle::abort);
     }
 
-    /// Sets the open files, in the form of `workspaceState.openFiles`, and tells clients.
+    /// Sets the open files, in the format of `workspaceState.openFiles`, and notifies clients.
     pub fn opens(&self, files: Value) {
         self.server.state().files = files;
         let update = self.server.context_update();
         self.server.emit("ide/contextUpdate", update);
     }
 
-    /// The texts of the open diffs, by path.
+    /// Returns the texts of the open diffs, by path.
     pub fn diffs(&self) -> HashMap<String, String> {
         self.server.state().diffs.clone()
     }
 
-    /// The calls so far: names of tools and paths.
+    /// Returns the calls so far: tool names and paths.
     pub fn calls(&self) -> Vec<(String, String)> {
         self.server.state().calls.clone()
     }
 
-    /// How many requests came.
+    /// Returns the number of requests.
     pub fn requests(&self) -> usize {
         self.server.state().requests
     }
@@ -179,32 +180,32 @@ impl TestCompanion {
         self.server.state().streams > 0
     }
 
-    /// What clients did wrong.
+    /// Returns the invalid requests of clients.
     pub fn violations(&self) -> Vec<String> {
         self.server.state().violations.clone()
     }
 
-    /// The user changes the text of an open diff.
+    /// Simulates that the user edits an open diff.
     pub fn edits(&self, path: &Path, text: &str) {
         let path = path.display().to_string();
         self.server.state().diffs.insert(path, text.to_owned());
     }
 
-    /// The user accepts an open diff.
+    /// Simulates that the user accepts an open diff.
     pub fn accepts(&self, path: &Path) {
         let path = path.display().to_string();
         let text = self.server.state().diffs.remove(&path).unwrap_or_default();
         self.server.emit("ide/diffAccepted", json!({"filePath": path, "content": text}));
     }
 
-    /// The user rejects an open diff.
+    /// Simulates that the user rejects an open diff.
     pub fn rejects(&self, path: &Path) {
         let path = path.display().to_string();
         self.server.state().diffs.remove(&path);
         self.server.emit("ide/diffRejected", json!({"filePath": path}));
     }
 
-    /// Waits until something holds; `false` after the time is up.
+    /// Waits until a condition holds; returns `false` after the time limit.
     pub async fn wait(&self, limit: Duration, holds: impl Fn(&Self) -> bool) -> bool {
         let mut changed = self.server.changed.subscribe();
         let waiting = async {
@@ -217,7 +218,7 @@ impl TestCompanion {
     }
 }
 
-/// Writes a port file as the extension does.
+/// Writes a port file like the extension does.
 fn publish(setup: &CompanionSetup, port: u16) -> io::Result<PathBuf> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let directory = setup.temporary.join("gemini").join("ide");
@@ -242,7 +243,7 @@ impl CompanionServer {
 
     fn emit(&self, method: &str, params: Value) {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        // Without a client, nothing hears it.
+        // Without a client, there is no receiver.
         let _ = self.events.send(message.to_string());
         self.changed.send_replace(());
     }
@@ -279,7 +280,7 @@ impl CompanionServer {
         Ok(())
     }
 
-    /// Why a request is refused, as the extension refuses it.
+    /// Returns why a request is rejected, as in the extension.
     fn refusal(&self, request: &HttpRequest) -> Option<(u16, &'static str)> {
         let header = |name: &str| {
             request.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -404,7 +405,7 @@ impl CompanionServer {
         self.reply(connection, &reply).await
     }
 
-    /// Replies with an event stream of one event, as the extension does.
+    /// Responds with an event stream of one event, like the extension does.
     async fn reply(&self, connection: &mut Connection, reply: &Value) -> io::Result<()> {
         let session = [("mcp-session-id".to_owned(), SESSION.to_owned())];
         connection.respond_chunked(200, &session, "text/event-stream").await?;

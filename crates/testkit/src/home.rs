@@ -1,17 +1,17 @@
-//! A home and a project of their own for one test.
+//! A temporary home directory and project for one test.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The API key that children get; the server looks for it where it must not be.
+/// The API key of child processes; the server reports it where it must not appear.
 pub const API_KEY: &str = "test-key-5f0e1d2c3b4a";
 
-/// Settings below all others.
+/// The settings with the lowest precedence.
 const DEFAULTS: &str = "defaults.json";
 
-/// A temporary home beside a temporary project folder, gone when dropped.
+/// A temporary home directory beside a temporary project, removed when dropped.
 #[derive(Debug)]
 pub struct TestHome {
     root: PathBuf,
@@ -19,26 +19,26 @@ pub struct TestHome {
 }
 
 impl TestHome {
-    /// A home and a project, both empty.
+    /// Creates an empty home directory and an empty project.
     ///
     /// # Errors
-    /// When the temporary folder cannot be made.
+    /// Returns an error if the temporary directory cannot be created.
     pub fn new() -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("testkit-").tempdir()?;
-        // The real path: children report no other.
+        // The real path, because child processes report it.
         let root = folder.path().canonicalize()?;
         for name in ["home", "project", "tmp"] {
             std::fs::create_dir(root.join(name))?;
         }
-        // Scripts answer prompts: `auto` asks nobody which model they are for.
+        // Scripts answer prompts in order, so no routing request may precede them.
         std::fs::write(root.join(DEFAULTS), r#"{"model": {"routing": "off"}}"#)?;
         Ok(Self { root, _folder: folder })
     }
 
-    /// A home and a project with these files (path in the project, text).
+    /// Creates a home directory and a project with these files (path in the project, text).
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn with_files(files: &[(&str, &str)]) -> io::Result<Self> {
         let home = Self::new()?;
         for (path, text) in files {
@@ -47,44 +47,44 @@ impl TestHome {
         Ok(home)
     }
 
-    /// The folder that holds all of it.
+    /// Returns the directory that contains everything.
     pub fn root(&self) -> &Path {
         &self.root
     }
-    /// The home folder.
+    /// Returns the home directory.
     pub fn home(&self) -> PathBuf {
         self.root.join("home")
     }
-    /// `~/.gemini`.
+    /// Returns `~/.gemini`.
     pub fn gemini(&self) -> PathBuf {
         self.home().join(".gemini")
     }
-    /// `~/.parallax`.
+    /// Returns `~/.parallax`.
     pub fn parallax(&self) -> PathBuf {
         self.home().join(".parallax")
     }
-    /// The project.
+    /// Returns the project directory.
     pub fn project(&self) -> PathBuf {
         self.root.join("project")
     }
 
-    /// Writes a file of the project, with the folders above it.
+    /// Writes a file of the project and creates its parent directories.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, path: &str, text: &str) -> io::Result<PathBuf> {
         write(&self.project().join(path), text)
     }
 
-    /// Writes a file of the home.
+    /// Writes a file in the home directory.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write_home(&self, path: &str, text: &str) -> io::Result<PathBuf> {
         write(&self.home().join(path), text)
     }
 
-    /// The whole environment of a child: nothing of ours but `PATH`.
+    /// Returns the complete environment of a child process, which inherits only `PATH`.
     pub fn env(&self, server: &str) -> Vec<(OsString, OsString)> {
         let home = self.home().into_os_string();
         vec![
@@ -104,7 +104,7 @@ impl TestHome {
         ]
     }
 
-    /// A command in the project with that environment.
+    /// Returns a command in the project with that environment.
     #[expect(clippy::disallowed_methods, reason = "tests start the program themselves")]
     pub fn command(&self, program: &Path, server: &str) -> Command {
         let mut command = Command::new(program);

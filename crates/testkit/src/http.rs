@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a test server needs, over one connection.
+//! A minimal HTTP/1.1 server connection for tests.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 const MAX_HEAD: usize = 256 * 1024;
 const MAX_BODY: usize = 512 * 1024 * 1024;
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug)]
 pub(crate) struct HttpRequest {
     pub(crate) method: String,
@@ -18,7 +18,7 @@ pub(crate) struct HttpRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// One connection and what was read of it but not used yet.
+/// A connection with its unprocessed input.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// The next request; `None` when the client left between requests.
+    /// Reads the next request; `None` if the client disconnected between requests.
     pub(crate) async fn read_request(&mut self) -> io::Result<Option<HttpRequest>> {
         if self.buffer.is_empty() && self.fill().await? == 0 {
             return Ok(None);
@@ -125,7 +125,7 @@ impl Connection {
         self.stream.write_all(bytes).await
     }
 
-    /// Writes in pieces of `size` bytes, each on its way before the next.
+    /// Writes pieces of `size` bytes, flushing each before the next.
     pub(crate) async fn write_split(&mut self, bytes: &[u8], size: usize) -> io::Result<()> {
         for piece in bytes.chunks(size.max(1)) {
             self.stream.write_all(piece).await?;
@@ -134,7 +134,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A whole answer with a length.
+    /// Sends a complete response with a length.
     pub(crate) async fn respond(
         &mut self,
         status: u16,
@@ -148,7 +148,7 @@ impl Connection {
         self.stream.write_all(&bytes).await
     }
 
-    /// The head of an answer in chunks.
+    /// Sends the head of a chunked response.
     pub(crate) async fn respond_chunked(
         &mut self,
         status: u16,
@@ -160,22 +160,23 @@ impl Connection {
         self.stream.write_all(&bytes).await
     }
 
-    /// Completes when the client has left.
+    /// Completes when the client has disconnected.
     pub(crate) async fn left(&self) {
         let mut byte = [0u8; 1];
         match self.stream.peek(&mut byte).await {
             Ok(0) | Err(_) => {}
-            // It sent more: it is there. A later write will tell.
+            // The client sent more data, so it is connected. A later write will detect a
+            // disconnect.
             Ok(_) => std::future::pending().await,
         }
     }
 
-    /// Ends the connection with a reset.
+    /// Resets the connection.
     pub(crate) fn reset(self) {
         let _ = self.stream.set_zero_linger();
     }
 
-    /// Ends the connection after what was written has gone out.
+    /// Closes the connection after all output is sent.
     pub(crate) async fn close(mut self) {
         let _ = self.stream.shutdown().await;
         let mut rest = [0u8; 4096];

@@ -1,11 +1,10 @@
-//! Programs that stand in for the system's stores of secrets.
+//! Fakes of the programs that access the system's keychain.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// `secret-tool`, with a file for each secret beside it; it writes down how it was
-/// called.
+/// `secret-tool`, which stores each secret in a file beside it and logs its calls.
 const SECRET_TOOL: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 echo "$*" >> "$here/calls"
@@ -19,7 +18,7 @@ clear) rm -f "$file" ;;
 esac
 "#;
 
-/// The commands of `security` that are used; orders come on its input.
+/// The used commands of `security`, which also reads commands from stdin.
 const SECURITY: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 echo "$*" >> "$here/calls"
@@ -34,29 +33,29 @@ delete-generic-password) rm "$here/kept-$(printf '%s' "$5" | cksum | tr -d ' ')"
 esac
 "#;
 
-/// One that hangs, as it does where the desktop is gone.
+/// A program that hangs, as it does without a desktop session.
 pub const HANGS: &str = "#!/bin/sh\nsleep 60\n";
 
-/// A `secret-tool` in the folder, which is made.
+/// Creates a `secret-tool` in the directory, and the directory.
 ///
 /// # Errors
-/// The disk refuses.
+/// Returns an error if a file cannot be written.
 pub fn secret_tool(folder: &Path) -> io::Result<PathBuf> {
     program(folder, "secret-tool", SECRET_TOOL)
 }
 
-/// A `security` in the folder, which is made.
+/// Creates a `security` in the directory, and the directory.
 ///
 /// # Errors
-/// The disk refuses.
+/// Returns an error if a file cannot be written.
 pub fn security(folder: &Path) -> io::Result<PathBuf> {
     program(folder, "security", SECURITY)
 }
 
-/// A program of this text in the folder, which is made.
+/// Creates a program with this text in the directory, and the directory.
 ///
 /// # Errors
-/// The disk refuses.
+/// Returns an error if a file cannot be written.
 pub fn program(folder: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let path = folder.join(name);
@@ -65,12 +64,12 @@ pub fn program(folder: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// How the stores of the folder were called, a line each.
+/// Returns the calls of the programs in the directory, one per line.
 pub fn calls(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("calls")).unwrap_or_default()
 }
 
-/// How many secrets the stores of the folder hold.
+/// Returns the number of secrets stored in the directory.
 pub fn kept(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("kept-")).count()

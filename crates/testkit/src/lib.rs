@@ -1,7 +1,8 @@
-//! Development only: a scripted model server that checks what it is asked, a server with
-//! prepared answers, a temporary home, stores of secrets, scenario folders, a terminal, and a stopwatch for children.
+//! Test support: a scripted model server that validates requests, a server with prepared responses,
+//! temporary home directories, fake keychains, scenarios, a terminal emulator, and measurements of
+//! child processes.
 //!
-//! Nothing here ships; crates use it as a dev-dependency.
+//! Nothing here ships; other crates use it as a dev-dependency.
 
 pub mod canned;
 pub mod check;

@@ -1,4 +1,4 @@
-//! Running a child under a time limit, and what it cost.
+//! Runs a child process with a time limit and measures its resource use.
 
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -10,45 +10,44 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// A child that has ended.
+/// A finished child process.
 #[derive(Debug)]
 pub struct Finished {
-    /// Its status.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it wrote to stdout.
+    /// Its stdout.
     pub stdout: Vec<u8>,
-    /// What it wrote to stderr.
+    /// Its stderr.
     pub stderr: Vec<u8>,
-    /// Whether the limit ended it.
+    /// Whether it was killed at the time limit.
     pub timed_out: bool,
-    /// From start to end.
+    /// The elapsed time.
     pub wall: Duration,
-    /// Processor time, user and system, of it and of the children it waited
-    /// for. Counted by the kernel in steps of 10 ms.
+    /// User and system CPU time of the process and of the children that it waited for, in the
+    /// kernel's steps of 10 ms.
     pub cpu: Duration,
-    /// Its highest resident memory in bytes (as last sampled, every 5 ms).
+    /// Its peak resident memory in bytes, sampled every 5 ms.
     pub peak_rss: u64,
-    /// The highest sum of resident memory of it and all its descendants, as
-    /// sampled, in bytes.
+    /// The peak total resident memory of the process and all its descendants in bytes, as sampled.
     pub peak_tree_rss: u64,
 }
 
 impl Finished {
-    /// The exit code as a shell sees it: 128 + n for signal n.
+    /// Returns the exit code as a shell reports it: 128 + n for signal n.
     pub fn code(&self) -> i32 {
         self.status.code().or(self.status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
     }
-    /// stdout as text.
+    /// Returns stdout as text.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
-    /// stderr as text.
+    /// Returns stderr as text.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 }
 
-/// A running child in a process group of its own.
+/// A running child process in its own process group.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -58,7 +57,7 @@ pub struct Running {
     stderr: Pump,
 }
 
-/// What comes out of a pipe, read on a thread.
+/// Reads a pipe on a thread.
 #[derive(Debug)]
 struct Pump {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -83,7 +82,7 @@ impl Pump {
         Self { bytes, done }
     }
 
-    /// Whether the pipe has ended within the time.
+    /// Waits until the pipe has ended; returns `false` after the time limit.
     fn ended(&self, limit: Duration) -> bool {
         !matches!(self.done.recv_timeout(limit), Err(RecvTimeoutError::Timeout))
     }
@@ -93,11 +92,11 @@ impl Pump {
     }
 }
 
-/// Runs a command to its end. After `limit` its whole process group is killed.
-/// `None` as stdin closes it at once.
+/// Runs a command to its end. Kills its whole process group after `limit`. With `None`, stdin is
+/// closed.
 ///
 /// # Errors
-/// When it cannot be started.
+/// Returns an error if it cannot be started.
 pub fn run(command: Command, stdin: Option<&[u8]>, limit: Duration) -> io::Result<Finished> {
     Running::start(command, stdin)?.finish(limit)
 }
@@ -106,7 +105,7 @@ impl Running {
     /// Starts a command.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if it cannot be started.
     pub fn start(mut command: Command, stdin: Option<&[u8]>) -> io::Result<Self> {
         command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -122,20 +121,20 @@ impl Running {
         Ok(Self { child, pid, start, stdout, stderr })
     }
 
-    /// A handle that can signal it from another thread.
+    /// Returns the process ID, with which another thread can send signals.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Waits for its end, sampling its memory.
+    /// Waits for its end and samples its memory.
     ///
     /// # Errors
-    /// When the kernel does not tell its end.
+    /// Returns an error if the kernel does not report its end.
     pub fn finish(mut self, limit: Duration) -> io::Result<Finished> {
         let (sender, ended) = mpsc::channel();
         let pid = self.pid;
         thread::spawn(move || {
-            // Without reaping it: its counters are read first.
+            // Waits without reaping it, so that its counters can be read.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
             let _ = sender.send(Instant::now());
@@ -158,7 +157,7 @@ impl Running {
         };
         let cpu = processor_time(raw);
         let status = self.child.wait()?;
-        // What it left running may hold its pipes open.
+        // Its remaining child processes may hold the pipes open.
         if !(self.stdout.ended(Duration::from_secs(2)) && self.stderr.ended(Duration::from_secs(2)))
         {
             let _ = kill_process_group(pid, Signal::KILL);
@@ -178,7 +177,7 @@ impl Running {
     }
 }
 
-/// Highest and present resident memory of a process in bytes.
+/// Returns the peak and current resident memory of a process in bytes.
 fn memory(pid: i32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| {
@@ -200,10 +199,10 @@ fn tree_memory(pid: i32, own: u64, depth: u32) -> u64 {
     sum
 }
 
-/// utime, stime, cutime and cstime of an ended, unreaped process.
+/// Returns utime, stime, cutime, and cstime of a process that has ended but was not reaped.
 fn processor_time(pid: i32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name in brackets may hold blanks; the fields count from behind it.
+    // The name in parentheses may contain spaces, so count the fields after it.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 =
         fields.split_whitespace().skip(11).take(4).filter_map(|t| t.parse::<u64>().ok()).sum();

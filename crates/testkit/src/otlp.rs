@@ -1,47 +1,47 @@
-//! A collector of OpenTelemetry over HTTP, and a reader of the Protocol Buffers that it gets.
+//! An OpenTelemetry collector over HTTP, and a Protocol Buffers parser for its requests.
 //!
-//! The reader knows field numbers only, so that it shares no mistake with what is tested.
+//! The parser knows only field numbers, so that it shares no code with the exporter under test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What the collector does with requests.
+/// How the collector responds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conduct {
     /// Accepts them.
     Accept,
-    /// Answers with this status.
+    /// Responds with this status.
     Status(u16),
-    /// Answers so late.
+    /// Responds after this delay.
     Slow(Duration),
-    /// Reads them and never answers.
+    /// Reads requests but never responds.
     Mute,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Received {
-    /// `/v1/traces` and the like.
+    /// The path, such as `/v1/traces`.
     pub path: String,
-    /// The headers, as lines in lower case.
+    /// The headers, as lowercase lines.
     pub head: String,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// A collector that runs until the test ends.
+/// A collector that runs until the end of the test.
 pub struct Collector {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Received>>>,
 }
 
 impl Collector {
-    /// Starts it on a free port of the loopback address.
+    /// Starts it on a free loopback port.
     ///
     /// # Errors
-    /// When there is no port.
+    /// Returns an error if there is no free port.
     pub fn start(conduct: Conduct) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -56,18 +56,18 @@ impl Collector {
         Ok(Self { address, received })
     }
 
-    /// The base URL.
+    /// Returns the base URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What came so far.
+    /// Returns the requests so far.
     pub fn received(&self) -> Vec<Received> {
         self.received.lock().map(|received| received.clone()).unwrap_or_default()
     }
 
-    /// The items of all requests of a path: of `/v1/traces` the spans, and so on. Each request is
-    /// resources of scopes of items.
+    /// Returns the items of all requests for a path: the spans for `/v1/traces`, and so on. Each
+    /// request holds resources that hold scopes that hold items.
     pub fn items(&self, path: &str) -> Vec<WireMessage> {
         let received = self.received().into_iter().filter(|request| request.path == path);
         let requests = received.map(|request| WireMessage::parse(&request.body));
@@ -78,7 +78,7 @@ impl Collector {
             .collect()
     }
 
-    /// The attributes of the first resource.
+    /// Returns the attributes of the first resource.
     pub fn resource(&self) -> Vec<(String, String)> {
         let first = self.received().into_iter().next();
         let first = first.map(|request| WireMessage::parse(&request.body));
@@ -119,7 +119,7 @@ fn serve(stream: TcpStream, conduct: Conduct, kept: &Mutex<Vec<Received>>) -> Op
     }
 }
 
-/// A message of Protocol Buffers: its fields in their order.
+/// A Protocol Buffers message: its fields in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WireMessage {
     fields: Vec<(u64, WireField)>,
@@ -128,18 +128,18 @@ pub struct WireMessage {
 /// The value of a field, by its wire type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WireField {
-    /// An integer, a flag, or an enumeration.
+    /// An integer, a boolean, or an enumeration value.
     Varint(u64),
     /// 64 bits.
     Fixed64(u64),
     /// 32 bits.
     Fixed32(u32),
-    /// A text, bytes, a message, or packed numbers.
+    /// A string, bytes, a message, or packed numbers.
     Bytes(Vec<u8>),
 }
 
 impl WireMessage {
-    /// Reads a message; one that is not valid has no fields.
+    /// Parses a message; an invalid one has no fields.
     pub fn parse(bytes: &[u8]) -> Self {
         Self::try_parse(bytes).unwrap_or_default()
     }
@@ -167,7 +167,7 @@ impl WireMessage {
         self.fields.iter().filter(move |(it, _)| *it == number).map(|(_, field)| field)
     }
 
-    /// The messages of a field.
+    /// Returns the messages of a field.
     pub fn messages(&self, number: u64) -> Vec<Self> {
         let bytes = self.all(number).filter_map(|field| match field {
             WireField::Bytes(bytes) => Some(bytes),
@@ -176,7 +176,7 @@ impl WireMessage {
         bytes.map(|bytes| Self::parse(bytes)).collect()
     }
 
-    /// The bytes of a field; empty where there are none.
+    /// Returns the bytes of a field; empty if it is missing.
     pub fn bytes(&self, number: u64) -> Vec<u8> {
         match self.all(number).next() {
             Some(WireField::Bytes(bytes)) => bytes.clone(),
@@ -184,12 +184,12 @@ impl WireMessage {
         }
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub fn text(&self, number: u64) -> String {
         String::from_utf8_lossy(&self.bytes(number)).into_owned()
     }
 
-    /// The number of a field; 0 where there is none.
+    /// Returns the number of a field; 0 if it is missing.
     pub fn number(&self, number: u64) -> u64 {
         match self.all(number).next() {
             Some(WireField::Varint(value) | WireField::Fixed64(value)) => *value,
@@ -198,19 +198,19 @@ impl WireMessage {
         }
     }
 
-    /// The floating-point number of a field.
+    /// Returns the floating-point number of a field.
     pub fn float(&self, number: u64) -> f64 {
         f64::from_bits(self.number(number))
     }
 
-    /// The attributes of a field (`KeyValue`), values as text.
+    /// Returns the attributes of a field (`KeyValue`), with values as text.
     pub fn attributes(&self, number: u64) -> Vec<(String, String)> {
         let pairs = self.messages(number).into_iter();
         pairs.map(|pair| (pair.text(1), value(&pair.messages(2)))).collect()
     }
 }
 
-/// An `AnyValue` as text.
+/// Formats an `AnyValue` as text.
 fn value(found: &[WireMessage]) -> String {
     let Some((number, field)) = found.first().and_then(|value| value.fields.first()) else {
         return String::new();

@@ -1,6 +1,5 @@
-//! A program in a terminal: its bytes go to an emulator, its questions are
-//! answered as a real terminal answers them, keys are typed and conditions on
-//! what is shown are waited for.
+//! A program in a pseudo-terminal. An emulator processes its output and answers its queries like a
+//! real terminal. Tests send keys and wait for conditions on the screen.
 
 mod answers;
 mod drawing;
@@ -21,20 +20,20 @@ pub use drawing::{Palette, svg};
 pub use emulator::Emulator;
 pub use key::Key;
 
-/// How a program is started.
+/// The options for starting a program.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
-    /// The program, its words, and the whole environment.
+    /// The program.
     pub program: &'a Path,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// All of its environment.
+    /// Its complete environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Where it runs.
+    /// Its working directory.
     pub directory: &'a Path,
     /// Columns and rows.
     pub size: (u16, u16),
-    /// What the terminal tells of itself.
+    /// How the terminal answers queries.
     pub answers: Answers,
 }
 
@@ -47,7 +46,7 @@ pub struct Ended {
     pub signal: Option<String>,
 }
 
-/// A program that runs in a terminal. Dropping it hangs up and kills it.
+/// A program running in a terminal. Dropping it hangs up the terminal and kills the program.
 pub struct Terminal {
     shared: Arc<Shared>,
     master: Box<dyn MasterPty + Send>,
@@ -56,7 +55,7 @@ pub struct Terminal {
     limit: Duration,
 }
 
-/// How long the last bytes of a program that ended are waited for.
+/// How long to wait for the last output after the program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 struct Shared {
@@ -67,16 +66,16 @@ struct Shared {
 
 struct State {
     emulator: Emulator,
-    /// The program and all that hold its terminal are gone.
+    /// Whether the program and all other holders of its terminal are gone.
     closed: bool,
     ended: Option<Ended>,
 }
 
 impl Terminal {
-    /// Starts a program. `limit` is how long any wait may take.
+    /// Starts a program. `limit` is the time limit of each wait.
     ///
     /// # Errors
-    /// No terminal, or no such program.
+    /// Returns an error if there is no terminal or the program does not exist.
     pub fn start(setup: &Setup<'_>, limit: Duration) -> io::Result<Self> {
         let (columns, rows) = setup.size;
         let pair =
@@ -113,42 +112,42 @@ impl Terminal {
         Ok(Self { shared, master: pair.master, killer, pid, limit })
     }
 
-    /// The program's process id.
+    /// Returns the process ID of the program.
     pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
     // --- in
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     ///
     /// # Errors
-    /// The program is gone.
+    /// Returns an error if the program has ended.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         self.shared.write(bytes)
     }
 
-    /// Types a text, key by key, without a pause.
+    /// Types a text, key by key, without pauses.
     ///
     /// # Errors
-    /// The program is gone.
+    /// Returns an error if the program has ended.
     pub fn text(&self, text: &str) -> io::Result<()> {
         self.send(text.as_bytes())
     }
 
-    /// Presses a key, in the encoding that the program has asked for.
+    /// Presses a key, encoded as the program has requested.
     ///
     /// # Errors
-    /// The program is gone.
+    /// Returns an error if the program has ended.
     pub fn key(&self, key: Key) -> io::Result<()> {
         let bytes = key.bytes(self.look(Emulator::disambiguates));
         self.send(&bytes)
     }
 
-    /// Pastes, with the brackets if the program has asked for them.
+    /// Pastes a text, as a bracketed paste if the program has enabled it.
     ///
     /// # Errors
-    /// The program is gone.
+    /// Returns an error if the program has ended.
     pub fn paste(&self, text: &str) -> io::Result<()> {
         if self.look(|shown| shown.has_mode(2004)) {
             self.send(format!("\x1b[200~{text}\x1b[201~").as_bytes())
@@ -157,22 +156,22 @@ impl Terminal {
         }
     }
 
-    /// Writes into the window without the program's knowledge, as another program does that
-    /// has the same terminal.
+    /// Writes to the window without the program's knowledge, like another program on the same
+    /// terminal.
     ///
     /// # Errors
-    /// The emulator refuses it.
+    /// Returns an error if the emulator rejects it.
     pub fn scribble(&self, text: &str) -> io::Result<()> {
         self.shared.state().emulator.feed(text.as_bytes());
         Ok(())
     }
 
-    /// Changes the window's size: what is shown is wrapped anew, then the program is told.
+    /// Resizes the window: rewraps its contents, then notifies the program.
     ///
     /// # Errors
-    /// The program is gone.
+    /// Returns an error if the program has ended.
     pub fn resize(&self, columns: u16, rows: u16) -> io::Result<()> {
-        // Under the lock: no byte of the program is between the two.
+        // The lock keeps output of the program from being processed in between.
         let mut state = self.shared.state();
         state.emulator.resize(columns.into(), rows.into());
         self.master.resize(pty_size(columns, rows)).map_err(plain)
@@ -180,16 +179,15 @@ impl Terminal {
 
     // --- out
 
-    /// Looks at what is shown now.
+    /// Calls a function with the current state of the emulator.
     pub fn look<T>(&self, look: impl FnOnce(&Emulator) -> T) -> T {
         look(&self.shared.state().emulator)
     }
 
-    /// Waits until what is shown fulfils a condition; frames that are under way are
-    /// not looked at.
+    /// Waits until the screen meets a condition; ignores incomplete frames.
     ///
     /// # Errors
-    /// It does not within the limit, or the program ends first: what was shown last.
+    /// Returns the last screen if the time limit is reached or the program ends first.
     pub fn wait(&self, what: &str, mut holds: impl FnMut(&Emulator) -> bool) -> Result<(), String> {
         let deadline = Instant::now() + self.limit;
         let mut state = self.shared.state();
@@ -214,7 +212,7 @@ impl Terminal {
     /// Waits until a text is in the window.
     ///
     /// # Errors
-    /// As [`Terminal::wait`].
+    /// See [`Terminal::wait`].
     pub fn wait_for(&self, text: &str) -> Result<(), String> {
         self.wait(&format!("`{text}`"), |shown| shown.window().contains(text))
     }
@@ -222,13 +220,12 @@ impl Terminal {
     /// Waits until a text is no longer in the window.
     ///
     /// # Errors
-    /// As [`Terminal::wait`].
+    /// See [`Terminal::wait`].
     pub fn wait_gone(&self, text: &str) -> Result<(), String> {
         self.wait(&format!("end of `{text}`"), |shown| !shown.window().contains(text))
     }
 
-    /// Waits until nothing has come for so long, or for eight times that where
-    /// something moves without end.
+    /// Waits until there is no output for the given time, at most eight times as long.
     pub fn settle(&self, quiet: Duration) {
         let deadline = Instant::now() + quiet * 8;
         let mut state = self.shared.state();
@@ -244,32 +241,32 @@ impl Terminal {
         }
     }
 
-    /// A place in the output, for [`Terminal::output_since`].
+    /// Returns a position in the output, for [`Terminal::output_since`].
     pub fn mark(&self) -> usize {
         self.look(|shown| shown.output().len())
     }
 
-    /// What the program wrote since the mark.
+    /// Returns the output since the position.
     pub fn output_since(&self, mark: usize) -> Vec<u8> {
         self.look(|shown| shown.output().get(mark..).unwrap_or_default().to_vec())
     }
 
-    /// How the line discipline is set (echo, signals, …), to be compared.
+    /// Returns the settings of the line discipline (echo, signals, and so on) for comparison.
     pub fn line_discipline(&self) -> String {
         format!("{:?}", self.master.get_termios())
     }
 
-    /// Waits for the program's end.
+    /// Waits until the program ends.
     ///
     /// # Errors
-    /// It goes on: what was shown last.
+    /// Returns the last screen if the program is still running.
     pub fn wait_end(&self) -> Result<Ended, String> {
         let deadline = Instant::now() + self.limit;
         let mut reading_until = None;
         let mut state = self.shared.state();
         loop {
             if let Some(ended) = &state.ended {
-                // What it wrote last may still be on its way; what it started may go on.
+                // Its last output may still arrive, and its child processes may still run.
                 let last = *reading_until.get_or_insert_with(|| Instant::now() + LAST_WORDS);
                 if state.closed || Instant::now() >= last {
                     return Ok(ended.clone());
@@ -289,7 +286,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         if self.shared.state().ended.is_none() {
-            // It may be gone by now.
+            // It may already have ended.
             let _ = self.killer.kill();
         }
     }
@@ -308,12 +305,12 @@ impl Shared {
 
     fn read(&self, mut reader: Box<dyn Read + Send>) {
         let mut buffer = [0; 64 * 1024];
-        // A terminal whose other end is closed fails in place of ending.
+        // On some systems, reading a terminal whose other end is closed fails instead of ending.
         while let Ok(read @ 1..) = reader.read(&mut buffer) {
             let answers = self.state().emulator.feed(buffer.get(..read).unwrap_or_default());
             self.changed.notify_all();
             if !answers.is_empty() {
-                // Who asked may be gone; what it wrote last is still to be read.
+                // The program may have ended; its last output must still be read.
                 let _ = self.write(&answers);
             }
         }

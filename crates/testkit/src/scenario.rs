@@ -87,7 +87,7 @@ struct Run {
     args: Vec<String>,
     #[serde(default)]
     stdin: Option<String>,
-    /// A null takes a variable away.
+    /// `null` removes a variable.
     #[serde(default)]
     env: BTreeMap<String, Option<String>>,
     #[serde(default)]
@@ -96,7 +96,7 @@ struct Run {
     signal: Option<SignalAt>,
 }
 
-/// A signal to the program when the model's stream stands at a gate.
+/// A signal sent to the program when the model's stream reaches a gate.
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 struct SignalAt {
@@ -108,11 +108,10 @@ fn ten_seconds() -> u64 {
     10_000
 }
 
-/// Runs every scenario of a folder (or the one that `SCENARIO` names), two at
-/// a time.
+/// Runs every scenario in a directory (or the one that `SCENARIO` names), two at a time.
 ///
 /// # Errors
-/// What differed, for all scenarios that failed.
+/// Returns the differences of all scenarios that failed.
 pub fn run_all(program: &Program, folder: &Path) -> Result<usize, String> {
     let only = std::env::var("SCENARIO").ok();
     let entries = std::fs::read_dir(folder)
@@ -149,7 +148,7 @@ pub fn run_all(program: &Program, folder: &Path) -> Result<usize, String> {
 /// Runs one scenario.
 ///
 /// # Errors
-/// What differed.
+/// Returns the differences.
 pub fn run(program: &Program, folder: &Path) -> Result<(), String> {
     let update = std::env::var_os("UPDATE_SCENARIOS").is_some_and(|value| value == "1");
     Scenario::prepare(folder)?.play(program, update)
@@ -177,7 +176,7 @@ impl Scenario {
         let stand = |text: &str| put_in(text, &home, "[SERVER]");
         copy(&folder.join("input"), &home.project(), &|bytes| bytes)?;
         if config.git {
-            // Git itself lets no folder of this name into a repository.
+            // Git does not allow a directory with this name in a repository.
             let git = home.project().join(".git");
             write(&git.join("HEAD"), "ref: refs/heads/main\n")?;
             for name in ["objects", "refs"] {
@@ -284,7 +283,7 @@ impl Scenario {
         })
     }
 
-    /// Compares with a file of `expected/`; with `update` it is written.
+    /// Compares the text with a file in `expected/`; with `update`, writes the file.
     fn compare(&self, name: &str, got: &str, update: bool) -> Result<Option<String>, String> {
         let path = self.folder.join("expected").join(name);
         if update && (path.is_file() || !self.config.contains.contains_key(name)) {
@@ -331,14 +330,14 @@ impl Scenario {
         Ok(problems)
     }
 
-    /// The requests that want an answer of the model.
+    /// Returns the requests that ask the model for a response.
     fn asked(&self) -> impl Iterator<Item = crate::Recorded> {
         self.server.requests().into_iter().filter(|request| {
             matches!(request.kind, Some(Method::StreamGenerateContent | Method::GenerateContent))
         })
     }
 
-    /// What `contains` misses and `lacks` finds.
+    /// Returns the texts of `contains` that are missing and those of `lacks` that are present.
     fn search(&self, texts: &BTreeMap<String, String>) -> Vec<String> {
         let mut problems = Vec::new();
         for (list, wanted) in [(&self.config.contains, true), (&self.config.lacks, false)] {
@@ -371,7 +370,7 @@ impl Scenario {
     }
 }
 
-/// What differs from run to run, replaced by names.
+/// Replaces values that differ between runs by names.
 struct Filters {
     texts: Vec<(String, &'static str)>,
     patterns: Vec<(Regex, String)>,
@@ -396,10 +395,10 @@ impl Filters {
             (r"\b\d+(\.\d+)?\s?(ms|s)\b", "[DURATION]"),
             (r"\b[A-Z][a-z]+day, [A-Z][a-z]+ \d{1,2}, \d{4}\b", "[DATE]"),
             (r"\bDate: [A-Z][a-z]+, [A-Z][a-z]+ \d{1,2}, \d{4}", "Date: [DATE]"),
-            // Ids that are made for calls without one; process groups.
+            // Generated IDs of calls without one; process group IDs.
             (r"\b([a-z_]+)_\d{13}_(\d+)\b", "${1}_[TIME]_$2"),
             (r"\bPGID: \d+", "PGID: [N]"),
-            // Folder names of projects, whose paths are never the same.
+            // Names of project directories, whose paths always differ.
             (r"\bproject-[0-9a-f]{8}\b", "[FOLDER]"),
         ];
         let mut patterns = Vec::new();
@@ -445,7 +444,7 @@ fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
         .map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
-/// All files below a folder, as relative paths; none when it is not there.
+/// Returns the relative paths of all files below a directory; none if it does not exist.
 fn tree(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];
@@ -470,7 +469,7 @@ fn copy(from: &Path, to: &Path, change: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<(
         let bytes = std::fs::read(&source)
             .map_err(|error| format!("cannot read `{}`: {error}", source.display()))?;
         write(&to.join(&path), change(bytes))?;
-        // Scripts stay executable.
+        // Keeps scripts executable.
         if let Ok(metadata) = std::fs::metadata(&source) {
             let _ = std::fs::set_permissions(to.join(&path), metadata.permissions());
         }
@@ -478,7 +477,7 @@ fn copy(from: &Path, to: &Path, change: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// The lines around the first difference, old and new.
+/// Returns the lines around the first difference, expected and actual.
 fn difference(wanted: &str, got: &str) -> String {
     let (wanted, got): (Vec<_>, Vec<_>) = (wanted.split('\n').collect(), got.split('\n').collect());
     let same = wanted.iter().zip(&got).take_while(|(one, two)| one == two).count();

@@ -1,4 +1,4 @@
-//! What the model server answers: the script file, read into replies.
+//! Parses the script file of the model server into replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// A script that cannot be read.
+/// A script that cannot be parsed.
 #[derive(Debug)]
 pub struct ScriptError(String);
 
@@ -19,7 +19,7 @@ impl std::fmt::Display for ScriptError {
 }
 impl std::error::Error for ScriptError {}
 
-/// The methods of the service that can be scripted.
+/// The API methods that can be scripted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Method {
@@ -31,12 +31,12 @@ pub enum Method {
     CountTokens,
 }
 
-/// All replies of a server, and the checks that do not apply to it.
+/// All replies of a server, and the checks that are disabled for it.
 #[derive(Debug, Default)]
 pub struct Script {
     pub(crate) replies: Vec<Reply>,
     pub(crate) ignore: BTreeSet<String>,
-    /// JSON answers by path, for what is not a request to a model.
+    /// JSON responses by path, for requests that are not addressed to a model.
     pub(crate) documents: BTreeMap<String, Value>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Reply {
     pub(crate) status: Option<u16>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Body,
-    /// How often it serves; 0 = for ever.
+    /// How often it is used; 0 means without limit.
     pub(crate) repeat: u64,
     pub(crate) split: usize,
     pub(crate) coalesce: usize,
@@ -57,32 +57,32 @@ pub(crate) struct Reply {
     pub(crate) json_array: bool,
 }
 
-/// What a request must hold for a reply to serve.
+/// The conditions that a request must meet for a reply.
 #[derive(Debug, Default, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Match {
-    /// In a string of a function response of the last content.
+    /// A string in a function response of the last content contains this text.
     #[serde(default)]
     pub(crate) last_tool_result_contains: Option<String>,
-    /// In a text part of the last content.
+    /// A text part of the last content contains this text.
     #[serde(default)]
     pub(crate) prompt_contains: Option<String>,
-    /// In a text of the system instruction.
+    /// A text of the system instruction contains this text.
     #[serde(default)]
     pub(crate) system_contains: Option<String>,
-    /// In the model's name.
+    /// The model name contains this text.
     #[serde(default)]
     pub(crate) model_contains: Option<String>,
 }
 
-/// What a reply sends.
+/// The body of a reply.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Scripted pieces.
     Chunks(Vec<Piece>),
     /// A JSON error document.
     Error(Value),
-    /// Text made on the fly.
+    /// Generated text.
     Generate { chunks: u64, bytes: u64 },
     /// Calls until the count is reached, then a text.
     Loop(Loop),
@@ -94,8 +94,8 @@ impl Default for Body {
     }
 }
 
-/// A run of rounds with one call (or `parallel` calls) each. `{i}` in a string
-/// of `args` is the call's number from 0.
+/// A series of steps with one call (or `parallel` calls) each. `{i}` in a string of `args` is the
+/// number of the call from 0.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Loop {
@@ -107,32 +107,32 @@ pub(crate) struct Loop {
     pub(crate) final_text: String,
     #[serde(default = "one")]
     pub(crate) parallel: u64,
-    /// Whether the first call of a round is signed.
+    /// Whether the first call of a step has a signature.
     #[serde(default)]
     pub(crate) signed: bool,
 }
 
-/// One step of a stream.
+/// An element of a stream.
 #[derive(Debug, Clone)]
 pub(crate) enum Piece {
-    /// A response document, one line, as written in the script.
+    /// A response document on one line, as written in the script.
     Response(String),
-    /// Bytes as they are, without framing.
+    /// Raw bytes without framing.
     Raw(Vec<u8>),
     /// A pause in milliseconds.
     Wait(u64),
-    /// A stop until the test opens the gate.
+    /// Waits until the test opens the gate.
     Gate(String),
-    /// The connection ends.
+    /// Ends the connection.
     Cut(Cut),
-    /// Nothing more until the client leaves.
+    /// Sends nothing more until the client disconnects.
     Hang,
 }
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Reset.
+    /// By a reset.
     Reset,
     /// Closed without the end of the body.
     Close,
@@ -157,10 +157,10 @@ struct RawReply {
     headers: Map<String, Value>,
     #[serde(default)]
     chunks: Option<Vec<Box<RawValue>>>,
-    /// The whole answer is this text.
+    /// A reply that consists of this text.
     #[serde(default)]
     text: Option<String>,
-    /// The whole answer is these calls.
+    /// A reply that consists of these calls.
     #[serde(default)]
     calls: Option<Vec<Value>>,
     #[serde(default)]
@@ -181,7 +181,7 @@ struct RawReply {
     done: bool,
     #[serde(default)]
     json_array: bool,
-    /// A note for the reader.
+    /// A comment for readers of the script.
     #[serde(default, rename = "comment")]
     _comment: Option<String>,
 }
@@ -207,12 +207,12 @@ struct Document {
 }
 
 impl Script {
-    /// Reads a script: one JSON array of replies, an object
-    /// `{"replies": […], "ignore": ["prefix", …], "documents": {"/path": …}}`, or replies line by
-    /// line.
+    /// Parses a script: a JSON array of replies, an object `{"replies": […], "ignore": ["prefix",
+    /// …], "documents": {"/path": …}}`, or one reply per line.
     ///
     /// # Errors
-    /// When the text is not that; the message names the reply, from 1.
+    /// Returns an error if the text has another format; the message contains the number of the
+    /// reply, from 1.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         let mut script = Self::default();
         for document in serde_json::Deserializer::from_str(text).into_iter::<Box<RawValue>>() {
@@ -225,14 +225,14 @@ impl Script {
     /// Reads a script file.
     ///
     /// # Errors
-    /// When the file cannot be read or is no script.
+    /// Returns an error if the file cannot be read or is not a script.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ScriptError(format!("cannot read `{}`: {error}", path.display())))?;
         Self::parse(&text).map_err(|error| ScriptError(format!("`{}`: {error}", path.display())))
     }
 
-    /// A script of one text answer, served for ever.
+    /// Creates a script with one text reply, used without limit.
     pub fn text(text: &str) -> Self {
         let mut script = Self::default();
         let pieces = vec![Piece::Response(text_response(text, true))];
@@ -296,7 +296,7 @@ fn read_reply(text: &str) -> Result<Reply, String> {
         return Err("more than one of chunks, text, calls, error, generate, loop".to_owned());
     }
     let body = bodies.pop().unwrap_or_default();
-    // A loop serves until its final text is out, and that text once.
+    // A loop is used until it has sent its final text once.
     let repeat = match &body {
         Body::Loop(looped) => looped.calls.saturating_add(1),
         _ => raw.repeat,
@@ -351,7 +351,7 @@ fn read_piece(text: &str) -> Result<Piece, String> {
         }),
         "text" => Piece::Response(text_response(&string()?, false)),
         "parts" => {
-            // The parts keep their bytes.
+            // Keeps the exact bytes of the parts.
             #[derive(Deserialize)]
             struct Parts<'a> {
                 #[serde(borrow)]
@@ -371,7 +371,7 @@ fn read_piece(text: &str) -> Result<Piece, String> {
     })
 }
 
-/// A response document with the given parts.
+/// Returns a response document with the given parts.
 pub(crate) fn response(parts: &[Value], stop: bool) -> String {
     let mut candidate = json!({"content": {"parts": parts, "role": "model"}, "index": 0});
     if stop && let Some(candidate) = candidate.as_object_mut() {
@@ -380,19 +380,18 @@ pub(crate) fn response(parts: &[Value], stop: bool) -> String {
     json!({ "candidates": [candidate] }).to_string()
 }
 
-/// A response document with one text part.
+/// Returns a response document with one text part.
 pub(crate) fn text_response(text: &str, stop: bool) -> String {
     response(&[json!({ "text": text })], stop)
 }
 
-/// JSON written over several lines, on one line: line ends and the blanks after
-/// them go, all else stays as written.
+/// Joins multi-line JSON into one line: removes line breaks and the whitespace around them, and
+/// keeps everything else.
 fn one_line(text: &str) -> String {
     if !text.contains(['\n', '\r']) {
         return text.to_owned();
     }
-    // A line end inside a JSON string is always escaped, so every one found
-    // here lies between tokens.
+    // Line breaks in JSON strings are always escaped, so every line break is between tokens.
     text.lines().map(str::trim).collect()
 }
 

@@ -1,5 +1,5 @@
-//! The scripted model server: real HTTP/1.1 on a loopback port, answers from a
-//! [`Script`], every request recorded and checked.
+//! The scripted model server: real HTTP/1.1 on a loopback port with responses from a [`Script`]. It
+//! records and checks every request.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,7 +19,7 @@ use crate::wire::{Rules, WireFormat};
 
 mod reply;
 
-/// A request as the server got it.
+/// A request received by the server.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// Its number, from 0.
@@ -32,28 +32,28 @@ pub struct Recorded {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Arc<[u8]>,
-    /// When it had arrived whole, since the server's start.
+    /// When it was complete, relative to the start of the server.
     pub at: Duration,
-    /// The same on the wall clock.
+    /// The same as wall-clock time.
     pub wall: SystemTime,
-    /// What of the service it asks for, if that is known.
+    /// The API method, if it is known.
     pub kind: Option<Method>,
-    /// What the checks found in it.
+    /// The violations that the checks found.
     pub violations: Vec<String>,
-    /// Whether the client left before the answer was out.
+    /// Whether the client disconnected before the response was complete.
     pub aborted: bool,
 }
 
 impl Recorded {
-    /// The first header of that name (lower case).
+    /// Returns the first header with this (lowercase) name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
-    /// The body as JSON; null when it is none.
+    /// Returns the body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
-    /// `contents` of the body.
+    /// Returns `contents` of the body.
     pub fn contents(&self) -> Vec<Value> {
         match self.json().get_mut("contents").map(Value::take) {
             Some(Value::Array(contents)) => contents,
@@ -74,16 +74,16 @@ impl Recorded {
     }
 }
 
-/// How a server runs.
+/// The options of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The port; 0 = any free one.
+    /// The port; 0 selects a free one.
     pub port: u16,
-    /// Requests go to this file too, one JSON object a line.
+    /// A file to which requests are also written, one JSON object per line.
     pub log: Option<PathBuf>,
-    /// A request with a violation is answered with status 400.
+    /// Whether a request with a violation gets status 400.
     pub strict: bool,
-    /// Bodies are not kept (long load runs); the checks still see them.
+    /// Whether bodies are discarded after the checks (for long load tests).
     pub forget_bodies: bool,
 }
 
@@ -119,7 +119,7 @@ struct State {
     used: Vec<u64>,
     checker: Checker,
     rules: Rules,
-    /// Violations that belong to no request (a script that ran out).
+    /// Violations that belong to no request, such as an exhausted script.
     general: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running server. It ends when dropped.
+/// A running server, which stops when it is dropped.
 pub struct ModelServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -141,18 +141,18 @@ impl Drop for ModelServer {
 }
 
 impl ModelServer {
-    /// Starts a server on a free port, inside the current tokio runtime.
+    /// Starts a server on a free port in the current tokio runtime.
     ///
     /// # Errors
-    /// When no port can be bound.
+    /// Returns an error if no port can be bound.
     pub async fn start(script: Script) -> io::Result<Self> {
         Self::start_with(script, Options::default()).await
     }
 
-    /// Starts a server from script text.
+    /// Starts a server from the text of a script.
     ///
     /// # Errors
-    /// When the script cannot be read or no port can be bound.
+    /// Returns an error if the script is invalid or no port can be bound.
     pub async fn scripted(script: &str) -> io::Result<Self> {
         Self::start(Script::parse(script).map_err(io::Error::other)?).await
     }
@@ -160,7 +160,7 @@ impl ModelServer {
     /// Starts a server.
     ///
     /// # Errors
-    /// When the port cannot be bound or the log file cannot be made.
+    /// Returns an error if the port cannot be bound or the log file cannot be created.
     pub async fn start_with(script: Script, options: Options) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
         let address = listener.local_addr()?;
@@ -184,17 +184,17 @@ impl ModelServer {
         Ok(Self { address, shared, task })
     }
 
-    /// The base address, without a slash at its end.
+    /// Returns the base URL without a trailing slash.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub fn requests(&self) -> Vec<Recorded> {
         lock(&self.shared.state).requests.clone()
     }
 
-    /// Waits until that many requests have come.
+    /// Waits until there are this many requests.
     pub async fn wait_for_requests(&self, count: usize) {
         loop {
             let arrived = self.shared.arrived.notified();
@@ -205,7 +205,7 @@ impl ModelServer {
         }
     }
 
-    /// What the checks found, each with the number of its request.
+    /// Returns the violations, each with the number of its request.
     pub fn violations(&self) -> Vec<String> {
         let state = lock(&self.shared.state);
         let of_requests = state.requests.iter().flat_map(|request| {
@@ -214,28 +214,28 @@ impl ModelServer {
         of_requests.chain(state.general.iter().cloned()).collect()
     }
 
-    /// Fails the test when any request broke a rule.
+    /// Fails the test if any request violated a rule.
     ///
     /// # Panics
-    /// When there are violations.
+    /// Panics if there are violations.
     pub fn assert_clean(&self) {
         let violations = self.violations();
         assert!(violations.is_empty(), "the model server objects:\n{}", violations.join("\n"));
     }
 
-    /// Replies of the script that were not (fully) used.
+    /// Returns the number of replies that were not (fully) used.
     pub fn unused(&self) -> usize {
         let state = lock(&self.shared.state);
         let replies = self.shared.script.replies.iter().zip(&state.used);
         replies.filter(|(reply, used)| reply.repeat != 0 && **used < reply.repeat).count()
     }
 
-    /// Lets one stream pass the gate, now or when it gets there.
+    /// Lets one stream pass the gate, now or when it reaches it.
     pub fn open_gate(&self, name: &str) {
         self.shared.open_gate(name);
     }
 
-    /// Waits until a stream stands at the gate (once per stream).
+    /// Waits until a stream reaches the gate (once per stream).
     pub async fn at_gate(&self, name: &str) {
         let reached = lock(&self.shared.gates).entry(name.to_owned()).or_default().reached();
         if let Ok(permit) = reached.acquire().await {
@@ -243,7 +243,7 @@ impl ModelServer {
         }
     }
 
-    /// Waits until every reply of the script has gone out as often as it may.
+    /// Waits until every reply of the script was used as often as allowed.
     pub async fn used_up(&self) {
         loop {
             let answered = self.shared.answered.notified();
@@ -280,7 +280,7 @@ impl Shared {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Dropping the set with the server ends every connection.
+    // Dropping the set with the server closes every connection.
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         connections.spawn(serve(stream, shared.clone()));
@@ -304,7 +304,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// `…/models/NAME:method` of the Developer API, Vertex AI and gateways.
+/// Parses `…/models/NAME:method` of the Developer API, Vertex AI, and gateways.
 pub(crate) fn parse_path(path: &str) -> Option<(Method, String)> {
     let path = path.split('?').next().unwrap_or(path);
     let (_, rest) = path.rsplit_once("/models/")?;
@@ -318,11 +318,11 @@ pub(crate) fn parse_path(path: &str) -> Option<(Method, String)> {
     Some((method, model.to_owned()))
 }
 
-/// Checks and stores a request; gives its number.
+/// Checks and stores a request; returns its number.
 fn record(shared: &Shared, request: HttpRequest) -> usize {
     let wire = WireFormat::of_path(&request.path);
     let kind = match wire {
-        // Whole responses are streamed, too.
+        // Non-streamed responses of these APIs also use this method.
         Some(_) => Some(Method::StreamGenerateContent),
         None => parse_path(&request.path).map(|(kind, _)| kind),
     };

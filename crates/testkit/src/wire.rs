@@ -1,5 +1,6 @@
-//! Other wires than the Gemini API: a script's replies, which are written for that API, are sent in
-//! the events of the wire that a request uses, and the request is checked by its rules.
+//! Wire formats other than the Gemini API. The replies of a script, which are written for the
+//! Gemini API, are converted to the format of the request, and the request is checked by the rules
+//! of its format.
 
 mod events;
 mod rules;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) use events::WireEvents;
 pub(crate) use rules::Rules;
 
-/// A wire, known by the path of a request.
+/// A wire format, detected by the path of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WireFormat {
     /// `/chat/completions` of OpenAI and many others.
@@ -23,7 +24,7 @@ pub enum WireFormat {
 }
 
 impl WireFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Messages, Self::Ollama];
 
     pub(crate) fn of_path(path: &str) -> Option<Self> {
@@ -38,12 +39,12 @@ impl WireFormat {
         .find_map(|(end, wire)| path.ends_with(end).then_some(wire))
     }
 
-    /// The content type of a stream.
+    /// Returns the content type of a stream.
     pub(crate) fn content_type(self) -> &'static str {
         if self == Self::Ollama { "application/x-ndjson" } else { "text/event-stream" }
     }
 
-    /// An error document, from one of the Gemini API.
+    /// Converts an error document of the Gemini API.
     pub(crate) fn error(self, status: u16, error: &Value) -> Value {
         let message = error.get("message").cloned().unwrap_or_default();
         let code = error.get("status").and_then(Value::as_str).unwrap_or_default();
@@ -68,8 +69,8 @@ impl WireFormat {
         }
     }
 
-    /// A request as one of the Gemini API, as far as scripts look at it: the last content, the
-    /// system instruction, and the model's name.
+    /// Converts a request to the Gemini API, as far as scripts examine it: the last content, the
+    /// system instruction, and the model name.
     pub(crate) fn as_gemini(self, body: &Value) -> (Value, String) {
         let model = body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
         let list = |key: &str| body.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -118,7 +119,7 @@ impl WireFormat {
     }
 }
 
-/// Whether an item of the Responses API is the model's.
+/// Whether an item of the Responses API comes from the model.
 fn is_model_item(item: &Value) -> bool {
     matches!(item["type"].as_str(), Some("function_call" | "reasoning"))
 }

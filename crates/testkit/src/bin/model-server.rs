@@ -1,6 +1,5 @@
-//! `model-server SCRIPT [--port N] [--log FILE] [--strict] [--once] [--forget]`:
-//! the scripted model server by hand. It prints its address at once, and what
-//! its checks found when it is ended.
+//! `model-server SCRIPT [--port N] [--log FILE] [--strict] [--once] [--forget]`: runs the scripted
+//! model server. Prints its URL at startup, and the violations when it is stopped.
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -1,11 +1,10 @@
-//! Contents and their parts: what a content holds, and whether a model content
-//! is what the server had sent.
+//! Parses contents and parts, and compares a model content with what the server sent.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The value that stands in for a signature that is not there.
+/// The placeholder for a missing signature.
 const SYNTHETIC: &str = "skip_thought_signature_validator";
 
 const USER_PART_KEYS: &[&str] = &[
@@ -19,13 +18,13 @@ const USER_PART_KEYS: &[&str] = &[
     "mediaResolution",
 ];
 
-/// What the checks need to know of a content.
+/// The properties of a content that the checks need.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
     pub(super) role: String,
-    /// Id and name of each call.
+    /// The ID and name of each call.
     pub(super) calls: Vec<(Option<String>, String)>,
-    /// Id and name of each response.
+    /// The ID and name of each response.
     pub(super) responses: Vec<(Option<String>, String)>,
     pub(super) problems: Vec<String>,
 }
@@ -102,13 +101,13 @@ pub(super) fn shape_of(raw: &str) -> Shape {
     shape
 }
 
-/// What a stream of response documents said.
+/// The contents of a stream of response documents.
 pub(super) struct Reply {
-    /// Whether a client must take it as an answer.
+    /// Whether a client must accept it as a response.
     pub(super) valid: bool,
-    /// The raw parts, thoughts left out.
+    /// The raw parts without thoughts.
     pub(super) parts: Vec<String>,
-    /// Those with a signature.
+    /// The parts with a signature.
     pub(super) signed: Vec<String>,
 }
 
@@ -166,7 +165,7 @@ pub(super) fn read_reply(documents: &[String]) -> Reply {
     reply
 }
 
-/// A part, seen as the comparison needs it.
+/// A part in the form used for comparison.
 #[derive(Debug)]
 struct Item {
     kind: Kind,
@@ -181,7 +180,7 @@ enum Kind {
     Other(String),
 }
 
-/// Unsigned neighbouring texts joined, empty ones dropped, thoughts left out.
+/// Joins adjacent unsigned texts, and removes empty texts and thoughts.
 fn normal<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     for raw in parts {
@@ -212,7 +211,7 @@ fn normal<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<Item> {
     items
 }
 
-/// Whether a model content in a request is what the server had sent.
+/// Checks that a model content in a request equals what the server sent.
 pub(super) fn compare_reply(sent: &[String], content: &str) -> Result<(), String> {
     #[derive(Deserialize)]
     struct Content<'a> {

@@ -1,11 +1,11 @@
-//! Tool declarations.
+//! Validates tool declarations.
 
 use std::collections::BTreeSet;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// What is wrong with the `tools` of a request.
+/// Returns the violations in the `tools` of a request.
 pub(super) fn check(raw: &RawValue) -> Vec<String> {
     let mut found = Vec::new();
     let Ok(tools) = serde_json::from_str::<Vec<Map<String, Value>>>(raw.get()) else {
@@ -55,7 +55,7 @@ fn check_function(name: &str, function: &Value, found: &mut Vec<String>) {
         found.push(format!("tool `{name}`: the schema has no properties"));
         return;
     };
-    // Schemas of MCP servers are declared as they were sent.
+    // Schemas of MCP tools are declared unchanged.
     let is_ours = !name.starts_with("mcp_");
     if is_ours && schema.get("$schema").is_some() {
         found.push(format!("tool `{name}`: the schema has `$schema`"));

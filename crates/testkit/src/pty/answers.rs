@@ -1,23 +1,23 @@
-//! What a terminal tells of itself when it is asked.
+//! The answers of a terminal to queries.
 
-/// The questions that a terminal answers, and how.
+/// The queries that a terminal answers, and the answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
     /// Its name and version (XTVERSION).
     pub version: Option<&'static str>,
-    /// The colour of its background (OSC 11).
+    /// Its background color (OSC 11).
     pub background: Option<(u8, u8, u8)>,
-    /// Whether it has the kitty keyboard protocol.
+    /// Whether it supports the kitty keyboard protocol.
     pub kitty_keyboard: bool,
-    /// Whether it has synchronized output (mode 2026).
+    /// Whether it supports synchronized output (mode 2026).
     pub synchronized: bool,
-    /// Whether it answers the questions that all terminals know: attributes (DA1),
-    /// the cursor's place and the window's size.
+    /// Whether it answers the queries that all terminals know: attributes (DA1), cursor position,
+    /// and window size.
     pub basics: bool,
 }
 
 impl Answers {
-    /// A terminal of today: dark, with all that is asked for.
+    /// Returns a modern dark terminal that supports everything.
     pub fn modern() -> Self {
         Self {
             version: Some("ghostty 1.2.0"),
@@ -28,7 +28,7 @@ impl Answers {
         }
     }
 
-    /// A terminal that knows the basics and no more.
+    /// Returns a terminal that answers only the basic queries.
     pub fn basic() -> Self {
         Self {
             version: None,
@@ -39,12 +39,12 @@ impl Answers {
         }
     }
 
-    /// A terminal that answers nothing.
+    /// Returns a terminal that answers no queries.
     pub fn silent() -> Self {
         Self { basics: false, ..Self::basic() }
     }
 
-    /// The answer to a control sequence, if it is a question.
+    /// Returns the answer to a control sequence, if it is a query.
     pub(super) fn to(&self, sequence: &str, now: &Now<'_>) -> Option<String> {
         if let Some(mode) = sequence.strip_prefix("\x1b[?").and_then(|rest| rest.strip_suffix("$p"))
         {
@@ -77,7 +77,7 @@ impl Answers {
     }
 }
 
-/// The terminal's state when it is asked.
+/// The state of the terminal at the time of a query.
 pub(super) struct Now<'a> {
     /// Columns and rows.
     pub(super) size: (usize, usize),

@@ -1,4 +1,4 @@
-//! A terminal's window as a picture (SVG).
+//! Draws a terminal window as an SVG image.
 
 use std::fmt::Write as _;
 
@@ -9,27 +9,27 @@ use super::Emulator;
 const CELL_WIDTH: f64 = 8.4;
 const LINE_HEIGHT: f64 = 18.0;
 const FONT_SIZE: f64 = 14.0;
-/// From a row's top to its letters' foot.
+/// The distance from the top of a row to the baseline.
 const FOOT: f64 = 13.5;
 const MARGIN: f64 = 14.0;
 const BAR: f64 = 30.0;
 const FONTS: &str = "'DejaVu Sans Mono', ui-monospace, Menlo, Consolas, monospace";
 
-/// The colours of a terminal: its 16, and its own two.
+/// The colors of a terminal: the 16 palette colors and the default ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Palette {
-    /// Letters without a colour.
+    /// The default text color.
     pub foreground: u32,
-    /// Cells without a colour.
+    /// The default background color.
     pub background: u32,
-    /// The bar with the title.
+    /// The color of the title bar.
     pub bar: u32,
-    /// Black to white, then the bright ones.
+    /// Black to white, then the bright colors.
     pub colors: [u32; 16],
 }
 
 impl Palette {
-    /// Light letters on a dark ground.
+    /// Light text on a dark background.
     pub const DARK: Self = Self {
         foreground: 0xd5_d9_e0,
         background: 0x16_18_1d,
@@ -41,7 +41,7 @@ impl Palette {
         ],
     };
 
-    /// Dark letters on a light ground.
+    /// Dark text on a light background.
     pub const LIGHT: Self = Self {
         foreground: 0x1f_23_28,
         background: 0xff_ff_ff,
@@ -68,7 +68,7 @@ impl Palette {
         }
     }
 
-    /// Letters and ground of a cell.
+    /// Returns the text and background colors of a cell.
     fn of(&self, pen: &Pen) -> (u32, Option<u32>) {
         let mut fore = pen.foreground().map_or(self.foreground, |color| self.rgb(color));
         let mut back = pen.background().map(|color| self.rgb(color));
@@ -82,7 +82,7 @@ impl Palette {
     }
 }
 
-/// Nearer to the ground, as faint letters are drawn.
+/// Mixes the text color with the background, as for faint text.
 fn mixed(fore: u32, back: u32) -> u32 {
     (0..3).map(|byte| byte * 8).fold(0, |color, shift| {
         let (fore, back) = (fore >> shift & 0xff, back >> shift & 0xff);
@@ -90,7 +90,7 @@ fn mixed(fore: u32, back: u32) -> u32 {
     })
 }
 
-/// Cells beside each other that look alike.
+/// Adjacent cells with the same style.
 struct Run {
     column: usize,
     width: usize,
@@ -98,10 +98,10 @@ struct Run {
     pen: Pen,
 }
 
-/// The window, with a bar that bears the title, as an SVG.
+/// Returns the window with a title bar as an SVG.
 pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
     let (columns, rows) = shown.size();
-    // Empty rows below the last are left out.
+    // Empty rows at the bottom are omitted.
     let used = (0..rows).rev().find(|row| !runs(shown, *row).is_empty()).map_or(1, |row| row + 1);
     let wide = across(columns) + 2.0 * MARGIN;
     let high = BAR + down(used) + 2.0 * MARGIN;
@@ -185,7 +185,7 @@ fn draw(out: &mut String, run: &Run, row: usize, palette: &Palette) {
     );
 }
 
-/// The runs of a row; blanks without a colour are none.
+/// Returns the runs of a row, without spaces that have no color.
 fn runs(shown: &Emulator, row: usize) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut column = 0;
@@ -200,7 +200,7 @@ fn runs(shown: &Emulator, row: usize) -> Vec<Run> {
             && !cell.pen().is_underline();
         match runs.last_mut() {
             _ if plain_blank => {}
-            // Letters of two cells stand alone, so that the fonts' widths do not matter.
+            // Wide characters are drawn separately, so that the fonts' widths do not matter.
             Some(last)
                 if last.column + last.width == column
                     && last.pen == *cell.pen()
@@ -218,7 +218,7 @@ fn runs(shown: &Emulator, row: usize) -> Vec<Run> {
     runs
 }
 
-/// In every font for terminals, with its width.
+/// Whether every terminal font has the character at its proper width.
 fn is_letter(character: char) -> bool {
     character.is_ascii()
         || ('\u{a0}'..='\u{17f}').contains(&character)

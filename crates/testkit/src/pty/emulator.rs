@@ -1,4 +1,4 @@
-//! What a terminal shows of the bytes that it gets, and what it keeps.
+//! Emulates a terminal: its screen, scrollback, and state.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use super::answers::{Answers, Now};
 use super::sequences::Sequences;
 
-/// A terminal that wraps its rows anew when its window changes, as most do.
+/// A terminal that rewraps its rows when its window is resized, as most do.
 pub struct Emulator {
     terminal: avt::Terminal,
     sequences: Sequences,
@@ -18,10 +18,10 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// An empty window, with all the scrollback that is needed.
+    /// Creates an empty window with unlimited scrollback.
     ///
     /// # Errors
-    /// The size is none.
+    /// Returns an error if the size is zero.
     pub fn new(columns: usize, rows: usize, answers: Answers) -> io::Result<Self> {
         let terminal = avt::Terminal::with_scrollback(columns, rows, None);
         let terminal = terminal.map_err(|_| io::Error::other("no such window"))?;
@@ -30,14 +30,14 @@ impl Emulator {
             sequences: Sequences::default(),
             answers,
             output: Vec::new(),
-            // What is on when a window opens: wrapping, a cursor.
+            // The modes that are initially on: autowrap and a visible cursor.
             modes: BTreeSet::from([7, 25]),
             keyboard: Vec::new(),
             title: String::new(),
         })
     }
 
-    /// Takes what a program wrote; gives what the terminal answers.
+    /// Processes output of the program; returns the terminal's answers to queries.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.output.extend_from_slice(bytes);
         let mut answers = Vec::new();
@@ -58,12 +58,12 @@ impl Emulator {
         answers
     }
 
-    /// Takes another size.
+    /// Resizes the window.
     pub fn resize(&mut self, columns: usize, rows: usize) {
         self.terminal.resize(columns, rows);
     }
 
-    /// Modes, keyboard and title, which the emulation leaves out.
+    /// Tracks modes, keyboard flags, and the title, which the emulation library ignores.
     fn note(&mut self, sequence: &str) {
         if let Some(title) =
             sequence.strip_prefix("\x1b]0;").or_else(|| sequence.strip_prefix("\x1b]2;"))
@@ -94,19 +94,19 @@ impl Emulator {
 
     // --- what is shown
 
-    /// The rows of the window, without blanks at their ends.
+    /// Returns the rows of the window without trailing spaces.
     pub fn rows(&self) -> Vec<String> {
         self.terminal.screen().visible_lines().map(text).collect()
     }
 
-    /// The window as one text, without empty rows at its end.
+    /// Returns the window as one text without trailing empty rows.
     pub fn window(&self) -> String {
         let rows = self.rows().join("\n");
         rows.trim_end_matches('\n').to_owned()
     }
 
-    /// Lines of scrollback and window, the oldest first; rows that the terminal
-    /// has wrapped are one line.
+    /// Returns the lines of scrollback and window, oldest first; wrapped rows are joined into one
+    /// line.
     pub fn lines(&self) -> Vec<String> {
         let (mut lines, mut open) = (Vec::new(), String::new());
         for line in self.terminal.screen().all_lines() {
@@ -121,22 +121,22 @@ impl Emulator {
         lines
     }
 
-    /// How many rows have left the window at its top.
+    /// Returns the number of rows that scrolled off the top of the window.
     pub fn scrolled(&self) -> usize {
         self.terminal.primary_screen().all_lines().count() - self.terminal.size().1
     }
 
-    /// The cells of a row of the window.
+    /// Returns the cells of a row of the window.
     pub fn cells(&self, row: usize) -> &[avt::Cell] {
         self.terminal.screen().line(row).map(avt::Line::cells).unwrap_or_default()
     }
 
-    /// Columns and rows.
+    /// Returns the number of columns and rows.
     pub fn size(&self) -> (usize, usize) {
         self.terminal.size()
     }
 
-    /// The cursor's column and row, from 0, also when it is hidden.
+    /// Returns the column and row of the cursor, from 0, even if it is hidden.
     pub fn cursor(&self) -> (usize, usize) {
         let at = self.terminal.cursor();
         (at.col.min(self.terminal.size().0 - 1), at.row)
@@ -147,7 +147,7 @@ impl Emulator {
         self.modes.contains(&mode)
     }
 
-    /// The private modes that are on.
+    /// Returns the private modes that are on.
     pub fn modes(&self) -> &BTreeSet<u16> {
         &self.modes
     }
@@ -157,22 +157,22 @@ impl Emulator {
         self.keyboard.last().is_some_and(|flags| flags & 1 == 1)
     }
 
-    /// The window's title.
+    /// Returns the title of the window.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// All that was written, as it came.
+    /// Returns all output, unchanged.
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// How often a sequence was written.
+    /// Returns how often a sequence was written.
     pub fn count(&self, sequence: &str) -> usize {
         self.output.windows(sequence.len()).filter(|window| *window == sequence.as_bytes()).count()
     }
 
-    /// Scrollback and window, for a message.
+    /// Returns scrollback and window for a message.
     pub fn dump(&self) -> String {
         let (columns, rows) = self.size();
         let all: Vec<String> = self.terminal.screen().all_lines().map(text).collect();

@@ -26,7 +26,8 @@ pub enum Key {
 }
 
 impl Key {
-    /// The bytes; `kitty`: in the kitty keyboard protocol, escape codes told apart.
+    /// Returns the bytes of the key; `kitty` selects the kitty keyboard protocol with disambiguated
+    /// escape codes.
     pub fn bytes(self, kitty: bool) -> Vec<u8> {
         let text = match self {
             Self::Char(character) => character.to_string(),
@@ -36,7 +37,7 @@ impl Key {
             Self::Alt(letter) => format!("\x1b{letter}"),
             Self::Enter => "\r".to_owned(),
             Self::ShiftEnter if kitty => "\x1b[13;2u".to_owned(),
-            // What terminals are set up to send.
+            // The sequence that terminals are configured to send.
             Self::ShiftEnter => "\\\r".to_owned(),
             Self::Tab => "\t".to_owned(),
             Self::BackTab => "\x1b[Z".to_owned(),

@@ -1,14 +1,14 @@
-//! A terminal's stream, cut into text and control sequences.
+//! Splits a terminal stream into text and control sequences.
 
-/// Bytes of a stream that are not cut yet.
+/// The unprocessed bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     pending: Vec<u8>,
 }
 
 impl Sequences {
-    /// Takes bytes and gives whole pieces: a control sequence alone, or text
-    /// without any. What is not whole waits for more.
+    /// Adds bytes and returns complete pieces: a single control sequence, or text without any.
+    /// Incomplete pieces wait for more bytes.
     pub(super) fn cut(&mut self, bytes: &[u8]) -> Vec<String> {
         self.pending.extend_from_slice(bytes);
         let (mut pieces, mut at) = (Vec::new(), 0);
@@ -22,7 +22,7 @@ impl Sequences {
     }
 }
 
-/// The length of the first piece, if it is whole.
+/// Returns the length of the first piece, if it is complete.
 fn piece(bytes: &[u8]) -> Option<usize> {
     if bytes.first() != Some(&0x1b) {
         let text = bytes.iter().position(|byte| *byte == 0x1b);
@@ -39,19 +39,19 @@ fn piece(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where a string ends: behind BEL or ST.
+/// Returns the end of a string sequence: after BEL or ST.
 fn string_end(bytes: &[u8]) -> Option<usize> {
     let at = bytes.iter().skip(2).position(|byte| matches!(byte, 0x07 | 0x1b))? + 2;
     match (bytes.get(at), bytes.get(at + 1)) {
         (Some(0x07), _) => Some(at + 1),
         (_, Some(b'\\')) => Some(at + 2),
-        // Another sequence cuts the string.
+        // Another sequence ends the string.
         (_, Some(_)) => Some(at),
         (_, None) => None,
     }
 }
 
-/// The length without a character that is cut at the end.
+/// Returns the length without an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),

@@ -1,4 +1,4 @@
-//! Choosing and sending a reply.
+//! Selects and sends a reply.
 
 use std::io;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::http::Connection;
 use crate::script::{Body, Cut, Loop, Match, Method, Piece, Reply, response, text_response};
 use crate::wire::{WireEvents, WireFormat};
 
-/// Token counts of replies that bring none: always the same, so that output
-/// does not depend on paths and dates in the prompt.
+/// Token counts of replies that define none. They are constant, so that output does not depend on
+/// paths and dates in the prompt.
 const USAGE: &str =
     r#""usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":10,"totalTokenCount":110}"#;
 
-/// What is to be sent.
+/// The reply to send.
 struct Plan<'a> {
     reply: &'a Reply,
     pieces: Pieces,
@@ -26,7 +26,7 @@ enum Pieces {
     Text { chunks: u64, bytes: u64 },
 }
 
-/// Answers request `index`; gives the connection back while it can serve more.
+/// Answers request `index`; returns the connection if it can serve more requests.
 pub(super) async fn send(
     shared: &Shared,
     index: usize,
@@ -154,7 +154,7 @@ async fn problem(
     plain(connection, code, &error).await
 }
 
-/// Waits, stands at a gate or hangs, unless the client leaves.
+/// Waits, stops at a gate, or hangs, unless the client disconnects.
 async fn pause(shared: &Shared, connection: &Connection, piece: &Piece) -> io::Result<()> {
     let wait = async {
         match piece {
@@ -170,7 +170,7 @@ async fn pause(shared: &Shared, connection: &Connection, piece: &Piece) -> io::R
     }
 }
 
-/// The first reply that is not used up, is for one of these methods and fits.
+/// Returns the first unused reply for one of these methods that matches the request.
 fn choose<'a>(
     shared: &'a Shared,
     methods: &[Method],
@@ -280,8 +280,7 @@ fn any_string(value: &Value, wanted: &str) -> bool {
     }
 }
 
-/// The bytes of a stream on their way: framed as HTTP chunks, held back only
-/// when the script asks for it.
+/// The bytes of a stream, framed as HTTP chunks; delayed only if the script says so.
 struct Out<'a> {
     connection: &'a mut Connection,
     split: usize,
@@ -301,8 +300,7 @@ impl Out<'_> {
         }
         let mut framed = Vec::with_capacity(self.held.len() + 16);
         if self.split > 0 {
-            // Each piece is an HTTP chunk of its own, so that no layer of the
-            // client puts them together again.
+            // Each piece is a separate HTTP chunk, so that no layer of the client merges them.
             for piece in self.held.chunks(self.split) {
                 framed.clear();
                 frame(&mut framed, piece);
@@ -339,7 +337,7 @@ async fn stream(
     let mut sent = Vec::new();
     let mut understood = true;
     let held = Vec::new();
-    // A cut before the first byte leaves the client without even a status.
+    // A cut before the first byte leaves the client without a status.
     if let Pieces::List(pieces) = &plan.pieces
         && let Some(Piece::Cut(cut)) = pieces.first()
     {
@@ -411,7 +409,7 @@ async fn stream(
         out.put(&event(reply.eol, "[DONE]")).await?;
     }
     out.flush().await?;
-    // Told before the end is written: the next request may come at once.
+    // Reported before the end is written, because the next request may follow immediately.
     if wire.is_none() && (200..300).contains(&status) {
         lock(&shared.state).checker.answered(request.index, understood.then_some(sent.as_slice()));
     }
@@ -419,7 +417,7 @@ async fn stream(
     Ok(End::Open)
 }
 
-/// A response document as the wire has it.
+/// Returns a response document in the wire format.
 fn framed(events: &mut Option<WireEvents>, eol: &str, text: &str) -> Vec<u8> {
     match events {
         Some(events) => events.chunk(text).concat().into_bytes(),
@@ -427,7 +425,7 @@ fn framed(events: &mut Option<WireEvents>, eol: &str, text: &str) -> Vec<u8> {
     }
 }
 
-/// Answers a request of another wire.
+/// Answers a request of another wire format.
 async fn wire_answer(
     shared: &Shared,
     request: &Recorded,

@@ -1,26 +1,27 @@
-//! Chunks of the Gemini API as the events of another wire.
+//! Converts chunks of the Gemini API to events of another wire format.
 
 use serde_json::{Value, json};
 
 use super::WireFormat;
 
-/// A stream of one reply.
+/// The event stream of one reply.
 #[derive(Debug)]
 pub(crate) struct WireEvents {
     wire: WireFormat,
-    /// Distinguishes ids of this reply from those of others.
+    /// Distinguishes the IDs of this reply from those of others.
     reply: usize,
-    /// Blocks or items that were opened.
+    /// The number of blocks or items opened so far.
     opened: usize,
     sequence: usize,
-    /// The open text block, by its kind.
+    /// The kind of the open text block.
     block: Option<&'static str>,
     calls: usize,
     output: Vec<Value>,
     finish: Option<String>,
     usage: Value,
     started: bool,
-    /// Data that must come back unchanged, with the id of the call that follows it.
+    /// Opaque data that the client must send back unchanged, with the ID of the call that follows
+    /// it.
     opaque: Vec<(Option<String>, Value)>,
 }
 
@@ -41,13 +42,13 @@ impl WireEvents {
         }
     }
 
-    /// What the next request must contain, by the call that follows it.
+    /// Returns the opaque data that the next request must contain, by the call that follows it.
     pub(crate) fn opaque(&self) -> Vec<(String, Value)> {
         let known = self.opaque.iter();
         known.filter_map(|(call, data)| Some((call.clone()?, data.clone()))).collect()
     }
 
-    /// The events of one chunk.
+    /// Returns the events of one chunk.
     pub(crate) fn chunk(&mut self, text: &str) -> Vec<String> {
         let chunk: Value = serde_json::from_str(text).unwrap_or_default();
         let mut events = Vec::new();
@@ -77,7 +78,7 @@ impl WireEvents {
         events
     }
 
-    /// The events at the end.
+    /// Returns the events at the end.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         let mut events = Vec::new();
         let Some(word) = self.finish.clone() else { return events };
@@ -281,7 +282,7 @@ impl WireEvents {
         self.opened += 1;
     }
 
-    /// Reasoning with data that must come back, where the wire has it.
+    /// Emits reasoning with opaque data, if the wire format supports it.
     fn thought(&mut self, text: &str, signature: &str, events: &mut Vec<String>) {
         self.close(events);
         match self.wire {
@@ -370,7 +371,7 @@ impl WireEvents {
             Value::String(text) => text.clone(),
             args => args.to_string(),
         };
-        // Sent in two pieces, cut between characters.
+        // Sent in two pieces, split at a character boundary.
         let half = (0..=arguments.len() / 2).rev().find(|&at| arguments.is_char_boundary(at));
         let (head, tail) = arguments.split_at(half.unwrap_or(0));
         match self.wire {
@@ -432,7 +433,7 @@ impl WireEvents {
         }
     }
 
-    /// The response object of the Responses API.
+    /// Returns the response object of the Responses API.
     fn response(&self, status: &str) -> Value {
         json!({"id": format!("resp_{}", self.reply), "object": "response", "created_at": 0,
             "model": "scripted", "status": status, "output": [], "parallel_tool_calls": true,

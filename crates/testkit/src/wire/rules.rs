@@ -1,4 +1,4 @@
-//! What each wire demands of a request.
+//! The rules that each wire format has for requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use super::WireFormat;
 
-/// The rules, with what earlier replies oblige the client to send back.
+/// The rules, with the opaque data that the client must send back.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    /// Data that must be in a request that contains the call.
+    /// Data that a request must contain if it contains the call.
     opaque: BTreeMap<String, (WireFormat, Vec<Value>)>,
 }
 
 impl Rules {
-    /// Remembers the data of a reply.
+    /// Records the data of a reply.
     pub(crate) fn sent(&mut self, wire: WireFormat, opaque: Vec<(String, Value)>) {
         for (call, data) in opaque {
             self.opaque.entry(call).or_insert((wire, Vec::new())).1.push(data);
         }
     }
 
-    /// What is wrong with a request.
+    /// Returns the violations of a request.
     pub(crate) fn check(&self, wire: WireFormat, body: &Value) -> Vec<String> {
         let mut found = Vec::new();
         if body["model"].as_str().is_none_or(|model| {
@@ -38,7 +38,7 @@ impl Rules {
         };
         let whole = all_values(body);
         for (call, (origin, data)) in &self.opaque {
-            // Other providers do not get it.
+            // Other providers do not receive it.
             if *origin != wire || !calls.contains(call) {
                 continue;
             }
@@ -63,7 +63,7 @@ fn all_values(body: &Value) -> Vec<&Value> {
 
 fn check_tools(wire: WireFormat, body: &Value, found: &mut Vec<String>) {
     for tool in body["tools"].as_array().into_iter().flatten() {
-        // A tool that the provider runs itself.
+        // A tool that the provider runs.
         if tool["type"].as_str().is_some_and(|kind| kind.starts_with("web_search")) {
             continue;
         }
@@ -109,7 +109,7 @@ fn list<'a>(body: &'a Value, key: &str, found: &mut Vec<String>) -> &'a [Value] 
     }
 }
 
-/// Every assistant message with calls is followed by exactly its tool messages.
+/// Checks that every assistant message with calls is followed by exactly its tool messages.
 fn chat(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut open: BTreeSet<String> = BTreeSet::new();
@@ -189,7 +189,7 @@ fn responses(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     calls
 }
 
-/// Roles alternate, and results answer all calls of the message before.
+/// Checks that roles alternate and that results answer all calls of the previous message.
 fn messages(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     for key in ["temperature", "top_p", "top_k"] {
         if !body[key].is_null() {

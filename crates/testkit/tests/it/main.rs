@@ -1,4 +1,4 @@
-//! The model server over real sockets, scenarios with real processes.
+//! Tests of the model server over real sockets and of scenarios with real processes.
 
 #[cfg(test)]
 mod scenario;

@@ -5,8 +5,7 @@ use testkit::measure::run;
 use testkit::scenario::{self, Program};
 use testkit::{API_KEY, TestHome};
 
-/// A program that asks the server with its own TCP connection (bash only) and
-/// prints what comes.
+/// A program that sends a request over its own TCP connection (bash only) and prints the response.
 const PROGRAM: &str = r#"#!/bin/bash
 [ "$1" = hang ] && { sleep 100 & sleep 100; }
 body='{"contents":[{"role":"user","parts":[{"text":"'$(cat)' '$1'"}]}]}'

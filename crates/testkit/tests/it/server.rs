@@ -3,7 +3,7 @@ use std::net::TcpStream;
 
 use testkit::{ModelServer, Options, Script};
 
-/// One request over a connection of its own; everything that came back.
+/// Sends one request on its own connection and returns the whole response.
 fn post(url: &str, method: &str, body: &str) -> String {
     let path = format!("/v1beta/models/m:{method}?alt=sse");
     exchange(url, &path, body).unwrap_or_else(|error| format!("ERROR {:?}", error.kind()))
@@ -113,7 +113,7 @@ async fn broken_conversations_are_told() {
         ask(&server, STREAM, &prompt(&second)).await;
         let found = server.violations().join("\n");
         if problem.is_empty() || problem == "structure only" {
-            // Another first content is another conversation.
+            // A different first content starts another conversation.
             assert_eq!(found, "");
         } else {
             assert!(found.contains(problem), "{problem}: {found}");

@@ -1,6 +1,5 @@
-//! `screenshots PROGRAM FOLDER`: runs the program in terminals against a scripted
-//! model and draws what they show, one SVG a scene. `--gallery` draws each scene in all
-//! looks and two widths.
+//! `screenshots PROGRAM FOLDER`: runs the program in terminals with a scripted model and draws the
+//! screens, one SVG per scene. `--gallery` draws each scene in all looks and two widths.
 
 #[cfg(unix)]
 mod more_scenes;
@@ -44,11 +43,11 @@ fn run() -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n\n")) }
 }
 
-/// A file name, and what is drawn into it.
+/// A file name, and the scene to draw into it.
 #[cfg(unix)]
 type Drawing = (String, stage::Scene, stage::Look);
 
-/// The picture for the documentation, if the scene is one of its own.
+/// Returns the image for the documentation, if the scene has one.
 #[cfg(unix)]
 fn single(scene: &stage::Scene) -> Vec<Drawing> {
     match scene.is_documented {
@@ -57,7 +56,7 @@ fn single(scene: &stage::Scene) -> Vec<Drawing> {
     }
 }
 
-/// All looks, in two widths.
+/// Returns all looks in two widths.
 #[cfg(unix)]
 fn gallery(scene: &stage::Scene) -> Vec<Drawing> {
     let mut drawings = Vec::new();

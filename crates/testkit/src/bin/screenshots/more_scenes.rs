@@ -1,4 +1,4 @@
-//! Scenes that only the gallery shows.
+//! The scenes that only the gallery shows.
 
 use serde_json::{Value, json};
 use testkit::pty::Key;

@@ -1,4 +1,4 @@
-//! The pictures, and what is said and typed for each.
+//! The scenes of the screenshots, with their scripts and input.
 
 use serde_json::{Value, json};
 use testkit::pty::Key;
@@ -9,7 +9,7 @@ use super::stage::{Scene, Step};
 const SETTINGS: &str = r#"{"model":{"name":"gemini-2.5-pro"}}"#;
 pub(super) const COMPOSER: &str = "Type your message";
 
-/// All scenes.
+/// Returns all scenes.
 pub fn all() -> Vec<Scene> {
     let mut documented = vec![
         first_run(),
@@ -45,7 +45,7 @@ pub(super) fn scene(name: &'static str, script: Vec<Value>, steps: Vec<Step>) ->
 
 // --- what the model says
 
-/// Parts as one document, the last of its answer.
+/// Returns the parts as one document, the last of its response.
 fn last(parts: &Value, prompt: u64, cached: u64, answer: u64) -> Value {
     json!({
         "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
@@ -98,7 +98,7 @@ const FINDING: &str = "## Why it hammers the host
 
 ";
 
-/// How long a build that is slow takes to load the grammars.
+/// How long a slow build takes to load the grammars.
 const LOADING_MS: u64 = 4_000;
 
 /// The end of it.

@@ -1,5 +1,5 @@
-//! Where a scene takes place: a home, a project with a fixed name, a scripted
-//! model, a terminal.
+//! The environment of a scene: a home directory, a project with a fixed name, a scripted model, and
+//! a terminal.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,38 +8,38 @@ use std::time::Duration;
 use testkit::pty::{Answers, Key, Palette, Setup, Terminal, svg};
 use testkit::{ModelServer, TestHome};
 
-/// Longer than any step takes on a busy machine.
+/// Time limit of a step, generous enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Longer than a dialog ignores keys after it appeared.
+/// Longer than the time in which a new dialog ignores keys.
 const REST: Duration = Duration::from_millis(800);
-/// Nothing has moved for so long: the picture is taken.
+/// The image is taken after this time without output.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// One picture and the way there.
+/// An image and the steps that lead to it.
 #[derive(Debug, Clone)]
 pub struct Scene {
     pub name: &'static str,
-    /// The documentation shows it.
+    /// Whether the documentation shows it.
     pub is_documented: bool,
     pub size: (u16, u16),
-    /// What the model answers.
+    /// The model's script.
     pub script: String,
     pub settings: &'static str,
-    /// Variables to take away.
+    /// Variables to remove.
     pub without: &'static [&'static str],
     pub steps: Vec<Step>,
 }
 
-/// The terminal that a scene is drawn in.
+/// The terminal in which a scene is drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub name: &'static str,
     pub palette: Palette,
-    /// It has sixteen colors, and does not report its background.
+    /// Whether it has only sixteen colors and does not report its background.
     pub sixteen: bool,
 }
 
-/// A dark terminal of today.
+/// A modern dark terminal.
 pub const DARK: Look = Look { name: "dark", palette: Palette::DARK, sixteen: false };
 /// The looks of the gallery.
 pub const LOOKS: [Look; 3] = [
@@ -48,22 +48,22 @@ pub const LOOKS: [Look; 3] = [
     Look { name: "16-colors", palette: Palette::DARK, sixteen: true },
 ];
 
-/// What the person does, or waits for.
+/// An action of the user or a wait.
 #[derive(Debug, Clone)]
 pub enum Step {
     See(&'static str),
-    /// The end of a turn.
+    /// Waits for the end of the turn.
     Idle,
-    /// A moment in which a new dialog takes no keys.
+    /// Waits until a new dialog accepts keys.
     Rest,
     Type(&'static str),
     Press(Key),
 }
 
-/// Plays a scene; gives its picture.
+/// Runs a scene and returns its image.
 ///
 /// # Errors
-/// What did not come, and what was shown in its place.
+/// Returns what was expected and what was shown instead.
 pub fn play(program: &Path, scene: &Scene, look: &Look) -> Result<String, String> {
     let plain = |error: std::io::Error| error.to_string();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -115,7 +115,7 @@ pub fn play(program: &Path, scene: &Scene, look: &Look) -> Result<String, String
     Ok(terminal.look(|shown| svg(shown, shown.title().trim(), &look.palette)))
 }
 
-/// The project of all scenes; gone when dropped.
+/// The project of all scenes, removed when dropped.
 struct Project(PathBuf);
 
 const FILES: [(&str, &str); 8] = [
@@ -151,7 +151,7 @@ pub fn send(packet: &Packet, link: &mut Link) -> Result<(), Error> {
 impl Project {
     fn new() -> std::io::Result<Self> {
         let folder = std::env::temp_dir().join("ferry");
-        // Not into a folder that is somebody's.
+        // Fails if the directory exists, because it could belong to someone else.
         std::fs::create_dir(&folder)?;
         let project = Self(folder.canonicalize()?);
         for (path, text) in FILES {
@@ -167,7 +167,7 @@ impl Project {
 
 impl Drop for Project {
     fn drop(&mut self) {
-        // It is in the folder for temporary files.
+        // It is in the directory for temporary files, so a failure is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
