@@ -164,7 +164,7 @@ impl IdGenerator {
         ItemId::new(format!("{kind}-{}", self.items))
     }
 
-    /// Returns an id for a call: the server's if it is unique, else a generated one.
+    /// Returns an id for a call: the id of the service if it is unique, otherwise a generated one.
     pub(crate) fn call(&mut self, wire_id: Option<&str>, name: &str) -> CallId {
         self.calls += 1;
         match wire_id {

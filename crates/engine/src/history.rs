@@ -256,8 +256,8 @@ impl History {
         }
     }
 
-    /// Returns the estimated tokens of the next request, including `fixed` (system prompt and tools):
-    /// the service's last count plus an estimate of later contents.
+    /// Returns the estimated tokens of the next request, including `fixed` (system prompt and
+    /// tools): the service's last count plus an estimate of later contents.
     pub(crate) fn estimate(&self, fixed: u64) -> u64 {
         match self.counted {
             Some((contents, count)) if contents <= self.contents.len() => {

@@ -152,7 +152,7 @@ pub(crate) struct CallSummary {
 }
 
 impl CallSummary {
-    /// Returns a call without a decision.
+    /// Creates the summary of a call without a decision.
     pub(crate) fn without_decision(kind: Option<ToolKind>, title: String) -> Self {
         Self {
             kind,
@@ -165,7 +165,7 @@ impl CallSummary {
         }
     }
 
-    /// Returns a call that was denied.
+    /// Creates the summary of a call that was denied.
     pub(crate) fn rejected(prepared: &PreparedCall, cancelled: bool) -> Self {
         Self {
             kind: Some(prepared.tool.spec().kind),

@@ -143,7 +143,7 @@ fn line(text: &str) -> String {
     line.chars().take(LINE).collect()
 }
 
-/// Returns the subject of a thought: its first bold span, else its first line.
+/// Returns the subject of a thought: its first bold span, otherwise its first line.
 fn subject(thought: &str) -> String {
     let bold = thought.split("**").nth(1).map(str::trim).filter(|text| !text.is_empty());
     line(bold.unwrap_or(thought))

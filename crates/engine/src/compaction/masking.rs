@@ -254,7 +254,7 @@ fn with_results(entry: &ViewEntry, results: &[(usize, String)]) -> Option<ViewEn
 mod tests {
     use super::*;
 
-    /// Returns a batch whose results have about these sizes in tokens.
+    /// Creates a batch whose results have about these sizes in tokens.
     fn round(sizes: &[usize]) -> Vec<ViewEntry> {
         let call = |at: usize| Part::function_call(Some(&format!("c{at}")), "look", Object::new());
         let result = |(at, size): (usize, &usize)| {
