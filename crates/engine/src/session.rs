@@ -230,8 +230,8 @@ pub(crate) struct AgentState {
     pub(crate) subagents: Option<Arc<SubagentManager>>,
 }
 
-/// The actor: it receives operations in order, owns the parts of the session, and runs one turn at a
-/// time.
+/// The actor: it receives operations in order, owns the parts of the session, and runs one turn at
+/// a time.
 pub(crate) struct Session {
     pub(crate) hub: EventBus,
     pub(crate) inbox: Inbox,
