@@ -1,4 +1,4 @@
-//! A connection to the process of a background session. Blocking.
+//! A client connection to the process of a background session. Blocking.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,10 +10,10 @@ use crate::directory::{BackgroundSession, failed};
 use crate::error::BackgroundError;
 use crate::record::SessionRecord;
 
-/// How long the session may take to answer.
+/// Time limit for a response of the session.
 const TIME: Duration = Duration::from_secs(10);
 
-/// A connection.
+/// A client connection.
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<UnixStream>,
@@ -21,10 +21,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to the session.
     ///
     /// # Errors
-    /// A session that does not run.
+    /// Returns an error if the session is not running.
     pub fn connect(
         session: &BackgroundSession,
         record: &SessionRecord,
@@ -36,10 +36,10 @@ impl Client {
         Ok(Self { stream: BufReader::new(stream), session: session.clone() })
     }
 
-    /// Keeps the session running after its turn, until this connection ends.
+    /// Keeps the session running after its turn until this connection ends.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// See [`Self::send`].
     pub fn attach(&mut self) -> Result<(), BackgroundError> {
         self.send(&json!({"type": "attach"}))
     }
@@ -47,7 +47,7 @@ impl Client {
     /// Sends a line of the conversation.
     ///
     /// # Errors
-    /// A connection that is gone, or a line that the session does not take.
+    /// Returns an error if the connection was closed or the session rejects the line.
     pub fn send(&mut self, line: &Value) -> Result<(), BackgroundError> {
         let path = self.session.file("socket");
         let text = format!("{line}\n");

@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::error::BackgroundError;
 use crate::record::{SessionRecord, SessionState};
 
-/// Bytes of a record that are read.
+/// Maximum number of bytes read from a record.
 const LARGEST_RECORD: u64 = 4 * 1024 * 1024;
-/// Sessions that ended longer ago are forgotten; their journals stay.
+/// Sessions that ended longer ago are forgotten; their journals are kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The directory of all background sessions.
@@ -23,7 +23,7 @@ pub struct BackgroundDirectory {
     root: PathBuf,
 }
 
-/// The directory of one.
+/// The directory of one background session.
 #[derive(Debug, Clone)]
 pub struct BackgroundSession {
     root: PathBuf,
@@ -34,16 +34,16 @@ pub(crate) fn failed(file: &Path) -> impl Fn(std::io::Error) -> BackgroundError 
 }
 
 impl BackgroundDirectory {
-    /// Below `~/.parallax`.
+    /// Returns the directory in `~/.parallax`.
     pub fn below(parallax: &Path) -> Self {
         Self { root: parallax.join("background") }
     }
 
-    /// Creates the directory of a session, and forgets old ones. The id must be valid as a file
+    /// Creates the directory of a session, and forgets old ones. The ID must be valid as a file
     /// name. Blocking.
     ///
     /// # Errors
-    /// When it cannot be written, or the session runs already.
+    /// Returns an error if the directory cannot be written or the session is already running.
     pub fn create(&self, id: &str) -> Result<BackgroundSession, BackgroundError> {
         self.forget_old();
         let session = BackgroundSession { root: self.root.join(id) };
@@ -55,7 +55,7 @@ impl BackgroundDirectory {
         if session.is_alive() {
             return Err(BackgroundError::Rejected(format!("{id} is running already")));
         }
-        // What an earlier run of the session left.
+        // Remove the files of an earlier run of the session.
         for name in ["state.json", "events.jsonl", "log.txt", "socket"] {
             let _ = fs::remove_file(session.file(name));
         }
@@ -69,13 +69,13 @@ impl BackgroundDirectory {
             let age = session.file("state.json").metadata().and_then(|data| data.modified());
             let age = age.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
             if age.is_some_and(|age| age > KEPT) && !session.is_alive() {
-                // Only what this crate wrote is there.
+                // The directory contains only files written by this crate.
                 let _ = fs::remove_dir_all(&session.root);
             }
         }
     }
 
-    /// All sessions with their records, newest first. Blocking.
+    /// Returns all sessions with their records, newest first. Blocking.
     pub fn list(&self) -> Vec<(BackgroundSession, SessionRecord)> {
         let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
         let sessions = entries.map(|entry| BackgroundSession { root: entry.path() });
@@ -85,10 +85,10 @@ impl BackgroundDirectory {
         list
     }
 
-    /// The session whose id begins so. Blocking.
+    /// Returns the session whose ID starts with `id`. Blocking.
     ///
     /// # Errors
-    /// None, or several.
+    /// Returns an error if no session or more than one matches.
     pub fn find(&self, id: &str) -> Result<(BackgroundSession, SessionRecord), BackgroundError> {
         let mut found: Vec<_> =
             self.list().into_iter().filter(|(_, record)| record.id.starts_with(id)).collect();
@@ -108,22 +108,22 @@ impl BackgroundDirectory {
 }
 
 impl BackgroundSession {
-    /// One at this path.
+    /// Returns the session with this directory.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// What is known of it; a session whose process is gone is dead. Blocking.
+    /// Reads the record. If the process is gone, the session is marked as dead. Blocking.
     pub fn record(&self) -> Option<SessionRecord> {
         let is_alive = self.is_alive();
         let mut text = String::new();
@@ -137,13 +137,13 @@ impl BackgroundSession {
         Some(record)
     }
 
-    /// Whether its process lives.
+    /// Whether the process of the session is alive.
     pub fn is_alive(&self) -> bool {
         let Ok(file) = File::open(self.file("lock")) else { return false };
         flock(&file, FlockOperation::NonBlockingLockShared).is_err()
     }
 
-    /// The lock of the process that runs it.
+    /// Acquires the lock of the process that runs the session.
     pub(crate) fn lock(&self) -> Result<File, BackgroundError> {
         let path = self.file("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -153,18 +153,18 @@ impl BackgroundSession {
         Ok(file)
     }
 
-    /// Writes the record, all of it or nothing.
+    /// Writes the record atomically.
     pub(crate) fn write(&self, record: &SessionRecord) -> Result<(), BackgroundError> {
         let (path, new) = (self.file("state.json"), self.file("state.json.new"));
         let text = serde_json::to_vec(record).unwrap_or_default();
         fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed(&path))
     }
 
-    /// Sends a signal to its process, if that lives.
+    /// Sends a signal to the process of the session, if it is alive.
     pub fn signal(&self, record: &SessionRecord, signal: Signal) {
         let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid.filter(|_| self.is_alive()) {
-            // It may have ended just now.
+            // The process may have just ended.
             let _ = kill_process(pid, signal);
         }
     }

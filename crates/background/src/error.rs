@@ -1,9 +1,9 @@
-//! Why something cannot be done with a background session.
+//! Errors of background sessions.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something cannot be done with a background session. The user can act on all of them.
+/// Why an operation on a background session failed. The user can act on every variant.
 #[derive(Debug, thiserror::Error)]
 pub enum BackgroundError {
     /// A file cannot be read or written.
@@ -11,16 +11,16 @@ pub enum BackgroundError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// No session has this id.
     #[error("Unknown background session `{0}`; `parallax ps --all` lists them")]
     Unknown(String),
-    /// Several ids begin so.
+    /// Several sessions match this ID prefix.
     #[error("Several background sessions begin with `{0}`: {1}")]
     Ambiguous(String, String),
-    /// It has ended.
+    /// The session has ended.
     #[error("The session {0} is not running; continue it with `parallax --resume {0}`")]
     NotRunning(String),
     /// The session rejected a line.

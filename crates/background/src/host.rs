@@ -1,5 +1,5 @@
-//! The process of a background session: it records what the session prints, and passes on what
-//! other processes send.
+//! The process of a background session: records what the session prints and forwards input from
+//! other processes.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,15 +18,15 @@ use crate::directory::{BackgroundSession, failed};
 use crate::error::BackgroundError;
 use crate::record::SessionRecord;
 
-/// Bytes between the session and the recorder.
+/// Size of the buffers between the session and the recorder, in bytes.
 const PIPE: usize = 64 * 1024;
-/// Bytes of a line from another process.
+/// Maximum length of a line from another process, in bytes.
 const LONGEST_LINE: u64 = 8 * 1024 * 1024;
-/// Lines that wait for the session.
+/// Maximum number of lines that wait for the session.
 const WAITING: usize = 16;
-/// How often the record is written while only its numbers change.
+/// How often the record is written while only its counters change.
 const WRITE_EVERY: Duration = Duration::from_millis(250);
-/// What other processes may send.
+/// Kinds of lines that other processes may send.
 const KINDS: [&str; 9] = [
     "message",
     "steer",
@@ -39,16 +39,16 @@ const KINDS: [&str; 9] = [
     "set_mode",
 ];
 
-/// The session's input and output.
+/// The input and output of the session.
 #[derive(Debug)]
 pub struct SessionStreams {
-    /// What it reads: JSON lines.
+    /// The input of the session: JSON lines.
     pub input: DuplexStream,
-    /// What it writes: JSON lines.
+    /// The output of the session: JSON lines.
     pub output: DuplexStream,
 }
 
-/// Records a session. It must be finished.
+/// Records a session. Call [`finish`](Self::finish) at its end.
 #[derive(Debug)]
 pub struct Host {
     session: BackgroundSession,
@@ -58,21 +58,21 @@ pub struct Host {
     _lock: File,
 }
 
-/// What the recorder gets.
+/// A message to the recorder.
 enum HostMessage {
-    /// A line for the session, and where its answer goes.
+    /// A line for the session.
     Line(String),
-    /// A client stays connected.
+    /// A client attached.
     Attached,
-    /// One is gone.
+    /// An attached client disconnected.
     Detached,
 }
 
 impl Host {
-    /// Starts recording; the session begins with `prompt`. Call it in a runtime.
+    /// Starts recording a session that begins with `prompt`. Must be called in a runtime.
     ///
     /// # Errors
-    /// When the directory cannot be written, or another process runs the session.
+    /// Returns an error if the directory cannot be written, or another process runs the session.
     pub fn start(
         session: BackgroundSession,
         record: SessionRecord,
@@ -80,7 +80,7 @@ impl Host {
     ) -> Result<(Self, SessionStreams), BackgroundError> {
         let lock = session.lock()?;
         let socket = session.file("socket");
-        // A process that crashed left it.
+        // Remove the socket of a crashed process.
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).map_err(failed(&socket))?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
@@ -107,10 +107,10 @@ impl Host {
         Ok((host, SessionStreams { input, output }))
     }
 
-    /// Records the end of the session, whose streams are closed.
+    /// Records the end of the session. Its streams must be closed.
     pub async fn finish(self, code: u8) {
         self.stop.cancel();
-        // It may have failed, which does not matter any more.
+        // A failure of the listener no longer matters.
         let _ = self.listener.await;
         if let Ok(mut record) = self.recorder.await {
             record.end(code);
@@ -118,7 +118,7 @@ impl Host {
                 tracing::warn!(%error, "the end of the session was not recorded");
             }
         }
-        // Nothing listens to it.
+        // No process listens on the socket anymore.
         let _ = std::fs::remove_file(self.session.file("socket"));
     }
 }
@@ -126,11 +126,11 @@ impl Host {
 struct Recorder {
     session: BackgroundSession,
     record: SessionRecord,
-    /// `None`: the session gets nothing more, and ends after its turn.
+    /// The input of the session. `None` once it receives no more input and ends after its turn.
     input: Option<DuplexStream>,
-    /// Clients that stay.
+    /// Number of attached clients.
     attached: usize,
-    /// Prompts whose turn has not ended.
+    /// Number of prompts whose turn has not ended.
     waiting: usize,
 }
 
@@ -175,7 +175,8 @@ impl Recorder {
                         tracing::warn!(%error, "an event was not recorded");
                     }
                     is_changed = true;
-                    // What others wait for is written at once.
+                    // Write state changes and requests immediately, because other processes wait
+                    // for them.
                     if before != self.record.state || !self.record.asks.is_empty() {
                         self.write();
                         (written, is_changed) = (Instant::now(), false);
@@ -188,7 +189,7 @@ impl Recorder {
                 },
             }
             if self.waiting == 0 && self.attached == 0 {
-                // Nothing can come any more that the session would wait for.
+                // No input that the session would wait for can arrive anymore.
                 self.input = None;
             }
         }
@@ -208,13 +209,13 @@ impl Recorder {
         }
         if let Some(input) = &mut self.input {
             let line = format!("{line}\n");
-            // A session that reads no more is about to end.
+            // A session that no longer reads is about to end.
             let _ = input.write_all(line.as_bytes()).await;
         }
     }
 }
 
-/// Takes connections until it is stopped.
+/// Accepts connections until stopped.
 async fn listen(
     listener: UnixListener,
     sender: mpsc::Sender<HostMessage>,
@@ -238,7 +239,7 @@ async fn listen(
     }
 }
 
-/// Passes on the lines of a client, and answers each.
+/// Forwards the lines of a client and responds to each.
 async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);

@@ -1,7 +1,7 @@
-//! Sessions in the background: each is a process of its own with a socket, and a directory in
-//! which other processes see what it does. There is no daemon.
+//! Background sessions. Each is a separate process with a socket, and with a directory in which
+//! other processes can read its state. There is no daemon.
 //!
-//! This crate knows stream-json lines and files; it does not run a session itself.
+//! This crate handles stream-json lines and files; it does not run sessions itself.
 
 mod client;
 mod directory;

@@ -1,21 +1,21 @@
-//! The events of a session as text.
+//! Converts the events of a session to text.
 
 use serde_json::Value;
 
 use parallax_protocol::excerpt::one_line;
 
-/// Characters of a tool's arguments.
+/// Maximum number of characters of a tool call's arguments.
 const ARGUMENTS: usize = 120;
 
-/// Turns stream-json lines into text, in which control characters are escaped.
+/// Converts stream-json lines to text, escaping control characters.
 #[derive(Debug, Default)]
 pub struct LogView {
-    /// Whether the last line of an answer is not complete.
+    /// Whether the last line of an answer is incomplete.
     is_open: bool,
 }
 
 impl LogView {
-    /// What a line adds to the text.
+    /// Returns the text that a line adds.
     pub fn line(&mut self, line: &str) -> String {
         let Ok(line) = serde_json::from_str::<Value>(line) else { return String::new() };
         let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -46,13 +46,13 @@ impl LogView {
         format!("{}{added}\n", self.close())
     }
 
-    /// Ends an open line.
+    /// Ends an incomplete line.
     fn close(&mut self) -> String {
         if std::mem::take(&mut self.is_open) { "\n".to_owned() } else { String::new() }
     }
 }
 
-/// A text of several lines without control characters.
+/// Returns a multi-line text with control characters escaped.
 fn safe(text: &str) -> String {
     text.chars()
         .map(|char| match char {

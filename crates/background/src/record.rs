@@ -1,39 +1,39 @@
-//! What is known of a background session, from its stream-json lines.
+//! The state of a background session, derived from its stream-json lines.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Characters of the last line.
+/// Maximum number of characters of the last line.
 const LAST_LINE: usize = 160;
 
-/// What a session does.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionState {
-    /// A turn runs.
+    /// A turn is running.
     #[serde(rename = "working")]
     Working,
-    /// It waits for an answer of the user.
+    /// The session waits for a response of the user.
     #[serde(rename = "awaiting approval")]
     AwaitingApproval,
-    /// It waits for a prompt.
+    /// The session waits for a prompt.
     #[serde(rename = "idle")]
     Idle,
-    /// It has ended, and its last turn succeeded.
+    /// The session ended, and its last turn succeeded.
     #[serde(rename = "done")]
     Done,
-    /// It has ended, and its last turn failed.
+    /// The session ended, and its last turn failed.
     #[serde(rename = "failed")]
     Failed,
-    /// It was stopped.
+    /// The session was stopped.
     #[serde(rename = "stopped")]
     Stopped,
-    /// Its process is gone without an end.
+    /// Its process ended unexpectedly.
     #[serde(rename = "dead")]
     Dead,
 }
 
 impl SessionState {
-    /// Its name.
+    /// Returns the name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
@@ -46,42 +46,42 @@ impl SessionState {
         }
     }
 
-    /// Whether its process should be there.
+    /// Whether the process of the session should be running.
     pub fn is_running(self) -> bool {
         matches!(self, Self::Working | Self::AwaitingApproval | Self::Idle)
     }
 }
 
-/// `state.json`.
+/// The contents of `state.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// The session.
+    /// The session ID.
     pub id: String,
-    /// Its working directory.
+    /// The working directory.
     pub project: String,
-    /// What it does.
+    /// The state.
     pub state: SessionState,
-    /// Its process.
+    /// The process ID.
     pub pid: u32,
     /// The model that answered last.
     pub model: Option<String>,
-    /// Tokens so far.
+    /// Tokens used so far.
     pub tokens: u64,
-    /// US dollars so far.
+    /// Cost so far, in US dollars.
     pub cost: f64,
-    /// When it started.
+    /// When the session started.
     pub started: String,
-    /// When it ended.
+    /// When the session ended.
     pub ended: Option<String>,
-    /// The newest line of the answer, or what the agent does; from the model, so not safe to
-    /// print.
+    /// The newest line of the answer, or what the agent is doing. It comes from the model, so it
+    /// must be sanitized before printing.
     pub last_line: String,
-    /// Requests that wait for an answer, oldest first: `ask` lines of stream-json.
+    /// Requests that wait for a response, oldest first: `ask` lines of stream-json.
     pub asks: Vec<Value>,
 }
 
 impl SessionRecord {
-    /// A session that starts.
+    /// Creates the record of a new session.
     pub fn new(id: &str, project: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -98,7 +98,7 @@ impl SessionRecord {
         }
     }
 
-    /// Counts a line of stream-json; whether the turn ended with it.
+    /// Processes a line of stream-json and returns whether it ended the turn.
     pub(crate) fn take(&mut self, line: &Value) -> bool {
         let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
         match text("type") {
@@ -142,7 +142,7 @@ impl SessionRecord {
         false
     }
 
-    /// The process ends with this exit code.
+    /// Records that the process ends with this exit code.
     pub(crate) fn end(&mut self, code: u8) {
         self.state = match code {
             0 => SessionState::Done,
@@ -160,7 +160,7 @@ impl SessionRecord {
     }
 }
 
-/// The time as in RFC 3339.
+/// Returns the current time in RFC 3339 format.
 fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }

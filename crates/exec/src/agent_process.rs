@@ -61,7 +61,7 @@ impl AgentProcess {
     /// Starts it. Must be called in a runtime.
     ///
     /// # Errors
-    /// When the program or directory does not exist, or the system refuses.
+    /// Returns an error if the program or directory does not exist, or the system refuses.
     pub fn start(program: AgentProgram) -> io::Result<Self> {
         let AgentProgram {
             program,
@@ -130,11 +130,11 @@ impl Drop for AgentProcess {
     }
 }
 
-/// Starts a program of ours that outlives this process: in a session of its own, without a
-/// terminal or input, its output in `log`. Blocking.
+/// Starts a program of ours that outlives this process: in a session of its own, without a terminal
+/// or input, its output in `log`. Blocking.
 ///
 /// # Errors
-/// When it cannot be started.
+/// Returns an error if it cannot be started.
 pub fn start_detached(
     program: &OsStr,
     arguments: &[OsString],
@@ -164,11 +164,11 @@ pub fn start_detached(
         .spawn()
 }
 
-/// Runs a shell line with the streams and the process group of this process. Returns its exit
-/// code, or 128 plus the signal. Blocking.
+/// Runs a shell line with the streams and the process group of this process. Returns its exit code,
+/// or 128 plus the signal. Blocking.
 ///
 /// # Errors
-/// When there is no shell.
+/// Returns an error if there is no shell.
 pub fn run_line(line: &str) -> io::Result<u8> {
     #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
     let status = std::process::Command::new("/bin/sh").args(["-c", line]).status()?;
@@ -178,7 +178,7 @@ pub fn run_line(line: &str) -> io::Result<u8> {
     })
 }
 
-/// The command line that applies the limits first.
+/// Returns the command line that applies the limits first.
 fn limited(
     program: OsString,
     arguments: Vec<OsString>,

@@ -101,7 +101,7 @@ pub struct LogEnd {
 /// Reads the last lines of a log, from at most its last 64 KiB. Blocking.
 ///
 /// # Errors
-/// When it does not exist, cannot be read, or is a symbolic link.
+/// Returns an error if it does not exist, cannot be read, or is a symbolic link.
 pub fn read_log(path: &Path, lines: usize) -> io::Result<LogEnd> {
     let mut file = open_no_follow(path)?;
     let length = file.seek(SeekFrom::End(0))?;

@@ -13,7 +13,8 @@ pub struct CaptureLimits {
 const UNTRUNCATED: usize = 4_000_000;
 
 impl CaptureLimits {
-    /// A fifth for the beginning, the rest for the end. 0 = as much as memory reasonably allows.
+    /// Returns a fifth for the beginning, the rest for the end. 0 = as much as memory reasonably
+    /// allows.
     pub fn from_threshold(threshold: usize) -> Self {
         let total = if threshold == 0 { UNTRUNCATED } else { threshold };
         Self { head: total / 5, tail: total - total / 5 }
@@ -84,12 +85,12 @@ impl Capture {
         self.total_characters > (self.limits.head + self.limits.tail) as u64
     }
 
-    /// All text so far, as long as nothing was trimmed.
+    /// Returns all text so far, as long as nothing was trimmed.
     pub(crate) fn pieces(&self) -> [&str; 2] {
         [&self.head, &self.tail]
     }
 
-    /// How many characters were added.
+    /// Returns how many characters were added.
     pub fn total_characters(&self) -> u64 {
         self.total_characters
     }
@@ -99,7 +100,7 @@ impl Capture {
         *self = Self::new(self.limits);
     }
 
-    /// The captured text, split at line ends where possible.
+    /// Returns the captured text, split at line ends where possible.
     pub fn kept(&mut self) -> CapturedText {
         self.trim();
         if !self.is_over() {
@@ -139,7 +140,7 @@ pub struct CapturedText {
     pub omitted_characters: u64,
 }
 
-/// The byte offset after the first `count` of `total` characters.
+/// Returns the byte offset after the first `count` of `total` characters.
 fn offset_of(text: &str, total: usize, count: usize) -> usize {
     if count >= total {
         text.len()

@@ -52,8 +52,8 @@ const FORWARDED_VARIABLES: &[&str] = &[
 pub const WRITABLE_DIRECTORIES: &[&str] =
     &["sessions", "checkpoints", "tmp", "inputs", "images", "chats", "logs"];
 
-/// The user and group of this process, if the container is to run as them: on Linux by default,
-/// unless `SANDBOX_SET_UID_GID` says otherwise (a rootless engine already maps root to the
+/// Returns the user and group of this process, if the container is to run as them: on Linux by
+/// default, unless `SANDBOX_SET_UID_GID` says otherwise (a rootless engine already maps root to the
 /// user).
 pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
     let said = variables.iter().find(|(name, _)| name == "SANDBOX_SET_UID_GID");
@@ -81,7 +81,7 @@ pub struct ContainerPlan {
 /// Builds the command lines for a request.
 ///
 /// # Errors
-/// When there is no image, or a variable or path cannot be used.
+/// Returns an error if there is no image, or a variable or path cannot be used.
 pub fn plan(request: &ContainerRequest) -> Result<ContainerPlan, ProgramSandboxError> {
     let image = request.image().ok_or(ProgramSandboxError::NoImage)?;
     let proxy = request.variable("GEMINI_SANDBOX_PROXY_COMMAND");

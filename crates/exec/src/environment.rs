@@ -115,8 +115,8 @@ const BLOCKED: &str = "security.environmentVariableRedaction.blocked";
 const ENABLED: &str = "security.environmentVariableRedaction.enabled";
 
 impl DropReason {
-    /// The setting that keeps such a variable: add the name to `allowed`, or set `enabled` to
-    /// `false`.
+    /// Returns the setting that keeps such a variable: add the name to `allowed`, or set `enabled`
+    /// to `false`.
     fn keep(self, strict: bool) -> Option<&'static str> {
         match self {
             Self::OwnCredential => None,
@@ -142,8 +142,8 @@ pub fn build(
     environment
 }
 
-/// The parent's variables that a child may have, and nothing else: for programs that are not
-/// commands of the model (servers).
+/// Returns the parent's variables that a child may have, and nothing else: for programs that are
+/// not commands of the model (servers).
 pub fn pass(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
@@ -167,8 +167,8 @@ pub fn pass(
     Environment { variables, dropped }
 }
 
-/// The environment of a hook, which is the user's own program: the parent's variables except
-/// secrets, plus markers. In an untrusted folder git ignores what the repository configures.
+/// Returns the environment of a hook, which is the user's own program: the parent's variables
+/// except secrets, plus markers. In an untrusted folder git ignores what the repository configures.
 pub fn hook_environment(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
@@ -186,8 +186,8 @@ pub fn hook_environment(
     environment
 }
 
-/// The values of variables that are secrets by name or format, for [`crate::Redactor`]. File
-/// names are not secrets.
+/// Returns the values of variables that are secrets by name or format, for [`crate::Redactor`].
+/// File names are not secrets.
 pub fn secret_values(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
@@ -214,8 +214,8 @@ pub fn is_system_variable(name: &str) -> bool {
     OF_SYSTEM.contains(&upper.as_str()) || upper.starts_with("LC_") || upper.starts_with("XDG_")
 }
 
-/// The environment of a command that the user typed: all variables of this process, markers,
-/// and pagers that do not wait.
+/// Returns the environment of a command that the user typed: all variables of this process,
+/// markers, and pagers that do not wait.
 pub fn user_command_environment(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     pager: &str,
@@ -264,7 +264,7 @@ impl VariableFilter {
         }
     }
 
-    /// Why a variable is withheld. The first matching rule decides.
+    /// Returns why a variable is withheld. The first matching rule decides.
     fn drop_reason(&self, name: &str, value: &str) -> Option<DropReason> {
         let name = name.to_uppercase();
         let name = name.as_str();
@@ -315,7 +315,7 @@ fn is_own_credential(name: &str) -> bool {
             .is_some_and(|rest| is(rest) || is(&format!("GEMINI_{rest}")))
 }
 
-/// What every command gets: markers, and settings that disable prompts that nothing would
+/// Returns what every command gets: markers, and settings that disable prompts that nothing would
 /// answer.
 fn fixed(
     parent: &[(OsString, OsString)],

@@ -191,7 +191,7 @@ impl OutputSink {
         self.live.stop();
     }
 
-    /// The path of the log, if there is one.
+    /// Returns the path of the log, if there is one.
     pub(crate) fn log(&self) -> Option<&std::path::Path> {
         self.log.as_ref().map(OutputFileWriter::path)
     }
@@ -201,7 +201,7 @@ impl OutputSink {
         self.copy = None;
     }
 
-    /// As [`OutputSink::start_log`], but only with later text.
+    /// Like [`OutputSink::start_log`], but only with later text.
     pub(crate) async fn start_log_from_here(&mut self, path: PathBuf) {
         self.stop_copy();
         self.capture.clear();
@@ -224,7 +224,7 @@ impl OutputSink {
         }
     }
 
-    /// When live output or the log is due next.
+    /// Returns when live output or the log is due next.
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.log.is_some() { self.log_due } else { self.live.due() }
     }
@@ -235,7 +235,7 @@ impl OutputSink {
         (due <= Instant::now()).then(|| self.live.take())
     }
 
-    /// The current terminal screen, if there is one.
+    /// Returns the current terminal screen, if there is one.
     pub(crate) fn screen(&self) -> Option<Screen> {
         match &self.reader {
             Reader::Screen(emulator) if !self.sniffer.binary => {
@@ -245,7 +245,7 @@ impl OutputSink {
         }
     }
 
-    /// The remaining live output.
+    /// Returns the remaining live output.
     pub(crate) fn last_live(&mut self) -> Option<String> {
         self.live.due()?;
         Some(self.live.take())
@@ -280,7 +280,7 @@ impl OutputSink {
         self.snapshot().await
     }
 
-    /// The output so far.
+    /// Returns the output so far.
     pub(crate) async fn snapshot(&mut self) -> Output {
         if self.sniffer.binary {
             return Output { bytes: self.bytes, binary: true, ..Output::default() };

@@ -105,7 +105,8 @@ impl OutputFileWriter {
         self.pending = held;
     }
 
-    /// As [`OutputFileWriter::flush`], but also creates an empty file. Works on a blocking thread.
+    /// Like [`OutputFileWriter::flush`], but also creates an empty file. Works on a blocking
+    /// thread.
     pub(crate) async fn create(&mut self) {
         let mut batch = WriteBatch {
             path: self.path.clone(),
@@ -138,7 +139,7 @@ impl OutputFileWriter {
         }
     }
 
-    /// The state of the file; `None` when there is none.
+    /// Returns the state of the file; `None` when there is none.
     pub(crate) fn file(&self) -> Option<OutputFile> {
         (self.created || self.problem.is_some()).then(|| OutputFile {
             path: self.path.clone(),
@@ -191,7 +192,7 @@ impl WriteBatch {
     }
 }
 
-/// How many bytes can be redacted: complete lines, except for a key that has begun. Of an
+/// Returns how many bytes can be redacted: complete lines, except for a key that has begun. Of an
 /// endless line all but its last word, of an endless key everything.
 fn redactable(pending: &[u8]) -> usize {
     let after = |byte: u8| pending.iter().rposition(|it| *it == byte).map(|at| at + 1);
@@ -250,7 +251,7 @@ pub(crate) fn open_no_follow(path: &Path) -> io::Result<File> {
 /// Creates a directory that only the user can access.
 ///
 /// # Errors
-/// When it cannot be created.
+/// Returns an error if it cannot be created.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)

@@ -41,7 +41,7 @@ impl PipedChild {
     /// Starts a program with the variables of this process. Must be called in a runtime.
     ///
     /// # Errors
-    /// When the program or directory does not exist, or the system refuses.
+    /// Returns an error if the program or directory does not exist, or the system refuses.
     pub fn start<A: AsRef<OsStr>>(
         program: impl AsRef<OsStr>,
         arguments: impl IntoIterator<Item = A>,
@@ -74,7 +74,7 @@ impl PipedChild {
     /// Closes its input and reads at most `limit` bytes of each stream to its end.
     ///
     /// # Errors
-    /// When it takes longer than `time`; it is killed then.
+    /// Returns an error if it takes longer than `time`; it is killed then.
     pub async fn output(mut self, limit: usize, time: Duration) -> io::Result<ChildOutput> {
         drop(self.stdin.take());
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
@@ -101,7 +101,8 @@ impl Drop for PipedChild {
     }
 }
 
-/// The beginning of a stream; the rest is read, so that the program does not wait for a reader.
+/// Returns the beginning of a stream; the rest is read, so that the program does not wait for a
+/// reader.
 async fn beginning(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     let Some(mut stream) = stream else { return kept };

@@ -59,7 +59,7 @@ impl Processes {
     /// Starts a shell command with piped streams.
     ///
     /// # Errors
-    /// When the shell or the directory does not exist, or the system refuses.
+    /// Returns an error if the shell or the directory does not exist, or the system refuses.
     pub async fn start_stdio_shell(
         &self,
         text: String,
@@ -78,7 +78,7 @@ impl Processes {
     /// Runs a command to its end, and ends everything it started that may not continue.
     ///
     /// # Errors
-    /// When the shell or the directory does not exist, or the system refuses.
+    /// Returns an error if the shell or the directory does not exist, or the system refuses.
     pub async fn run_piped(
         &self,
         command: PipedCommand,

@@ -96,12 +96,12 @@ impl RunningCommand {
         })
     }
 
-    /// The shell's process, which leads the command's process group.
+    /// Returns the shell's process, which leads the command's process group.
     pub fn pid(&self) -> i32 {
         self.tree.root
     }
 
-    /// The control of the command while it is followed.
+    /// Returns the control of the command while it is followed.
     pub fn control(&self) -> Control {
         self.control.clone()
     }

@@ -85,7 +85,7 @@ impl Table {
         Self { processes, own }
     }
 
-    /// A living process and its descendants.
+    /// Returns a living process and its descendants.
     fn tree(&self, pid: i32) -> Vec<Member> {
         let mut members = HashSet::from([pid]);
         self.close(&mut members);
@@ -114,7 +114,7 @@ impl Table {
 }
 
 impl ProcessTree {
-    /// The processes of the table that belong to this command.
+    /// Returns the processes of the table that belong to this command.
     pub(crate) fn processes_in(&self, table: &Table) -> TreeProcesses {
         let Table { processes, own } = table;
         // Groups 0 and 1 are the system's own.
@@ -301,7 +301,7 @@ fn read_process(pid: i32) -> Option<Process> {
     parse_stat(pid, &String::from_utf8_lossy(&stat))
 }
 
-/// The name in parentheses may contain anything, so fields are counted from its end.
+/// Returns the name in parentheses may contain anything, so fields are counted from its end.
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let (name, fields) = stat.rsplit_once(')')?;
     let keeper = name.split_once('(').is_some_and(|(_, name)| name == parallax_sandbox::KEEPER);

@@ -14,8 +14,8 @@ use crate::{Ending, StartError};
 /// How often a child is polled.
 const POLL: Duration = Duration::from_millis(1);
 
-/// The standard output of a program that succeeded in time; `None` otherwise. More than `limit`
-/// bytes count as a failure. The program gets the variables of this process and then
+/// Returns the standard output of a program that succeeded in time; `None` otherwise. More than
+/// `limit` bytes count as a failure. The program gets the variables of this process and then
 /// `variables`.
 pub fn output<A: AsRef<OsStr>>(
     program: &str,
@@ -131,11 +131,11 @@ pub fn capture<A: AsRef<OsStr>>(
     Ok(Captured { succeeded: status.success(), code: status.code(), stdout, stderr })
 }
 
-/// Runs a program in a sandbox, with the input and output of this process. Returns its exit
-/// code, or 128 plus the signal. Blocking.
+/// Runs a program in a sandbox, with the input and output of this process. Returns its exit code,
+/// or 128 plus the signal. Blocking.
 ///
 /// # Errors
-/// When there is no program, or it cannot be started.
+/// Returns an error if there is no program, or it cannot be started.
 pub fn run_confined(
     plan: &Plan,
     words: &[OsString],

@@ -32,7 +32,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The program to start.
+    /// Returns the program to start.
     pub fn program(self) -> &'static str {
         match self {
             Self::Docker | Self::Runsc => "docker",
@@ -123,12 +123,11 @@ pub enum ProgramSandboxError {
     },
 }
 
-/// Parses the value of `GEMINI_SANDBOX`, `--sandbox`, or `tools.sandbox`, whichever is set
-/// first. `inside`: the process already runs in a sandbox (`SANDBOX` is set); sandboxes are not
-/// nested.
+/// Parses the value of `GEMINI_SANDBOX`, `--sandbox`, or `tools.sandbox`, whichever is set first.
+/// `inside`: the process already runs in a sandbox (`SANDBOX` is set); sandboxes are not nested.
 ///
 /// # Errors
-/// When the value is unknown or not supported here.
+/// Returns an error if the value is unknown or not supported here.
 pub fn choose(word: Option<&str>, inside: bool) -> Result<ProgramSandbox, ProgramSandboxError> {
     choose_on(word, inside, cfg!(target_os = "macos"))
 }

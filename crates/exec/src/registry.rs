@@ -108,7 +108,7 @@ impl Processes {
     /// Starts a command.
     ///
     /// # Errors
-    /// When the shell or the directory does not exist, or the system refuses.
+    /// Returns an error if the shell or the directory does not exist, or the system refuses.
     pub async fn start(&self, command: Command) -> Result<RunningCommand, StartError> {
         if self.shared.closing.is_cancelled() {
             return Err(StartError::Closed);
@@ -116,12 +116,12 @@ impl Processes {
         RunningCommand::start(self, command).await
     }
 
-    /// The control of the running command with this process (and group).
+    /// Returns the control of the running command with this process (and group).
     pub fn control(&self, pid: i32) -> Option<Control> {
         self.shared.state().controls.get(&pid).cloned()
     }
 
-    /// The background processes, oldest first. Blocking: it reads the system's processes.
+    /// Returns the background processes, oldest first. Blocking: it reads the system's processes.
     pub fn background(&self) -> Vec<BackgroundProcess> {
         self.refresh();
         self.shared.state().history.list()
@@ -243,13 +243,13 @@ impl Processes {
         self.shared.cell.get().is_some()
     }
 
-    /// The process that adopts orphans of sandboxed commands.
+    /// Returns the process that adopts orphans of sandboxed commands.
     pub(crate) fn namespaces_pid(&self) -> Option<i32> {
         self.shared.cell.started().map(|cell| cell.pid())
     }
 
-    /// How often sandboxed commands of the session tried to reach an address without a route.
-    /// Compared before and after a command, it tells whether the command needed the network.
+    /// Returns how often sandboxed commands of the session tried to reach an address without a
+    /// route. Compared before and after a command, it tells whether the command needed the network.
     pub fn missed_network(&self) -> u64 {
         self.shared.cell.started().map_or(0, |cell| cell.unroutable())
     }
@@ -277,7 +277,7 @@ impl Processes {
         self.record_end(pid, Some(ending));
     }
 
-    /// What a command left running after its shell ended.
+    /// Returns what a command left running after its shell ended.
     pub(crate) async fn left_running(&self, tree: &ProcessTree) -> Vec<i32> {
         let roots = self.look(tree.clone()).await;
         if roots.is_empty() {
@@ -288,7 +288,7 @@ impl Processes {
         self.look(tree.clone()).await
     }
 
-    /// The processes left of a command; dead ones are reaped.
+    /// Returns the processes left of a command; dead ones are reaped.
     async fn look(&self, tree: ProcessTree) -> Vec<i32> {
         let processes = self.without_owner();
         let look = move || {

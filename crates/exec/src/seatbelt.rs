@@ -101,7 +101,7 @@ const ENGINES: [&str; 5] = [
 const ENGINES_AT_HOME: [&str; 4] = [".docker", ".colima", ".orbstack", ".rd"];
 const ENGINE_PROGRAMS: &str = "/(docker|colima|orbctl|orb|nerdctl|limactl|rdctl)$";
 
-/// The text of a profile. Paths are parameters (`-D`) or quoted.
+/// Returns the text of a profile. Paths are parameters (`-D`) or quoted.
 pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
     let mut text = String::from("(version 1)\n(deny default)\n");
     let mut line = |rule: &str| {
@@ -183,7 +183,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The `sandbox-exec` command line for a profile text and a command.
+/// Returns the `sandbox-exec` command line for a profile text and a command.
 pub fn command_line(
     text: &str,
     paths: &SandboxPaths,
@@ -219,7 +219,7 @@ pub fn command_line(
 /// Runs it with stdin, stdout, and stderr of this process.
 ///
 /// # Errors
-/// When it could not be started (exit code 44).
+/// Returns an error if it could not be started (exit code 44).
 pub async fn run(line: &CommandLine, terminal: bool) -> Result<Ending, ProgramSandboxError> {
     crate::container::supervise(line, terminal).await
 }

@@ -17,7 +17,7 @@ pub(crate) struct SharedNamespaces {
 }
 
 impl SharedNamespaces {
-    /// The namespaces, if they are available. Blocking: some milliseconds once.
+    /// Returns the namespaces, if they are available. Blocking: some milliseconds once.
     pub(crate) fn get(&self) -> Option<Arc<Cell>> {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         let started = cell.get_or_insert_with(|| {
@@ -29,7 +29,7 @@ impl SharedNamespaces {
         started.as_ref().ok().cloned()
     }
 
-    /// The namespaces, if they were started.
+    /// Returns the namespaces, if they were started.
     pub(crate) fn started(&self) -> Option<Arc<Cell>> {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         cell.as_ref().and_then(|started| started.as_ref().ok().cloned())
@@ -42,7 +42,7 @@ impl SharedNamespaces {
     }
 }
 
-/// The program and arguments that run a program in its sandbox. Blocking.
+/// Returns the program and arguments that run a program in its sandbox. Blocking.
 pub(crate) fn wrap(
     mut plan: Plan,
     cell: &SharedNamespaces,

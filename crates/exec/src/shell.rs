@@ -29,9 +29,9 @@ impl Shell {
         find("sh").map(|program| Self { program, is_bash: false })
     }
 
-    /// The text for `-c`: options that change the meaning of words are off, because the text was
-    /// approved without them. All on one line, so that line numbers in the shell's messages match
-    /// the command.
+    /// Returns the text for `-c`: options that change the meaning of words are off, because the
+    /// text was approved without them. All on one line, so that line numbers in the shell's
+    /// messages match the command.
     pub fn script(&self, command: &str) -> String {
         // A lone backslash at the end would continue the line.
         let backslashes = command.bytes().rev().take_while(|byte| *byte == b'\\').count();
@@ -47,8 +47,8 @@ impl Shell {
 /// On Linux a single argument may have 128 KiB.
 const LONGEST_ARGUMENT: usize = 100_000;
 
-/// The arguments with which a shell runs a script. A long script is passed in pieces, which the
-/// shell joins before it reads any of them.
+/// Returns the arguments with which a shell runs a script. A long script is passed in pieces, which
+/// the shell joins before it reads any of them.
 pub fn arguments_for(shell: &Shell, command: &str) -> Vec<OsString> {
     let script = shell.script(command);
     if script.len() <= LONGEST_ARGUMENT {

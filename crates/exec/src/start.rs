@@ -38,7 +38,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The next bytes; 0 at the end. Cancel-safe.
+    /// Returns the next bytes; 0 at the end. Cancel-safe.
     pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> usize {
         match self {
             Self::Pipe(receiver) => receiver.read(buffer).await.unwrap_or(0),
@@ -147,8 +147,8 @@ pub(crate) async fn start(
     })
 }
 
-/// A program that creates a session without a terminal, so that nothing can prompt the user in
-/// *our* terminal.
+/// Returns a program that creates a session without a terminal, so that nothing can prompt the user
+/// in *our* terminal.
 pub(crate) fn session_helper() -> Option<PathBuf> {
     ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from).into_iter().find(|file| file.is_file())
 }

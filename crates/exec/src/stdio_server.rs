@@ -59,8 +59,8 @@ impl Processes {
     /// Starts a program in its own process group, without a terminal.
     ///
     /// # Errors
-    /// When the program or directory does not exist, its sandbox cannot be set up, or the system
-    /// refuses.
+    /// Returns an error if the program or directory does not exist, its sandbox cannot be set up,
+    /// or the system refuses.
     pub async fn start_stdio(
         &self,
         program: StdioProgram,

@@ -194,7 +194,7 @@ impl Emulator {
         TerminalSize { rows, columns }
     }
 
-    /// The current screen.
+    /// Returns the current screen.
     pub(crate) fn screen(&self, colour: bool) -> Screen {
         let shown = screen_of(self.parser.screen(), colour);
         // Full-screen programs do not scroll.

@@ -170,8 +170,8 @@ impl ControlStripper {
     }
 }
 
-/// How many bytes at the start are certainly plain text. `0xC2` may start one of the control
-/// characters above ASCII.
+/// Returns how many bytes at the start are certainly plain text. `0xC2` may start one of the
+/// control characters above ASCII.
 fn plain_length(bytes: &[u8]) -> usize {
     bytes
         .iter()

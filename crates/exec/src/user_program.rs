@@ -13,7 +13,7 @@ const POLL: Duration = Duration::from_millis(2);
 /// Runs a program on a file, with the terminal of this process. Returns whether it succeeded.
 ///
 /// # Errors
-/// When it cannot be started.
+/// Returns an error if it cannot be started.
 pub fn edit(program: &OsStr, arguments: &[OsString], file: &Path) -> std::io::Result<bool> {
     #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
     let status = Command::new(program).args(arguments).arg(file).status()?;
@@ -50,11 +50,11 @@ pub fn feed(program: &str, arguments: &[&str], input: &[u8], time: Duration) -> 
     }
 }
 
-/// Runs a line of the user's shell that reads `input` and prints at most `limit` bytes.
-/// What it started ends with it.
+/// Runs a line of the user's shell that reads `input` and prints at most `limit` bytes. What it
+/// started ends with it.
 ///
 /// # Errors
-/// When it cannot be started, fails, prints more, or takes longer.
+/// Returns an error if it cannot be started, fails, prints more, or takes longer.
 #[cfg(unix)]
 pub fn answer(
     line: &str,

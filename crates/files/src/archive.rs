@@ -33,7 +33,7 @@ pub enum ArchiveError {
     /// A link, which could lead anywhere.
     #[error("archive rejected: entry `{0}` is a link")]
     Link(String),
-    /// A device, a pipe and the like, or a duplicate entry.
+    /// A special file (such as a device or a named pipe) or a duplicate entry.
     #[error("archive rejected: entry `{name}` {why}")]
     Entry {
         /// The name.
@@ -57,11 +57,11 @@ pub enum ArchiveError {
     Io(#[from] io::Error),
 }
 
-/// Unpacks an archive into an existing, empty directory. Files written before an error stay:
-/// use a temporary directory. Blocking.
+/// Unpacks an archive into an existing, empty directory. Files written before an error stay: use a
+/// temporary directory. Blocking.
 ///
 /// # Errors
-/// When the archive is invalid, contains something forbidden, or cannot be written.
+/// Returns an error if the archive is invalid, contains something forbidden, or cannot be written.
 pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), ArchiveError> {
     let mut file = File::open(archive)?;
     let mut start = [0; 4];
@@ -75,7 +75,7 @@ pub fn unpack(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<(), 
     }
 }
 
-/// The destination of an archive and its remaining limits.
+/// The target directory of an archive and its remaining limits.
 struct UnpackTarget<'a> {
     root: &'a Path,
     limits: ArchiveLimits,
@@ -118,7 +118,7 @@ impl UnpackTarget<'_> {
             fs::create_dir_all(folder)?;
         }
         let mut options = OpenOptions::new();
-        // Never through anything that exists: no link, no duplicate entry.
+        // Never write through an existing entry, such as a link or a duplicate.
         options.write(true).create_new(true);
         #[cfg(unix)]
         {
@@ -142,7 +142,7 @@ impl UnpackTarget<'_> {
     }
 }
 
-/// The path of an entry in the directory; `None` for the directory itself.
+/// Returns the path of an entry in the directory; `None` for the directory itself.
 fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
     let escape = || ArchiveError::Escape(shown(name));
     // Control characters could affect the terminal of a reader.
@@ -169,7 +169,7 @@ fn path_of(name: &str) -> Result<Option<PathBuf>, ArchiveError> {
     Ok((!path.as_os_str().is_empty()).then_some(path))
 }
 
-/// A name for messages.
+/// Returns a name for display in messages.
 fn shown(name: &str) -> String {
     name.chars().filter(|char| !char.is_control()).take(200).collect()
 }

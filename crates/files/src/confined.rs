@@ -44,15 +44,15 @@ impl EntryKind {
 pub struct FileMetadata {
     /// Its kind.
     pub kind: EntryKind,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Last modification, seconds and nanoseconds since 1970.
+    /// Last modification, in seconds and nanoseconds since 1970.
     pub modified: (i64, i64),
-    /// Device and inode: the file's identity.
+    /// Device and inode, which identify the file.
     pub identity: (u64, u64),
     /// Permission bits.
     pub mode: u32,
-    /// Hard links.
+    /// Number of hard links.
     pub links: u64,
     /// Owner and group.
     pub owner: (u32, u32),
@@ -73,7 +73,7 @@ impl FileMetadata {
         }
     }
 
-    /// The time of the last modification.
+    /// Returns the time of the last modification.
     pub fn modified_time(&self) -> SystemTime {
         let (seconds, nanoseconds) = self.modified;
         let seconds = u64::try_from(seconds).unwrap_or(0);
@@ -82,7 +82,7 @@ impl FileMetadata {
     }
 }
 
-/// Creates a directory and its parents for their owner only.
+/// Creates a directory and its parents, accessible only to their owner.
 fn make_private(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
@@ -102,7 +102,7 @@ pub struct DirectoryEntry {
 pub struct Listing {
     /// The entries.
     pub entries: Vec<DirectoryEntry>,
-    /// Whether there were more than the limit.
+    /// Whether there were more entries than the limit.
     pub cut: bool,
 }
 
@@ -114,21 +114,21 @@ pub struct Confined {
     path: PathBuf,
     anchor: PathBuf,
     relative: PathBuf,
-    /// Whether the directory that it is opened from belongs to the program, so that a write may
-    /// create it.
+    /// Whether the directory that it is opened from belongs to Parallax, so that a write may create
+    /// it.
     own: bool,
-    /// The editor that has the file.
+    /// The editor that has the file open.
     editor: SessionEditor,
 }
 
 impl Confined {
-    /// `None` when the path is not below the anchor.
+    /// Creates a confined path. Returns `None` if the path is not below the anchor.
     pub(crate) fn new(shown: PathBuf, path: PathBuf, anchor: PathBuf) -> Option<Self> {
         let relative = path.strip_prefix(&anchor).ok()?.to_path_buf();
         Some(Self { shown, path, anchor, relative, own: false, editor: SessionEditor::default() })
     }
 
-    /// Marks a path in a directory of the program that may not exist yet.
+    /// Marks a path in a directory of Parallax, which may not exist yet.
     pub(crate) fn own(self, own: bool) -> Self {
         Self { own, ..self }
     }
@@ -142,22 +142,22 @@ impl Confined {
         self.editor.get()
     }
 
-    /// The real path: absolute, links resolved. For effects, keys, and rules.
+    /// Returns the real path: absolute, links resolved. Use it for effects, keys, and rules.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The absolute path as requested. For messages.
+    /// Returns the absolute path as requested. Use it for messages.
     pub fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// The directory that this path is opened from.
+    /// Returns the directory that this path is opened from.
     pub(crate) fn open_anchor(&self) -> Result<OwnedFd, FileError> {
         anchor(&self.anchor).map_err(|error| self.error("open", error))
     }
 
-    /// The directory that contains the file, and the file's name.
+    /// Returns the directory that contains the file, and the file's name.
     pub(crate) fn parent(&self, create: bool) -> Result<(OwnedFd, OsString), FileError> {
         let (folder, name) = split(&self.relative);
         let root = match self.open_anchor() {
@@ -177,10 +177,11 @@ impl Confined {
         FileError::from_errno(&self.shown, action, error)
     }
 
-    /// The metadata of the file. A link was created after the check, which is an error.
+    /// Returns the metadata of the file. A symbolic link is an error, because it was created after
+    /// the check.
     ///
     /// # Errors
-    /// When it does not exist or cannot be reached.
+    /// Returns an error if it does not exist or cannot be reached.
     pub fn metadata(&self) -> Result<FileMetadata, FileError> {
         let (folder, name) = self.parent(false)?;
         self.metadata_in(&folder, &name)
@@ -205,10 +206,11 @@ impl Confined {
         self.metadata().is_ok()
     }
 
-    /// Opens a regular file for reading. Never blocks: a pipe, a socket, or a device is an error.
+    /// Opens a regular file for reading. Never blocks: a named pipe, a socket, or a device is an
+    /// error.
     ///
     /// # Errors
-    /// When it is missing, not a regular file, or not readable.
+    /// Returns an error if it is missing, not a regular file, or not readable.
     pub fn open(&self) -> Result<(File, FileMetadata), FileError> {
         let (folder, name) = self.parent(false)?;
         self.open_in(&folder, &name, OFlags::RDONLY)
@@ -222,7 +224,7 @@ impl Confined {
     ) -> Result<(File, FileMetadata), FileError> {
         // Check before opening: opening some devices has side effects.
         self.regular(self.metadata_in(folder, name)?)?;
-        // Reading is the absence of any flag.
+        // Read access is the absence of a write flag.
         let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         let action = if writes { "write" } else { "read" };
         let file = open_leaf(folder, name, flags, Mode::empty())
@@ -245,7 +247,7 @@ impl Confined {
     /// Lists a directory, at most `limit` entries.
     ///
     /// # Errors
-    /// When it is missing, not a directory, or not readable.
+    /// Returns an error if it is missing, not a directory, or not readable.
     pub fn list(&self, limit: usize) -> Result<Listing, FileError> {
         let (folder, name) = self.parent(false)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;

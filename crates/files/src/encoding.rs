@@ -3,7 +3,7 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::EncoderResult;
 
-/// Maximum sample of non-ASCII text for detecting a code page.
+/// Maximum sample of non-ASCII text for detecting a code page, in bytes.
 const SAMPLE: usize = 256 * 1024;
 
 /// The encoding of a text file.
@@ -24,7 +24,7 @@ pub enum TextEncoding {
 }
 
 impl TextEncoding {
-    /// The name in the WHATWG encoding standard.
+    /// Returns the name in the WHATWG encoding standard.
     pub fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "UTF-8",
@@ -36,7 +36,7 @@ impl TextEncoding {
         }
     }
 
-    /// Bytes of the smallest unit.
+    /// Returns the number of bytes of the smallest unit.
     pub(crate) fn unit(self) -> usize {
         match self {
             Self::Utf16Le | Self::Utf16Be => 2,
@@ -45,7 +45,7 @@ impl TextEncoding {
         }
     }
 
-    /// The byte order mark.
+    /// Returns the byte order mark.
     fn mark(self) -> &'static [u8] {
         match self {
             Self::Utf8 => &[0xef, 0xbb, 0xbf],
@@ -57,7 +57,7 @@ impl TextEncoding {
         }
     }
 
-    /// The encoding of a byte order mark, and the mark's length.
+    /// Returns the encoding of a byte order mark, and the length of the mark.
     pub(crate) fn from_mark(bytes: &[u8]) -> Option<(Self, usize)> {
         // UTF-32LE starts with the mark of UTF-16LE, so it comes first.
         [Self::Utf32Le, Self::Utf32Be, Self::Utf8, Self::Utf16Le, Self::Utf16Be]
@@ -175,7 +175,7 @@ impl EncodingSniffer {
         }
     }
 
-    /// The encoding of bytes without a mark.
+    /// Returns the encoding of bytes without a mark.
     pub(crate) fn finish(mut self) -> TextEncoding {
         if !self.carry.is_empty() {
             self.broken += 1;
@@ -222,7 +222,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// What the encoding cannot represent, for a message.
+    /// Returns what the encoding cannot represent, for a message.
     pub fn what(&self) -> String {
         match self {
             Self::Unmappable(character) => {
@@ -247,7 +247,7 @@ pub fn decode(bytes: &[u8]) -> Decoded {
 }
 
 impl Decoded {
-    /// A new, empty file: UTF-8 without mark.
+    /// Returns a new, empty file: UTF-8 without a byte order mark.
     pub fn empty() -> Self {
         Self { text: String::new(), encoding: TextEncoding::Utf8, bom: false, malformed: false }
     }
@@ -255,7 +255,7 @@ impl Decoded {
     /// Encodes a whole new text in the file's encoding.
     ///
     /// # Errors
-    /// When the encoding lacks a character.
+    /// Returns an error if the encoding lacks a character.
     pub fn encode(&self, text: &str) -> Result<Vec<u8>, EncodeError> {
         let mut bytes = if self.bom { self.encoding.mark().to_vec() } else { Vec::new() };
         bytes.extend(self.encoding.encode(text).map_err(EncodeError::Unmappable)?);
@@ -266,7 +266,7 @@ impl Decoded {
     /// outside of them is preserved. `source` is what was decoded.
     ///
     /// # Errors
-    /// When the encoding lacks a character, or the old bytes would change.
+    /// Returns an error if the encoding lacks a character, or the old bytes would change.
     pub fn splice(&self, source: &[u8], changes: &[Splice]) -> Result<Vec<u8>, EncodeError> {
         if self.encoding == TextEncoding::Utf8 && self.malformed {
             return self.splice_damaged(source, changes);
@@ -285,7 +285,7 @@ impl Decoded {
         self.encode(&text)
     }
 
-    /// UTF-8 with invalid bytes: each run of them is one U+FFFD in the text.
+    /// Splices UTF-8 with invalid bytes; each run of them is one U+FFFD in the text.
     fn splice_damaged(&self, source: &[u8], changes: &[Splice]) -> Result<Vec<u8>, EncodeError> {
         let mark = if self.bom { self.encoding.mark().len() } else { 0 };
         let body = source.get(mark..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Errors about paths and files, and what to do about them.
+//! Errors about paths and files, with suggestions for the caller.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,14 +32,14 @@ pub enum PathError {
         /// The allowed directories, as text.
         allowed: String,
     },
-    /// The path, or a directory above it, is hidden from tools and was moved.
+    /// The path, or one of its parent directories, is hidden from tools and was moved.
     #[error(
         "`{}` is protected from tools, as it was at its former path `{}`", .path.display(), .former_path.display()
     )]
     Hidden {
         /// The absolute path as requested.
         path: PathBuf,
-        /// Where it, or the directory, was hidden first.
+        /// Where it, or its parent directory, was first hidden.
         former_path: PathBuf,
     },
     /// A cycle of symbolic links, or too many of them.
@@ -61,13 +61,13 @@ pub enum PathError {
 /// A file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It does not exist.
+    /// The file does not exist.
     #[error("File not found: {}", .path.display())]
     NotFound {
         /// The file.
         path: PathBuf,
     },
-    /// It is a directory.
+    /// The path is a directory.
     #[error("Path is a directory, not a file: {}", .path.display())]
     IsDirectory {
         /// The directory.
@@ -79,12 +79,12 @@ pub enum FileError {
         /// The path.
         path: PathBuf,
     },
-    /// It is a pipe, a socket, or a device.
+    /// The file is a named pipe, a socket, or a device.
     #[error("`{}` is a {what}, not a regular file; use a shell command for it", .path.display())]
     NotRegular {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
     },
     /// The system denied access.
@@ -131,7 +131,7 @@ pub enum FileError {
         /// The path.
         path: PathBuf,
     },
-    /// The content is not the one that the change was based on.
+    /// The content differs from the one that the change was based on.
     #[error("`{}` was changed on disk in the meantime; read it again", .path.display())]
     Changed {
         /// The path.
@@ -173,13 +173,13 @@ pub enum FileError {
     },
 }
 
-/// Megabytes with two decimals, for messages.
+/// Formats bytes as megabytes with two decimals, for messages.
 fn megabytes(bytes: u64) -> String {
     // Exact enough: sizes beyond 2^53 bytes do not occur on disks.
     format!("{:.2}", bytes as f64 / (1024.0 * 1024.0))
 }
 
-/// The symbolic name of an error number.
+/// Returns the symbolic name of an error number.
 fn code_name(error: &io::Error) -> String {
     let Some(number) = error.raw_os_error() else { return format!("{:?}", error.kind()) };
     let name = match rustix::io::Errno::from_raw_os_error(number) {
@@ -224,12 +224,12 @@ impl FileError {
         }
     }
 
-    /// As [`from_io`](Self::from_io), from an error number.
+    /// Like [`from_io`](Self::from_io), from an error number.
     pub(crate) fn from_errno(path: &Path, action: &'static str, errno: rustix::io::Errno) -> Self {
         Self::from_io(path, action, errno.into())
     }
 
-    /// The path that the error is about.
+    /// Returns the path that the error is about.
     pub fn path(&self) -> &Path {
         match self {
             Self::NotFound { path }

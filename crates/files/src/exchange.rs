@@ -3,12 +3,11 @@
 use std::io;
 use std::path::Path;
 
-/// Exchanges two existing paths on one file system, atomically where the system supports it.
-/// Blocking.
+/// Exchanges two existing paths on one file system, atomically if the system supports it. Blocking.
 ///
 /// # Errors
-/// The system's error. Without the atomic operation, a crash in between can leave `one` at
-/// `other`'s path and `other` next to it with the suffix `.old`.
+/// Returns the I/O error. Without the atomic operation, a crash in between can leave `one` at the
+/// path of `other`, and `other` next to it with the suffix `.old`.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {

@@ -45,11 +45,11 @@ impl From<&std::fs::Metadata> for FileIdentity {
 struct TrackedFile {
     id: FileIdentity,
     path: PathBuf,
-    /// It is no longer where it was hidden first.
+    /// Whether it is no longer at the path where it was first hidden.
     moved: bool,
 }
 
-/// The hidden files of a workspace so far. Clones share them; a file keeps them for later
+/// The hidden files of a workspace seen so far. Clones share them; a file stores them for later
 /// sessions.
 #[derive(Debug, Clone, Default)]
 pub struct HiddenFileTracker {
@@ -58,7 +58,7 @@ pub struct HiddenFileTracker {
     looked_up: Arc<Mutex<RecordCache>>,
 }
 
-/// What to hide in addition to what a view found itself.
+/// Paths to hide in addition to those that a view found itself.
 #[derive(Debug, Default)]
 pub struct TrackedPaths {
     /// Current paths of tracked files.
@@ -88,7 +88,7 @@ impl MovedFiles {
         inode.map_or(!self.0.is_empty(), |inode| self.0.contains_key(&inode))
     }
 
-    /// The former path of a file or directory, if it is hidden and was moved.
+    /// Returns the former path of a file or directory, if it is hidden and was moved.
     pub(crate) fn former_path(&self, path: &Path) -> Option<&Path> {
         if self.0.is_empty() {
             return None;
@@ -98,7 +98,8 @@ impl MovedFiles {
         (known.moved || known.path != path).then_some(&known.path)
     }
 
-    /// The same for a path without links, including its parent directories.
+    /// Like [`former_path`](Self::former_path), for a path without links and including its parent
+    /// directories.
     pub(crate) fn former_path_with_parents(&self, path: &Path) -> Option<&Path> {
         path.ancestors().find_map(|part| self.former_path(part))
     }
@@ -110,9 +111,9 @@ impl HiddenFileTracker {
         Self { record: Some(record), ..Self::default() }
     }
 
-    /// Records what a view hides (`found`) and returns what else to hide: what was moved below
-    /// `roots`, and what is in place but was not found this time, if `still` accepts its path.
-    /// Blocking: if something is missing, it searches the whole workspace.
+    /// Records what a view hides (`found`) and returns what else must be hidden: files that were
+    /// moved below `roots`, and files that are in place but were not found this time, if `still`
+    /// accepts their path. Blocking: if a file is missing, it searches the whole workspace.
     pub fn track(
         &self,
         roots: &[PathBuf],
@@ -164,7 +165,7 @@ impl HiddenFileTracker {
         self.keep(&before, known, &mut memory);
     }
 
-    /// The moved files according to the current record; empty without a record.
+    /// Returns the moved files according to the current record; empty without a record.
     pub(crate) fn moved(&self) -> MovedFiles {
         let Some(record) = &self.record else { return MovedFiles::default() };
         let stamp = record
@@ -192,7 +193,7 @@ impl HiddenFileTracker {
         *memory = known;
     }
 
-    /// What other processes know too; `None` without a record.
+    /// Returns the entries that other processes recorded as well, or `None` without a record.
     fn read(&self) -> Option<Vec<TrackedFile>> {
         let record = self.record.as_ref()?;
         let data = record.symlink_metadata().ok()?;
@@ -216,7 +217,7 @@ fn add(known: &mut Vec<TrackedFile>, paths: &[PathBuf]) {
     }
 }
 
-/// `INODE BORN MOVED PATH` as stored: a path may contain any byte but NUL.
+/// Parses a line `INODE BORN MOVED PATH`; a path may contain any byte except NUL.
 fn parse(line: &[u8]) -> Option<TrackedFile> {
     let mut fields = line.splitn(4, |byte| *byte == b' ');
     let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse::<u128>().ok();
@@ -296,8 +297,8 @@ impl Search {
     }
 }
 
-/// Whether commands cannot access an unreadable directory either: it is gone, or another
-/// user's. The owner could make a directory readable again.
+/// Whether commands cannot access an unreadable directory either, because it is gone or belongs to
+/// another user. The owner could make a directory readable again.
 fn is_inaccessible(folder: &Path, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::NotFound => true,

@@ -26,10 +26,10 @@ pub struct IgnoreFlags {
 }
 
 impl IgnoreFlags {
-    /// None: only `.git` itself stays hidden.
+    /// No ignore files: only `.git` itself stays hidden.
     pub const NONE: Self = Self { git: false, gemini: false, custom: false };
 
-    /// According to the settings.
+    /// Returns the flags according to the settings.
     pub fn of(filtering: &Filtering) -> Self {
         Self {
             git: filtering.respect_git_ignore,
@@ -79,8 +79,8 @@ struct ParsedIgnoreFile {
 type Stamp = (u64, i64, i64, u64);
 
 impl IgnoreCache {
-    /// The rules of one ignore file, relative to `base`. `None` when the file does not exist or is
-    /// empty.
+    /// Returns the rules of one ignore file, relative to `base`, or `None` if the file does not
+    /// exist or is empty.
     fn load(&self, base: &Path, file: &Path, follow: bool) -> Option<Arc<Gitignore>> {
         use std::os::unix::fs::MetadataExt;
         let metadata =
@@ -136,7 +136,7 @@ struct GitChain {
 /// The rules of one file outside of git, and its kind.
 type StrongRules = (RuleSource, Arc<Gitignore>);
 
-/// All ignore rules, as they are on disk during one operation.
+/// All ignore rules, read from disk during one operation.
 #[derive(Debug)]
 pub struct IgnoreRules {
     cache: Arc<IgnoreCache>,
@@ -148,8 +148,8 @@ pub struct IgnoreRules {
 }
 
 impl IgnoreRules {
-    /// The rules of `.geminiignore` in these directories only; `None` if none of them has one. The
-    /// directories must be resolved. Blocking.
+    /// Returns the rules of `.geminiignore` in these directories only; `None` if none of them has
+    /// one. The directories must be resolved. Blocking.
     pub fn geminiignore_only(roots: &[PathBuf]) -> Option<Self> {
         static CACHE: OnceLock<Arc<IgnoreCache>> = OnceLock::new();
         let cache = Arc::clone(CACHE.get_or_init(Arc::default));
@@ -184,8 +184,8 @@ impl IgnoreRules {
         Self { cache, flags, roots, strong, chains: RwLock::default() }
     }
 
-    /// Why an absolute path is ignored: by a rule for it, for a parent directory, or, if it is a
-    /// link, for its target.
+    /// Returns why an absolute path is ignored: by a rule for it, for a parent directory, or, if it
+    /// is a link, for its target.
     pub fn why(&self, path: &Path) -> Option<IgnoredBy> {
         let metadata = std::fs::symlink_metadata(path).ok();
         let is_folder = metadata.as_ref().is_some_and(std::fs::Metadata::is_dir);
@@ -196,7 +196,7 @@ impl IgnoreRules {
         })
     }
 
-    /// As [`why`](Self::why), by name only.
+    /// Like [`why`](Self::why), but does not check the target of a link.
     fn ignored_by_name(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
         let root = self
             .roots
@@ -216,7 +216,7 @@ impl IgnoreRules {
         None
     }
 
-    /// Why an entry is ignored, assuming that its parents are not: for walkers.
+    /// Returns why an entry is ignored, assuming that its parents are not. Intended for walkers.
     pub fn entry(&self, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
         if path.file_name().is_some_and(|name| name == ".git") {
             return Some(IgnoredBy {
@@ -251,7 +251,7 @@ impl IgnoreRules {
         None
     }
 
-    /// The git rules for the entries of a directory.
+    /// Returns the git rules for the entries of a directory.
     fn chain(&self, folder: &Path, depth: usize) -> Arc<GitChain> {
         if let Some(chain) = self.chains.read().unwrap_or_else(PoisonError::into_inner).get(folder)
         {
@@ -290,13 +290,14 @@ fn ignored(source: RuleSource, glob: &ignore::gitignore::Glob) -> IgnoredBy {
     }
 }
 
-/// `core.excludesFile`, or its default path.
+/// Returns `core.excludesFile`, or its default path.
 fn excludes_file() -> Option<PathBuf> {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     FILE.get_or_init(gitconfig_excludes_path).clone()
 }
 
-/// The git directory of the working tree at `folder`; for a linked worktree, the common one.
+/// Returns the git directory of the working tree at `folder`; for a linked worktree, the common
+/// one.
 fn git_folder(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
     let metadata = std::fs::symlink_metadata(&git).ok()?;

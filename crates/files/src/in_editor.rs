@@ -1,4 +1,4 @@
-//! Files that an editor has open: what it shows counts, not what is saved.
+//! Files that are open in an editor: the content in the editor is used instead of the one on disk.
 
 use std::io;
 
@@ -13,7 +13,7 @@ const MAX_WRITTEN: u64 = 64 * 1024 * 1024;
 
 type ReadFile = (Vec<u8>, FileMetadata);
 
-/// The content in the editor in place of the one on disk, for text files.
+/// Returns the content in the editor instead of the one on disk, for text files.
 pub(crate) fn replace_by_editor(
     path: &Confined,
     limit: u64,
@@ -34,7 +34,7 @@ pub(crate) fn replace_by_editor(
     }
 }
 
-/// Writes through the editor; `None`: the disk is to be written.
+/// Writes through the editor. Returns `None` if the file must be written to disk.
 pub(crate) fn write_in_editor(
     target: &Confined,
     bytes: &[u8],
@@ -68,12 +68,12 @@ pub(crate) fn write_in_editor(
     }))
 }
 
-/// UTF-8 without a byte-order mark, which editors hide.
+/// Whether the bytes are UTF-8 without a byte order mark, which editors hide.
 fn is_plain_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| !text.starts_with('\u{feff}'))
 }
 
-/// The metadata of a file that was not saved yet.
+/// Returns the metadata of a file that was never saved.
 fn unsaved() -> FileMetadata {
     FileMetadata {
         kind: EntryKind::File,

@@ -1,8 +1,8 @@
-//! Safe disk access: confined paths, ignore rules, bounded reads, encodings, and atomic
-//! replacement of files. Every error contains its path.
+//! Safe disk access: confined paths, ignore rules, bounded reads, encodings, and atomic replacement
+//! of files. Every error contains its path.
 //!
-//! This crate does not interpret text (the tools do), decide about calls (the policy does), or
-//! watch files.
+//! Not included: interpreting text (the tools), deciding about tool calls (the policy), and
+//! watching files.
 
 pub mod archive;
 mod confined;

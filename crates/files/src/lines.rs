@@ -61,7 +61,7 @@ impl TextLines {
 /// Reads a range of lines. `cancelled` is checked between chunks.
 ///
 /// # Errors
-/// When the file cannot be read, or the caller cancelled.
+/// Returns an error if the file cannot be read, or the caller cancelled.
 pub fn read_lines(
     path: &Confined,
     range: LineRange,
@@ -75,7 +75,7 @@ pub fn read_lines(
     })
 }
 
-/// As [`read_lines`], from content in memory.
+/// Like [`read_lines`], from content in memory.
 pub fn lines_from_bytes(bytes: &[u8], metadata: FileMetadata, range: LineRange) -> TextLines {
     let empty = Snapshot { metadata, hash: None };
     // Reading memory cannot fail or be cancelled.
@@ -158,13 +158,13 @@ struct LineSplitter {
     encoding: Option<TextEncoding>,
     /// The line of the next byte, from 1.
     line: u64,
-    /// Raw bytes of the requested lines; each line's end is in `ends`.
+    /// Raw bytes of the requested lines; the end of each line is in `ends`.
     kept: Vec<u8>,
     ends: Vec<usize>,
     /// Bytes of the current line that were kept.
     of_line: usize,
     full: bool,
-    /// The last byte so far ended a line.
+    /// Whether the last byte so far ended a line.
     ended: bool,
 }
 
@@ -191,7 +191,7 @@ impl LineSplitter {
         self.full || self.line > self.range.last
     }
 
-    /// Enough bytes for any encoding.
+    /// Returns the maximum number of bytes per line, enough for any encoding.
     fn line_bytes(&self) -> usize {
         self.range.line_characters.saturating_mul(4).saturating_add(64)
     }
@@ -314,7 +314,7 @@ impl LineSplitter {
 /// Reads a whole file of at most `limit` bytes.
 ///
 /// # Errors
-/// When it cannot be read or is larger.
+/// Returns an error if it cannot be read or is larger.
 pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
     replace_by_editor(path, limit, read_from_disk(path, limit))
 }
@@ -326,7 +326,7 @@ fn read_from_disk(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata)
         return Err(too_large(metadata.size));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.size).unwrap_or(0));
-    // Kernel files report size 0 and have content; others may grow.
+    // Kernel files report size 0 but have content; other files may grow.
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|error| FileError::from_io(path.shown(), "read", error))?;
@@ -339,7 +339,7 @@ fn read_from_disk(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata)
 /// Reads the first bytes of a file, at most `limit`.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Returns an error if it cannot be read.
 pub fn read_head(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
     let (file, metadata) = path.open()?;
     let mut bytes = Vec::new();

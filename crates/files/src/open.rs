@@ -17,7 +17,7 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 #[cfg(not(target_os = "linux"))]
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opens the directory that all else is opened from.
+/// Opens the directory that everything else is opened from.
 pub(crate) fn anchor(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, FOLDER, Mode::empty())
 }
@@ -35,7 +35,8 @@ pub(crate) fn folder_beneath(
     step_by_step(root, relative, create)
 }
 
-/// A single `openat2`; `None` when this kernel (or a filter) does not support it.
+/// Opens the path with a single `openat2` call. Returns `None` if this kernel (or a filter) does
+/// not support it.
 #[cfg(target_os = "linux")]
 fn with_openat2(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
     use rustix::fs::{ResolveFlags, openat2};
@@ -50,7 +51,7 @@ fn with_openat2(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<Ow
     }
 }
 
-/// Other systems have no such call.
+/// Other platforms have no such call.
 #[cfg(not(target_os = "linux"))]
 fn with_openat2(_root: &OwnedFd, _relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
     None
@@ -91,7 +92,8 @@ fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
     })
 }
 
-/// Opens a name in a directory: no link, no blocking, no controlling terminal.
+/// Opens a name in a directory, without following a link, blocking, or acquiring a controlling
+/// terminal.
 pub(crate) fn open_leaf(
     folder: &OwnedFd,
     name: &OsStr,

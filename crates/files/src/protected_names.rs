@@ -15,7 +15,7 @@ pub fn is_protected_name(segment: &str, allow_node_modules: bool) -> bool {
         "node_modules" => return !allow_node_modules,
         _ => {}
     }
-    // `.env.local` and the like, but not the samples that a project shares.
+    // `.env.local` and similar names, but not the samples that a project shares.
     if let Some(kind) = name.strip_prefix(".env.") {
         let harmless = ["example", "sample", "template", "dist", "defaults"];
         return !kind.split('.').any(|part| harmless.contains(&part));
@@ -36,8 +36,8 @@ pub fn is_protected_name(segment: &str, allow_node_modules: bool) -> bool {
     }
 }
 
-/// Whether a file (not a directory) of this name contains the secrets of a project, as for
-/// commands: including copies of `.env`. Writing `.envrc` requires approval instead.
+/// Whether a file (not a directory) with this name contains secrets of a project and is therefore
+/// hidden from commands, including copies of `.env`. Writing `.envrc` requires approval instead.
 pub fn is_secret_file(name: &OsStr) -> bool {
     let name = fold(&name.to_string_lossy());
     name != ".envrc" && is_secret_environment(&name)

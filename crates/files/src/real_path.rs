@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// As many links as Linux follows.
+/// The number of links that Linux follows.
 const MAX_LINKS: usize = 40;
 
-/// Resolves every symbolic link of an absolute path, even if its last parts do not exist.
-/// `None`: a cycle of links.
+/// Resolves every symbolic link of an absolute path, even if its last components do not exist.
+/// Returns `None` if the links form a cycle.
 pub fn real_path(path: &Path) -> Option<PathBuf> {
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = names(path).collect();
@@ -20,7 +20,7 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
         }
         let next = real.join(&name);
         let is_link = std::fs::symlink_metadata(&next).is_ok_and(|metadata| metadata.is_symlink());
-        // Opening a link that cannot be read fails later.
+        // A link that cannot be read fails when the path is opened.
         let target = if is_link { std::fs::read_link(&next).ok() } else { None };
         let Some(target) = target else {
             real = next;
@@ -40,7 +40,7 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
     Some(real)
 }
 
-/// The components of a path, including `..`, without the root and `.`.
+/// Returns the components of a path, including `..`, without the root and `.`.
 fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),

@@ -22,12 +22,12 @@ struct DirectoryLevel {
     waiting: Vec<CString>,
 }
 
-/// Removes a directory with its contents, without following links. Commands can nest
-/// directories so deep that recursion overflows the stack, paths become too long, and
-/// descriptors run out: therefore only the current directory is open, and `..` leads back up.
+/// Removes a directory with its contents, without following links. Commands can nest directories so
+/// deep that recursion overflows the stack, paths become too long, and descriptors run out:
+/// therefore only the current directory is open, and `..` leads back up.
 ///
 /// # Errors
-/// When something cannot be removed; the rest is removed anyway.
+/// Returns an error if something cannot be removed; the rest is removed anyway.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let mut failure = None;
     let mut current = open(CWD, path)?;
@@ -52,7 +52,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         let Some(above) = levels.last() else { break };
         current = rustix::fs::openat(&current, c"..", FOLDER, Mode::empty())?;
         if id(&current)? != above.id {
-            // It was moved meanwhile: what is there now must not be removed.
+            // The directory was moved in the meantime; the one at this path must not be removed.
             return Err(io::Error::other("a directory was moved while being removed"));
         }
         if let Err(error) = rustix::fs::unlinkat(&current, &done.name, AtFlags::REMOVEDIR) {
@@ -82,13 +82,13 @@ fn enter(
     Ok(DirectoryLevel { name, id: id(directory)?, waiting })
 }
 
-/// The device and inode of a directory.
+/// Returns the device and inode of a directory.
 fn id(directory: &OwnedFd) -> io::Result<(u64, u64)> {
     let metadata = std::fs::File::from(directory.try_clone()?).metadata()?;
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Opens a directory, even one that its owner may not enter, as commands and overlays create.
+/// Opens a directory, even one without permissions for its owner, as commands and overlays create.
 fn open(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
     let opened = rustix::fs::openat(&at, name, FOLDER, Mode::empty());
     match &opened {
@@ -105,7 +105,7 @@ fn may_write(directory: &OwnedFd) -> bool {
         .is_ok_and(|metadata| Mode::from_raw_mode(metadata.st_mode).contains(Mode::RWXU))
 }
 
-/// Gives the owner all permissions, by descriptor: the name may have become a link.
+/// Gives the owner all permissions, through a descriptor because the name may have become a link.
 #[cfg(target_os = "linux")]
 fn unlock(at: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

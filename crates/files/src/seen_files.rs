@@ -1,4 +1,4 @@
-//! What the model has seen of each file, to detect changes by others.
+//! Records what the model has seen of each file, to detect changes by others.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,12 @@ impl Hasher {
     }
 }
 
-/// The hash of bytes.
+/// Returns the hash of bytes.
 pub fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
 
-/// The state of a file at one moment.
+/// The state of a file at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Snapshot {
     /// Its metadata.
@@ -48,7 +48,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The state of a file whose content is in memory.
+    /// Returns the state of a file whose content is in memory.
     pub fn of(metadata: FileMetadata, bytes: &[u8]) -> Self {
         Self { metadata, hash: (bytes.len() as u64 <= HASHED_SIZE).then(|| hash(bytes)) }
     }
@@ -69,9 +69,9 @@ impl Snapshot {
 /// How a file on disk compares with what the model saw.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Freshness {
-    /// The model never saw it.
+    /// The model has never seen it.
     NeverSeen,
-    /// It is as the model saw it.
+    /// It is unchanged since the model saw it.
     Fresh,
     /// It was changed. Contains the old bytes, if a copy was kept.
     Changed(Option<Arc<[u8]>>),
@@ -127,14 +127,14 @@ impl SeenFiles {
         ledger.files.contains_key(path)
     }
 
-    /// Forgets a file: a change of it applies to its current content.
+    /// Forgets a file, so that a change applies to its current content.
     pub fn forget(&self, path: &Path) {
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         let old = ledger.files.remove(path);
         ledger.copied -= old.and_then(|old| old.copy).map_or(0, |copy| copy.len());
     }
 
-    /// Forgets all files (a new conversation).
+    /// Forgets all files, for a new conversation.
     pub fn clear(&self) {
         *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = SeenFilesState::default();
     }

@@ -1,4 +1,4 @@
-//! The directory tree that the model gets at the start.
+//! The directory tree that is shown to the model at the start.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::confined::EntryKind;
 use crate::ignore_rules::{IgnoreFlags, IgnoreRules};
 use crate::workspace::{Access, Workspace};
 
-/// Entries read per directory; a directory with more is shown as truncated.
+/// Maximum number of entries read per directory; a directory with more is shown as truncated.
 const MAX_ENTRIES: usize = 5_000;
 /// Directories that are listed but never entered.
 const NOT_ENTERED: [&str; 4] = ["node_modules", ".git", "dist", "__pycache__"];
@@ -28,7 +28,7 @@ pub fn folder_tree(workspace: &Workspace, max_items: usize) -> String {
     folder_tree_of(workspace, &workspace.roots(), max_items)
 }
 
-/// The same for some directories of the workspace.
+/// Like [`folder_tree`], for some directories of the workspace.
 pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize) -> String {
     let rules = workspace.ignore_rules(IgnoreFlags::of(workspace.filtering()));
     let mut text = String::new();
@@ -123,7 +123,7 @@ fn gather(
     nodes
 }
 
-/// A name on one line: control characters could fake further lines.
+/// Returns a name on one line, because control characters could fake further lines.
 fn clean(name: &std::ffi::OsStr) -> String {
     name.to_string_lossy()
         .chars()

@@ -19,22 +19,22 @@ pub struct WalkOptions {
     pub respect_git_ignore: Option<bool>,
     /// Overrides `respectGeminiIgnore` for this walk.
     pub respect_gemini_ignore: Option<bool>,
-    /// Disables git's ignore files. What the user keeps from agents (`.geminiignore`, custom files)
-    /// and `.git` stay excluded.
+    /// Whether to disable git's ignore files. What the user hides from agents (`.geminiignore`,
+    /// custom files) and `.git` stay excluded.
     pub no_ignore: bool,
-    /// Names of directories that are not entered (`node_modules`).
+    /// Names of directories that are not entered, such as `node_modules`.
     pub exclude_folders: Vec<String>,
-    /// Threads of a parallel walk; 0 lets the walker choose.
+    /// Number of threads of a parallel walk; 0 lets the walker choose.
     pub threads: usize,
-    /// Depth limit; 1 is the entries of the start directories.
+    /// Depth limit; 1 means only the entries of the start directories.
     pub max_depth: Option<usize>,
-    /// Collects what `no_ignore`, without `exclude_folders`, would enter.
+    /// Collects what a walk with `no_ignore` and without `exclude_folders` would enter.
     pub passed: Option<Arc<Mutex<SkippedEntries>>>,
-    /// Counts ignored entries (a directory is one entry).
+    /// Counts ignored entries (a directory counts as one entry).
     pub ignored: Option<Arc<AtomicU64>>,
 }
 
-/// What a walk skipped although tools may access it.
+/// Entries that a walk skipped although tools may access them.
 #[derive(Debug, Default)]
 pub struct SkippedEntries {
     /// Directories with these names.
@@ -43,9 +43,9 @@ pub struct SkippedEntries {
     pub ignored: u64,
 }
 
-/// A walker over `roots` that skips ignored files and moved hidden files, includes dot files,
-/// and follows no links. Build it serial or parallel. Another `filter_entry` would replace the
-/// ignore rules: filter the results instead.
+/// Returns a walker over `roots` that skips ignored files and moved hidden files, includes dot
+/// files, and follows no links. Build it serial or parallel. Another `filter_entry` would replace
+/// the ignore rules, so filter the results instead.
 pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> WalkBuilder {
     let mut flags = IgnoreFlags::of(workspace.filtering());
     flags.git = options.respect_git_ignore.unwrap_or(flags.git);
@@ -64,7 +64,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
     let excluded = options.exclude_folders.clone();
     let (counter, passed) = (options.ignored.clone(), options.passed.clone());
     builder.filter_entry(move |entry| {
-        // What was named explicitly is entered, whatever the rules say.
+        // Enter directories that were named explicitly, regardless of the rules.
         if entry.depth() == 0 {
             return true;
         }
@@ -95,7 +95,7 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
     builder
 }
 
-/// A link is ignored if its target is.
+/// Whether the entry is a link whose target is ignored.
 fn target_is_ignored(rules: &IgnoreRules, moved: &MovedFiles, entry: &DirEntry) -> bool {
     entry.path_is_symlink()
         && real_path(entry.path()).is_some_and(|real: PathBuf| {

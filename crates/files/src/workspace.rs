@@ -41,9 +41,10 @@ pub struct WorkspaceOptions {
     pub root: PathBuf,
     /// Additional workspace directories. They must exist.
     pub additional: Vec<PathBuf>,
-    /// The session's temporary directory: readable and writable. Empty: none.
+    /// The session's temporary directory: readable and writable. Empty if there is none.
     pub temp: PathBuf,
-    /// The directory of the user's notes on the project: readable and writable. Empty: none.
+    /// The directory of the user's notes on the project: readable and writable. Empty if there is
+    /// none.
     pub notes: PathBuf,
     /// Directories (or single files) that are readable only.
     pub readable: Vec<PathBuf>,
@@ -51,11 +52,11 @@ pub struct WorkspaceOptions {
     pub writable_files: Vec<PathBuf>,
     /// Directories that are denied even inside an allowed one (the memory inbox).
     pub denied: Vec<PathBuf>,
-    /// Permits access to `node_modules`.
+    /// Whether access to `node_modules` is allowed.
     pub allow_node_modules: bool,
     /// Which ignore files are used.
     pub filtering: Filtering,
-    /// Hidden files, which stay denied where they were moved.
+    /// Hidden files, which stay inaccessible after they are moved.
     pub hidden_files: HiddenFileTracker,
     /// The editor that reads and writes the text files of the workspace directories.
     pub editor: SessionEditor,
@@ -102,11 +103,11 @@ pub struct Workspace {
     ignore_cache: Arc<IgnoreCache>,
 }
 
-/// Directory entries that are searched for a name.
+/// Maximum number of directory entries that are searched for a name.
 const MAX_NAMES: usize = 10_000;
 
-/// Resolves a path with U+FFFD that does not exist: names that are not UTF-8 are displayed that
-/// way, and the only matching name is meant.
+/// Finds the file for a path that contains U+FFFD and does not exist: names that are not UTF-8 are
+/// displayed that way, so the path refers to the only matching name.
 fn with_real_names(path: PathBuf) -> PathBuf {
     let is_lossy = |name: &std::ffi::OsStr| name.to_string_lossy().contains('\u{fffd}');
     if !path.iter().any(is_lossy) || path.symlink_metadata().is_ok() {
@@ -132,7 +133,7 @@ impl Workspace {
     /// Resolves all directories.
     ///
     /// # Errors
-    /// When the root or an additional directory is not a directory.
+    /// Returns an error if the root or an additional directory is not a directory.
     pub fn new(options: WorkspaceOptions) -> Result<Self, PathError> {
         let base = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = folder(&base, &options.root)?;
@@ -158,22 +159,22 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// The directory that relative paths start from, links resolved.
+    /// Returns the directory that relative paths start from, links resolved.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// All workspace directories, the root first, links resolved.
+    /// Returns all workspace directories, the root first, links resolved.
     pub fn roots(&self) -> Vec<PathBuf> {
         read(&self.folders).iter().map(|place| place.real.clone()).collect()
     }
 
-    /// The session's temporary directory, or the root when there is none.
+    /// Returns the session's temporary directory, or the root when there is none.
     pub fn temp(&self) -> &Path {
         self.temp.as_ref().map_or(&self.root, |place| &place.real)
     }
 
-    /// Which ignore files are used.
+    /// Returns which ignore files are used.
     pub fn filtering(&self) -> &Filtering {
         &self.filtering
     }
@@ -181,7 +182,7 @@ impl Workspace {
     /// Adds a workspace directory and returns its real path.
     ///
     /// # Errors
-    /// When it is not a directory.
+    /// Returns an error if it is not a directory.
     pub fn add_root(&self, path: &Path) -> Result<PathBuf, PathError> {
         let place = folder(&self.root, path)?;
         let real = place.real.clone();
@@ -201,7 +202,8 @@ impl Workspace {
     /// Resolves a path and checks that it may be accessed.
     ///
     /// # Errors
-    /// When it is empty, outside, protected from tools, or a hidden file that was moved.
+    /// Returns an error if it is empty, outside, protected from tools, or a hidden file that was
+    /// moved.
     pub fn resolve(&self, text: &str, access: Access) -> Result<Confined, PathError> {
         let cleaned = text.replace('\0', "");
         if cleaned.is_empty() {
@@ -211,11 +213,11 @@ impl Workspace {
         self.confine(&with_real_names(lexical(&self.root, &path)), access)
     }
 
-    /// As [`resolve`](Self::resolve), for an absolute path from the disk (a walker), which is not
-    /// normalized.
+    /// Like [`resolve`](Self::resolve), for an absolute path read from the disk (by a walker),
+    /// which is not normalized.
     ///
     /// # Errors
-    /// When it is outside, protected from tools, or a hidden file that was moved.
+    /// Returns an error if it is outside, protected from tools, or a hidden file that was moved.
     pub fn confine(&self, path: &Path, access: Access) -> Result<Confined, PathError> {
         let shown = lexical(&self.root, path);
         let real = real_path(&shown).ok_or_else(|| PathError::Loop { path: shown.clone() })?;
@@ -267,7 +269,7 @@ impl Workspace {
         read(&self.folders).iter().any(|place| path.starts_with(&place.real))
     }
 
-    /// A short name for display: relative to the workspace directory.
+    /// Returns a short name for display: relative to the workspace directory.
     pub fn relative(&self, path: &Path) -> PathBuf {
         let folders = read(&self.folders);
         let best = folders
@@ -283,24 +285,24 @@ impl Workspace {
         }
     }
 
-    /// The hidden files that were moved, as currently known.
+    /// Returns the hidden files that were moved, as currently known.
     pub(crate) fn moved(&self) -> MovedFiles {
         self.hidden_files.moved()
     }
 
-    /// The current ignore rules. Use the value for one operation only: it reads no ignore file
-    /// twice.
+    /// Returns the current ignore rules. Use the value for one operation only: it reads no ignore
+    /// file twice.
     pub fn ignore_rules(&self, flags: IgnoreFlags) -> IgnoreRules {
         IgnoreRules::new(Arc::clone(&self.ignore_cache), self.roots(), &self.filtering, flags)
     }
 
-    /// Why an absolute path is ignored by the session's settings, if it is.
+    /// Returns why an absolute path is ignored by the session's settings, if it is.
     pub fn is_ignored(&self, path: &Path) -> Option<IgnoredBy> {
         self.ignore_rules(IgnoreFlags::of(&self.filtering)).why(path)
     }
 
-    /// The same for a path that may be above the session's directories, below the `top` of the
-    /// project.
+    /// Like [`is_ignored`](Self::is_ignored), for a path that may be above the session's
+    /// directories but is below the `top` of the project.
     pub fn is_ignored_beneath(&self, top: &Path, path: &Path) -> Option<IgnoredBy> {
         let mut roots = self.roots();
         if !roots.iter().any(|root| path.starts_with(root)) {
@@ -329,7 +331,7 @@ impl Workspace {
         }
     }
 
-    /// The first protected name below the innermost workspace directory.
+    /// Returns the first protected name below the innermost workspace directory.
     fn protected_segment(
         &self,
         folders: &[ResolvedDirectory],

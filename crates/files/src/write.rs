@@ -26,7 +26,7 @@ const MAX_NAMES: u32 = 16;
 /// The required state of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedState {
-    /// Any.
+    /// Any state.
     Anything,
     /// The file does not exist.
     Absent,
@@ -46,15 +46,14 @@ pub struct WriteResult {
     pub snapshot: Snapshot,
 }
 
-/// Writes a whole file: to a temporary file next to it, synced, then renamed over it. Mode,
-/// owner, and extended attributes are preserved; a new file gets the usual mode, and missing
-/// directories are created. A file with several hard links, or one whose owner or directory
-/// prevents the replacement, is rewritten in place, and the old content is restored if that
-/// fails.
+/// Writes a whole file: to a temporary file next to it, synced, then renamed over it. Mode, owner,
+/// and extended attributes are preserved; a new file gets the usual mode, and missing directories
+/// are created. A file with several hard links, or one whose owner or directory prevents the
+/// replacement, is rewritten in place, and the old content is restored if that fails.
 ///
 /// # Errors
-/// When the file is not in the expected state, or the system refuses. The old content is then
-/// unchanged, and nothing is left behind.
+/// Returns an error if the file is not in the expected state, or the system refuses. The old
+/// content is then unchanged, and nothing is left behind.
 pub fn atomic_write(
     target: &Confined,
     bytes: &[u8],
@@ -112,7 +111,7 @@ impl From<FileError> for ReplaceError {
 enum TemporaryFileError {
     /// It could not be created.
     System(Errno),
-    /// It could not be written.
+    /// It could not be written, with the error to return.
     Told(FileError),
 }
 
@@ -159,8 +158,8 @@ impl WriteJob<'_> {
         FileError::Changed { path: self.target.shown().to_path_buf() }
     }
 
-    /// A temporary file with all of the content, synced. Where supported, it gets its name only
-    /// when it is complete, so that a killed process leaves nothing behind.
+    /// Returns a temporary file with all of the content, synced. If supported, it gets its name
+    /// only when it is complete, so that a killed process leaves nothing behind.
     fn temporary(&self, mode: u32) -> Result<(TemporaryFile<'_>, File), TemporaryFileError> {
         if let Some(file) = self.unnamed(mode) {
             self.fill(&file)?;
@@ -189,7 +188,7 @@ impl WriteJob<'_> {
         Err(Errno::EXIST)
     }
 
-    /// An unnamed file in the directory; `None` where not supported.
+    /// Returns an unnamed file in the directory, or `None` if not supported.
     #[cfg(target_os = "linux")]
     fn unnamed(&self, mode: u32) -> Option<File> {
         let flags = OFlags::WRONLY | OFlags::TMPFILE;
@@ -201,7 +200,7 @@ impl WriteJob<'_> {
         None
     }
 
-    /// Names an unnamed file; `None` where not supported.
+    /// Names an unnamed file. Returns `None` if not supported.
     fn link_name(&self, file: &File) -> Option<TemporaryFile<'_>> {
         use std::os::fd::AsRawFd as _;
         let file = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -385,7 +384,7 @@ fn rename_new(folder: &OwnedFd, from: &str, to: &OsString) -> rustix::io::Result
             result => return result,
         }
     }
-    // Where a rename cannot be limited to new names, a hard link can.
+    // If a rename cannot be limited to new names, use a hard link.
     match rustix::fs::linkat(folder, from, folder, to, AtFlags::empty()) {
         Ok(()) => rustix::fs::unlinkat(folder, from, AtFlags::empty()),
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
@@ -400,14 +399,14 @@ fn rename_new(folder: &OwnedFd, from: &str, to: &OsString) -> rustix::io::Result
 
 fn temporary_name(attempt: u32) -> String {
     use std::hash::{BuildHasher, Hasher as _};
-    // A fresh state is seeded from the system's random numbers.
+    // A new hasher state is seeded with random numbers from the system.
     let mut state = std::hash::RandomState::new().build_hasher();
     state.write_u32(attempt);
     format!(".parallax-{:016x}.tmp", state.finish())
 }
 
 fn mode_of(mode: u32) -> Mode {
-    // The width of a mode differs between systems; twelve bits fit in all.
+    // The width of a mode differs between systems; twelve bits fit in all of them.
     Mode::from_raw_mode((mode & 0o7777) as rustix::fs::RawMode)
 }
 

@@ -1,4 +1,4 @@
-//! The programs of the system stores.
+//! The programs that access the system stores.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) const UNLOCK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Exit code of `security` when the item does not exist.
 const NOT_FOUND: i32 = 44;
 
-/// A store.
+/// A system store.
 #[derive(Debug, Clone)]
 pub(crate) enum Backend {
     /// The Secret Service, through this `secret-tool`.
@@ -23,10 +23,10 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// The store of this system.
+    /// Finds the store of this system.
     pub(crate) fn find(path: Option<&OsStr>) -> Option<Self> {
         if cfg!(target_os = "macos") {
-            // Not from `PATH`: this program is asked for passwords.
+            // Not from `PATH`, because this program receives passwords.
             let program = Path::new("/usr/bin/security");
             return program.is_file().then(|| Self::Security(program.to_owned()));
         }
@@ -37,7 +37,7 @@ impl Backend {
             .map(Self::SecretTool)
     }
 
-    /// The secret of an account, if it exists.
+    /// Returns the secret of an account, if it exists.
     pub(crate) fn get(
         &self,
         at: SecretLocation<'_>,
@@ -60,7 +60,7 @@ impl Backend {
                 match ended.code {
                     Some(0) => {
                         let error = ended.stdout.trim_end_matches('\n');
-                        // Other programs store the text itself.
+                        // Other programs store the text without encoding.
                         if at.is_ours() { text(error) } else { Ok(error.to_owned()) }.map(Some)
                     }
                     Some(NOT_FOUND) => Ok(None),
@@ -85,7 +85,7 @@ impl Backend {
                 run(program, &words, secret, UNLOCK_TIMEOUT)?.into_result()
             }
             Self::Security(program) => {
-                // Hexadecimal or plain words only, so that nothing needs quotes.
+                // Only hexadecimal digits and plain words, so that nothing must be quoted.
                 let (service, account, label) = (at.service, plain(at.account), plain(label));
                 let secret = hexadecimal(secret.as_bytes());
                 let order = format!(
@@ -121,7 +121,7 @@ impl ProgramResult {
         if self.code == Some(0) { Ok(()) } else { Err(self.error_message()) }
     }
 
-    /// Its error message.
+    /// Returns the error message of the program.
     fn error_message(&self) -> String {
         let words: String =
             self.stderr.trim().chars().filter(|char| !char.is_control()).take(300).collect();
@@ -137,7 +137,7 @@ fn attributes<'a>(order: &'a str, at: SecretLocation<'a>) -> Vec<&'a str> {
     vec![order, "service", at.service, "account", at.account]
 }
 
-/// A name as one plain word.
+/// Converts a name to one plain word.
 fn plain(name: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "._-:/@".contains(char);
     let mut word = String::new();

@@ -1,8 +1,8 @@
-//! The encrypted file of secrets, `gemini-credentials.json`: used by Gemini CLI where there is
-//! no keychain, and in the same format in our home directory.
+//! The encrypted secrets file `gemini-credentials.json`. Gemini CLI uses it if there is no
+//! keychain; Parallax uses the same format in its home directory.
 //!
-//! AES-256-GCM; its key is derived by scrypt from the names of the machine and the user, which
-//! are not secret. It protects against a glance and against copies of the directory, but not
+//! Encrypted with AES-256-GCM; scrypt derives the key from the host name and the user name, which
+//! are not secret. This protects against casual inspection and copies of the directory, but not
 //! against programs that run as this user.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::location::SecretLocation;
 /// The file name in a home directory.
 const FILE: &str = "gemini-credentials.json";
 const LIMIT: u64 = 4 * 1024 * 1024;
-/// The password of the key; machine and user names are the salt.
+/// The password for the key derivation; host and user names are the salt.
 const PASSWORD: &str = "gemini-cli-oauth";
 /// scrypt's cost: 2^14 rounds over blocks of 8.
 const COST: (u8, u32, u32) = (14, 8, 1);
@@ -45,7 +45,7 @@ impl EncryptedFile {
         Self { path: home.join(FILE) }
     }
 
-    /// The secret, if it exists. Blocking; slow the first time in a process.
+    /// Returns the secret, if it exists. Blocking; slow for the first call in a process.
     pub(crate) fn get(&self, at: SecretLocation<'_>) -> Result<Option<String>, String> {
         let Some(secrets) = self.read()? else { return Ok(None) };
         let found = secrets.get(at.service).and_then(|accounts| accounts.get(at.account));
@@ -74,7 +74,7 @@ impl EncryptedFile {
         self.write(&secrets)
     }
 
-    /// Deletes a secret; `false`: it did not exist.
+    /// Deletes a secret. Returns `false` if it did not exist.
     pub(crate) fn forget(&self, at: SecretLocation<'_>) -> Result<bool, String> {
         if !self.path.exists() {
             return Ok(false);
@@ -131,7 +131,7 @@ impl EncryptedFile {
         write().map(drop).map_err(|error| self.error(&error))
     }
 
-    /// Locks out other processes of ours.
+    /// Locks the file against other Parallax processes.
     fn lock(&self) -> Result<File, String> {
         let held = || {
             let folder = self.path.parent().unwrap_or(Path::new("."));
@@ -189,7 +189,7 @@ fn encrypt(plain: &[u8], key: &Bytes) -> Option<String> {
     Some([&nonce, tag, encrypted_file].map(hexadecimal).join(":"))
 }
 
-/// The key for a user of this machine. Cached: deriving it takes about 50 ms.
+/// Returns the key for a user of this host. Cached, because deriving it takes about 50 ms.
 fn key(user: &str) -> Bytes {
     static KEYS: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
     let salt =
@@ -206,7 +206,7 @@ fn key(user: &str) -> Bytes {
     })
 }
 
-/// The possible user names when the file was written, the likeliest first.
+/// Returns the possible user names at the time the file was written, the likeliest first.
 fn users() -> Vec<String> {
     let id = rustix::process::geteuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -229,14 +229,14 @@ fn users() -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Written by Gemini CLI 0.61.0 as `root` on a machine `vm`, key pasted.
+    /// Written by Gemini CLI 0.61.0 as `root` on a host named `vm`.
     const OF_REFERENCE: &str = "dd5e734f6e2d136ad13c326b:7292810562ca9eb6e7e459ec9bc5499d:f402d7a14e6341771d468f\
         a077a7445ca6bd3417f72bbdb2bfc04e6c3acbd1d37dff81d00343c92c15e4b5eec1b595f2fb320a\
         78662204ef1301ed6055d3278fcdf44c66b10c47f30731aa2a77a3f401e94c19d56b82f472296a75\
         6df6365797a92b4d43fcb3e6a88d606569b08cf5bc6d1b3a429d8629a1997a7dd3cd30eefc3ba688\
         d43260c14cd9f6d06a4e22ddd692dad5fbdbc1c16306691792fb7467bfac8482599703d75809eba6\
         aa0253795ef5e24f4580231fd09c693274902cc25e3ae0";
-    /// The same text with a nonce of 16 bytes, as earlier versions have it.
+    /// The same text with a nonce of 16 bytes, as written by earlier versions.
     const OLDER: &str = "000102030405060708090a0b0c0d0e0f:4ad3231fc02fa6197b3fd5e602e3c206:8fe39d69e8c364\
         1b484579293e01d577be73522464b5001479efd9ee8581063ecf89546916a2b7ff81b9952ee01cf2\
         015d42bd360e8469349fe7aa199cff4b669e7bff423ba57188e95eac578dadc1070a939d8bc0722f\

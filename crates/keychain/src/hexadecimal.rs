@@ -1,10 +1,10 @@
-//! Bytes as hexadecimal digits.
+//! Hexadecimal encoding of bytes.
 
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `None` unless the text consists of pairs of digits.
+/// Decodes hexadecimal digits. Returns `None` unless the text consists of pairs of digits.
 pub(crate) fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digit = |char: u8| char::from(char).to_digit(16);
     let pair = |pair: &[u8]| match *pair {

@@ -1,12 +1,12 @@
-//! The system's secret store, where there is one: the Secret Service of a Linux desktop
-//! (through `secret-tool`), the keychain of macOS (through `security`).
+//! The secret store of the system, if there is one: the Secret Service of a Linux desktop (through
+//! `secret-tool`) or the keychain of macOS (through `security`).
 //!
-//! Nothing is started before a secret is stored or needed. Secrets are passed to these programs
-//! on standard input, never as an argument, which others could read.
+//! No program is started before a secret is stored or needed. Secrets are passed to these programs
+//! on standard input, never as an argument, which other users could read.
 //!
-//! Without a system store, an encrypted file can be used if the user asks for one; otherwise
-//! callers decide where secrets are stored. Secrets that Gemini CLI stored in such a file or in
-//! the system's store can be read.
+//! Without a system store, an encrypted file can be used if the user requests it; otherwise callers
+//! decide where secrets are stored. Secrets that Gemini CLI stored in such a file or in the system
+//! store can be read.
 
 mod backend;
 mod encrypted_file;
@@ -26,17 +26,17 @@ use location::SecretLocation;
 pub use location::SecretName;
 use parallax_protocol::secret::Secret;
 
-/// A store that takes longer to respond counts as missing: do not wait for a desktop that is
-/// not there.
+/// Time limit for the first response of a store; a slower store counts as missing, for example
+/// because no desktop is running.
 const PROBE: Duration = Duration::from_millis(300);
 
 /// Why a store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KeychainError {
-    /// There is no store here.
+    /// No store is available.
     #[error("the system keychain is not available")]
     Missing,
-    /// It refused, or did not respond in time.
+    /// The store reported an error or did not respond in time.
     #[error("system keychain: {0}")]
     Failed(String),
 }
@@ -50,11 +50,11 @@ pub struct Keychain {
 
 struct KeychainState {
     home: String,
-    /// `None`: the system's store is not used.
+    /// Where to find the system store; `None` if it is not used.
     find: Option<BackendSource>,
     backend: OnceLock<Option<Backend>>,
     usable: OnceLock<bool>,
-    /// Used when the system has no store.
+    /// Used if the system has no store.
     encrypted_file: Option<EncryptedFile>,
     /// Files of other programs, which are only read.
     reference_files: Vec<EncryptedFile>,
@@ -66,16 +66,16 @@ struct KeychainState {
 pub struct KeychainLocations<'a> {
     /// The directory of this program's files, which identifies the secrets.
     pub home: &'a Path,
-    /// Whether the system's store is used, if there is one.
+    /// Whether to use the system store, if there is one.
     pub system: bool,
-    /// Whether an encrypted file in `home` is used instead.
+    /// Whether to use an encrypted file in `home` instead.
     pub encrypted_file: bool,
-    /// Home directories of compatible programs: their encrypted files are read.
+    /// Home directories of compatible programs, whose encrypted files are read.
     pub others: &'a [PathBuf],
 }
 
 enum BackendSource {
-    /// On this `PATH`.
+    /// Search this `PATH`.
     On(Option<OsString>),
     Known(Backend),
 }
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Keychain {
 }
 
 impl Keychain {
-    /// Creates a keychain for these locations. `variable` returns environment variables; nothing is
+    /// Creates a keychain for these locations. `variable` returns environment variables. Nothing is
     /// searched yet.
     pub fn from_locations(
         places: KeychainLocations<'_>,
@@ -104,7 +104,7 @@ impl Keychain {
         Self::create(places.home, find, encrypted_file, reference_files)
     }
 
-    /// The Secret Service through this `secret-tool`.
+    /// Uses the Secret Service through this `secret-tool`.
     pub fn secret_tool(home: &Path, program: PathBuf) -> Self {
         Self::create(
             home,
@@ -114,7 +114,7 @@ impl Keychain {
         )
     }
 
-    /// The keychain of macOS through this `security`.
+    /// Uses the keychain of macOS through this `security`.
     pub fn security(home: &Path, program: PathBuf) -> Self {
         Self::create(home, Some(BackendSource::Known(Backend::Security(program))), None, Vec::new())
     }
@@ -137,23 +137,23 @@ impl Keychain {
         Self { inner: Some(Arc::new(inner)) }
     }
 
-    /// Whether secrets can be stored. Queries the store once. Blocking, for at most a third of a
-    /// second.
+    /// Whether secrets can be stored. Queries the store once. Blocks for at most 300 ms.
     pub fn is_usable(&self) -> bool {
         self.inner
             .as_ref()
             .is_some_and(|inner| inner.encrypted_file.is_some() || inner.has_system())
     }
 
-    /// Whether the user requires encryption, whether or not there is a system store.
+    /// Whether the user requires encryption, regardless of whether there is a system store.
     pub fn must_encrypt(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.encrypted_file.is_some())
     }
 
-    /// The secret of a name, if it exists. Blocking: the user may have to unlock the store.
+    /// Returns the secret with this name, if it exists. Blocking: the user may have to unlock the
+    /// store.
     ///
     /// # Errors
-    /// When there is no store, or it did not respond.
+    /// Returns an error if there is no store, or it did not respond.
     pub fn get(&self, name: impl Into<SecretName>) -> Result<Option<Secret>, KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
@@ -165,10 +165,11 @@ impl Keychain {
         Ok(found)
     }
 
-    /// The same without the cache: another process may have stored one since. Blocking.
+    /// Like [`get`](Self::get), without the cache, because another process may have stored the
+    /// secret since. Blocking.
     ///
     /// # Errors
-    /// When there is no store, or it did not respond.
+    /// Returns an error if there is no store, or it did not respond.
     pub fn get_uncached(
         &self,
         name: impl Into<SecretName>,
@@ -184,7 +185,7 @@ impl Keychain {
     /// Blocking.
     ///
     /// # Errors
-    /// When there is no store, or it does not return the secret.
+    /// Returns an error if there is no store, or it does not return the secret.
     pub fn set(
         &self,
         name: impl Into<SecretName>,
@@ -199,7 +200,7 @@ impl Keychain {
         match &inner.encrypted_file {
             Some(file) if !inner.has_system() => file.set(in_file, secret.expose()),
             encrypted_file => {
-                // Check the file first: it must not keep an old secret.
+                // Check the file first: it must not retain an old secret.
                 let forgotten =
                     encrypted_file.as_ref().map_or(Ok(false), |file| file.forget(in_file));
                 forgotten.and_then(|_| inner.store_in_system(&name, label, secret))
@@ -210,10 +211,10 @@ impl Keychain {
         Ok(())
     }
 
-    /// Deletes a secret; it is not an error if it does not exist. Blocking.
+    /// Deletes a secret. Deleting a secret that does not exist is not an error. Blocking.
     ///
     /// # Errors
-    /// When there is no store, or it refused.
+    /// Returns an error if there is no store, or it reported an error.
     pub fn forget(&self, name: impl Into<SecretName>) -> Result<(), KeychainError> {
         let inner = self.inner.as_ref().ok_or(KeychainError::Missing)?;
         let name = name.into();
@@ -230,8 +231,9 @@ impl Keychain {
         backend.forget(SecretLocation::ours(&inner.account(&name))).map_err(KeychainError::Failed)
     }
 
-    /// The secret that Gemini CLI stored under the name: in an encrypted file of its home or, if
-    /// `in_system`, in the system's store. Unreadable secrets count as missing. Blocking.
+    /// Returns the secret that Gemini CLI stored under this name: in an encrypted file of its home
+    /// directory or, if `in_system`, in the system store. Unreadable secrets count as missing.
+    /// Blocking.
     pub fn reference_secret(&self, name: &SecretName, in_system: bool) -> Option<Secret> {
         let inner = self.inner.as_ref()?;
         let (service, account) = name.reference_location();
@@ -252,7 +254,7 @@ impl Keychain {
 }
 
 impl KeychainState {
-    /// Whether the system's store responds; checked once.
+    /// Whether the system store responds; checked once.
     fn has_system(&self) -> bool {
         *self.usable.get_or_init(|| {
             let probe = SecretName::from("probe");
@@ -309,7 +311,8 @@ impl KeychainState {
         found.as_ref()
     }
 
-    /// Two home directories of one user do not share secrets.
+    /// Returns the account, which includes the home directory so that two home directories of one
+    /// user do not share secrets.
     fn account(&self, name: &SecretName) -> String {
         format!("{} {}", name.text(), self.home)
     }

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-/// The service of our own secrets.
+/// The service of Parallax secrets.
 const OUR_SERVICE: &str = "parallax";
-/// The reference's names: a service and its account.
+/// The names that Gemini CLI uses: a service and its account.
 const API_KEYS: &str = "gemini-cli-api-key";
 const API_KEY: &str = "default-api-key";
 const SIGN_INS: &str = "gemini-cli-oauth";
 const EXTENSIONS: &str = "Gemini CLI Extensions";
-/// Account prefix of single secrets there.
+/// Account prefix of single secrets in that service.
 const SECRET: &str = "__secret__";
 
 /// The location of a secret in a store.
@@ -20,7 +20,7 @@ pub(crate) struct SecretLocation<'a> {
 }
 
 impl<'a> SecretLocation<'a> {
-    /// A location of our own.
+    /// Returns a location of a Parallax secret.
     pub(crate) fn ours(account: &'a str) -> Self {
         Self { service: OUR_SERVICE, account }
     }
@@ -37,18 +37,18 @@ pub enum SecretName {
     ApiKey,
     /// The OAuth tokens for this MCP server.
     SignIn(String),
-    /// A setting of an extension, as the reference stores it.
+    /// A setting of an extension, as Gemini CLI stores it.
     ExtensionSetting {
-        /// The extension's name.
+        /// The name of the extension.
         extension: String,
-        /// Its id.
+        /// Its ID.
         id: String,
-        /// The workspace that it is set for; `None`: all of the user's.
+        /// The workspace that it applies to; `None` for all workspaces of the user.
         workspace: Option<String>,
         /// Its environment variable.
         variable: String,
     },
-    /// A secret that only this program knows.
+    /// A secret that only Parallax uses.
     Own(String),
 }
 
@@ -65,7 +65,7 @@ impl From<&String> for SecretName {
 }
 
 impl SecretName {
-    /// The name in the system's store, unique within one home directory.
+    /// Returns the name in the system store, unique within one home directory.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::ApiKey => "api-key".to_owned(),
@@ -77,7 +77,7 @@ impl SecretName {
         }
     }
 
-    /// Service and account as all compatible programs use them.
+    /// Returns service and account as all compatible programs use them.
     pub(crate) fn reference_location(&self) -> (Cow<'static, str>, String) {
         match self {
             Self::ApiKey => (API_KEYS.into(), API_KEY.to_owned()),
@@ -95,7 +95,7 @@ impl SecretName {
     }
 }
 
-/// A server's name as an account.
+/// Converts a server name to an account name.
 fn plain(server: &str) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
     server.chars().map(|char| if plain(char) { char } else { '_' }).collect()

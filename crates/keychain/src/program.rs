@@ -1,4 +1,4 @@
-//! Runs a program to its end, with input, outputs, and a time limit.
+//! Runs a program to completion with input, captured output, and a time limit.
 
 use std::io::{Read, Write as _};
 use std::path::Path;
@@ -6,22 +6,22 @@ use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-/// Maximum bytes of each output.
+/// Maximum number of bytes read from each output stream.
 const LIMIT: u64 = 256 * 1024;
 /// How often the program is polled.
 const POLL: Duration = Duration::from_millis(1);
-/// How long to wait for outputs that its children may hold open.
+/// How long to wait for output streams that children of the program may hold open.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// The result.
+/// The result of a program.
 pub(crate) struct ProgramResult {
-    /// Its exit code; `None`: a signal.
+    /// The exit code; `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs it with the variables of this process. Blocking.
+/// Runs the program with the environment of this process. Blocking.
 pub(crate) fn run(
     program: &Path,
     words: &[&str],
@@ -63,7 +63,7 @@ pub(crate) fn run(
     Ok(ProgramResult { code: status.code(), stdout: text(stdout), stderr: text(stderr) })
 }
 
-/// Reads an output to its end, on a thread.
+/// Reads an output stream to its end on a thread.
 fn read(output: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

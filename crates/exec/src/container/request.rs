@@ -64,19 +64,19 @@ impl ContainerRequest {
         paths
     }
 
-    /// The value of a variable that is set and not empty.
+    /// Returns the value of a variable that is set and not empty.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         let found = self.variables.iter().find(|(other, _)| other == name)?;
         Some(found.1.as_str()).filter(|value| !value.trim().is_empty())
     }
 
-    /// The comma-separated entries of a variable.
+    /// Returns the comma-separated entries of a variable.
     pub(super) fn list(&self, name: &str) -> Vec<&str> {
         let entries = self.variable(name).unwrap_or_default().split(',');
         entries.map(str::trim).filter(|entry| !entry.is_empty()).collect()
     }
 
-    /// The image. One that starts like a flag would be parsed as one.
+    /// Returns the image. One that starts like a flag would be parsed as one.
     pub(super) fn image(&self) -> Option<&str> {
         self.variable("GEMINI_SANDBOX_IMAGE")
             .or_else(|| self.variable("GEMINI_SANDBOX_IMAGE_DEFAULT"))

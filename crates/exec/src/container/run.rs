@@ -20,11 +20,11 @@ const NOT_STARTED: std::ops::RangeInclusive<i32> = 125..=127;
 /// Exit codes when the program inside was not found or could not be started.
 const NOT_FOUND: std::ops::RangeInclusive<i32> = 126..=127;
 
-/// Runs the plan with stdin, stdout, and stderr of this process and forwards signals. Returns
-/// how the program inside ended.
+/// Runs the plan with stdin, stdout, and stderr of this process and forwards signals. Returns how
+/// the program inside ended.
 ///
 /// # Errors
-/// When it could not be started (exit code 44).
+/// Returns an error if it could not be started (exit code 44).
 pub async fn run(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
     match start(plan).await {
         Err(ProgramSandboxError::Refused { program, code }) if NOT_FOUND.contains(&code) => {
@@ -118,7 +118,7 @@ fn start_error(program: &'static str, source: std::io::Error) -> ProgramSandboxE
     }
 }
 
-/// A preparation command whose output is shown only if it fails.
+/// Returns a preparation command whose output is shown only if it fails.
 async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     let mut command = command(line);
     command.stdin(Stdio::null()).kill_on_drop(true);

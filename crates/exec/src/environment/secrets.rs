@@ -44,7 +44,7 @@ const SECRET_WORDS: [&str; 20] = [
 /// Names that contain such a word but are not secrets.
 const PLAIN_NAMES: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// The part of a name that indicates a secret.
+/// Returns the part of a name that indicates a secret.
 pub(super) fn secret_name_part(name: &str) -> Option<&'static str> {
     if let Some(part) = SECRET_NAME_PARTS.iter().find(|part| name.contains(**part)) {
         return Some(part);

@@ -1,4 +1,5 @@
-//! Tar: blocks of 512 bytes, a header before each file, with the long names of GNU and POSIX.
+//! Unpacks tar archives: blocks of 512 bytes with a header before each file, including long names
+//! of GNU and POSIX.
 
 use std::io::{self, Read};
 
@@ -87,7 +88,7 @@ fn entry(
     }
 }
 
-/// Reads a block; `false` at the end of the stream.
+/// Reads a block. Returns `false` at the end of the stream.
 fn read_block(from: &mut impl Read, block: &mut [u8; BLOCK]) -> io::Result<bool> {
     let mut filled = 0;
     while let Some(rest) = block.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -106,7 +107,7 @@ fn field(block: &[u8; BLOCK], start: usize, length: usize) -> &[u8] {
     block.get(start..start + length).unwrap_or_default()
 }
 
-/// Octal digits, or a base-256 number.
+/// Parses octal digits or a base-256 number.
 fn number(field: &[u8]) -> Option<u64> {
     if field.first().is_some_and(|first| first & 0x80 != 0) {
         let (first, rest) = field.split_first()?;
@@ -120,7 +121,7 @@ fn number(field: &[u8]) -> Option<u64> {
     if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
 }
 
-/// Verifies a header's checksum, with its own field counted as spaces.
+/// Verifies the checksum of a header, in which the checksum field counts as spaces.
 fn checks(block: &[u8; BLOCK]) -> bool {
     let own = 148..156;
     let byte = |(at, byte): (usize, &u8)| if own.contains(&at) { 32 } else { u64::from(*byte) };
@@ -159,7 +160,7 @@ fn text_of(from: &mut impl Read, size: u64) -> Result<String, ArchiveError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `LENGTH KEY=VALUE` lines; the last one of a key counts.
+/// Parses `LENGTH KEY=VALUE` lines; the last one of a key counts.
 fn extended(lines: &str, said: &mut ExtendedHeader) {
     for line in lines.split('\n') {
         let Some((_, pair)) = line.split_once(' ') else { continue };

@@ -8,7 +8,7 @@ use super::*;
 
 const LIMITS: ArchiveLimits = ArchiveLimits { entries: 20, bytes: 100_000 };
 
-/// A tar header and the padded bytes after it.
+/// Returns a tar header and the padded bytes after it.
 fn tar_entry(name: &str, kind: u8, bytes: &[u8], mode: u32) -> Vec<u8> {
     let mut block = vec![0u8; 512];
     let mut put =
@@ -41,7 +41,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("packed")
 }
 
-/// A zip with an entry for each (name, mode, bytes), with `told` as its size.
+/// Returns a zip with an entry for each (name, mode, bytes), with `told` as its size.
 fn zip(entries: &[(&str, u32, &[u8], Option<u32>)]) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, mode, bytes, told) in entries {

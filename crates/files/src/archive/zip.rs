@@ -1,4 +1,4 @@
-//! Zip: a directory at the end lists the position of each file.
+//! Unpacks zip archives, whose directory at the end lists the position of each file.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
@@ -8,13 +8,13 @@ use flate2::read::DeflateDecoder;
 
 use super::{ArchiveError, UnpackTarget, shown};
 
-/// The end of the directory, without its comment.
+/// Size of the end record of the directory, without its comment.
 const END: usize = 22;
 /// Maximum bytes of a comment.
 const MAX_COMMENT: u64 = 65_535;
-/// A directory entry, without its name.
+/// Size of a directory entry, without its name.
 const ENTRY: usize = 46;
-/// The header before a file, without its name.
+/// Size of the header before a file, without its name.
 const LOCAL: usize = 30;
 /// Maximum bytes of a directory.
 const MAX_DIRECTORY: u64 = 64 * 1024 * 1024;

@@ -159,7 +159,7 @@ fn a_link_exchanged_between_check_and_use_never_leads_outside() {
         scope.spawn(|| {
             let spare = place.path("work/spare");
             while !stop.load(Ordering::Relaxed) {
-                // A folder, a link that stays inside, a link that leads out.
+                // A directory, a link that stays inside, and a link that leads outside.
                 let _ = std::fs::remove_dir_all(&hole);
                 let _ = std::fs::create_dir(&hole);
                 for target in [&outer, &inner] {
@@ -188,7 +188,7 @@ fn a_link_exchanged_between_check_and_use_never_leads_outside() {
     assert!(written > 0 && stopped > 0, "{written} written, {stopped} stopped: no race took place");
 }
 
-/// What is made in a random tree: folders, files and links to anywhere.
+/// A step in creating a random tree: directories, files, and links to anywhere.
 #[derive(Debug, Clone)]
 enum Step {
     Folder(String),

@@ -32,7 +32,7 @@ fn git_rules_hold_at_all_levels_and_only_in_a_repository() {
     ] {
         assert_eq!(ignored(&place, name).is_some(), wanted, "{name}");
     }
-    // A nested repository starts afresh, and a changed file counts at once.
+    // A nested repository has its own rules, and a changed file takes effect immediately.
     place.put("work/sub/nested/.git/HEAD", "");
     assert_eq!(ignored(&place, "work/sub/nested/a.log"), None);
     place.put("work/sub/.gitignore", "other\n# longer than before\n");

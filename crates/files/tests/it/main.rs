@@ -1,4 +1,4 @@
-//! The promises of the `files` crate, on real files.
+//! Tests of the `files` crate with real files.
 #![cfg(test)]
 
 mod confinement;
@@ -11,7 +11,7 @@ use parallax_files::{Workspace, WorkspaceOptions};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A workspace in a fresh folder, with a neighbour that is outside of it.
+/// A workspace in a new directory, with a sibling directory outside it.
 pub(crate) struct ResolvedDirectory {
     pub(crate) folder: TempDir,
     pub(crate) workspace: Workspace,

@@ -15,7 +15,7 @@ fn mode(place: &ResolvedDirectory, name: &str) -> u32 {
     std::fs::metadata(place.path(name)).expect("there").mode() & 0o7777
 }
 
-/// All names in the workspace, to see that no temporary file stays.
+/// Returns all names in the workspace, to check that no temporary file is left.
 fn names(place: &ResolvedDirectory) -> Vec<String> {
     let entries = std::fs::read_dir(place.path("work")).expect("readable");
     let mut names: Vec<String> = entries
@@ -109,7 +109,7 @@ fn a_write_protected_file_is_left_alone() {
     let place = ResolvedDirectory::new();
     let path = place.put("work/a", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("mode");
-    // The superuser may write it all the same.
+    // Root can write it nevertheless.
     if rustix::process::geteuid().is_root() {
         return;
     }
@@ -130,7 +130,7 @@ fn the_ledger_notices_changes_by_others() {
     let seen = SeenFiles::new();
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::NeverSeen);
     seen.record(found.path(), now(&found), Some(b"one"));
-    // Touched, not changed.
+    // Touched but not changed.
     place.put("work/a", "one");
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::Fresh);
     place.put("work/a", "two");
