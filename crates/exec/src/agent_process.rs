@@ -1,6 +1,6 @@
-//! Another process of an agent, or a command of the user, that works unattended: its output goes
-//! to files, and it leads a process group of its own, so that a Ctrl+C at the terminal reaches
-//! only this process.
+//! A separate process for an agent or a command of the user that runs unattended. Its output goes
+//! to files, and it leads its own process group, so that Ctrl+C in the terminal reaches only this
+//! process.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,7 +15,7 @@ use tokio::process::Child;
 use crate::Ending;
 use crate::start::session_helper;
 
-/// What to start. It gets the variables of this process and then `variables`.
+/// The program to start. It receives the environment of this process plus `variables`.
 #[derive(Debug)]
 pub struct AgentProgram {
     /// The program.
@@ -26,42 +26,43 @@ pub struct AgentProgram {
     pub directory: PathBuf,
     /// Variables to add.
     pub variables: Vec<(OsString, OsString)>,
-    /// Its input; `None`: empty.
+    /// Standard input; `None` for an empty one.
     pub stdin: Option<File>,
-    /// Where its output goes.
+    /// The file for standard output.
     pub stdout: File,
-    /// Where its errors go.
+    /// The file for standard error.
     pub stderr: File,
-    /// Limits of its memory.
+    /// The memory limits.
     pub limits: MemoryLimits,
 }
 
-/// Limits of the memory of a process and of what it starts.
+/// Memory limits of a process and its children.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Bytes of address space of each process; `None`: no limit.
+    /// Address space of each process in bytes; `None` for no limit.
     pub address_space: Option<u64>,
     /// A cgroup to run in.
     pub cgroup: Option<PathBuf>,
 }
 
-/// A running one. Dropping it kills its process group.
+/// A running process. Dropping it kills its process group.
 #[derive(Debug)]
 pub struct AgentProcess {
     child: Child,
     pid: Option<Pid>,
 }
 
-/// Applies limits to itself, then becomes the program.
+/// A shell script that applies limits to itself, then executes the program.
 const LIMITER: &str = r#"if [ -n "$1" ]; then echo $$ > "$1/cgroup.procs" || exit 125; fi
 if [ -n "$2" ]; then ulimit -v "$2" || exit 125; fi
 shift 2; exec "$@""#;
 
 impl AgentProcess {
-    /// Starts it. Must be called in a runtime.
+    /// Starts the program. Must be called in a runtime.
     ///
     /// # Errors
-    /// Returns an error if the program or directory does not exist, or the system refuses.
+    /// Returns an error if the program or directory does not exist, or the program cannot be
+    /// started.
     pub fn start(program: AgentProgram) -> io::Result<Self> {
         let AgentProgram {
             program,
@@ -88,21 +89,21 @@ impl AgentProcess {
         Ok(Self { child, pid })
     }
 
-    /// Its process id, which is that of its group.
+    /// Returns the process ID, which is also the process group ID.
     pub fn pid(&self) -> Option<i32> {
         self.pid.map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// Waits for its end. Cancel-safe.
+    /// Waits for the process to end. Cancel-safe.
     pub async fn wait(&mut self) -> Ending {
         let ending = self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from);
-        // What it left in its group ends with it.
+        // Kill the processes that it left in its group.
         self.kill();
         self.pid = None;
         ending
     }
 
-    /// Asks the process, not its group, to end.
+    /// Terminates the process, but not its group.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
@@ -115,7 +116,7 @@ impl AgentProcess {
         }
     }
 
-    /// Kills its process group.
+    /// Kills the process group.
     pub fn kill(&self) {
         if let Some(pid) = self.pid {
             // It may have ended already.
@@ -130,8 +131,8 @@ impl Drop for AgentProcess {
     }
 }
 
-/// Starts a program of ours that outlives this process: in a session of its own, without a terminal
-/// or input, its output in `log`. Blocking.
+/// Starts a Parallax process that outlives this one: in its own session, without a terminal or
+/// input, and with its output in `log`. Blocking.
 ///
 /// # Errors
 /// Returns an error if it cannot be started.
@@ -165,7 +166,7 @@ pub fn start_detached(
 }
 
 /// Runs a shell line with the streams and the process group of this process. Returns its exit code,
-/// or 128 plus the signal. Blocking.
+/// or 128 plus the signal number. Blocking.
 ///
 /// # Errors
 /// Returns an error if there is no shell.
@@ -246,7 +247,7 @@ mod tests {
         let pid = std::fs::read_to_string(folder.path().join("pid")).expect("a number");
         let pid = Pid::from_raw(pid.trim().parse().expect("a number")).expect("a process");
         for _ in 0..1000 {
-            // An orphan that was killed may wait for its reaper.
+            // A killed orphan may wait for its reaper.
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
             if stat.map_or(true, |stat| stat.contains(") Z ")) {
                 return;

@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use crate::Ending;
 use crate::output_file::open_no_follow;
 
-/// Maximum number of remembered processes.
+/// Maximum number of processes to remember.
 const MAX_REMEMBERED: usize = 100;
-/// Bytes of a log that are read.
+/// Maximum number of bytes read from a log.
 const LOG_TAIL_BYTES: u64 = 64 * 1024;
 
 /// A background process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackgroundProcess {
-    /// Its PID.
+    /// The PID.
     pub pid: i32,
     /// The command that started it, as typed.
     pub command: String,
-    /// Its log; missing if it wrote nothing or closed its output.
+    /// The log; missing if the process wrote nothing or closed its output.
     pub log: PathBuf,
     /// Its state.
     pub state: BackgroundState,
@@ -30,7 +30,7 @@ pub struct BackgroundProcess {
 pub enum BackgroundState {
     /// It is running.
     Running,
-    /// It ended; how, if known.
+    /// It ended; contains how, if known.
     Exited(Option<Ending>),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct History {
 #[derive(Debug)]
 struct Entry {
     process: BackgroundProcess,
-    /// No task of ours follows it: its end is detected by polling.
+    /// Whether no task follows the process, so that its end is detected by polling.
     orphan: bool,
 }
 
@@ -62,7 +62,7 @@ impl History {
         self.entries.push_back(Entry { process, orphan });
     }
 
-    /// Records an end; returns the process if its end was not known yet.
+    /// Records the end of a process. Returns the process if its end was not known yet.
     pub(crate) fn ended(&mut self, pid: i32, ending: Option<Ending>) -> Option<BackgroundProcess> {
         let running = self
             .entries
@@ -92,7 +92,7 @@ impl History {
 pub struct LogEnd {
     /// The lines.
     pub lines: Vec<String>,
-    /// How many lines were read.
+    /// Number of lines that were read.
     pub total: usize,
     /// Whether the log is longer than the part that was read.
     pub cut: bool,

@@ -1,6 +1,6 @@
 //! The part of an output that is kept in memory: its beginning and its end.
 
-/// How many characters of an output are kept.
+/// How many characters of an output to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureLimits {
     /// Characters of the beginning.
@@ -9,12 +9,12 @@ pub struct CaptureLimits {
     pub tail: usize,
 }
 
-/// What is kept when the user disabled truncation: enough for any model, but still bounded.
+/// Number of characters to keep if the user disabled truncation: enough for any model, but bounded.
 const UNTRUNCATED: usize = 4_000_000;
 
 impl CaptureLimits {
-    /// Returns a fifth for the beginning, the rest for the end. 0 = as much as memory reasonably
-    /// allows.
+    /// Returns limits with a fifth of the threshold for the beginning and the rest for the end. 0
+    /// means as much as memory reasonably allows.
     pub fn from_threshold(threshold: usize) -> Self {
         let total = if threshold == 0 { UNTRUNCATED } else { threshold };
         Self { head: total / 5, tail: total - total / 5 }
@@ -85,12 +85,12 @@ impl Capture {
         self.total_characters > (self.limits.head + self.limits.tail) as u64
     }
 
-    /// Returns all text so far, as long as nothing was trimmed.
+    /// Returns all text so far, provided that nothing was trimmed.
     pub(crate) fn pieces(&self) -> [&str; 2] {
         [&self.head, &self.tail]
     }
 
-    /// Returns how many characters were added.
+    /// Returns the number of characters added.
     pub fn total_characters(&self) -> u64 {
         self.total_characters
     }
@@ -136,7 +136,7 @@ pub struct CapturedText {
     pub head: String,
     /// The end, if something before it was omitted.
     pub tail: Option<String>,
-    /// How many characters were omitted.
+    /// Number of characters that were omitted.
     pub omitted_characters: u64,
 }
 
@@ -159,7 +159,7 @@ pub struct TailBuffer {
 }
 
 impl TailBuffer {
-    /// Keeps about `limit` bytes at most.
+    /// Creates a buffer that keeps at most about `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { text: String::new(), limit }
     }
@@ -177,7 +177,7 @@ impl TailBuffer {
         while !self.text.is_char_boundary(from) {
             from += 1;
         }
-        // Do not cut inside a line, which could cut a control sequence.
+        // Do not cut within a line, which could split a control sequence.
         if let Some(border) = self.text.get(from..).and_then(|rest| rest.find('\n')) {
             from += border + 1;
         }

@@ -24,7 +24,7 @@ pub struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// Creates a size; 0 counts as 1.
+    /// Creates a size; 0 is treated as 1.
     pub fn new(columns: u16, rows: u16) -> Self {
         let at_least_one = |size| NonZeroU16::new(size).unwrap_or(NonZeroU16::MIN);
         Self { columns: at_least_one(columns), rows: at_least_one(rows) }
@@ -40,9 +40,9 @@ impl Default for TerminalSize {
 /// What a command is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// A pipe receives stdout and stderr in order; stdin is empty.
+    /// A pipe that receives stdout and stderr in order; stdin is empty.
     Pipe,
-    /// A terminal of its own. If none can be opened: as [`Mode::Pipe`].
+    /// A separate terminal. If none can be opened, the same as [`Mode::Pipe`].
     Terminal(TerminalSize),
 }
 
@@ -51,11 +51,11 @@ pub enum Mode {
 pub struct Limits {
     /// How much of the output is kept in memory.
     pub capture: CaptureLimits,
-    /// Maximum bytes of the full copy on disk.
+    /// Maximum number of bytes of the full copy on disk.
     pub copy_bytes: u64,
-    /// How long it may be silent.
+    /// Maximum time without output.
     pub inactivity: Option<Duration>,
-    /// How long it may run.
+    /// Maximum run time.
     pub runtime: Option<Duration>,
 }
 
@@ -75,35 +75,35 @@ impl Default for Limits {
 pub struct Command {
     /// The text for the shell.
     pub text: String,
-    /// What the shell runs first, on the same line; never shown.
+    /// Text that the shell runs first, on the same line; never shown.
     pub before: Option<String>,
     /// The working directory.
     pub directory: PathBuf,
-    /// All its environment variables.
+    /// All environment variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// What it is connected to.
+    /// What the command is connected to.
     pub mode: Mode,
     /// Where the full output is saved if it is not kept in memory.
     pub copy: Option<PathBuf>,
     /// Redacts secrets in that copy and in the log of a background process.
     pub redact: Option<Arc<dyn Redact>>,
-    /// Its limits.
+    /// The limits.
     pub limits: Limits,
-    /// Whether its colors are shown.
+    /// Whether to show colors.
     pub colour: bool,
     /// The sandbox, which also ensures that the command does not outlive this program. `None`
-    /// starts it without one. The namespaces it joins, its parent, and its session are filled in.
+    /// starts the command without one. Its namespaces, parent, and session are filled in.
     pub sandbox: Option<Plan>,
 }
 
 /// Why a command was ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// It was cancelled.
+    /// The command was cancelled.
     Cancelled,
-    /// It was silent for too long.
+    /// The command produced no output for too long.
     Inactive(Duration),
-    /// It ran for too long.
+    /// The command ran for too long.
     Runtime(Duration),
 }
 
@@ -112,28 +112,28 @@ pub enum StopReason {
 pub struct FinishedCommand {
     /// How it ended.
     pub ending: Ending,
-    /// Set if we ended it.
+    /// Why Parallax ended the command, if it did.
     pub stop: Option<StopReason>,
-    /// Its output.
+    /// The output.
     pub output: Output,
-    /// The shell's process, which was the leader of the process group.
+    /// The process ID of the shell, which was the leader of the process group.
     pub pid: i32,
-    /// Processes that it left running.
+    /// Process IDs that it left running.
     pub left_running: Vec<i32>,
 }
 
 /// A command that continues in the background.
 #[derive(Debug, Clone)]
 pub struct DetachedCommand {
-    /// The shell's process and process group.
+    /// The process ID of the shell, which is also the process group ID.
     pub pid: i32,
     /// The output so far.
     pub output: Output,
-    /// Where the output goes, from its beginning.
+    /// The log file with the whole output.
     pub log: PathBuf,
 }
 
-/// How following a command ended.
+/// The result of following a command.
 #[derive(Debug, Clone)]
 pub enum CommandOutcome {
     /// The command ended.
@@ -150,7 +150,7 @@ pub(crate) enum ControlMessage {
     StopReason,
 }
 
-/// Controls a running command. Cheap to clone; has no effect after the command ended.
+/// A handle that controls a running command. Cheap to clone; has no effect after the command ended.
 #[derive(Debug, Clone)]
 pub struct Control {
     messages: mpsc::Sender<ControlMessage>,
@@ -168,7 +168,7 @@ impl Control {
     pub fn resize(&self, size: TerminalSize) {
         self.send(ControlMessage::Resize(size));
     }
-    /// Types into the command's terminal, if it has one.
+    /// Writes to the command's terminal, if it has one.
     pub fn write_input(&self, bytes: Vec<u8>) {
         self.send(ControlMessage::Input(bytes));
     }

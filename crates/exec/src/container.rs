@@ -1,5 +1,5 @@
-//! Runs the whole program in a container: our own binary, mounted into any image. A pure
-//! function builds the command line; [`run`] starts it.
+//! Runs the whole program in a container: the Parallax binary, mounted into any image. A pure
+//! function builds the command line, and [`run`] starts it.
 
 mod loader;
 mod request;
@@ -14,17 +14,17 @@ pub(crate) use run::supervise;
 
 use crate::program_sandbox::{CommandLine, Engine, ProgramSandboxError};
 
-/// The path of our binary inside.
+/// The path of the Parallax binary in the container.
 const BINARY: &str = "/opt/parallax/parallax";
 /// The network without external access.
 const NETWORK: &str = "gemini-cli-sandbox";
-/// The proxy's container, and its second network.
+/// The name of the proxy container and of its second network.
 const PROXY: &str = "gemini-cli-sandbox-proxy";
 /// The port of the proxy.
 const PROXY_PORT: u16 = 8877;
 
-/// Variables that are forwarded if set. Only their names appear on the command line, which
-/// other users of the machine can read.
+/// Variables that are forwarded if set. Only their names appear on the command line, which other
+/// users of the host can read.
 const FORWARDED_VARIABLES: &[&str] = &[
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
@@ -47,12 +47,12 @@ const FORWARDED_VARIABLES: &[&str] = &[
     "NO_COLOR",
 ];
 
-/// Directories of `~/.parallax` that the program writes during its work. The rest is
-/// configuration, now or in the future, which the program inside must not change.
+/// Directories of `~/.parallax` that the program writes during its work. Everything else is
+/// configuration, now or in future versions, which the program in the container must not change.
 pub const WRITABLE_DIRECTORIES: &[&str] =
     &["sessions", "checkpoints", "tmp", "inputs", "images", "chats", "logs"];
 
-/// Returns the user and group of this process, if the container is to run as them: on Linux by
+/// Returns the user and group of this process if the container should run as them: on Linux by
 /// default, unless `SANDBOX_SET_UID_GID` says otherwise (a rootless engine already maps root to the
 /// user).
 pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
@@ -68,11 +68,11 @@ pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
 /// What to start, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerPlan {
-    /// Networks to create if missing: name, and whether it is internal.
+    /// Networks to create if they do not exist: name, and whether the network is internal.
     pub networks: Vec<(&'static str, bool)>,
-    /// The proxy's container.
+    /// The command line of the proxy container.
     pub proxy: Option<CommandLine>,
-    /// The program's container.
+    /// The command line of the program's container.
     pub main: CommandLine,
     /// Whether it uses the terminal.
     pub terminal: bool,
@@ -172,7 +172,7 @@ fn mounts(request: &ContainerRequest, line: &mut LineBuilder) -> Result<(), Prog
     line.mount(&request.binary, Path::new(BINARY), "ro")?;
     line.mount(&request.directory, &request.directory, "rw")?;
     let existing = |path: &Path| request.existing.iter().any(|known| known == path);
-    // This program never writes there, and the program inside must not either.
+    // This program never writes there, so the program in the container must not either.
     if existing(&request.gemini) {
         line.mount(&request.gemini, &request.gemini, "ro")?;
     }
@@ -221,7 +221,7 @@ fn environment(
             }
         }
     }
-    // Home directories are the same inside and outside, whatever the image defines.
+    // Home directories have the same paths inside and outside, regardless of the image.
     line.set("GEMINI_CLI_HOME", &request.home);
     line.set("PARALLAX_HOME", &request.parallax);
     line.set("SANDBOX", &request.name);
@@ -287,7 +287,7 @@ impl LineBuilder {
         Ok(())
     }
 
-    /// Files created inside belong to the user outside.
+    /// Makes files created inside belong to the user outside.
     fn user(&mut self, request: &ContainerRequest) {
         let Some((user, group)) = request.user else { return };
         if request.engine == Engine::Podman && user != 0 {

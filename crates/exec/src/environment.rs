@@ -1,6 +1,6 @@
-//! The environment of child processes: what is passed, withheld, and set.
+//! The environment of child processes: variables that are passed, withheld, and set.
 //!
-//! Pure: the caller supplies the parent's variables.
+//! All functions are pure: the caller supplies the variables of the parent process.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -17,16 +17,16 @@ use secrets::{is_bare_secret, is_secret_value, secret_name_part};
 /// environment.
 #[derive(Debug, Clone)]
 pub struct Redaction {
-    /// Whether names and values are checked at all. Variables from the project's `.env` and the
-    /// product's own credentials are withheld even when false.
+    /// Whether names and values are checked at all. Variables from the project's `.env` and
+    /// credentials of Parallax are withheld even if this is false.
     pub enabled: bool,
-    /// Names that always pass (case-insensitive).
+    /// Names that are always passed (case-insensitive).
     pub allowed: Vec<String>,
-    /// Names that never pass (case-insensitive).
+    /// Names that are never passed (case-insensitive).
     pub blocked: Vec<String>,
     /// Names that the project's `.env` file set in this process.
     pub dotenv_names: Vec<String>,
-    /// Names of variables that hold keys of model providers; they never pass (case-insensitive).
+    /// Names of variables with keys of model providers, which are never passed (case-insensitive).
     pub credentials: Vec<String>,
 }
 
@@ -48,15 +48,16 @@ pub enum GitConfiguration {
     /// The user's identity, aliases, and hooks apply; only prompts are disabled.
     #[default]
     User,
-    /// For untrusted folders: no global configuration, and none of the keys that let a repository
-    /// start a program.
+    /// For untrusted folders: the global configuration is ignored, and so are keys with which a
+    /// repository starts programs.
     Isolated,
 }
 
 /// An environment and what was withheld from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
-    /// Names and values in the parent's order, then those that we set.
+    /// Names and values in the order of the parent process, followed by variables that Parallax
+    /// sets.
     pub variables: Vec<(OsString, OsString)>,
     /// The withheld variables by name, for a notice; never with values.
     pub dropped: Vec<DroppedVariable>,
@@ -65,33 +66,33 @@ pub struct Environment {
 /// A withheld variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedVariable {
-    /// Its name in the parent.
+    /// The name in the parent process.
     pub name: String,
     /// The reason.
     pub why: DropReason,
-    /// The setting that keeps it; `None`: none does.
+    /// The setting that can make it pass, if there is one.
     pub keep: Option<&'static str>,
 }
 
 /// Why a variable was withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// A credential of this program.
+    /// The variable is a credential of Parallax.
     OwnCredential,
-    /// It comes from the project's `.env` file.
+    /// The variable comes from the project's `.env` file.
     Dotenv,
-    /// Its value looks like a secret.
+    /// The value looks like a secret.
     SecretValue,
-    /// It is in `security.environmentVariableRedaction.blocked`.
+    /// The name is in `security.environmentVariableRedaction.blocked`.
     Blocked,
-    /// Its name is known to reveal account data.
+    /// The name is known to reveal account data.
     KnownName,
-    /// An exported shell function: it would replace the command of that name, which is what was
-    /// approved.
+    /// The variable is an exported shell function, which would replace the approved command of that
+    /// name.
     Function,
-    /// On a CI runner only known names pass.
+    /// On a CI runner, only known names are passed.
     Runner,
-    /// Its name contains this word.
+    /// The name contains this word.
     NamePart(&'static str),
 }
 
@@ -115,8 +116,8 @@ const BLOCKED: &str = "security.environmentVariableRedaction.blocked";
 const ENABLED: &str = "security.environmentVariableRedaction.enabled";
 
 impl DropReason {
-    /// Returns the setting that keeps such a variable: add the name to `allowed`, or set `enabled`
-    /// to `false`.
+    /// Returns the setting that can make such a variable pass: add the name to `allowed`, or set
+    /// `enabled` to `false`.
     fn keep(self, strict: bool) -> Option<&'static str> {
         match self {
             Self::OwnCredential => None,
@@ -142,8 +143,8 @@ pub fn build(
     environment
 }
 
-/// Returns the parent's variables that a child may have, and nothing else: for programs that are
-/// not commands of the model (servers).
+/// Returns only the variables of the parent process that a child may have. Intended for programs
+/// that are not commands of the model, such as servers.
 pub fn pass(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
@@ -167,8 +168,9 @@ pub fn pass(
     Environment { variables, dropped }
 }
 
-/// Returns the environment of a hook, which is the user's own program: the parent's variables
-/// except secrets, plus markers. In an untrusted folder git ignores what the repository configures.
+/// Returns the environment of a hook, which is a program of the user: the variables of the parent
+/// process except secrets, plus markers. In an untrusted folder, git ignores the configuration of
+/// the repository.
 pub fn hook_environment(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     redaction: &Redaction,
@@ -202,20 +204,20 @@ pub fn secret_values(
     secrets.collect()
 }
 
-/// Whether a text of that name is a secret, by name or format: for logs.
+/// Whether a text with this name is a secret, by name or format. Intended for logs.
 pub fn is_secret(name: &str, text: &str) -> bool {
     secret_name_part(&name.to_uppercase()).is_some() || is_secret_value(text)
 }
 
-/// Whether a variable describes the machine and the user's session rather than configuring a
-/// program: these are passed to third-party programs (extensions).
+/// Whether a variable describes the host and the login session of the user rather than configuring
+/// a program. Such variables are passed to third-party programs (extensions).
 pub fn is_system_variable(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     OF_SYSTEM.contains(&upper.as_str()) || upper.starts_with("LC_") || upper.starts_with("XDG_")
 }
 
 /// Returns the environment of a command that the user typed: all variables of this process,
-/// markers, and pagers that do not wait.
+/// markers, and non-interactive pagers.
 pub fn user_command_environment(
     parent: impl IntoIterator<Item = (OsString, OsString)>,
     pager: &str,
@@ -233,7 +235,8 @@ pub fn user_command_environment(
     variables
 }
 
-/// GitHub runners hold other secrets: only known names pass.
+/// Whether the process runs on a GitHub runner, which holds other secrets, so that only known names
+/// are passed.
 fn is_strict(parent: &[(OsString, OsString)]) -> bool {
     parent.iter().any(|(name, value)| {
         (name == "GITHUB_SHA" && !value.is_empty()) || (name == "SURFACE" && value == "Github")
@@ -315,8 +318,8 @@ fn is_own_credential(name: &str) -> bool {
             .is_some_and(|rest| is(rest) || is(&format!("GEMINI_{rest}")))
 }
 
-/// Returns what every command gets: markers, and settings that disable prompts that nothing would
-/// answer.
+/// Returns the variables that are set for every command: markers, and settings that disable
+/// interactive prompts.
 fn fixed(
     parent: &[(OsString, OsString)],
     pager: &str,
@@ -335,7 +338,7 @@ fn fixed(
         ("GCM_INTERACTIVE", "never"),
         ("DISPLAY", ""),
         ("DBUS_SESSION_BUS_ADDRESS", ""),
-        // Makes `cd` go where the text says.
+        // Makes `cd` resolve relative paths only from the current directory.
         ("CDPATH", ""),
     ]
     .into_iter()
@@ -370,7 +373,8 @@ fn isolate_git(parent: &[(OsString, OsString)], set: &mut Vec<(OsString, OsStrin
     configure_git(parent, &keys, set);
 }
 
-/// Numbered pairs of the parent stay; ours follow and take precedence.
+/// Adds git configuration. Numbered pairs of the parent process are kept; the added ones follow and
+/// take precedence.
 fn configure_git(
     parent: &[(OsString, OsString)],
     keys: &[(&str, &str)],
@@ -413,7 +417,7 @@ mod tests {
         };
         let pem = "-----BEGIN RSA PRIVATE KEY-----\nx";
         let github = format!("ghp_{}", "a1".repeat(18));
-        // (name, value, passes)
+        // (Name, value, whether it is passed.)
         let table: &[(&str, &str, bool)] = &[
             ("LANG", "C.UTF-8", true),
             ("EDITOR", "vi", true),

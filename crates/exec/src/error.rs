@@ -1,9 +1,9 @@
-//! Errors before a command runs.
+//! Errors that occur before a command runs.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A command could not be started.
+/// Why a command could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Neither `bash` nor `sh` was found.
@@ -12,7 +12,7 @@ pub enum StartError {
     /// The working directory does not exist.
     #[error("the directory `{}` does not exist or is not a directory", .0.display())]
     NoFolder(PathBuf),
-    /// The system refused.
+    /// The program could not be started.
     #[error("failed to start `{program}`: {source}")]
     Spawn {
         /// The program.
@@ -23,7 +23,7 @@ pub enum StartError {
     /// The sandbox cannot be set up.
     #[error("failed to set up the sandbox of the command: {0}")]
     Sandbox(String),
-    /// The session is ending: nothing more is started.
+    /// The session is ending, so no further commands are started.
     #[error("the session is ending; no more commands can be started")]
     Closed,
 }

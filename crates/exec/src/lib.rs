@@ -1,8 +1,8 @@
-//! Child processes: shell commands with bounded output, pseudo-terminals, process trees that
-//! end with their session, and background processes.
+//! Child processes: shell commands with bounded output, pseudo-terminals, process trees that end
+//! with their session, and background processes.
 //!
-//! This crate does not decide whether a command may run, reads no settings, and formats nothing
-//! for the model.
+//! Not included: deciding whether a command may run, reading settings, and formatting results for
+//! the model.
 
 pub mod agent_process;
 pub mod background;
@@ -49,14 +49,14 @@ pub use stdio_server::{StdioProgram, StdioServer, StdioStreams};
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this code.
+    /// The process exited with this code.
     Exited {
         /// The exit code.
         code: i32,
     },
-    /// By a signal.
+    /// The process was ended by a signal.
     Signalled {
-        /// The signal's number.
+        /// The signal number.
         signal: i32,
     },
 }

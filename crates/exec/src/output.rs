@@ -15,11 +15,11 @@ use crate::text::{ControlStripper, TextFilter, Utf8Decoder};
 use parallax_protocol::secret::Redact;
 use parallax_protocol::shell::Screen;
 
-/// Live output is merged over this time.
+/// Interval over which live output is merged.
 const LIVE_EVERY: Duration = Duration::from_millis(100);
-/// Maximum bytes of pending live output, and of the colored copy.
+/// Maximum number of bytes of pending live output, and of the colored copy.
 const LIVE_LIMIT: usize = 100_000;
-/// Bytes that are checked for binary output.
+/// Number of bytes that are checked for binary output.
 const SNIFF_BYTES: usize = 4096;
 /// Maximum size of a background process log.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
@@ -27,11 +27,11 @@ const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 /// The bounded output of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
-    /// The text: all of it, or beginning and end.
+    /// The text: all of it, or its beginning and end.
     pub kept: CapturedText,
-    /// Bytes that the command wrote.
+    /// Number of bytes that the command wrote.
     pub bytes: u64,
-    /// Whether the output is binary; then nothing is kept.
+    /// Whether the output is binary, in which case no text is kept.
     pub binary: bool,
     /// The file with the full output, if it is not kept in memory.
     pub file: Option<OutputFile>,
@@ -45,7 +45,7 @@ pub(crate) struct OutputSink {
     copy: Option<OutputFileWriter>,
     copying: bool,
     log: Option<OutputFileWriter>,
-    /// When the log is flushed next.
+    /// When to flush the log next.
     log_due: Option<Instant>,
     sniffer: Sniffer,
     bytes: u64,
@@ -93,7 +93,7 @@ impl OutputSink {
         }
     }
 
-    /// Redacts secrets in what is written to files.
+    /// Sets the redactor for text that is written to files.
     pub(crate) fn redacted(mut self, redact: Option<Arc<dyn Redact>>) -> Self {
         self.copy = self.copy.map(|copy| copy.redacted(redact.clone()));
         self.redact = redact;
@@ -171,7 +171,7 @@ impl OutputSink {
         }
     }
 
-    /// Also writes all text to a log from now on, starting with the captured text.
+    /// Writes all text to a log from now on, starting with the captured text.
     pub(crate) async fn start_log(&mut self, path: PathBuf) {
         self.flush_all().await;
         let mut log = OutputFileWriter::new(path, LOG_LIMIT, LimitBehavior::KeepNewest)
@@ -229,7 +229,7 @@ impl OutputSink {
         if self.log.is_some() { self.log_due } else { self.live.due() }
     }
 
-    /// Live output, if it is due.
+    /// Returns live output, if it is due.
     pub(crate) fn live(&mut self) -> Option<String> {
         let due = self.live.due()?;
         (due <= Instant::now()).then(|| self.live.take())
@@ -299,8 +299,8 @@ impl OutputSink {
     }
 }
 
-/// Checks whether the beginning of an output is text. A few NUL characters between text are
-/// (`find -print0`); many of them, or other non-text bytes as well, are not.
+/// Checks whether the beginning of an output is text. Text may contain a few NUL characters (`find
+/// -print0`), but not many, and not together with other non-text bytes.
 #[derive(Debug, Default)]
 struct Sniffer {
     terminal: bool,
@@ -330,7 +330,7 @@ impl Sniffer {
 
     fn is_binary(&self) -> bool {
         let zeros = self.head.iter().filter(|byte| **byte == 0).count();
-        // Programs pad with zeros for slow terminals: a few mean nothing there.
+        // Programs pad with NUL bytes for slow terminals, so a few of them are ignored there.
         if self.terminal || zeros == 0 {
             return self.terminal && zeros * 10 > self.head.len();
         }
@@ -343,7 +343,7 @@ impl Sniffer {
 
 struct LiveOutput {
     decoder: Utf8Decoder,
-    /// `None` when colors are shown.
+    /// `None` if colors are shown.
     stripper: Option<ControlStripper>,
     pending: TailBuffer,
     last: Option<Instant>,

@@ -12,15 +12,15 @@ use rustix::fs::OFlags;
 
 /// Text is buffered up to this size before it is written.
 const BATCH: usize = 256 * 1024;
-/// How much of the end is kept when a log is restarted.
+/// Number of bytes of the end that are kept when a log is restarted.
 const KEPT_LOG_BYTES: u64 = 64 * 1024;
 
-/// What a file does at its size limit.
+/// What happens when a file reaches its size limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitBehavior {
-    /// It keeps the beginning and ignores the rest.
+    /// The beginning is kept, and the rest is ignored.
     Stop,
-    /// It is restarted with its end: the newest part matters.
+    /// The file is restarted with its end, because the newest part matters.
     KeepNewest,
 }
 
@@ -31,11 +31,11 @@ pub struct OutputFile {
     pub path: PathBuf,
     /// Whether it contains the full output.
     pub complete: bool,
-    /// Why it could not be written, if so.
+    /// Why the file could not be written, if so.
     pub problem: Option<String>,
 }
 
-/// Appends text to a file. A write error never stops the output: the writer remembers it and
+/// Appends text to a file. A write error does not affect the output: the writer records it and
 /// ignores further text.
 #[derive(Debug)]
 pub(crate) struct OutputFileWriter {
@@ -52,7 +52,7 @@ pub(crate) struct OutputFileWriter {
 }
 
 impl OutputFileWriter {
-    /// Creates no file yet: it is created with the first text.
+    /// Creates a writer. The file is created with the first text.
     pub(crate) fn new(path: PathBuf, limit: u64, limit_behavior: LimitBehavior) -> Self {
         Self {
             path,
@@ -68,7 +68,7 @@ impl OutputFileWriter {
         }
     }
 
-    /// Redacts secrets before the text is written.
+    /// Sets the redactor for the text.
     pub(crate) fn redacted(self, redact: Option<Arc<dyn Redact>>) -> Self {
         Self { redact, ..self }
     }
@@ -94,7 +94,8 @@ impl OutputFileWriter {
         }
     }
 
-    /// The same, except for the possible beginning of a secret, which waits for the rest.
+    /// Like [`flush`](Self::flush), but holds back the possible beginning of a secret until the
+    /// rest arrives.
     pub(crate) async fn flush_lines(&mut self) {
         let certain = match self.redact {
             Some(_) => redactable(&self.pending),
@@ -139,7 +140,7 @@ impl OutputFileWriter {
         }
     }
 
-    /// Returns the state of the file; `None` when there is none.
+    /// Returns the state of the file, or `None` if there is none.
     pub(crate) fn file(&self) -> Option<OutputFile> {
         (self.created || self.problem.is_some()).then(|| OutputFile {
             path: self.path.clone(),
@@ -192,8 +193,8 @@ impl WriteBatch {
     }
 }
 
-/// Returns how many bytes can be redacted: complete lines, except for a key that has begun. Of an
-/// endless line all but its last word, of an endless key everything.
+/// Returns how many bytes can be redacted: complete lines, except for a private key that has begun;
+/// for a very long line, everything except its last word; for a very long private key, everything.
 fn redactable(pending: &[u8]) -> usize {
     let after = |byte: u8| pending.iter().rposition(|it| *it == byte).map(|at| at + 1);
     let lines = match after(b'\n') {
@@ -224,8 +225,8 @@ fn start_over(file: &mut File) -> io::Result<u64> {
     Ok((note.len() + end.len()) as u64)
 }
 
-/// Creates a new private file. An existing one (of an earlier session) is removed, and links
-/// are never followed. Its directory is created if missing.
+/// Creates a new private file. An existing file (of an earlier session) is removed, and links are
+/// never followed. The directory is created if it does not exist.
 fn create_private(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         create_private_folder(folder)?;

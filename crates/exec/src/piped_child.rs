@@ -1,5 +1,6 @@
-//! A program that is driven through pipes: no shell or terminal, a process group of its own, so
-//! that a Ctrl+C at the terminal reaches only this process and nothing of it survives.
+//! A program that is controlled through pipes, without a shell or terminal. It has its own process
+//! group, so that Ctrl+C in the terminal reaches only this process, and everything in the group can
+//! be killed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,11 +19,11 @@ use crate::Ending;
 pub struct PipedChild {
     child: Child,
     pid: Option<Pid>,
-    /// Its input.
+    /// Standard input.
     pub stdin: Option<ChildStdin>,
-    /// Its output.
+    /// Standard output.
     pub stdout: Option<ChildStdout>,
-    /// Its errors.
+    /// Standard error.
     pub stderr: Option<ChildStderr>,
 }
 
@@ -38,10 +39,11 @@ pub struct ChildOutput {
 }
 
 impl PipedChild {
-    /// Starts a program with the variables of this process. Must be called in a runtime.
+    /// Starts a program with the environment of this process. Must be called in a runtime.
     ///
     /// # Errors
-    /// Returns an error if the program or directory does not exist, or the system refuses.
+    /// Returns an error if the program or directory does not exist, or the program cannot be
+    /// started.
     pub fn start<A: AsRef<OsStr>>(
         program: impl AsRef<OsStr>,
         arguments: impl IntoIterator<Item = A>,
@@ -62,19 +64,20 @@ impl PipedChild {
         Ok(Self { child, pid, stdin, stdout, stderr })
     }
 
-    /// Waits for its end. Cancel-safe.
+    /// Waits for the program to end. Cancel-safe.
     pub async fn wait(&mut self) -> Ending {
         let ending = self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from);
-        // What it left in its group ends with it.
+        // Kill the processes that it left in its group.
         self.kill();
         self.pid = None;
         ending
     }
 
-    /// Closes its input and reads at most `limit` bytes of each stream to its end.
+    /// Closes standard input and reads each output stream to its end, keeping at most `limit`
+    /// bytes.
     ///
     /// # Errors
-    /// Returns an error if it takes longer than `time`; it is killed then.
+    /// Returns an error if it takes longer than `time`; the program is then killed.
     pub async fn output(mut self, limit: usize, time: Duration) -> io::Result<ChildOutput> {
         drop(self.stdin.take());
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
@@ -86,7 +89,7 @@ impl PipedChild {
         Ok(ChildOutput { ending, stdout, stderr })
     }
 
-    /// Kills its process group.
+    /// Kills the process group.
     pub fn kill(&self) {
         if let Some(pid) = self.pid {
             // It may have ended already.
@@ -101,8 +104,8 @@ impl Drop for PipedChild {
     }
 }
 
-/// Returns the beginning of a stream; the rest is read, so that the program does not wait for a
-/// reader.
+/// Returns the beginning of a stream. The rest is read and discarded, so that the program does not
+/// block.
 async fn beginning(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     let Some(mut stream) = stream else { return kept };

@@ -1,4 +1,5 @@
-//! Runs a command with piped input and output: no terminal, limits on time and output.
+//! Runs a command with piped input and output, without a terminal and with limits on time and
+//! output.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use crate::{Ending, StartError};
 
 /// Default limit of each output in bytes.
 pub const MAX_PIPED_OUTPUT: usize = 1024 * 1024;
-/// After the shell ended, its output is read for at most this long.
+/// After the shell ends, its output is read for at most this long.
 const DRAIN: Duration = Duration::from_millis(100);
 /// How long a command that timed out may take to clean up before it is killed.
 const CLEANUP_GRACE: Duration = Duration::from_secs(5);
@@ -27,13 +28,13 @@ pub struct PipedCommand {
     pub text: String,
     /// The working directory.
     pub directory: PathBuf,
-    /// All its environment variables.
+    /// All environment variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its input.
+    /// The input.
     pub input: Vec<u8>,
-    /// Its time limit.
+    /// The time limit.
     pub timeout: Duration,
-    /// Bytes of each output that are kept; the rest is discarded.
+    /// Number of bytes to keep of each output stream; the rest is discarded.
     pub kept: usize,
     /// The sandbox; `None` starts it without one.
     pub sandbox: Option<Plan>,
@@ -45,9 +46,9 @@ pub struct PipedCommand {
 /// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipedOutput {
-    /// How it ended; `None`: we ended it.
+    /// How the command ended; `None` if Parallax ended it.
     pub ending: Option<Ending>,
-    /// Whether it timed out.
+    /// Whether the command timed out.
     pub timed_out: bool,
     /// The beginning of its standard output.
     pub stdout: Vec<u8>,
@@ -59,7 +60,8 @@ impl Processes {
     /// Starts a shell command with piped streams.
     ///
     /// # Errors
-    /// Returns an error if the shell or the directory does not exist, or the system refuses.
+    /// Returns an error if the shell or the directory does not exist, or the command cannot be
+    /// started.
     pub async fn start_stdio_shell(
         &self,
         text: String,
@@ -75,10 +77,11 @@ impl Processes {
         self.start_stdio(StdioProgram { program, arguments, directory, environment, sandbox }).await
     }
 
-    /// Runs a command to its end, and ends everything it started that may not continue.
+    /// Runs a command to completion, and ends everything it started that may not continue.
     ///
     /// # Errors
-    /// Returns an error if the shell or the directory does not exist, or the system refuses.
+    /// Returns an error if the shell or the directory does not exist, or the command cannot be
+    /// started.
     pub async fn run_piped(
         &self,
         command: PipedCommand,
@@ -100,7 +103,7 @@ impl Processes {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let mut stdin = streams.stdin;
         let feed = async {
-            // A command need not read its input.
+            // A command may ignore its input.
             let _ = stdin.write_all(&input).await;
             drop(stdin);
         };
@@ -132,7 +135,7 @@ impl Processes {
                 () = tokio::time::sleep(timeout) => (None, true),
             };
             if done.1 {
-                // Keep its pipes open: writing to a closed one would kill it.
+                // Keep the pipes open, because writing to a closed pipe would kill the process.
                 let listen = async {
                     if talks {
                         (&mut talk).await;
@@ -211,7 +214,7 @@ mod tests {
     async fn hangs_end_and_floods_are_bounded() {
         let end = run("sleep 60", b"", 50).await;
         assert_eq!((end.ending, end.timed_out), (None, true));
-        // Neither reads its input nor stops; a child keeps the pipe open.
+        // Neither reads its input nor stops, and a child keeps the pipe open.
         let end =
             run("head -c 3000000 /dev/zero; sleep 60 & exit 0", &[b'x'; 300_000], 20_000).await;
         assert_eq!(end.ending, Some(Ending::Exited { code: 0 }));

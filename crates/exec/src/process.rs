@@ -18,15 +18,15 @@ use crate::screen::LiveOutput;
 use crate::start::{Source, Started, Waiter, start};
 use crate::{Ending, StartError, terminal};
 
-/// Bytes per read.
+/// Buffer size for reads in bytes.
 const READ: usize = 64 * 1024;
-/// After the shell ended, its output is read for at most this long: a background child may hold
-/// the pipe open forever.
+/// After the shell ends, its output is read for at most this long, because a background child may
+/// hold the pipe open forever.
 const DRAIN: Duration = Duration::from_millis(100);
 /// How long to wait for a killed process that the kernel does not release.
 const GIVE_UP: Duration = Duration::from_secs(1);
 
-/// A command that was started. Dropping it ends it with everything it started.
+/// A running command. Dropping it ends the command and everything it started.
 pub struct RunningCommand {
     processes: Processes,
     tree: ProcessTree,
@@ -96,19 +96,19 @@ impl RunningCommand {
         })
     }
 
-    /// Returns the shell's process, which leads the command's process group.
+    /// Returns the process ID of the shell, which leads the process group of the command.
     pub fn pid(&self) -> i32 {
         self.tree.root
     }
 
-    /// Returns the control of the command while it is followed.
+    /// Returns a control handle for the command while it is followed.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
     /// Follows the command to its end, or moves it to the background after `detach_after` or
-    /// [`Control::detach`]. Live output goes to `live`: the first at once, the rest merged over 100
-    /// ms.
+    /// [`Control::detach`]. Live output is passed to `live`: the first immediately, then merged
+    /// over 100 ms.
     pub async fn follow(
         mut self,
         cancel: &CancellationToken,
@@ -194,7 +194,7 @@ impl RunningCommand {
                 }
                 () = until(detach_at), if foreground && stoppable => return Step::Detach,
                 () = until(drain_until), if !self.at_end && self.ending.is_some() => {
-                    // It ended, but a kill may still be in progress.
+                    // The shell ended, but a kill may still be in progress.
                     if killing.is_some() {
                         drain_until = Some(Instant::now() + DRAIN);
                     }
@@ -247,7 +247,7 @@ impl RunningCommand {
             }
         }
         if !self.at_end {
-            // A process that still holds the pipe must not die of a broken one.
+            // A process that still holds the pipe must not be killed by a broken pipe.
             let closing = self.processes.closing();
             let (mut source, mut sink) = (self.source, self.sink);
             self.processes.spawn(async move {

@@ -1,9 +1,9 @@
 //! The processes that belong to one command, including detached ones.
 //!
-//! A command leads its own process group. A process that leaves the group is still a
-//! descendant; an orphan becomes our child, because this process is a child subreaper; and a
-//! mark in the environment tells which command an orphan came from. On systems without `/proc`
-//! only the group is known.
+//! A command leads its own process group. A process that leaves the group is still a descendant. An
+//! orphan becomes a child of this process, which is a child subreaper, and a mark in the
+//! environment shows which command the orphan came from. On systems without `/proc`, only the group
+//! is known.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 /// The environment variable that carries the mark of a command to its descendants.
 pub(crate) const MARK: &str = "PARALLAX_COMMAND_ID";
 
-/// One process, distinguished by its start time from a later one with the same PID.
+/// A process, distinguished by its start time from a later one with the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Member {
     pub(crate) pid: i32,
@@ -25,11 +25,11 @@ pub(crate) struct Member {
 /// Identifies the processes of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProcessTree {
-    /// The shell: leader of the group, and of the session if it has one.
+    /// The shell, which leads the group and, if there is one, the session.
     pub(crate) root: i32,
     /// The value of [`MARK`].
     pub(crate) mark: String,
-    /// Besides us, the process that adopts orphans of the command.
+    /// The process, besides this one, that adopts orphans of the command.
     pub(crate) reaper: Option<i32>,
 }
 
@@ -40,12 +40,13 @@ struct Process {
     group: i32,
     session: i32,
     zombie: bool,
-    /// Whether its name is that of a network broker. Sandboxed programs can use that name too.
+    /// Whether its name is that of a network broker. Sandboxed programs can use that name as well.
     keeper: bool,
 }
 
 impl Process {
-    /// Whether it is our network broker: nothing that was started in a sandbox becomes our child.
+    /// Whether it is a network broker of this process: nothing that was started in a sandbox
+    /// becomes a child of this process.
     fn is_gate_keeper(&self, own: i32) -> bool {
         self.keeper && self.parent == own && self.session == self.member.pid
     }
@@ -54,12 +55,12 @@ impl Process {
 /// A snapshot of the processes of a command.
 #[derive(Debug, Default)]
 pub(crate) struct TreeProcesses {
-    /// All that are alive, including the shell.
+    /// All living processes, including the shell.
     pub(crate) alive: Vec<Member>,
-    /// Living processes without a living parent among them: what a shell started in the background,
-    /// but not their descendants.
+    /// Living processes without a living parent among them: the processes that a shell started in
+    /// the background, without their descendants.
     pub(crate) roots: Vec<i32>,
-    /// Dead orphans that we must reap.
+    /// Dead orphans that this process must reap.
     pub(crate) dead: Vec<i32>,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Takes a snapshot. Blocking, some milliseconds.
+    /// Takes a snapshot. Blocks for a few milliseconds.
     pub(crate) fn read() -> Self {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let processes = std::fs::read_dir("/proc")
@@ -117,7 +118,7 @@ impl ProcessTree {
     /// Returns the processes of the table that belong to this command.
     pub(crate) fn processes_in(&self, table: &Table) -> TreeProcesses {
         let Table { processes, own } = table;
-        // Groups 0 and 1 are the system's own.
+        // Process groups 0 and 1 belong to the system.
         if self.root <= 1 {
             return TreeProcesses::default();
         }
@@ -208,12 +209,12 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     Pid::from_raw(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
-/// How long a command may take to end after `SIGTERM`.
+/// Time limit for a command to end after `SIGTERM`.
 const PATIENCE: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(10);
 
-/// Ends commands and everything they started: terminates, waits at most 200 ms, and kills.
-/// Blocking.
+/// Ends commands and everything they started: terminates them, waits at most 200 ms, and kills
+/// them. Blocking.
 pub(crate) fn end(trees: &[ProcessTree]) {
     let mut table = Table::read();
     for tree in trees {
@@ -228,7 +229,7 @@ pub(crate) fn end(trees: &[ProcessTree]) {
             break;
         }
     }
-    // Repeat, since processes may be created between the snapshot and the kill.
+    // Repeat, because processes may be created between the snapshot and the kill.
     for _ in 0..20 {
         if gone(&table) {
             break;
@@ -264,7 +265,7 @@ pub(crate) fn end_tree(pid: i32) {
     }
 }
 
-/// Reaps an orphan of ours and returns how it ended, if it has ended.
+/// Reaps an orphan and returns how it ended, if it has ended.
 pub(crate) fn collect(pid: i32) -> Option<crate::Ending> {
     use rustix::process::{WaitId, WaitIdOptions};
     let pid = Pid::from_raw(pid)?;
@@ -282,15 +283,16 @@ pub(crate) fn collect(pid: i32) -> Option<crate::Ending> {
     }
 }
 
-/// Makes orphans our children, so that they can be found. Best effort.
+/// Makes orphans children of this process, so that they can be found. Ignores errors where this is
+/// not supported.
 pub(crate) fn become_subreaper() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     Ok(())
 }
 
-/// Hides `/proc/<pid>/environ` and the memory of this process from its children (unless they
-/// are root): they get no credentials and must not read them here. Best effort.
+/// Hides `/proc/<pid>/environ` and the memory of this process from its children (unless they run as
+/// root), which must not read credentials here. Ignores errors.
 pub(crate) fn hide_from_children() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
@@ -301,7 +303,8 @@ fn read_process(pid: i32) -> Option<Process> {
     parse_stat(pid, &String::from_utf8_lossy(&stat))
 }
 
-/// Returns the name in parentheses may contain anything, so fields are counted from its end.
+/// Parses a `stat` line. The name in parentheses may contain any character, so fields are counted
+/// from its end.
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let (name, fields) = stat.rsplit_once(')')?;
     let keeper = name.split_once('(').is_some_and(|(_, name)| name == parallax_sandbox::KEEPER);

@@ -1,5 +1,5 @@
-//! Runs a small program for its output: no shell, terminal, or input; limits on time and size.
-//! Blocking.
+//! Runs a small program for its output, without a shell, terminal, or input, and with limits on
+//! time and size. Blocking.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -14,8 +14,8 @@ use crate::{Ending, StartError};
 /// How often a child is polled.
 const POLL: Duration = Duration::from_millis(1);
 
-/// Returns the standard output of a program that succeeded in time; `None` otherwise. More than
-/// `limit` bytes count as a failure. The program gets the variables of this process and then
+/// Returns the standard output of a program that succeeded in time, or `None` otherwise. More than
+/// `limit` bytes count as a failure. The program receives the environment of this process plus
 /// `variables`.
 pub fn output<A: AsRef<OsStr>>(
     program: &str,
@@ -58,12 +58,12 @@ pub fn output<A: AsRef<OsStr>>(
     ended_well.then_some(bytes)
 }
 
-/// What a program printed, and how it ended.
+/// The output and exit status of a program.
 #[derive(Debug)]
 pub struct Captured {
-    /// Whether its exit code was 0.
+    /// Whether the exit code was 0.
     pub succeeded: bool,
-    /// Its exit code; `None`: a signal ended it.
+    /// The exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
     /// Its standard output.
     pub stdout: Vec<u8>,
@@ -71,14 +71,14 @@ pub struct Captured {
     pub stderr: Vec<u8>,
 }
 
-/// Bytes of standard error that are kept.
+/// Number of bytes kept of standard error.
 const MOST_STDERR: u64 = 16 * 1024;
 
-/// Runs a program with exactly these variables and reads what it prints: no shell, terminal, or
-/// input; at most `limit` bytes of output, for at most `time`. Blocking.
+/// Runs a program with exactly these variables and reads its output, without a shell, terminal, or
+/// input: at most `limit` bytes, for at most `time`. Blocking.
 ///
 /// # Errors
-/// A program that cannot be started, that prints more, or that takes longer.
+/// Returns an error if the program cannot be started, prints more, or takes longer.
 pub fn capture<A: AsRef<OsStr>>(
     program: &str,
     arguments: impl IntoIterator<Item = A>,
@@ -102,7 +102,7 @@ pub fn capture<A: AsRef<OsStr>>(
             let mut bytes = Vec::new();
             let mut pipe = pipe?;
             pipe.by_ref().take(keep).read_to_end(&mut bytes).ok()?;
-            // The rest is read, so that the program does not wait for a reader.
+            // Read the rest, so that the program does not block.
             let rest = std::io::copy(&mut pipe, &mut std::io::sink()).ok()?;
             Some((bytes, rest > 0))
         })
@@ -132,10 +132,10 @@ pub fn capture<A: AsRef<OsStr>>(
 }
 
 /// Runs a program in a sandbox, with the input and output of this process. Returns its exit code,
-/// or 128 plus the signal. Blocking.
+/// or 128 plus the signal number. Blocking.
 ///
 /// # Errors
-/// Returns an error if there is no program, or it cannot be started.
+/// Returns an error if the program does not exist or cannot be started.
 pub fn run_confined(
     plan: &Plan,
     words: &[OsString],
@@ -179,7 +179,7 @@ pub fn open_address(address: &str) {
         .stderr(Stdio::null())
         .spawn();
     match started {
-        // A thread reaps it, since it may never end.
+        // Reap it on a thread, because it may never end.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => tracing::debug!(%error, opener, "no browser"),
     }

@@ -1,5 +1,4 @@
-//! The sandbox around the whole program: what the user requested, and what this machine
-//! supports.
+//! The sandbox around the whole program: what the user requested, and what this host supports.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,12 +6,12 @@ use std::path::PathBuf;
 /// The requested sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProgramSandbox {
-    /// Not specified: settings decide about the sandbox of single commands.
+    /// Not specified: settings decide about the sandbox of each command.
     #[default]
     Unsaid,
     /// No sandbox at all.
     Off,
-    /// The built-in sandbox of single commands, without which nothing runs.
+    /// The built-in sandbox for each command, without which nothing runs.
     BuiltIn,
     /// Seatbelt (macOS).
     Seatbelt,
@@ -41,7 +40,7 @@ impl Engine {
     }
 }
 
-/// Why the requested sandbox cannot be used. Exit code 44.
+/// Why the requested sandbox cannot be used. Causes exit code 44.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramSandboxError {
     /// An unknown name.
@@ -55,7 +54,7 @@ pub enum ProgramSandboxError {
     Unsupported {
         /// The requested sandbox.
         word: String,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: &'static str,
     },
     /// The engine is not installed.
@@ -92,7 +91,7 @@ pub enum ProgramSandboxError {
         /// Its exit code.
         code: i32,
     },
-    /// The engine possibly did not find what our program needs.
+    /// The engine may not have found what the Parallax binary requires.
     #[error(
         "`{program}` failed to start the sandbox (exit code {code}); see its message above. This \
          build of Parallax needs the C library of the machine that built it, which the image may \
@@ -113,7 +112,7 @@ pub enum ProgramSandboxError {
         /// Its error message.
         why: String,
     },
-    /// The system refused.
+    /// The program could not be started.
     #[error("failed to start `{program}`: {source}")]
     Start {
         /// The program.
@@ -124,7 +123,8 @@ pub enum ProgramSandboxError {
 }
 
 /// Parses the value of `GEMINI_SANDBOX`, `--sandbox`, or `tools.sandbox`, whichever is set first.
-/// `inside`: the process already runs in a sandbox (`SANDBOX` is set); sandboxes are not nested.
+/// `inside`: whether the process already runs in a sandbox (`SANDBOX` is set); sandboxes are not
+/// nested.
 ///
 /// # Errors
 /// Returns an error if the value is unknown or not supported here.
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn each_word_means_what_the_system_has() {
         use ProgramSandbox::{BuiltIn, Container, Off, Seatbelt, Unsaid};
-        // (word, on Linux, on macOS); `None`: rejected
+        // (Value, result on Linux, result on macOS); `None` means that the value is rejected.
         let table = [
             (None, Some(Unsaid), Some(Unsaid)),
             (Some("true"), Some(BuiltIn), Some(Seatbelt)),

@@ -1,4 +1,4 @@
-//! Redacts secrets in texts that are written to files, by format or by known value.
+//! Redacts secrets in texts that are written to files, by their format or by known values.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -6,12 +6,13 @@ use std::sync::LazyLock;
 use parallax_protocol::secret::{Redact, Secret};
 use regex::{Captures, Regex, RegexSet};
 
-/// Replaces a secret.
+/// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
-/// Shorter values are not secrets, and replacing them would garble texts.
+/// Minimum length of a known value in bytes; replacing shorter ones would garble texts.
 const SHORTEST: usize = 8;
 
-/// Formats of secrets in text. The group `kept` stays: it shows what the secret was for.
+/// Formats of secrets in text. The group `kept` is not replaced, because it shows what the secret
+/// was for.
 const SHAPES: [&str; 15] = [
     // A truncated key extends to the end of the text.
     r"(?s)(?P<kept>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
@@ -45,10 +46,10 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Creates a redactor that also knows some values; short ones are ignored.
+    /// Creates a redactor that also redacts these values; short ones are ignored.
     pub fn new(mut values: Vec<Secret>) -> Self {
         values.retain(|value| value.expose().len() >= SHORTEST);
-        // A value that contains another goes first, so that nothing of it remains.
+        // Longer values first, so that no remainder of a value that contains another is left.
         values.sort_by_key(|value| std::cmp::Reverse(value.expose().len()));
         Self { values }
     }

@@ -1,4 +1,4 @@
-//! The registry of all commands of a session, which ends them with it.
+//! The registry of all commands of a session, which ends them when the session ends.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ use crate::process_tree::{self, ProcessTree, Table};
 use crate::shared_sandbox::SharedNamespaces;
 use crate::{Ending, StartError};
 
-/// How long the end of a session waits for its commands.
+/// Time limit for ending the commands when the session ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// A listener that lags more misses the oldest.
+/// Capacity of the queue of ended processes; a listener that lags behind misses the oldest ones.
 const END_QUEUE: usize = 64;
 /// How long a child may outlive its shell before it counts as left running.
 const SETTLE: Duration = Duration::from_millis(20);
-/// How often an ended process is polled.
+/// How often to poll for the end of a process.
 const END_POLLS: usize = 25;
-/// How often orphans are checked.
+/// How often to check orphans.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// How often released processes are reaped.
+/// How often to reap released processes.
 const COLLECT_EVERY: Duration = Duration::from_secs(10);
 
 /// The commands of a session. Cheap to clone; dropping the last clone ends everything that
@@ -35,7 +35,7 @@ const COLLECT_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct Processes {
     shared: Arc<Shared>,
-    /// `None` in the registry's own tasks, which do not keep it open.
+    /// `None` in the tasks of the registry, which must not keep it alive.
     _owner: Option<Arc<Owner>>,
 }
 
@@ -52,11 +52,11 @@ struct Shared {
     tasks: TaskTracker,
     logs: PathBuf,
     marks: AtomicU64,
-    /// Held while orphans are reaped: an end is reported only once, and a second reader must not
-    /// mistake it for an end without a code.
+    /// Held while orphans are reaped: the kernel reports an end only once, and a concurrent caller
+    /// must not mistake that for an end without an exit code.
     collecting: Mutex<()>,
     ended: broadcast::Sender<BackgroundProcess>,
-    /// Counts additions to and ends of background processes.
+    /// Number of times background processes were added or ended.
     changed: watch::Sender<u64>,
     /// The namespaces that sandboxed commands share.
     cell: Arc<SharedNamespaces>,
@@ -77,7 +77,7 @@ impl Shared {
 
 impl Processes {
     /// Creates an empty registry. `logs` is the directory for logs of background processes; it is
-    /// created when needed, for the user only.
+    /// created when needed, accessible only to the user.
     ///
     /// Makes this process the subreaper of its descendants.
     pub fn new(logs: PathBuf) -> Self {
@@ -100,7 +100,7 @@ impl Processes {
         Self { shared, _owner: Some(Arc::new(owner)) }
     }
 
-    /// For a task of the registry itself.
+    /// Returns a handle for a task of the registry itself.
     pub(crate) fn without_owner(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), _owner: None }
     }
@@ -108,7 +108,8 @@ impl Processes {
     /// Starts a command.
     ///
     /// # Errors
-    /// Returns an error if the shell or the directory does not exist, or the system refuses.
+    /// Returns an error if the shell or the directory does not exist, or the command cannot be
+    /// started.
     pub async fn start(&self, command: Command) -> Result<RunningCommand, StartError> {
         if self.shared.closing.is_cancelled() {
             return Err(StartError::Closed);
@@ -116,24 +117,25 @@ impl Processes {
         RunningCommand::start(self, command).await
     }
 
-    /// Returns the control of the running command with this process (and group).
+    /// Returns the control handle of the running command with this process (and group) ID.
     pub fn control(&self, pid: i32) -> Option<Control> {
         self.shared.state().controls.get(&pid).cloned()
     }
 
-    /// Returns the background processes, oldest first. Blocking: it reads the system's processes.
+    /// Returns the background processes, oldest first. Blocking: reads the process table of the
+    /// system.
     pub fn background(&self) -> Vec<BackgroundProcess> {
         self.refresh();
         self.shared.state().history.list()
     }
 
-    /// One background process.
+    /// Returns a background process by its PID.
     pub fn background_process(&self, pid: i32) -> Option<BackgroundProcess> {
         self.background().into_iter().rev().find(|process| process.pid == pid)
     }
 
-    /// Ends a background process and everything it started. `false` if no such process of this
-    /// session is running. Blocking: at most half a second.
+    /// Ends a background process and everything it started. Returns `false` if no such process of
+    /// this session is running. Blocks for at most half a second.
     pub fn end_background(&self, pid: i32) -> bool {
         let running = self
             .background_process(pid)
@@ -159,13 +161,14 @@ impl Processes {
         true
     }
 
-    /// Reports each background process when it has ended: at once if it was detached, within a
-    /// second if it was left behind.
+    /// Returns a receiver for background processes that ended: immediately for detached ones,
+    /// within a second for processes left behind.
     pub fn ends(&self) -> broadcast::Receiver<BackgroundProcess> {
         self.shared.ended.subscribe()
     }
 
-    /// Signals that a background process was added or has ended; closed when the session is over.
+    /// Returns a receiver that is notified when a background process is added or ends; closed when
+    /// the session ends.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
     }
@@ -174,7 +177,7 @@ impl Processes {
         self.shared.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Ends everything that runs and waits at most three seconds.
+    /// Ends everything that runs, waiting at most three seconds.
     pub async fn shutdown(&self) {
         self.shared.closing.cancel();
         let trees = self.trees();
@@ -200,7 +203,7 @@ impl Processes {
         for pid in orphans {
             let ending = process_tree::collect(pid);
             if ending.is_some() || !process_tree::is_alive(pid) {
-                // It may have died between the two checks.
+                // The process may have died between the two checks.
                 self.record_end(pid, ending.or_else(|| process_tree::collect(pid)));
             }
         }
@@ -222,7 +225,7 @@ impl Processes {
     pub(crate) fn new_mark(&self) -> String {
         let number = self.shared.marks.fetch_add(1, Ordering::Relaxed);
         let own = rustix::process::getpid().as_raw_nonzero();
-        // Registries of one process have different addresses.
+        // Registries in the same process have different addresses.
         format!("{own}-{:x}-{number}", Arc::as_ptr(&self.shared).addr())
     }
 
@@ -237,7 +240,7 @@ impl Processes {
         Arc::clone(&self.shared.cell)
     }
 
-    /// Whether sandboxed commands share namespaces here; starts them if so. Blocking: some
+    /// Whether sandboxed commands share namespaces here; starts them if so. Blocks for a few
     /// milliseconds once.
     pub fn has_namespaces(&self) -> bool {
         self.shared.cell.get().is_some()
@@ -249,7 +252,8 @@ impl Processes {
     }
 
     /// Returns how often sandboxed commands of the session tried to reach an address without a
-    /// route. Compared before and after a command, it tells whether the command needed the network.
+    /// route. The difference before and after a command shows whether the command needed the
+    /// network.
     pub fn missed_network(&self) -> u64 {
         self.shared.cell.started().map_or(0, |cell| cell.unroutable())
     }
@@ -277,18 +281,18 @@ impl Processes {
         self.record_end(pid, Some(ending));
     }
 
-    /// Returns what a command left running after its shell ended.
+    /// Returns the process IDs that a command left running after its shell ended.
     pub(crate) async fn left_running(&self, tree: &ProcessTree) -> Vec<i32> {
         let roots = self.look(tree.clone()).await;
         if roots.is_empty() {
             return roots;
         }
-        // Some just take longer to exit than their shell.
+        // Some processes just take longer to exit than their shell.
         tokio::time::sleep(SETTLE).await;
         self.look(tree.clone()).await
     }
 
-    /// Returns the processes left of a command; dead ones are reaped.
+    /// Returns the remaining processes of a command, and reaps dead ones.
     async fn look(&self, tree: ProcessTree) -> Vec<i32> {
         let processes = self.without_owner();
         let look = move || {
@@ -304,7 +308,7 @@ impl Processes {
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
-    /// Adopts what a command left running; the processes share one log.
+    /// Adopts the processes that a command left running; they share one log.
     pub(crate) fn adopt(
         &self,
         tree: &ProcessTree,
@@ -326,7 +330,7 @@ impl Processes {
         log
     }
 
-    /// Reaps released processes as long as the session lasts. Nothing else is done to them.
+    /// Reaps released processes as long as the session lasts. Does nothing else with them.
     pub(crate) fn reap_later(&self, tree: ProcessTree) {
         let processes = self.without_owner();
         self.spawn(async move {
@@ -345,8 +349,8 @@ impl Processes {
         });
     }
 
-    /// Watches orphans until the last is gone: then their group's number may be reused and must be
-    /// forgotten.
+    /// Watches orphans until the last one is gone. The ID of their group may then be reused, so it
+    /// must be forgotten.
     async fn watch(&self, tree: ProcessTree) {
         while !self.shared.closing.is_cancelled() {
             let closing = self.shared.closing.cancelled();
@@ -363,7 +367,7 @@ impl Processes {
 }
 
 impl Drop for Owner {
-    /// Only when the session did not end properly: blocking, at most half a second.
+    /// Ends everything if the session was not shut down properly. Blocks for at most half a second.
     fn drop(&mut self) {
         self.shared.closing.cancel();
         let trees: Vec<ProcessTree> =
@@ -374,7 +378,8 @@ impl Drop for Owner {
     }
 }
 
-/// Registers a command; dropping it too early ends the command.
+/// Registers a command. Dropping it without [`leave`](Self::leave) or [`stay`](Self::stay) ends the
+/// command.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shared: Arc<Shared>,
@@ -383,7 +388,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// No process of the command is left.
+    /// Records that no process of the command is left.
     pub(crate) fn leave(&mut self) {
         self.open = false;
         let mut state = self.shared.state();
@@ -391,7 +396,7 @@ impl Guard {
         state.trees.remove(&self.tree.root);
     }
 
-    /// Some processes continue: they end with the session.
+    /// Records that some processes continue; they end with the session.
     pub(crate) fn stay(&mut self) {
         self.open = false;
         self.shared.state().controls.remove(&self.tree.root);

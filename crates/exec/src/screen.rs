@@ -8,13 +8,13 @@ use vt100::{Cell, Color};
 /// Live output of a command.
 #[derive(Debug)]
 pub enum LiveOutput<'a> {
-    /// More text, as written.
+    /// More text, as written by the command.
     Text(&'a str),
-    /// The terminal screen after that; only for commands with a terminal.
+    /// The terminal screen after that text; only for commands with a terminal.
     Screen(Screen),
 }
 
-/// Reads a screen.
+/// Reads the screen of the emulator.
 pub(crate) fn screen_of(screen: &vt100::Screen, colour: bool) -> Screen {
     let (rows, columns) = screen.size();
     let mut texts: Vec<String> =
@@ -70,7 +70,7 @@ impl CellStyle {
         self.background == Color::Default && !self.inverse && !self.underline
     }
 
-    /// The sequence that sets exactly this style. Writing to a `String` does not fail.
+    /// Writes the sequence that sets exactly this style. Writing to a `String` cannot fail.
     fn write(self, text: &mut String) {
         text.push_str("\x1b[0");
         let flags = [

@@ -1,4 +1,4 @@
-//! Profiles for macOS's `sandbox-exec`: everything that is not allowed explicitly is denied.
+//! Profiles for `sandbox-exec` of macOS: everything that is not allowed explicitly is denied.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use crate::Ending;
 use crate::program_sandbox::{CommandLine, ProgramSandboxError};
 
-/// How much is readable.
+/// What a profile allows to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadScope {
     /// The whole disk.
     Permissive,
     /// The whole disk, but fewer system services.
     Restrictive,
-    /// What is needed to work in the directory.
+    /// Only what is needed to work in the directory.
     Strict,
 }
 
 /// One of the six profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Profile {
-    /// How much is readable.
+    /// What can be read.
     pub read_scope: ReadScope,
-    /// The only network access is a proxy on this machine.
+    /// Whether the only network access is a proxy on this host.
     pub proxied: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct SandboxPaths {
     pub parallax: PathBuf,
     /// Paths that every profile must be able to read, such as this program.
     pub readable: Vec<PathBuf>,
-    /// Additional workspace directories; the first five count.
+    /// Additional workspace directories; only the first five are used.
     pub include: Vec<PathBuf>,
     /// Paths that are never readable or writable.
     pub hidden: Vec<PathBuf>,
@@ -70,11 +70,11 @@ pub struct SandboxPaths {
     pub guarded: Vec<PathBuf>,
 }
 
-/// Below the home directory: written by package managers.
+/// Directories below the home directory that package managers write.
 const TOOL_FOLDERS: [&str; 2] = [".npm", ".cache"];
-/// Below the home directory: read by the strict profiles.
+/// Directories below the home directory that the strict profiles can read.
 const READ_BY_STRICT: [&str; 5] = [".gemini", ".nvm", ".fnm", ".node", ".config"];
-/// The system itself.
+/// System directories.
 const SYSTEM: [&str; 12] = [
     "/bin",
     "/sbin",
@@ -89,7 +89,7 @@ const SYSTEM: [&str; 12] = [
     "/dev",
     "/Applications/Xcode.app",
 ];
-/// Access to these would allow escaping the sandbox.
+/// Sockets and directories of container engines, access to which would allow escaping the sandbox.
 const ENGINES: [&str; 5] = [
     "/var/run/docker.sock",
     "/private/var/run/docker.sock",
@@ -216,7 +216,7 @@ pub fn command_line(
     }
 }
 
-/// Runs it with stdin, stdout, and stderr of this process.
+/// Runs the command line with stdin, stdout, and stderr of this process.
 ///
 /// # Errors
 /// Returns an error if it could not be started (exit code 44).

@@ -1,5 +1,5 @@
-//! The sandbox around commands: the namespaces that the commands of a session share, and
-//! wrapping of programs.
+//! The sandbox of commands: the namespaces that the commands of a session share, and command lines
+//! that run a program in its sandbox.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,15 +9,16 @@ use parallax_sandbox::{Cell, Plan};
 
 use crate::StartError;
 
-/// The session's namespaces, started with the first sandboxed command. If they are not
-/// available, commands run without them; the plan's tier says what applies then.
+/// The namespaces of a session, started with the first sandboxed command. If they are not
+/// available, commands run without them; the tier of the plan determines the consequences.
 #[derive(Debug, Default)]
 pub(crate) struct SharedNamespaces {
     cell: Mutex<Option<Result<Arc<Cell>, String>>>,
 }
 
 impl SharedNamespaces {
-    /// Returns the namespaces, if they are available. Blocking: some milliseconds once.
+    /// Returns the namespaces, starting them if necessary, or `None` if they are not available.
+    /// Blocks for a few milliseconds once.
     pub(crate) fn get(&self) -> Option<Arc<Cell>> {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         let started = cell.get_or_insert_with(|| {
@@ -35,7 +36,7 @@ impl SharedNamespaces {
         cell.as_ref().and_then(|started| started.as_ref().ok().cloned())
     }
 
-    /// Ends them with everything inside. Blocking.
+    /// Ends the namespaces and everything inside. Blocking.
     pub(crate) fn end(&self) {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(cell);

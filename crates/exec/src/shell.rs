@@ -1,9 +1,9 @@
-//! The shell that runs a command line, and the text it is given.
+//! The shell that runs a command line, and the script that it receives.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The shell of this machine.
+/// The shell of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shell {
     /// The absolute path of the program.
@@ -13,11 +13,11 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Finds `bash`, else `sh`: on the given `PATH`, else in the usual directories.
+    /// Finds `bash`, otherwise `sh`, in the given `PATH` or else in the usual directories.
     pub fn find(path: Option<&OsStr>) -> Option<Self> {
         let mut folders: Vec<PathBuf> =
             path.map(|p| std::env::split_paths(p).collect()).unwrap_or_default();
-        // Never from the directory that the agent works in.
+        // Never use a shell from the directory that the agent works in.
         folders.retain(|folder| folder.is_absolute());
         folders.extend(["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from));
         let find = |name: &str| {
@@ -29,9 +29,9 @@ impl Shell {
         find("sh").map(|program| Self { program, is_bash: false })
     }
 
-    /// Returns the text for `-c`: options that change the meaning of words are off, because the
-    /// text was approved without them. All on one line, so that line numbers in the shell's
-    /// messages match the command.
+    /// Returns the text for `-c`. Disables options that change the meaning of words, because the
+    /// text was approved without them. Everything is on one line, so that line numbers in messages
+    /// of the shell match the command.
     pub fn script(&self, command: &str) -> String {
         // A lone backslash at the end would continue the line.
         let backslashes = command.bytes().rev().take_while(|byte| *byte == b'\\').count();
@@ -44,11 +44,11 @@ impl Shell {
     }
 }
 
-/// On Linux a single argument may have 128 KiB.
+/// Maximum length of one argument; Linux limits it to 128 KiB.
 const LONGEST_ARGUMENT: usize = 100_000;
 
 /// Returns the arguments with which a shell runs a script. A long script is passed in pieces, which
-/// the shell joins before it reads any of them.
+/// the shell joins before it parses them.
 pub fn arguments_for(shell: &Shell, command: &str) -> Vec<OsString> {
     let script = shell.script(command);
     if script.len() <= LONGEST_ARGUMENT {
@@ -80,8 +80,9 @@ const WRAPPERS: [&[&str]; 6] = [
     &["pwsh", "-command"],
 ];
 
-/// Removes a leading `bash -c "…"` and the like: the text runs in a shell anyway, and is
-/// checked for what it really does. If removing it would change the meaning, the text stays.
+/// Removes a leading `bash -c "…"` or similar wrapper: the text runs in a shell anyway, and the
+/// checks apply to what it really runs. The text is unchanged if removing the wrapper would change
+/// its meaning.
 pub fn strip_wrapper(command: &str) -> &str {
     let trimmed = command.trim();
     WRAPPERS
@@ -107,7 +108,7 @@ fn after_words<'a>(text: &'a str, words: &[&str]) -> Option<&'a str> {
     Some(rest)
 }
 
-/// Removes quotes if one pair encloses all of the text and nothing inside depends on them.
+/// Removes quotes if one pair encloses the whole text and nothing inside depends on them.
 fn unquote(text: &str) -> Option<&str> {
     let quote = match text.chars().next() {
         Some(first @ ('"' | '\'')) => first,

@@ -1,4 +1,4 @@
-//! Starts the shell, in a pipe or a terminal, separated from our own terminal.
+//! Starts the shell in a pipe or a terminal, separated from the terminal of this process.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(crate) struct SpawnRequest {
 
 /// A running shell.
 pub(crate) struct Started {
-    /// Its process, which leads its group.
+    /// The process ID, which is also the process group ID.
     pub(crate) root: i32,
     pub(crate) waiter: Waiter,
     pub(crate) source: Source,
@@ -38,7 +38,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Returns the next bytes; 0 at the end. Cancel-safe.
+    /// Reads the next bytes and returns their number; 0 at the end. Cancel-safe.
     pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> usize {
         match self {
             Self::Pipe(receiver) => receiver.read(buffer).await.unwrap_or(0),
@@ -55,7 +55,7 @@ impl Source {
     }
 }
 
-/// How the end of the shell is awaited.
+/// How to wait for the end of the shell.
 pub(crate) enum Waiter {
     Child(tokio::process::Child),
     Thread(oneshot::Receiver<Ending>),
@@ -148,18 +148,18 @@ pub(crate) async fn start(
 }
 
 /// Returns a program that creates a session without a terminal, so that nothing can prompt the user
-/// in *our* terminal.
+/// in the terminal of this process.
 pub(crate) fn session_helper() -> Option<PathBuf> {
     ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from).into_iter().find(|file| file.is_file())
 }
 
-/// What creates the session of a command without a terminal.
+/// Which process creates the session of a command without a terminal.
 enum Leader {
     /// The supervisor of the sandboxed command.
     Watcher,
     /// A helper program.
     Helper(PathBuf),
-    /// Nothing: the command only leads a group.
+    /// None: the command only leads a process group.
     Nobody,
 }
 
@@ -198,8 +198,8 @@ fn start_in_pipe(
         .stdout(writer)
         .stderr(second);
     let child = command.spawn().map_err(failed)?;
-    // Dropping the command drops its copies of the pipe's write end: the output ends when the last
-    // child closes its own.
+    // Dropping the command drops its copies of the write end of the pipe, so the output ends when
+    // the last child closes its own.
     drop(command);
     let receiver = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
     Ok((child, receiver))

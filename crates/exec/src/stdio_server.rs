@@ -17,19 +17,19 @@ use crate::registry::{Guard, Processes};
 use crate::start::session_helper;
 use crate::{Ending, StartError, shared_sandbox};
 
-/// How long a server may take to end after its input was closed.
+/// Time limit for a server to end after its input was closed.
 const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(500);
 
 /// A program to start.
 #[derive(Debug, Clone)]
 pub struct StdioProgram {
-    /// The program: a path, or a name that is looked up on its own `PATH`.
+    /// The program: a path, or a name that is looked up in the `PATH` of `environment`.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// The working directory.
     pub directory: PathBuf,
-    /// All its environment variables.
+    /// All environment variables.
     pub environment: Vec<(OsString, OsString)>,
     /// The sandbox; `None` starts it without one.
     pub sandbox: Option<Plan>,
@@ -42,11 +42,11 @@ pub struct StdioStreams {
     pub stdin: ChildStdin,
     /// Its standard output.
     pub stdout: ChildStdout,
-    /// Its standard error. Must be read, or the program may block.
+    /// Standard error. Must be read, or the program may block.
     pub stderr: ChildStderr,
 }
 
-/// A running program. Dropping it ends it with everything it started.
+/// A running program. Dropping it ends the program and everything it started.
 #[derive(Debug)]
 pub struct StdioServer {
     child: Child,
@@ -60,7 +60,7 @@ impl Processes {
     ///
     /// # Errors
     /// Returns an error if the program or directory does not exist, its sandbox cannot be set up,
-    /// or the system refuses.
+    /// or the program cannot be started.
     pub async fn start_stdio(
         &self,
         program: StdioProgram,
@@ -132,12 +132,12 @@ impl Processes {
 }
 
 impl StdioServer {
-    /// Its process, which leads its process group.
+    /// Returns the process ID, which is also the process group ID.
     pub fn pid(&self) -> i32 {
         self.tree.root
     }
 
-    /// Waits for its end. Cancel-safe.
+    /// Waits for the program to end. Cancel-safe.
     pub async fn wait(&mut self) -> Ending {
         self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from)
     }
@@ -148,14 +148,14 @@ impl StdioServer {
         tokio::time::timeout(patience, self.wait()).await.ok()
     }
 
-    /// Releases what the program, which has ended, left running.
+    /// Releases the processes that the program, which has ended, left running.
     pub(crate) fn release(mut self) {
         self.guard.leave();
         self.processes.reap_later(self.tree);
     }
 
-    /// Ends it with everything it started. Its input should be closed before: it has half a second
-    /// to end by itself, is then terminated, and finally killed.
+    /// Ends the program and everything it started. Close its input first: it has half a second to
+    /// end by itself, then it is terminated, and finally killed.
     pub async fn end(mut self) -> Option<Ending> {
         let ending = tokio::time::timeout(STDIN_CLOSE_GRACE, self.wait()).await.ok();
         let tree = self.tree.clone();
@@ -173,8 +173,8 @@ impl StdioServer {
     }
 }
 
-/// Resolves a program name: with a slash it is a path, otherwise the first executable on
-/// `path`. Blocking.
+/// Resolves a program name: with a slash it is a path, otherwise the first match in `path` that is
+/// executable. Blocking.
 fn find(program: &OsStr, path: Option<&OsStr>, directory: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let runs = |file: &PathBuf| {

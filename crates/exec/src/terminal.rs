@@ -18,9 +18,9 @@ use crate::start::SpawnRequest;
 use parallax_protocol::shell::Screen;
 
 const CHUNK: usize = 16 * 1024;
-/// Chunks between the reader thread and the command's owner.
+/// Capacity in chunks of the channel between the reader thread and the owner of the command.
 const CHUNKS: usize = 4;
-/// Input chunks between the owner and the writer thread.
+/// Capacity in chunks of the channel between the owner and the writer thread.
 const INPUTS: usize = 64;
 
 /// A command that runs in a terminal.
@@ -31,7 +31,7 @@ pub(crate) struct Terminal {
     pub(crate) handle: TerminalHandle,
 }
 
-/// Our side of the terminal.
+/// The master side of the terminal.
 pub(crate) struct TerminalHandle {
     master: Box<dyn MasterPty + Send>,
     input: Option<SyncSender<Vec<u8>>>,
@@ -53,8 +53,8 @@ pub(crate) fn start(spawn: &SpawnRequest, size: TerminalSize) -> Result<Terminal
     let pid = child.process_id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
 
     let (chunks, output) = mpsc::channel(CHUNKS);
-    // Both threads end with the command: when it is dead and all have closed its terminal, which
-    // the registry ensures.
+    // Both threads end with the command: when it is dead and every process has closed its terminal,
+    // which the registry ensures.
     std::thread::Builder::new()
         .name("terminal-reader".into())
         .spawn(move || read_all(reader, &chunks))
@@ -102,8 +102,8 @@ impl TerminalHandle {
         drop(self.master.resize(pty_size(size)));
     }
 
-    /// Passes input to the writer thread. A command that does not read for long loses what does not
-    /// fit.
+    /// Passes input to the writer thread. If the command does not read for a long time, input that
+    /// does not fit is discarded.
     pub(crate) fn write(&mut self, bytes: Vec<u8>) {
         if self.input.is_none() {
             self.input = self.start_writer();
@@ -137,8 +137,8 @@ fn pty_size(size: TerminalSize) -> PtySize {
     PtySize { rows: size.rows.get(), cols: size.columns.get(), pixel_width: 0, pixel_height: 0 }
 }
 
-/// Converts what a program draws into the text that a user would have read: rows are taken when
-/// they leave the screen, the rest at the end. Memory therefore does not grow with the output.
+/// Converts what a program draws to the text that a user would have read. Rows are captured when
+/// they leave the screen, the rest at the end, so memory does not grow with the output.
 pub(crate) struct Emulator {
     parser: vt100::Parser<ScrolledRows>,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Emulator {
 struct ScrolledRows {
     text: String,
     state: BasicFormattedCaptureState,
-    /// How many rows scrolled away.
+    /// Number of rows that scrolled away.
     count: u64,
 }
 
@@ -161,7 +161,8 @@ impl vt100::Callbacks for ScrolledRows {
     }
 }
 
-/// Larger screens are drawn in this size, since memory is rows × columns.
+/// Maximum size; larger screens are drawn in this size, because memory is proportional to rows ×
+/// columns.
 const LARGEST: NonZeroU16 = match NonZeroU16::new(1000) {
     Some(size) => size,
     None => NonZeroU16::MIN,
@@ -213,8 +214,8 @@ impl Emulator {
 
     /// Appends the remaining rows and the screen itself.
     pub(crate) fn finish(&mut self, text: &mut String, mut coloured: Option<&mut TailBuffer>) {
-        // What a full-screen program drew is not output; the rest is behind it. One that never left
-        // its screen may have written anything there.
+        // The screen of a full-screen program is not output; the normal screen is. A program that
+        // never leaves the alternate screen may have written anything there.
         let mut left = String::new();
         if self.parser.screen().alternate_screen() {
             let mut state = BasicFormattedCaptureState::default();

@@ -1,8 +1,8 @@
-//! Converts the bytes of a command's output to text that a model can read.
+//! Converts the output bytes of a command to text for a model.
 //!
-//! Three stages, each of which keeps its state across chunks, so that the text does not depend
-//! on how the bytes arrived: UTF-8 (invalid bytes become U+FFFD), control sequences (removed),
-//! lines (carriage returns and backspaces take effect).
+//! The conversion has three stages: UTF-8 (invalid bytes become U+FFFD), control sequences
+//! (removed), and lines (carriage returns and backspaces take effect). Each stage keeps its state
+//! across chunks, so that the text does not depend on how the bytes arrive.
 
 /// All three stages.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl TextFilter {
         self.lines.flush(out);
     }
 
-    /// Ends the stream: appends everything held back.
+    /// Ends the stream and appends everything held back.
     pub fn finish(&mut self, out: &mut String) {
         let Self { decoder, stripper, lines } = self;
         decoder.finish(&mut |text| stripper.push(text, &mut |piece| lines.push(piece, out)));
@@ -103,7 +103,7 @@ pub struct ControlStripper {
 }
 
 impl ControlStripper {
-    /// Adds text and passes on what is left of it.
+    /// Adds text and passes on what remains of it.
     pub fn push(&mut self, text: &str, sink: &mut dyn FnMut(&str)) {
         let mut rest = text;
         while !rest.is_empty() {
@@ -118,7 +118,7 @@ impl ControlStripper {
             let mut characters = rest.chars();
             let Some(character) = characters.next() else { break };
             if self.step(character) {
-                // NUL separates names: without a replacement they would run together.
+                // Replace NUL, which separates names that would otherwise run together.
                 let shown = if character == '\0' { '\u{2400}' } else { character };
                 sink(shown.encode_utf8(&mut [0; 4]));
             }
@@ -170,8 +170,8 @@ impl ControlStripper {
     }
 }
 
-/// Returns how many bytes at the start are certainly plain text. `0xC2` may start one of the
-/// control characters above ASCII.
+/// Returns the number of bytes at the start that are certainly plain text. `0xC2` may start one of
+/// the control characters above ASCII.
 fn plain_length(bytes: &[u8]) -> usize {
     bytes
         .iter()
@@ -179,7 +179,7 @@ fn plain_length(bytes: &[u8]) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// The longest line that carriage returns and backspaces can still change.
+/// Maximum length in bytes of a line that carriage returns and backspaces can still change.
 const EDITABLE_LINE: usize = 4096;
 
 /// Applies `\r` and `\b` roughly as a terminal would: what follows a carriage return replaces
@@ -236,7 +236,7 @@ impl LineEditor {
     }
 
     /// Appends to the line. Text that is too long to be edited is passed on, always at the same
-    /// positions, however the text was chunked.
+    /// positions regardless of chunks.
     fn extend(&mut self, mut plain: &str, out: &mut String) {
         while self.line.len() + plain.len() >= EDITABLE_LINE {
             let mut cut = EDITABLE_LINE.saturating_sub(self.line.len()).min(plain.len());
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(filtered([&b"a\xff\xc3"[..]]), "a\u{FFFD}\u{FFFD}");
     }
 
-    /// Bytes with many relevant prefixes.
+    /// Generates bytes with many relevant prefixes.
     fn output() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             4 => "[a-z \n]{0,12}".prop_map(String::into_bytes),

@@ -1,5 +1,5 @@
-//! Programs that the user runs, such as the editor and clipboard programs. They get the
-//! variables of this process, since they act for the user and not for the model. Blocking.
+//! Programs that the user runs, such as editors and clipboard programs. They receive the
+//! environment of this process, because they act for the user and not for the model. Blocking.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -20,8 +20,9 @@ pub fn edit(program: &OsStr, arguments: &[OsString], file: &Path) -> std::io::Re
     Ok(status.success())
 }
 
-/// Writes `input` to a program; returns whether it read it and succeeded in time. A program
-/// that keeps running (as some clipboard programs do) counts once it has read everything.
+/// Writes `input` to a program. Returns whether the program read it and succeeded in time. A
+/// program that keeps running (as some clipboard programs do) counts as successful once it has read
+/// everything.
 pub fn feed(program: &str, arguments: &[&str], input: &[u8], time: Duration) -> bool {
     #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
     let child = Command::new(program)
@@ -50,8 +51,8 @@ pub fn feed(program: &str, arguments: &[&str], input: &[u8], time: Duration) -> 
     }
 }
 
-/// Runs a line of the user's shell that reads `input` and prints at most `limit` bytes. What it
-/// started ends with it.
+/// Runs a line in the user's shell that reads `input` and prints at most `limit` bytes. Processes
+/// that it started end with it.
 ///
 /// # Errors
 /// Returns an error if it cannot be started, fails, prints more, or takes longer.
@@ -79,12 +80,12 @@ pub fn answer(
         .spawn()?;
     let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     let end_group = || {
-        // Nothing of it may be left.
+        // No process of the group may remain.
         let kill = rustix::process::Signal::KILL;
         let _ = group.map(|group| rustix::process::kill_process_group(group, kill));
     };
     let input = input.to_vec();
-    // A program need not read it.
+    // The program may ignore its input.
     let writer = child.stdin.take().map(|mut stdin| {
         std::thread::spawn(move || {
             let _ = stdin.write_all(&input);

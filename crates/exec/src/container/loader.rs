@@ -1,16 +1,16 @@
-//! Detects whether our binary needs the loader and C library of the image that it is mounted
-//! into. It reads the program headers of a 64-bit little-endian ELF file (System V ABI).
+//! Detects whether the Parallax binary needs the loader and C library of the image that it is
+//! mounted into. Reads the program headers of a 64-bit little-endian ELF file (System V ABI).
 
 use std::io::Read as _;
 use std::path::Path;
 
-/// Bytes that contain the headers.
+/// Number of bytes that contain the headers.
 const HEAD: u64 = 4096;
 /// The type of the header that names the loader (`PT_INTERP`).
 const INTERPRETER: u32 = 3;
 
-/// Whether the file names a loader; `false` if it cannot be read, since the engine reports that
-/// better. Blocking; one small read.
+/// Whether the file names a loader. Returns `false` if the file cannot be read, because the engine
+/// reports that better. Blocking.
 pub(super) fn needs_loader(binary: &Path) -> bool {
     let mut head = Vec::new();
     let read = std::fs::File::open(binary).and_then(|file| file.take(HEAD).read_to_end(&mut head));

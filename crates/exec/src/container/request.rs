@@ -10,9 +10,9 @@ use crate::program_sandbox::{Engine, ProgramSandboxError};
 pub struct ContainerRequest {
     /// The container engine.
     pub engine: Engine,
-    /// Our own binary.
+    /// The Parallax binary.
     pub binary: PathBuf,
-    /// Our own arguments.
+    /// The arguments of Parallax.
     pub arguments: Vec<OsString>,
     /// The working directory.
     pub directory: PathBuf,
@@ -24,8 +24,8 @@ pub struct ContainerRequest {
     pub parallax: PathBuf,
     /// The directory for temporary files.
     pub temporary: PathBuf,
-    /// The variables of the process, never those of a `.env` file: a project must not configure its
-    /// own sandbox.
+    /// The variables of the process, but never those of a `.env` file, because a project must not
+    /// configure its own sandbox.
     pub variables: Vec<(String, String)>,
     /// The paths of [`ContainerRequest::candidates`] that exist.
     pub existing: Vec<PathBuf>,
@@ -33,9 +33,9 @@ pub struct ContainerRequest {
     pub image: Option<String>,
     /// `tools.sandbox.allowedPaths`, absolute.
     pub allowed_paths: Vec<PathBuf>,
-    /// Whether the network is enabled; `None`: not configured, so it is.
+    /// Whether the network is enabled; `None` means not configured, which enables it.
     pub network: Option<bool>,
-    /// The user and group inside; `None`: the image's.
+    /// The user and group inside; `None` uses those of the image.
     pub user: Option<(u32, u32)>,
     /// Whether stdin is a terminal.
     pub terminal: bool,
@@ -55,7 +55,7 @@ pub struct Mount {
 }
 
 impl ContainerRequest {
-    /// Paths whose existence affects the command line.
+    /// Returns paths whose existence affects the command line.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.gemini.clone(), self.home.join(".config/gcloud")];
         paths.extend(self.variable("GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from));
@@ -76,7 +76,8 @@ impl ContainerRequest {
         entries.map(str::trim).filter(|entry| !entry.is_empty()).collect()
     }
 
-    /// Returns the image. One that starts like a flag would be parsed as one.
+    /// Returns the image. A name that starts like a flag is not accepted, because the engine would
+    /// parse it as one.
     pub(super) fn image(&self) -> Option<&str> {
         self.variable("GEMINI_SANDBOX_IMAGE")
             .or_else(|| self.variable("GEMINI_SANDBOX_IMAGE_DEFAULT"))
@@ -85,7 +86,7 @@ impl ContainerRequest {
             .filter(|image| !image.is_empty() && !image.starts_with('-'))
     }
 
-    /// `SANDBOX_MOUNTS`: `from[:to[:options]]`, separated by commas.
+    /// Parses `SANDBOX_MOUNTS`: entries `from[:to[:options]]`, separated by commas.
     pub(super) fn sandbox_mounts(&self) -> Result<Vec<Mount>, ProgramSandboxError> {
         let entries = self.list("SANDBOX_MOUNTS");
         let read = |entry: &&str| {

@@ -118,7 +118,7 @@ fn start_error(program: &'static str, source: std::io::Error) -> ProgramSandboxE
     }
 }
 
-/// Returns a preparation command whose output is shown only if it fails.
+/// Runs a preparation command whose output is shown only if it fails.
 async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     let mut command = command(line);
     command.stdin(Stdio::null()).kill_on_drop(true);
@@ -135,8 +135,8 @@ async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     })
 }
 
-/// Runs it to its end. Without a terminal it leads its own process group, so that a signal
-/// arrives only once, from us.
+/// Runs the command line to completion. Without a terminal, it leads its own process group, so that
+/// a signal arrives only once, forwarded by this process.
 pub(crate) async fn supervise(
     line: &CommandLine,
     terminal: bool,

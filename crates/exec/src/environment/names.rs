@@ -1,21 +1,20 @@
 //! Names of environment variables and their classification.
 
-/// Credentials of the product itself, also with `PARALLAX_` as a prefix or instead of
-/// `GEMINI_`. They are never passed to a child. Custom headers may contain an `Authorization`
-/// header.
+/// Credentials of Parallax itself, also with `PARALLAX_` as a prefix or instead of `GEMINI_`. They
+/// are never passed to a child. Custom headers may contain an `Authorization` header.
 pub(super) const OWN_CREDENTIALS: [&str; 8] = [
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "GOOGLE_APPLICATION_CREDENTIALS",
     "GEMINI_CLI_CUSTOM_HEADERS",
-    // These hold the token of the telemetry collector.
+    // These contain the token of the telemetry collector.
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
     "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
 ];
 
-/// Variables that always pass.
+/// Variables that are always passed.
 pub(super) const ALWAYS_ALLOWED: &[&str] = &[
     "PATH",
     "SYSTEMROOT",
@@ -66,7 +65,7 @@ pub(super) const ALWAYS_ALLOWED: &[&str] = &[
     "XAUTHORITY",
 ];
 
-/// The same, by prefix.
+/// Prefixes of variables that are always passed.
 pub(super) const ALWAYS_ALLOWED_PREFIXES: [&str; 2] = ["GIT_AUTHOR_", "GIT_COMMITTER_"];
 
 /// Variables that are withheld although their names match no pattern.
@@ -83,7 +82,7 @@ pub(super) const NEVER_ALLOWED: &[&str] = &[
     "GOOGLE_CLOUD_PROJECT",
     "GOOGLE_CLOUD_ACCOUNT",
     "FIREBASE_PROJECT_ID",
-    // Files with keys, and access to machines.
+    // Files with keys, and variables that give access to hosts.
     "ACCESS",
     "BOTO_CONFIG",
     "DOCKER_HOST",
@@ -94,7 +93,7 @@ pub(super) const NEVER_ALLOWED: &[&str] = &[
     "PIN",
 ];
 
-/// Variables that describe the machine and the user's session. In upper case.
+/// Variables that describe the host and the login session of the user, in upper case.
 pub(super) const OF_SYSTEM: [&str; 29] = [
     "PATH",
     "HOME",

@@ -63,20 +63,20 @@ pub(super) fn secret_name_part(name: &str) -> Option<&'static str> {
     if name == "BW_SESSION" || name.starts_with("OP_SESSION") {
         return Some("SESSION");
     }
-    // `SALT_MASTER` is a server.
+    // `SALT_MASTER` is a server address.
     if name.rsplit('_').next() == Some("SALT") {
         return Some("SALT");
     }
     SECRET_WORDS.into_iter().find(|secret| name.split('_').any(|word| word == *secret))
 }
 
-/// Whether an ambiguous name (`API` may be a key or an address) is a secret, judging by its
-/// value: one long word that is neither an address nor a path.
+/// Whether a variable with an ambiguous name (`API` may be a key or an address) is a secret,
+/// judging by its value: one long word that is neither an address nor a path.
 pub(super) fn is_bare_secret(name: &str, value: &str) -> bool {
     const SHORTEST: usize = 8;
     let of_word = |letter: char| letter.is_ascii_alphanumeric() || "_-+=".contains(letter);
     let one_word = value.len() >= SHORTEST && value.chars().all(of_word);
-    // `RANDOM_SEED` is a number, `WALLET_SEED` twelve words or a long one.
+    // `RANDOM_SEED` is a number; `WALLET_SEED` is twelve words or one long word.
     let seed = name.rsplit('_').next() == Some("SEED");
     let counted = value.chars().all(|letter| letter.is_ascii_digit());
     name == "API" && one_word || seed && !counted && (one_word || value.split(' ').count() > 2)
@@ -87,7 +87,7 @@ static SECRET_VALUES: LazyLock<Option<RegexSet>> = LazyLock::new(|| {
     RegexSet::new([
         r"(?i)-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)",
         r"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@",
-        // A token in the user's place looks like a user name.
+        // A token instead of a user name.
         r"(?i)\bhttps?://[^/\s@]+@",
         r"(?i)\bgh[a-z]_[a-z0-9_]{36,}",
         r"(?i)\bgithub_pat_[a-z0-9_]{22,}",

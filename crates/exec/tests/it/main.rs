@@ -1,4 +1,4 @@
-//! Real commands in real shells.
+//! Tests with real commands in real shells.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 mod output;

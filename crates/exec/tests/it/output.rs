@@ -1,4 +1,4 @@
-//! What comes out of a command, whole, cut, binary and live.
+//! Tests of the output of commands: complete, truncated, binary, and live.
 
 use std::time::{Duration, Instant};
 
@@ -109,7 +109,7 @@ async fn a_short_output_leaves_no_file() {
 #[tokio::test]
 async fn an_endless_text_needs_little_memory() {
     let place = Place::new();
-    // Warm: the first command loads what all need.
+    // Warm up: the first command loads what all commands need.
     place.run_text("true").await;
     let before = resident_peak();
     let line = "x".repeat(99);
@@ -117,7 +117,7 @@ async fn an_endless_text_needs_little_memory() {
     assert_eq!(done.output.bytes, 30_000_000);
     assert!(done.output.file.unwrap().complete);
     let growth = resident_peak().saturating_sub(before);
-    // Other tests run beside this one.
+    // Other tests run at the same time.
     assert!(growth < 16 * 1024, "{growth} KiB");
 }
 

@@ -1,5 +1,4 @@
-//! Trees of processes: ended as a whole, left in the background, outliving
-//! nothing.
+//! Tests of process trees: ended as a whole, left in the background, and ended with the session.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Place, detached, eventually, finished, lives, pids};
 
-/// A child in the same group, one in a session of its own whose parent is
-/// gone, and one that ignores the polite signal.
+/// A child in the same group, an orphan in its own session, and a child that ignores SIGTERM.
 const TREE: &str = "sleep 60 & echo $! >> pids
     (setsid sh -c 'echo $$ >> pids; exec sleep 60' &)
     sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 1; done' &
@@ -89,7 +87,7 @@ async fn a_child_that_keeps_the_pipe_does_not_hold_the_result() {
     assert_eq!(done.left_running, pids(&place, "pids"));
     let pid = done.left_running[0];
     assert!(lives(pid));
-    // What it writes later neither kills it nor is lost.
+    // Later output neither kills it nor is lost.
     let known = place.processes.background_process(pid).unwrap();
     assert_eq!(known.state, BackgroundState::Running);
     let late = || read_log(&known.log, 10).is_ok_and(|log| log.lines == ["late"]);

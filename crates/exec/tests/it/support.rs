@@ -1,4 +1,4 @@
-//! A registry in a folder of its own, and short ways to run a command.
+//! A registry in a separate directory, and helpers to run a command.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ pub(crate) fn lives(pid: i32) -> bool {
         .is_ok_and(|stat| !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")))
 }
 
-/// Process numbers that commands have written into a file, one a line.
+/// Returns the process IDs that commands wrote to a file, one per line.
 pub(crate) fn pids(place: &Place, file: &str) -> Vec<i32> {
     std::fs::read_to_string(place.folder.path().join(file))
         .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Commands in a terminal of their own.
+//! Tests of commands in a terminal.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn it_has_a_size_and_follows_changes() {
         }
     };
     let done = finished(running.follow(&cancel, None, &mut live).await);
-    // The height stays: another one would put blank lines into the output.
+    // The height does not change, because that would add blank lines to the output.
     assert_eq!(done.output.kept.head, "30 80\n30 100");
     assert_eq!(done.ending, Ending::Exited { code: 7 });
 }
