@@ -88,7 +88,7 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
         if session.contents.is_empty() {
             return Err(none("nothing that was said in it is left"));
         }
-        // Budgets and directories are not imported: whoever wrote the file does not decide what may
+        // Budgets and directories are not imported: the author of the file does not decide what may
         // be spent or where the agent works.
         session.records.retain(|record| {
             !matches!(

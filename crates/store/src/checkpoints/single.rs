@@ -201,8 +201,8 @@ fn read_some(file: File) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= MOST_SHOWN).then_some(bytes)
 }
 
-/// Marks directories as kept that would be removed but contain something that stays. `folders` are
-/// their indexes, in path order.
+/// Marks directories as kept if they would be removed but contain something that stays. `folders`
+/// are their indexes, in path order.
 fn keep_filled(foreseen: &mut [Foreseen], folders: Vec<usize>) {
     let goes = |one: &Foreseen| one.kind == ChangeKind::Deleted && one.kept.is_none();
     let mut going: HashSet<PathBuf> =
