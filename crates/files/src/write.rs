@@ -52,7 +52,7 @@ pub struct WriteResult {
 /// replacement, is rewritten in place, and the old content is restored if that fails.
 ///
 /// # Errors
-/// Returns an error if the file is not in the expected state, or the system refuses. The old
+/// Returns an error if the file is not in the expected state, or an I/O operation fails. The old
 /// content is then unchanged, and nothing is left behind.
 pub fn atomic_write(
     target: &Confined,

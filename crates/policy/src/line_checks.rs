@@ -32,7 +32,7 @@ impl Doubt {
 }
 
 /// Returns descriptions of everything that requires approval even in yolo mode: the rows of the
-/// table of destructive commands, and [`outside`].
+/// table of destructive commands, and writes outside the workspace.
 pub fn asked_in_yolo() -> Vec<&'static str> {
     let destructive = bash::Loss::ALL.into_iter().map(bash::Loss::name);
     destructive.chain(["writes outside the workspace"]).collect()
