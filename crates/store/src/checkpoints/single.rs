@@ -68,7 +68,7 @@ impl Checkpoints {
 
     /// Restores files to their state before the change that began at this time, including all later
     /// changes of the session. Recorded as a change of `turn`, so that undoing that turn reverts
-    /// the restoration. Like an undo, leaves files alone that were changed otherwise, unless
+    /// the restoration. Like an undo, leaves files alone that others changed since, unless
     /// `force` is set.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Undo and redo: restores saved file contents and leaves files alone that were changed otherwise.
+//! Undo and redo: restores saved file contents and leaves files alone that others changed since.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -90,7 +90,7 @@ impl Outcome {
 
 impl Checkpoints {
     /// Restores the file contents from before a turn: the given one, or the last one that was not
-    /// undone yet. Files that were changed otherwise are left alone and reported, unless `force` is
+    /// undone yet. Files that others changed since are left alone and reported, unless `force` is
     /// set; their contents are saved even then. The undo is recorded.
     ///
     /// # Errors

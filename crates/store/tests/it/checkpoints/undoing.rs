@@ -166,7 +166,7 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     checkpoints.undo(Some(3), false).expect("undone");
     assert_eq!(now("a.txt").as_deref(), Some("three\n"));
     assert_eq!(now("made.txt").as_deref(), Some("m\n"));
-    // Files changed otherwise stay, unless forced.
+    // Files that others changed stay, unless forced.
     fixture.write("a.txt", "somebody\n");
     fs::remove_dir_all(fixture.path("shared")).expect("removed");
     let restored = checkpoints.restore_before(edits[0].moment, 4, false).expect("restored");
