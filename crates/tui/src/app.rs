@@ -1,5 +1,5 @@
-//! The state of the face and how it changes: input and events in, effects out.
-//! It draws nothing by itself ([`view`]) and does no I/O.
+//! The application state and its transitions: input and engine events come in, effects go out.
+//! Drawing is in [`view`]; this module does no I/O.
 
 mod agents;
 mod argument_names;
@@ -87,18 +87,18 @@ use custom::Waiting;
 use extensions::Consent;
 use server_questions::ServerQuestion;
 
-/// How long the user must not have typed before a key answers a dialog that opened while
-/// they typed, in milliseconds.
+/// How long the user must not have typed, in milliseconds, before keys answer a dialog that opened
+/// while they were typing.
 const PAUSE_MS: u64 = 700;
 
-/// A message for the running turn that was not delivered yet.
+/// A steering message for the running turn that has not been delivered yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Steering {
     pub(crate) id: SteerId,
     pub(crate) text: String,
 }
 
-/// The face's state.
+/// The state of the terminal user interface.
 pub(crate) struct App {
     pub(crate) theme: Theme,
     pub(crate) keymap: Keymap,
@@ -110,18 +110,18 @@ pub(crate) struct App {
     pub(crate) questions: VecDeque<QuestionDialog>,
     /// How the model of the newest prompt was chosen.
     pub(crate) route: Option<Route>,
-    /// Models that took the place of others.
+    /// The model fallbacks of the session.
     pub(crate) fallbacks: Vec<Fallback>,
     pub(crate) working: Option<Working>,
-    /// The status line that a command of the user's prints.
+    /// The status line printed by the user's own command.
     own_line: status_line::OwnStatusLine,
-    /// How long the last turn took and what it cost.
+    /// The duration and cost of the last turn.
     end_facts: String,
-    /// What the session had cost when the turn began, in US dollars.
+    /// The cost of the session when the turn began, in US dollars.
     cost_before: f64,
-    /// The text that the model writes now.
+    /// The item whose text the model is streaming.
     streams: Option<parallax_protocol::ids::ItemId>,
-    /// Prompts that wait for the end of the turn.
+    /// Prompts queued until the turn ends.
     pub(crate) queued: Vec<String>,
     pub(crate) steering: Vec<Steering>,
     steer_count: u64,
@@ -129,170 +129,167 @@ pub(crate) struct App {
     pub(crate) facts: Facts,
     pub(crate) todos: Vec<Todo>,
     pub(crate) show_todos: bool,
-    /// The list is of the work that is going on.
+    /// Whether the todo list belongs to the current work.
     todos_count: bool,
     pub(crate) show_shortcuts: bool,
     pub(crate) debug: DebugConsole,
     pub(crate) stats: SessionStats,
-    /// The command that runs in a terminal and may have the keys.
+    /// The running terminal command, which may have the keyboard focus.
     pub(crate) shell: Option<ItemId>,
     pub(crate) shell_focus: bool,
-    /// What it is, in a row.
+    /// The title of the running command, in one row.
     shell_title: String,
-    /// When it began, in milliseconds of the app's clock.
+    /// When the running command started, in milliseconds of the app's clock.
     shell_since: u64,
-    /// Its last row is not ended, as that of a question.
+    /// Whether the last row of its output is unterminated, as that of a prompt for input.
     shell_asks: bool,
-    /// When it last wrote something or was given a key, in milliseconds of the
-    /// app's clock.
+    /// When the command last wrote output or was sent a key, in milliseconds of the app's clock.
     shell_spoke_at: u64,
-    /// The history was ordered to be made shorter, and is not yet.
+    /// Whether a compaction was requested and has not finished.
     compacting: bool,
-    /// It is that which the agent is at, and no turn.
+    /// Whether the current work is a compaction and not a turn.
     shortens: bool,
-    /// Its program wants the other form of the cursor keys.
+    /// Whether its program has enabled application cursor keys.
     shell_application_cursor: bool,
-    /// Whether a session takes orders.
+    /// Whether a session is open and accepts operations.
     pub(crate) ready: bool,
-    /// Typed before there was a session.
+    /// Prompts entered before the session was open.
     pub(crate) early: Vec<String>,
-    /// For questions about the project (sessions, models, rules, …).
+    /// For queries about the project (sessions, models, rules, …).
     pub(crate) launch: Option<Launch>,
     pub(crate) last_answer: String,
-    /// The prompt of the running turn, as typed.
+    /// The prompt of the running turn as typed.
     pub(crate) turn_prompt: String,
-    /// The same, until the engine tells it as said: hooks may run before that.
+    /// The same prompt until the engine has reported it as an item: hooks may run first.
     pub(crate) beginning: Option<String>,
-    /// Hooks that run now, by what they are called.
+    /// The names of the hooks that are running.
     hooks: Vec<String>,
-    /// The user stopped the running turn although it could have continued.
+    /// Whether the user stopped the running turn.
     pub(crate) stopped: bool,
     focused: bool,
     armed: Option<(hint::Armed, u64)>,
-    /// `y` was pressed in a question.
+    /// Whether `y` was pressed in an approval dialog.
     yes: bool,
-    /// The key that is armed to suspend took a step of the text back.
+    /// Whether the key that is armed to suspend has undone an edit of the text.
     undone: bool,
     effects: Vec<Effect>,
     begun: Instant,
-    /// When the input that is being handled came.
+    /// When the current input event arrived.
     came: Instant,
     now_ms: u64,
     pub(crate) size: (u16, u16),
-    /// What is seen of the transcript, in full screen.
+    /// The scroll position of the transcript in full screen.
     pub(crate) anchor: Anchor,
-    /// Columns and rows of what is seen of it.
+    /// The columns and rows of the visible part of the transcript.
     transcript_size: (usize, usize),
-    /// Where things are in the frame that was drawn last.
+    /// The positions of the elements in the last frame, for the mouse.
     places: mouse::Places,
-    /// The mouse is the terminal's, to select with.
+    /// Whether mouse capture is off, so that the terminal can select text.
     mouse_off: bool,
-    /// The whole transcript is seen.
+    /// The pager, when the whole transcript is shown.
     pager: Option<pager::Pager>,
-    /// Nothing is painted, so that what is selected stays (F9).
+    /// Whether painting is paused so that a selection in the terminal stays (F9).
     pub(crate) frozen: bool,
     title: String,
-    /// What the engine told of the session.
+    /// The session id as reported by the engine.
     pub(crate) session: String,
-    /// The one before it, if anything was said in that.
+    /// The previous session, if it contained any messages.
     session_before: Option<String>,
     pub(crate) background: Vec<parallax_protocol::shell::BackgroundProcess>,
-    /// There is a prompt that one can go back to.
+    /// Whether there is a prompt to rewind to.
     prompted: bool,
-    /// The prompts are being asked for, for a list to go back to.
+    /// Whether the prompts were requested for the rewind list.
     wants_prompts: bool,
-    /// Whether a picture of the context was asked for, to be shown.
+    /// Whether a context breakdown was requested for display.
     wants_context: bool,
-    /// The picture that the dialog shows.
+    /// The context breakdown that the dialog shows.
     context_picture: Option<Box<ContextBreakdown>>,
-    /// The prompts that one can go back to, as last told.
+    /// The prompts to rewind to, as last reported by the engine.
     past_prompts: Vec<parallax_protocol::event::PromptEntry>,
-    /// The sessions of the browser.
+    /// The sessions in the session browser.
     browsed: std::sync::Arc<[parallax_sdk::SessionEntry]>,
     session_order: browser::Order,
     searching: browser::Searching,
-    /// How one is signed in and what is read, as it was last said.
+    /// The last summary shown of the sign-in method and the context files.
     summary_said: String,
-    /// What takes effect when it is asked for once more.
+    /// The action that runs if it is requested once more.
     confirm: Option<String>,
-    /// Where a setting that is changed is written.
+    /// The scope that changed settings are written to.
     scope: SettingScope,
-    /// The list of settings, while a dialog that it opened has its place.
+    /// The settings list while a dialog opened from it is shown.
     pub(crate) settings_list: Option<ListDialog>,
-    /// The items of the footer in the order of its dialog, hidden ones among them.
+    /// The footer items in the order of the footer dialog, including hidden ones.
     footer_order: Vec<parallax_sdk::settings::FooterItem>,
-    /// Ctrl+O: the newest item that was cut when the walk back began, and the one
-    /// shown last.
+    /// Ctrl+O: the newest truncated item when expanding began, and the item expanded last.
     unfolding: Option<(usize, usize)>,
-    /// It was said that the key for YOLO inserts what was deleted.
+    /// Whether the user was told that the YOLO key inserts deleted text.
     told_yank: bool,
-    /// The colors that the terminal has.
+    /// The colors of the terminal.
     pub(crate) terminal: TerminalColors,
-    /// Commands of people's own, by name, with what they are for.
+    /// Custom commands: names and descriptions.
     pub(crate) custom: Vec<(String, String)>,
-    /// Whether these were read for the session.
+    /// Whether the custom commands were loaded for this session.
     custom_known: bool,
-    /// What was told of their names.
+    /// Warnings about the names of custom commands.
     custom_notices: Vec<String>,
-    /// Prompts of MCP servers, which are commands too.
+    /// Prompts of MCP servers, which are offered as commands.
     pub(crate) prompts: Vec<PromptCommand>,
     pub(crate) commands: Option<Commands>,
-    /// Hooks were switched in their panel.
+    /// Whether hooks were enabled or disabled in their dialog.
     changed_hooks: bool,
-    /// Questions about extensions, the first of them open.
+    /// Consent requests about extensions; the first one is open.
     waiting_consent: VecDeque<(String, Vec<Line>, Vec<ListItem>, Consent)>,
     looked_for_updates: bool,
-    /// The session that is being opened is the one that is shown.
+    /// Whether the session being opened is the one that is already shown.
     pub(crate) again: bool,
     /// The subagents of the session.
     agents: Option<Arc<SessionAgents>>,
     skills: Option<Arc<SessionSkills>>,
-    /// The version of them whose names are offered.
+    /// The version of the skills whose names are offered for completion.
     skills_version: Option<u64>,
-    /// Questions of MCP servers, the first of them open.
+    /// Elicitation requests of MCP servers; the first one is open.
     server_questions: VecDeque<ServerQuestion>,
     waiting_command: Option<Waiting>,
-    /// Completions of arguments for the command that is being typed.
+    /// Argument completions for the command being typed.
     names: argument_names::Names,
-    /// Stops the commands of the one that is being prepared.
+    /// Cancels the shell commands of the custom command being expanded.
     expanding: Option<CancellationToken>,
-    /// What `@` completes besides files, each with what it is.
+    /// What `@` completes besides files, with descriptions.
     mentioned_agents: Vec<(String, String)>,
     mentioned_resources: Vec<(String, String)>,
-    /// Prompts under way, with the files that were read for them.
+    /// Prompts in progress, with the files that were read for them.
     pub(crate) read_for: Vec<(String, Vec<String>)>,
-    /// The command that was typed last: it is in the transcript already.
+    /// The command typed last; it is in the transcript already.
     pub(crate) echoed: Option<String>,
-    /// What the program's own commands stood for, and what was typed.
+    /// The prompts that built-in commands expanded to, with what was typed.
     pub(crate) stood_for: Vec<(String, String)>,
-    /// Warnings that were given.
+    /// Warnings that were already shown.
     warned: std::collections::HashSet<String>,
-    /// No session can be opened for want of a key.
+    /// Whether no session can be opened because no API key is configured.
     pub(crate) keyless: bool,
-    /// The terminal was asked for the clipboard.
+    /// Whether the terminal was asked for the clipboard.
     pub(crate) clipboard_asked: bool,
-    /// Until when a dialog waits because the user is typing, in milliseconds of the app's
-    /// clock.
+    /// Until when dialogs wait because the user is typing, in milliseconds of the app's clock.
     writing_until: u64,
-    /// When text was written last.
+    /// When text was last typed.
     wrote_at: u64,
-    /// When the list of completions shows more than names.
+    /// When the completion list starts to show more than names.
     keys_rest_at: u64,
-    /// What came up by itself, and since when it is seen.
+    /// The state of the dialog that opened by itself.
     arrival: arrival::Arrival,
-    /// What a screen reader was told of the open dialog.
+    /// What was announced to the screen reader about the open dialog.
     announced: plain::Announced,
-    /// What was typed in this session, for leaving without a trace.
+    /// The prompts typed in this session, so that they can be deleted on exit.
     pub(crate) typed: Vec<String>,
-    /// Paths outside the workspace that are not to be read.
+    /// Paths outside the workspace that the user does not allow to read.
     not_read: Vec<std::path::PathBuf>,
-    /// What is known of the connected editor.
+    /// The state of the connected editor.
     pub(crate) companion: Option<parallax_sdk::ide::CompanionSnapshot>,
-    /// Changes that the editor shows.
+    /// Diffs shown in the editor.
     editor_diffs: ide::EditorDiffs,
-    /// The user waits for the result of connecting.
+    /// Whether the user is waiting for the result of connecting to the editor.
     shows_ide_status: bool,
-    /// The question whether to connect was put in this run.
+    /// Whether the user was already asked in this run whether to connect.
     has_offered_ide: bool,
 }
 
@@ -422,7 +419,7 @@ impl App {
         }
     }
 
-    /// What is to be done now.
+    /// Takes the pending effects.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -431,12 +428,12 @@ impl App {
         self.effects.push(effect);
     }
 
-    /// Milliseconds since the start; moves only between updates.
+    /// Milliseconds since the start. Constant during an update.
     pub(crate) fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// Reads the clock, and ends what has had its time.
+    /// Reads the clock and ends everything that has expired.
     pub(crate) fn tick(&mut self) {
         self.now_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.end_toast();
@@ -452,8 +449,8 @@ impl App {
         }
     }
 
-    /// When something changes by itself next, in milliseconds from now: the
-    /// spinner, a hint that goes, a countdown. `None` while nothing moves.
+    /// The time until the next change without input, in milliseconds: the spinner, a hint that
+    /// disappears, or a countdown. `None` while nothing moves.
     pub(crate) fn next_tick_ms(&self) -> Option<u64> {
         if self.frozen {
             return None;
@@ -468,7 +465,7 @@ impl App {
         spinner.into_iter().chain(toast).chain(pause).chain(silence).chain(list).min()
     }
 
-    /// Something came in from the terminal, at a time.
+    /// Handles an input event of the terminal that arrived at `came`.
     pub(crate) fn input(&mut self, event: InputEvent, came: Instant) {
         self.tick();
         self.came = came;
@@ -493,7 +490,7 @@ impl App {
                 }
             }
             InputEvent::Background(red, green, blue) => self.background_is(red, green, blue),
-            // Only what was asked for.
+            // Ignores clipboard contents that were not requested.
             InputEvent::Clipboard(text) if std::mem::take(&mut self.clipboard_asked) => {
                 self.paste(&text);
             }
@@ -504,7 +501,7 @@ impl App {
         self.next_server_question();
     }
 
-    /// Rows of a command's answer, into the transcript.
+    /// Adds the output rows of a command to the transcript.
     pub(crate) fn say(&mut self, rows: Vec<Line>) {
         self.transcript.push(LocalItem::Rows(rows));
     }
@@ -513,40 +510,40 @@ impl App {
         self.transcript.push(LocalItem::Notice { level, text });
     }
 
-    /// One line of good news.
+    /// Shows an informational notice.
     pub(crate) fn info(&mut self, text: impl Into<String>) {
         self.notice(Level::Info, text.into());
     }
 
-    /// One line to mind.
+    /// Shows a warning.
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
         self.notice(Level::Warning, text.into());
     }
 
-    /// The same, unless it was said since the program began.
+    /// Shows a warning unless the same warning was shown before.
     pub(crate) fn warn_once(&mut self, text: String) {
         if self.warned.insert(text.clone()) {
             self.warn(text);
         }
     }
 
-    /// One line that something did not work.
+    /// Shows an error.
     pub(crate) fn error(&mut self, text: impl Into<String>) {
         self.notice(Level::Error, text.into());
     }
 
-    /// Whether the agent is at work.
+    /// Whether the agent is running.
     pub(crate) fn is_busy(&self) -> bool {
         self.working.is_some()
     }
 
-    /// Sends what was typed: at once, or when there is a session.
+    /// Sends a prompt now, or when the session is open.
     pub(crate) fn submit(&mut self, text: String) {
         if text.trim().is_empty() {
             return;
         }
         if self.keyless {
-            // No model would answer: ask for the key first.
+            // No model is available: ask for the API key first.
             self.composer.insert_before(&text);
             return self.auth_dialog(Some("The prompt will be sent once you have an API key."));
         }
@@ -557,10 +554,10 @@ impl App {
         }
     }
 
-    /// A message for the running turn.
+    /// Sends a steering message for the running turn.
     pub(crate) fn steer(&mut self, text: String) {
         if self.shortens {
-            // There is no turn that could hear it.
+            // There is no turn to steer.
             return self.queued.push(text);
         }
         self.steer_count += 1;
@@ -569,7 +566,7 @@ impl App {
         self.effect(Effect::Prompt { text, steer: Some(id), ask: true });
     }
 
-    /// The next mode, around; yolo is not among them.
+    /// Switches to the next approval mode in the cycle, which does not include YOLO.
     fn cycle_mode(&mut self) {
         let next = match self.facts.mode {
             // In an untrusted folder, edits require approval in every mode.
@@ -592,11 +589,11 @@ impl App {
             return;
         }
         self.effect(Effect::Send(parallax_protocol::op::Op::SetMode(mode)));
-        // Shown at once; the engine confirms it.
+        // Shown at once; the engine confirms the change.
         self.facts.mode = mode;
     }
 
-    /// The window's title, when it is another than before.
+    /// Sets the window title if it changed.
     fn retitle(&mut self) {
         use parallax_sdk::settings::TitleMode;
         let silent = self.silent_title();
@@ -620,12 +617,12 @@ impl App {
         }
     }
 
-    /// Whether the window's title is ours.
+    /// Whether the application has set the window title.
     pub(crate) fn has_title(&self) -> bool {
         !self.title.is_empty()
     }
 
-    /// Notifies a user who is not looking at the terminal, if enabled.
+    /// Notifies the user if the terminal is not focused and notifications are enabled.
     fn notify(&mut self, text: &str) {
         if !self.focused && self.settings.notifications.is_some() {
             self.effect(Effect::Notify(text.to_owned()));

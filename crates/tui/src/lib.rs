@@ -1,5 +1,5 @@
-//! The interactive face: a fold of the engine's events into a transcript, a
-//! composer, dialogs for questions, and a footer.
+//! The interactive front end: builds the transcript from engine events and provides the composer,
+//! dialogs, and the footer.
 
 mod app;
 pub mod clean;

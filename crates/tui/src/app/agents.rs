@@ -1,4 +1,4 @@
-//! `/agents`: the subagents and which of them are enabled.
+//! `/agents`: lists the subagents and enables or disables them.
 
 mod accept;
 mod config;
@@ -15,7 +15,7 @@ use super::lists::clean;
 use crate::effect::Effect;
 
 impl App {
-    /// Names them, with what each is for.
+    /// Lists the subagents with their descriptions.
     pub(super) fn list_agents(&mut self) {
         let Some(agents) = self.session_agents() else { return };
         let set = agents.set();
@@ -27,7 +27,7 @@ impl App {
         self.agent_warnings(&set);
     }
 
-    /// Reads the files again.
+    /// Reloads the agent definitions.
     pub(super) fn reload_agents(&mut self) {
         let Some(agents) = self.session_agents() else { return };
         self.effect(Effect::Run(Box::new(move || {
@@ -39,7 +39,7 @@ impl App {
         })));
     }
 
-    /// Switches one on or off, for good.
+    /// Enables or disables an agent and saves the setting.
     pub(super) fn switch_agent(&mut self, name: &str, on: bool) {
         if name.is_empty() {
             return self.error("No agent given; `/agents` lists them.");
@@ -55,7 +55,7 @@ impl App {
         })));
     }
 
-    /// Those of the session, unless there are to be none.
+    /// Returns the agents of the session, or shows an error if agents are disabled.
     fn session_agents(&mut self) -> Option<Arc<SessionAgents>> {
         if self.agents.is_none() {
             self.error("Agents are disabled (`experimental.enableAgents`).");
@@ -63,7 +63,7 @@ impl App {
         self.agents.clone()
     }
 
-    /// Reaches a goal with subagents only.
+    /// Submits a goal for coordination by subagents only.
     pub(super) fn coordinate(&mut self, goal: &str) {
         if goal.is_empty() {
             return self.error("No goal given: use `/parallax GOAL`.");
@@ -71,7 +71,7 @@ impl App {
         self.submit_for_command(parallax_sdk::commands::coordination(goal));
     }
 
-    /// A session is open: its agents are known.
+    /// Takes over the agents of the session that was opened.
     pub(super) fn learn_agents(&mut self, open: &OpenSession) {
         self.agents = open.agents();
         let set = self.agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
@@ -79,7 +79,7 @@ impl App {
         self.offer_to_accept(&set);
     }
 
-    /// The names that `@` completes.
+    /// Updates the agent names that `@` completes.
     pub(super) fn mention_agents(&mut self, set: &AgentSet) {
         let enabled = set.agents.iter().filter(|agent| !agent.disabled);
         let mentions = enabled.map(|agent| (agent.name.clone(), clean(&agent.description)));
@@ -87,7 +87,7 @@ impl App {
         self.mention();
     }
 
-    /// What `@` completes besides files: agents, and resources of servers.
+    /// Updates what `@` completes besides files: agents and MCP resources.
     pub(super) fn mention(&mut self) {
         let all = self.mentioned_agents.iter().chain(&self.mentioned_resources);
         self.completion.set_mentions(all.cloned().collect());

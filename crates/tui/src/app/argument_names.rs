@@ -1,6 +1,6 @@
-//! Names for completing command arguments: saved conversations, servers, skills. They are
-//! collected when the name of the command is typed, so that the list is up to date and
-//! nothing is read before it is needed.
+//! Names for completing command arguments: saved conversations, servers, skills. They are collected
+//! when the command name is typed, so that the list is current and nothing is read before it is
+//! needed.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::lists::clean;
 use crate::completion::{Argument, CommandInfo, Completer};
 use crate::effect::Effect;
 
-/// Sessions that are offered.
+/// Maximum number of sessions offered.
 const MOST_SESSIONS: usize = 100;
 
-/// Commands with names behind them, and the words between; `""`: none.
+/// Commands that take names, with the subcommands that come before the name; `""` means none.
 const NAMED: &[(&str, &[&str])] = &[
     ("agents", &["enable", "disable", "config"]),
     ("chat", &["resume", "delete"]),
@@ -27,7 +27,7 @@ const NAMED: &[(&str, &[&str])] = &[
     ("skills", &["enable", "disable", "unload"]),
 ];
 
-/// What was gathered, and for which command.
+/// The collected names and the command they belong to.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     of: &'static str,
@@ -39,7 +39,7 @@ fn argument(value: &str, description: impl AsRef<str>) -> Argument {
 }
 
 impl App {
-    /// Gathers the names for the command that is being written, once.
+    /// Collects the names for the command being typed, once per command.
     pub(super) fn gather_names(&mut self) {
         let line = self.composer.buffer().text().line(0);
         let typed = line.strip_prefix('/').and_then(|line| line.split_once(' '));
@@ -86,7 +86,7 @@ impl App {
         }
     }
 
-    /// Asks the session, and nothing where none is open.
+    /// Queries the session if one is open.
     fn ask_session_if_open<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&OpenSession) -> T + Send + 'static,
@@ -104,7 +104,7 @@ impl App {
         }
     }
 
-    /// Gives the commands what was gathered for one of them.
+    /// Adds the collected names to the completions of their command.
     pub(super) fn offer_names(&self, commands: &mut [CommandInfo]) {
         let Some((name, words)) = NAMED.iter().find(|(name, _)| *name == self.names.of) else {
             return;
@@ -123,7 +123,7 @@ impl App {
     }
 }
 
-/// Names that the files tell. Blocking.
+/// Returns the names stored in files. Blocking.
 fn of_launch(of: &str, launch: &Launch) -> Vec<Argument> {
     match of {
         "chat" | "resume" => {
@@ -152,7 +152,7 @@ fn of_launch(of: &str, launch: &Launch) -> Vec<Argument> {
     }
 }
 
-/// Names that hold what is typed; those that begin with it come first.
+/// Completes names that contain the typed text; names that start with it come first.
 pub(super) fn one_of(names: Vec<Argument>) -> Completer {
     Arc::new(move |typed| {
         let wanted = typed.to_lowercase();

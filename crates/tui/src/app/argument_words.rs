@@ -8,7 +8,7 @@ use super::App;
 use super::theme_choice as theme;
 use crate::completion::{Argument, CommandInfo, Completer};
 
-/// Commands with such words, by their whole names.
+/// Commands with fixed argument words, by their full names.
 const WITH_WORDS: &[&str] = &[
     "agents config",
     "budget",
@@ -66,7 +66,7 @@ fn next(command: &str, before: &[&str]) -> Vec<Word> {
     }
 }
 
-/// The words before the cursor, and the words that may follow them.
+/// Completes the words that may follow the words before the cursor, after the given completions.
 fn completer(command: &'static str, others: Option<Completer>) -> Completer {
     Arc::new(move |typed| {
         let (before, last) = match typed.rfind(' ') {
@@ -85,7 +85,7 @@ fn completer(command: &'static str, others: Option<Completer>) -> Completer {
 }
 
 impl App {
-    /// Gives the commands their words, beside the names that they have.
+    /// Adds the fixed words to the completions of the commands, in addition to names.
     pub(super) fn offer_words(&self, commands: &mut [CommandInfo]) {
         for path in WITH_WORDS {
             let (name, sub) = path.split_once(' ').map_or((*path, None), |(a, b)| (a, Some(b)));

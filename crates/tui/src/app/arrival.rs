@@ -1,9 +1,8 @@
-//! Protects against keys that were typed before a dialog opened by itself: a request of the
-//! engine or of a server. The dialog waits for a pause in typing and accepts no answer for
-//! a moment after it opens. Afterwards, while the composer contains text, the first
-//! answering key only moves the focus to the dialog, because Enter may have been meant for
-//! the text. Likewise, the text is not sent while the dialog is open, because Enter may
-//! have been meant for the dialog.
+//! Protects against keys that were typed before a dialog opened by itself because of a request of
+//! the engine or of an MCP server. The dialog waits for a pause in typing and accepts no answer for
+//! a moment after it opens. Afterwards, while the composer contains text, the first answering key
+//! only moves the focus to the dialog, because Enter may have been meant for the text. Likewise,
+//! the text is not sent while the dialog is open, because Enter may have been meant for the dialog.
 
 use parallax_protocol::ids::AskId;
 use parallax_screen::Key;
@@ -17,56 +16,56 @@ use crate::keymap::{Context, KeyCommand};
 /// How long an incoming dialog accepts no answer while the composer contains text, in
 /// milliseconds, so that a user who is about to send the text sees it first.
 const MOMENT_MS: u64 = 600;
-/// What comes up so soon after an answer is not what the next key is meant for, in
-/// milliseconds: people press a digit and Enter, or Enter twice.
+/// How long after an answer a new dialog is protected from further keys, in milliseconds. Users
+/// press a digit and Enter, or Enter twice.
 const AFTER_ANSWER_MS: u64 = 1_000;
-/// For how long it takes no answer then, in milliseconds.
+/// How long a dialog that follows an answer accepts no answer, in milliseconds.
 const SETTLING_MS: u64 = 500;
 
-/// For how long after it is seen no Enter answers what comes up at the start, in
-/// milliseconds: who starts the program presses Enter too, and not seldom twice.
+/// How long the startup dialogs ignore Enter after they are first drawn, in milliseconds. Users
+/// press Enter to start the program, often twice.
 const STARTED_MS: u64 = 150;
-/// For how long it takes nothing, when keys were typed before it was seen.
+/// How long a dialog ignores keys, in milliseconds, if keys were typed before it was drawn.
 const TYPED_AHEAD_MS: u64 = 80;
 
-/// A dialog that no key of the user opened.
+/// A dialog that opened by itself and not because of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Unasked {
-    /// A dialog, by its number.
+    /// A dialog, identified by its number.
     Dialog(u64),
     Question(AskId),
 }
 
-/// What came up, and since when it is seen.
+/// Tracks the dialog that opened by itself and when it was first drawn.
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
-    /// Such dialogs so far.
+    /// Number of dialogs opened so far.
     dialogs: u64,
-    /// The number of the open dialog; `None`: a key opened it.
+    /// The number of the open dialog, or `None` if a key opened it.
     dialog: Option<u64>,
-    /// What was drawn last, and when first.
+    /// The dialog in the last frame and the time of its first frame.
     drawn: Option<(Unasked, u64)>,
-    /// The newest of them that was seen, and whether the composer held a text then.
+    /// The newest dialog that was drawn, and whether the composer contained text then.
     seen: Option<Unasked>,
     over_draft: bool,
-    /// When the newest of them was answered or closed.
+    /// When the newest dialog was answered or closed.
     answered: Option<u64>,
     /// The dialog that the user moved the focus to although the composer contains text.
     turned_to: Option<Unasked>,
-    /// Whether keys were typed before the program had the terminal.
+    /// Whether keys were typed before the program took over the terminal.
     typed_ahead: bool,
-    /// Whether a key is being handled: what opens now was asked for.
+    /// Whether a key is being handled, so that a dialog opened now was requested by the user.
     pub(super) by_key: bool,
 }
 
 impl App {
-    /// A dialog opens. `asked`: the user opened it.
+    /// Records that a dialog opens. `asked` is whether the user opened it.
     pub(super) fn note_opening(&mut self, asked: bool) {
         self.arrival.dialogs += 1;
         self.arrival.dialog = (!asked).then_some(self.arrival.dialogs);
     }
 
-    /// What is over the composer now and came by itself.
+    /// Returns the visible dialog if it opened by itself.
     fn unasked(&self) -> Option<Unasked> {
         if self.overlay.is_some() {
             return self.arrival.dialog.map(Unasked::Dialog);
@@ -76,7 +75,7 @@ impl App {
         question.map(|question| Unasked::Question(question.ask.id.clone()))
     }
 
-    /// A frame is drawn: what is over the composer is seen from now on.
+    /// Records that a frame is drawn, which makes the current dialog visible.
     pub(super) fn note_drawn(&mut self) {
         self.tick();
         let now = self.unasked();
@@ -90,7 +89,7 @@ impl App {
         self.arrival.over_draft &= !self.composer.is_empty();
     }
 
-    /// Whether this key would answer what has hardly been seen.
+    /// Whether this key would answer a dialog that was only just drawn.
     pub(super) fn is_too_early(&self, key: Key) -> bool {
         let Some(now) = self.unasked() else { return false };
         let confirms = self.dialog_key(key, false) == DialogKey::Confirm;
@@ -111,20 +110,20 @@ impl App {
             }
     }
 
-    /// Whether it is the dialog in which the program asks what it needs to start.
+    /// Whether the dialog is one of the startup dialogs.
     fn is_of_start(&self) -> bool {
         let purpose = self.overlay.as_ref().map(|overlay| &overlay.purpose);
         let by_itself = self.arrival.dialog.is_some();
         by_itself && matches!(purpose, Some(Purpose::Trust | Purpose::Auth))
     }
 
-    /// Keys were typed before the program had the terminal.
+    /// Records whether keys were typed before the program took over the terminal.
     pub(crate) fn was_typed_ahead(&mut self, was: bool) {
         self.arrival.typed_ahead = was;
     }
 
-    /// Whether this key would answer what came up right after another answer: it was
-    /// meant for the one before.
+    /// Whether this key would answer a dialog that opened right after another answer, and so was
+    /// probably meant for the previous one.
     pub(super) fn follows_an_answer(&self, key: Key) -> bool {
         let (Some(now), Some(answered)) = (self.unasked(), self.arrival.answered) else {
             return false;
@@ -144,8 +143,8 @@ impl App {
             }
     }
 
-    /// The first request of the engine or of a server, seen or not. (Later dialogs of a
-    /// command are part of what the user is doing.)
+    /// Returns the first request of the engine or of an MCP server, drawn or not. Later dialogs of
+    /// a command are part of what the user is doing.
     fn first_question(&self) -> Option<Unasked> {
         match &self.overlay {
             Some(overlay) if overlay.purpose == Purpose::ServerQuestion => {
@@ -159,7 +158,7 @@ impl App {
         }
     }
 
-    /// A key goes to what is over the composer; remembers when a question went by it.
+    /// Passes a key to the dialog and records the time if it answered a request.
     pub(super) fn answer(&mut self, key: Key, answer: impl FnOnce(&mut Self, Key)) {
         let before = self.first_question();
         answer(self, key);
@@ -168,13 +167,14 @@ impl App {
         }
     }
 
-    /// Whether a text in the composer is in the way of an answer.
+    /// Whether the dialog needs focus first because the composer contains text.
     pub(super) fn text_is_in_the_way(&self) -> bool {
         let now = self.unasked();
         now.is_some() && !self.composer.is_empty() && self.arrival.turned_to != now
     }
 
-    /// Turns to what came up, if this key says so; whether that was all that the key did.
+    /// Moves the focus to the dialog if this key asks for it. Returns whether the key did only
+    /// that.
     pub(super) fn turns_to_it(&mut self, key: Key) -> bool {
         if !self.text_is_in_the_way() {
             return false;
@@ -189,16 +189,16 @@ impl App {
             DialogKey::Cancel => return false,
             DialogKey::Other(key) if !typing => match key.typed() {
                 Some(digit @ '0'..='9') => {
-                    // Enter takes what was pressed, not what the cursor was on.
+                    // The digit moves the cursor, so that Enter takes that choice.
                     if let (None, Some(question)) = (&self.overlay, self.questions.front_mut()) {
                         question.stand_on(digit);
                     }
                     true
                 }
                 Some('j' | 'k') => false,
-                // The cursor goes there, and Enter takes it.
+                // Moves the cursor to the choice; Enter takes it.
                 Some('y') if self.can_say_yes() => false,
-                // Part of the text.
+                // The key is part of the text.
                 _ => return false,
             },
             _ => false,
@@ -210,13 +210,13 @@ impl App {
         answers
     }
 
-    /// Whether `y` means something to the question that is open.
+    /// Whether `y` is a choice of the open approval dialog.
     pub(super) fn can_say_yes(&self) -> bool {
         self.overlay.is_none() && self.questions.front().is_some_and(QuestionDialog::has_yes)
     }
 
-    /// Whether this key would send a text that was there when the question came. The
-    /// question is shown again in its place.
+    /// Whether this key would send text that was in the composer when the request arrived. If so,
+    /// the dialog is shown again.
     pub(super) fn keeps_draft(&mut self, key: Key) -> bool {
         let kept = self.arrival.over_draft && !self.composer.is_empty() && self.is_asked();
         let sends = |it| matches!(it, KeyCommand::Submit | KeyCommand::QueueMessage);
@@ -227,12 +227,12 @@ impl App {
         true
     }
 
-    /// Such a key belongs to the text: what came up waits until that rests.
+    /// Gives the key to the composer; the dialog waits for a pause in typing.
     pub(super) fn write_on(&mut self, key: Key) {
         match self.overlay.as_ref().map(|overlay| &overlay.purpose) {
             Some(Purpose::ServerQuestion) => self.overlay = None,
             Some(_) => {
-                // It cannot go away: its moment begins again.
+                // This dialog cannot be hidden, so its delay starts again.
                 if let Some((_, since)) = &mut self.arrival.drawn {
                     *since = self.now_ms;
                 }
@@ -249,8 +249,7 @@ impl App {
         }
     }
 
-    /// Whether what wants an answer waits, since its keys would be meant for the
-    /// text that is being written.
+    /// Whether dialogs wait because their keys would be meant for the text being typed.
     pub(crate) fn is_writing(&self) -> bool {
         self.is_asked() && self.now_ms < self.writing_until
     }
@@ -259,7 +258,7 @@ impl App {
         !self.questions.is_empty() || !self.server_questions.is_empty()
     }
 
-    /// The user types: incoming dialogs wait for a pause.
+    /// Records that the user is typing: incoming dialogs wait for a pause.
     pub(super) fn writes(&mut self) {
         self.wrote_at = self.now_ms;
         self.arrival.turned_to = None;
@@ -269,7 +268,7 @@ impl App {
         }
     }
 
-    /// A request arrives, possibly while the user types.
+    /// Records that a request arrives, possibly while the user is typing.
     pub(super) fn note_question(&mut self) {
         let writes = self.now_ms.saturating_sub(self.wrote_at) < PAUSE_MS;
         if !self.is_asked() && writes && !self.composer.is_empty() {

@@ -1,5 +1,5 @@
-//! The browser of sessions: by title at once, by what was said in them as soon
-//! as the index has answered, with the last words of the one under the cursor.
+//! The session browser. Filters by title at once and by content as soon as the index has answered,
+//! and previews the selected session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,29 +19,29 @@ use crate::effect::Effect;
 use crate::face::Deliver;
 use crate::theme::Theme;
 
-/// Sessions that a search finds at most.
+/// Maximum number of sessions that a search returns.
 const MOST_FOUND: usize = 50;
-/// Characters from which on contents are searched.
+/// Minimum number of characters for a content search.
 const LEAST_TYPED: usize = 2;
-/// Prompts of a session that its preview begins with.
+/// Number of prompts in the preview of a session.
 const PREVIEWED: usize = 2;
-/// Copies of copies further down are shown no further in.
+/// Maximum indentation depth of nested forks.
 const DEEPEST: usize = 8;
 
-/// How often the number of indexed sessions is updated.
+/// Minimum interval between updates of the indexing progress.
 const BETWEEN: Duration = Duration::from_millis(200);
 
-/// The search in what was said: one at a time, of which the newest text is the one that
-/// counts. The first one reads all sessions, and more at once would do that as often.
+/// Content search that runs one query at a time and keeps only the newest pending query. The first
+/// search reads all sessions; parallel searches would repeat that work.
 #[derive(Debug, Default)]
 pub(super) struct Searching {
     is_running: bool,
-    /// What is looked for once the running one is through.
+    /// The query to run after the current one.
     next: Option<String>,
 }
 
 impl Searching {
-    /// A text is to be looked for; gives whether to begin now.
+    /// Requests a search. Returns whether to start it now.
     fn wants(&mut self, text: &str) -> bool {
         if self.is_running {
             self.next = Some(text.to_owned());
@@ -51,7 +51,7 @@ impl Searching {
         true
     }
 
-    /// One is through; gives the text to begin with now.
+    /// Records that a search ended. Returns the query to start now.
     fn ended(&mut self) -> Option<String> {
         let next = self.next.take();
         self.is_running = next.is_some();
@@ -59,16 +59,16 @@ impl Searching {
     }
 }
 
-/// What the browser is sorted by.
+/// The sort key of the session list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum By {
     #[default]
     Used,
     Began,
-    /// The file's: it grows with the messages.
+    /// File size, which grows with the messages.
     Size,
     Name,
-    /// Copies below what they are copies of.
+    /// Forks listed below their originals.
     Tree,
 }
 
@@ -84,7 +84,7 @@ impl By {
     }
 }
 
-/// The order of the browser's list.
+/// The order of the session list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Order {
     by: By,
@@ -107,7 +107,7 @@ impl Order {
         format!("Sessions · {}", if self.reversed { last } else { first })
     }
 
-    /// The title, with the number of sessions that are not listed.
+    /// Returns the title with the number of hidden sessions.
     fn title_of(self, sessions: &[SessionEntry]) -> String {
         match sessions.iter().filter(|entry| !self.lists(entry)).count() {
             0 => self.title(),
@@ -124,7 +124,7 @@ fn session_item(entry: &SessionEntry) -> ListItem {
     ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
 }
 
-/// The same, as far in as it is a copy of copies.
+/// Returns a list item, indented by its fork depth.
 fn below(depth: usize, entry: &SessionEntry) -> ListItem {
     let mark = match depth {
         0 => String::new(),
@@ -133,13 +133,13 @@ fn below(depth: usize, entry: &SessionEntry) -> ListItem {
     ListItem::new(entry.id.clone(), format!("{mark}{}", clean(&entry.title)), entry.age())
 }
 
-/// Bytes of a session's file.
+/// Returns the size of a session file in bytes.
 fn size(entry: &SessionEntry) -> u64 {
     std::fs::metadata(&entry.path).map_or(0, |metadata| metadata.len())
 }
 
 impl App {
-    /// Sessions of the project, newest first.
+    /// Shows the sessions of the project, newest first.
     pub(crate) fn sessions_dialog(&mut self) {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {
@@ -167,7 +167,7 @@ impl App {
         })));
     }
 
-    /// Ctrl+S and Ctrl+R: the sessions in another order.
+    /// Ctrl+S and Ctrl+R: changes or reverses the sort order.
     pub(super) fn sort_sessions(&mut self, reverse: bool) {
         self.session_order = match reverse {
             true => Order { reversed: !self.session_order.reversed, ..self.session_order },
@@ -178,13 +178,13 @@ impl App {
         self.list_sessions();
     }
 
-    /// Ctrl+O: with one-shot headless runs, or without.
+    /// Ctrl+O: shows or hides one-shot headless runs.
     pub(super) fn toggle_one_shots(&mut self) {
         self.session_order.with_one_shots ^= true;
         self.list_sessions();
     }
 
-    /// Shows the sessions as their order says.
+    /// Shows the sessions in the current order.
     fn list_sessions(&mut self) {
         let order = self.session_order;
         let mut sessions = self.browsed.to_vec();
@@ -213,7 +213,7 @@ impl App {
         }
     }
 
-    /// Loads the last words of a session, to be shown beneath the list.
+    /// Loads the preview of a session, which is shown below the list.
     pub(super) fn preview_session(&mut self, id: &str) {
         let Some(entry) = self.browsed.iter().find(|entry| entry.id == id).cloned() else { return };
         let has = |list: &ListDialog| list.has_preview(id);
@@ -232,7 +232,7 @@ impl App {
         })));
     }
 
-    /// Looks for what is typed in what was said, once for each text.
+    /// Searches the contents of sessions for the typed text, once per text.
     pub(super) fn search_sessions(&mut self) {
         let Some(list) = self.sessions_list() else { return };
         let text = list.search_text().trim().to_owned();
@@ -244,14 +244,14 @@ impl App {
         }
     }
 
-    /// Searches on a thread, and tells how far the reading of sessions is. When the
-    /// browser is closed that ends; what was read so far stays in the index.
+    /// Searches on a thread and reports the indexing progress. Closing the browser stops it;
+    /// sessions read so far stay in the index.
     fn begin_search(&mut self, text: String) {
         let Some(launch) = self.launch.clone() else { return };
         self.effect(Effect::Tell(Box::new(move |deliver| {
             let reading = Reading::new(deliver.clone());
             let hits = look(&launch, &text, &|step| reading.tell(step));
-            // A session that was not read to its end may contain more.
+            // A session that was not read completely may contain more matches.
             let hits = (!reading.is_stopped()).then_some(hits);
             deliver.send(Box::new(move |app| app.searched(&text, hits)));
         })));
@@ -317,7 +317,7 @@ impl App {
         })));
     }
 
-    /// Goes on in a copy, from here or from before a prompt.
+    /// Forks the session, here or before a prompt.
     pub(super) fn fork(&mut self, before: &str) {
         if self.is_busy() {
             return self.toast("Not available while the agent is running (Esc to stop)");
@@ -342,14 +342,14 @@ impl App {
             };
             Box::new(move |app| match made {
                 Ok(new) => {
-                    // All of it is on the screen already.
+                    // The screen shows all of it already.
                     app.again = before.is_none();
                     let told = format!(
                         "You are now in a copy, `{}`. To return to the original, run `/load {id}`.",
                         new.id
                     );
                     app.effect(Effect::Open(SessionChoice::Resume(new.id.to_string())));
-                    // Behind what the copy holds.
+                    // Shown after the contents of the copy.
                     app.effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(told)))));
                 }
                 Err(why) => app.error(why),
@@ -358,13 +358,13 @@ impl App {
     }
 }
 
-/// How far the reading of sessions is, for the browser.
+/// Reports the indexing progress to the browser.
 struct Reading {
     deliver: Deliver,
     begun: Instant,
-    /// When it was told last, from the beginning on.
+    /// When progress was last reported, since the start.
     told: std::cell::Cell<Duration>,
-    /// The browser is closed.
+    /// Whether the browser was closed.
     stopped: Arc<AtomicBool>,
 }
 
@@ -374,7 +374,7 @@ impl Reading {
         Self { deliver, begun: Instant::now(), told: Default::default(), stopped }
     }
 
-    /// Tells it where that is due; gives whether to go on.
+    /// Reports progress if an update is due. Returns whether to continue.
     fn tell(&self, step: IndexStep) -> bool {
         let since = self.begun.elapsed();
         if step.read < step.of && since - self.told.get() >= BETWEEN {
@@ -402,7 +402,7 @@ fn look(launch: &Launch, text: &str, watch: &dyn Fn(IndexStep) -> bool) -> Resul
     launch.search_sessions(&search, watch).map_err(|failure| failure.message)
 }
 
-/// The snippet with what was found marked.
+/// Returns the snippet with the matches highlighted.
 fn found_row(hit: &SearchHit, theme: &Theme) -> Line {
     let mut row = Line::styled(format!("prompt {}: ", hit.turn), theme.secondary);
     for (at, piece) in hit.snippet.split(MARKS).enumerate() {
@@ -412,7 +412,7 @@ fn found_row(hit: &SearchHit, theme: &Theme) -> Line {
     row
 }
 
-/// The last words of a session.
+/// Returns the preview rows of a session.
 fn preview_rows(items: &[PastItem], theme: &Theme) -> Vec<Line> {
     let first = |text: &str| clean(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
     let rows = items.iter().filter_map(|item| match item {

@@ -1,4 +1,4 @@
-//! `/budget`: what may be spent and what is, and other limits.
+//! `/budget`: shows usage and limits, and changes limits.
 
 use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetUse};
 use parallax_protocol::op::Op;
@@ -58,7 +58,7 @@ impl App {
     }
 }
 
-/// Another limit.
+/// A change of a limit.
 #[derive(Debug, PartialEq)]
 struct Order {
     kind: BudgetKind,

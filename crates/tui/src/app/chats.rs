@@ -1,4 +1,4 @@
-//! Conversations that are kept under a tag, and sessions written to files.
+//! Conversations saved under a tag, and exported sessions.
 
 use parallax_protocol::ids::SessionId;
 use parallax_sdk::SessionChoice;
@@ -54,7 +54,7 @@ impl App {
         );
     }
 
-    /// Whether this was asked for once before, just now.
+    /// Whether the same action was requested just before.
     fn confirmed(&mut self, what: &str) -> bool {
         self.confirm.take().is_some_and(|asked| asked == what)
     }

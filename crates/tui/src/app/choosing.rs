@@ -1,4 +1,4 @@
-//! Dialogs that choose one of a few: the model, the colours, the editor, trust.
+//! Selection dialogs for the model, theme, editor, and trust.
 
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
@@ -13,7 +13,7 @@ use super::theme_choice as theme;
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
-/// The title of the list of themes.
+/// The title of the theme list.
 pub(super) const COLOURS: &str = "Themes";
 
 impl App {
@@ -123,7 +123,7 @@ impl App {
         self.open(Overlay::list(Purpose::Theme(before), list));
     }
 
-    /// `/theme NAME`, or a file with one.
+    /// `/theme NAME`, or the path of a theme file.
     pub(super) fn use_theme(&mut self, name: &str) {
         if theme::is_without_colour() {
             return self.error("Themes are not available because NO_COLOR is set.");

@@ -1,5 +1,4 @@
-//! The list of completions beside the composer: what it knows of, and where
-//! its keys go.
+//! Feeds the completion list beside the composer and routes its keys.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +13,12 @@ use crate::completion::{
 };
 use crate::effect::Then;
 
-/// How long keys rest before the list shows more than names, in milliseconds.
+/// How long no key must be pressed before the list shows more than names, in milliseconds.
 const REST_MS: u64 = 100;
-/// Folders that are offered.
+/// Maximum number of directories offered.
 const MOST_FOLDERS: usize = 200;
 
-/// The session's files, for the finder's thread.
+/// The session's files as the source of the finder thread.
 struct Files(Expander);
 
 impl FileSource for Files {
@@ -33,27 +32,27 @@ impl FileSource for Files {
 }
 
 impl App {
-    /// Follows the text.
+    /// Updates the completions after the text changed.
     pub(super) fn complete(&mut self) {
         self.gather_names();
         self.completion.update(&self.composer);
         self.keys_rest_at = self.now_ms + REST_MS;
     }
 
-    /// When the list of completions shows more, in milliseconds from now.
+    /// Time until the completion list shows the rest, in milliseconds.
     pub(super) fn list_fills_in_ms(&self) -> Option<u64> {
         let waits = self.completion.holds_back();
         waits.then(|| self.keys_rest_at.saturating_sub(self.now_ms).max(1))
     }
 
-    /// Shows the rest of the list, once the keys rest.
+    /// Shows the rest of the list after a pause in typing.
     pub(super) fn fill_list(&mut self) {
         if self.keys_rest_at <= self.now_ms && self.completion.holds_back() {
             self.completion.tell_all();
         }
     }
 
-    /// A key for the list; whether it had a use for it.
+    /// Passes a key to the list. Returns whether the list used it.
     pub(super) fn completion_key(&mut self, key: Key) -> bool {
         match self.completion.key(key, &self.keymap, &mut self.composer) {
             CompletionAction::Ignored => false,
@@ -69,7 +68,7 @@ impl App {
         }
     }
 
-    /// A session is open: its files and the commands can be found.
+    /// Starts the file search of the session that was opened.
     pub(crate) fn find_files(&mut self, open: &OpenSession, deliver: crate::face::Deliver) {
         let root = open.expander.root();
         let source = Arc::new(Files(open.expander.clone()));
@@ -86,7 +85,7 @@ impl App {
         self.set_commands();
     }
 
-    /// What `/` completes.
+    /// Sets the commands that `/` completes.
     pub(crate) fn set_commands(&mut self) {
         let taken = |name: &str| self.custom.iter().any(|(other, _)| other == name);
         let ours = |spec| {
@@ -156,12 +155,12 @@ impl App {
         self.offer_names(&mut commands);
         self.offer_words(&mut commands);
         self.completion.set_commands(commands);
-        // What is being typed may be one of them.
+        // The text being typed may be one of them.
         self.complete();
     }
 }
 
-/// A subcommand in the list of those that are offered.
+/// Returns a subcommand in the completion list.
 fn subcommand<'a>(
     commands: &'a mut [CommandInfo],
     name: &str,
@@ -171,8 +170,8 @@ fn subcommand<'a>(
     command.subcommands.iter_mut().find(|it| it.name == sub)
 }
 
-/// The paths that begin as typed, those of folders without the `/` at their end where
-/// only folders are meant.
+/// Returns the paths that start with the typed text. If only directories are wanted, their trailing
+/// `/` is removed.
 fn paths_of(root: &Path, typed: &str, only_folders: bool) -> Vec<Argument> {
     let entries = crate::completion::entries(root, typed, MOST_FOLDERS);
     let fits =
@@ -185,7 +184,7 @@ fn paths_of(root: &Path, typed: &str, only_folders: bool) -> Vec<Argument> {
     paths.map(|value| Argument { value, description: String::new() }).collect()
 }
 
-/// Folders at the end of a list of them, separated by commas.
+/// Completes the last entry of a comma-separated list of directories.
 fn folders(root: &Path, typed: &str) -> Vec<Argument> {
     let (before, last) = match typed.rfind(',') {
         Some(at) => typed.split_at(at + 1),
@@ -199,7 +198,7 @@ fn folders(root: &Path, typed: &str) -> Vec<Argument> {
         .collect()
 }
 
-/// Those that are not given yet, behind what is typed.
+/// Completes the arguments that are not given yet.
 fn prompt_arguments(arguments: Vec<Argument>) -> Completer {
     Arc::new(move |typed| {
         let (before, last) = match typed.rfind(' ') {

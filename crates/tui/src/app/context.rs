@@ -1,5 +1,4 @@
-//! The dialog of `/context`: what fills the window, and which results are left
-//! out or held on to.
+//! The `/context` dialog: shows what fills the context window, and drops or pins tool results.
 
 use parallax_protocol::context::{ContextBreakdown, ContextItem, ResultPlace};
 use parallax_protocol::op::Op;
@@ -11,11 +10,11 @@ use crate::context_view;
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
-/// Results that are offered: the newest.
+/// Maximum number of tool results offered, newest first.
 const OFFERED: usize = 500;
 
 impl App {
-    /// Asks for the picture; the engine has it.
+    /// Requests the context breakdown from the engine.
     pub(super) fn context(&mut self) {
         self.wants_context = true;
         if self.is_busy() {
@@ -45,7 +44,7 @@ impl App {
         self.open(Overlay::list(Purpose::Context, list));
     }
 
-    /// Prints the picture.
+    /// Prints the context breakdown.
     pub(super) fn print_context(&mut self) {
         self.overlay = None;
         if let Some(picture) = self.context_picture.take() {
@@ -54,7 +53,7 @@ impl App {
         }
     }
 
-    /// Leaves a result out.
+    /// Drops a tool result from the context.
     pub(super) fn leave_out(&mut self, id: &str) {
         if let Some(place) = self.context_item(id).map(|item| item.place) {
             self.effect(Effect::Send(Op::DropResults(vec![place])));
@@ -62,7 +61,7 @@ impl App {
         }
     }
 
-    /// Holds on to a result, or lets go of it.
+    /// Pins or unpins a tool result.
     pub(super) fn pin(&mut self, id: &str) {
         if let Some((place, on)) = self.context_item(id).map(|item| (item.place, !item.pinned)) {
             self.effect(Effect::Send(Op::Pin { place, on }));
@@ -91,7 +90,7 @@ fn item(item: &ContextItem) -> ListItem {
     ListItem::new(name(item.place), clean(&item.title), detail)
 }
 
-/// A place as the id of a row.
+/// Returns the row id of a place.
 fn name(place: ResultPlace) -> String {
     format!("{}.{}", place.content, place.part)
 }

@@ -1,4 +1,4 @@
-//! Commands that people wrote themselves.
+//! Custom commands.
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::Failure;
@@ -12,11 +12,11 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::layout::explained;
 
-/// A command that waits for a yes to its shell lines.
+/// A custom command that waits for approval of its shell commands.
 pub(crate) struct Waiting(pub(super) Prepared);
 
 impl App {
-    /// The names of custom commands, as far as they were read.
+    /// Returns the names of the custom commands loaded so far.
     pub(super) fn custom_names(&self) -> Vec<String> {
         let own = self.custom.iter().map(|(name, _)| name.clone());
         own.chain(self.prompts.iter().map(|prompt| prompt.name.clone())).collect()
@@ -35,12 +35,12 @@ impl App {
         rows
     }
 
-    /// Reloads them on a thread.
+    /// Reloads the custom commands on a thread.
     pub(crate) fn read_commands(&mut self) {
         self.read_commands_for(None);
     }
 
-    /// The same, and then does what was typed in the meantime.
+    /// Reloads the custom commands, then runs the command that was typed.
     pub(super) fn read_commands_for(&mut self, typed: Option<String>) {
         let Some(commands) = self.commands.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {
@@ -73,7 +73,8 @@ impl App {
         })));
     }
 
-    /// Runs one: its shell lines are judged, and asked about where they must.
+    /// Runs a custom command. Its shell commands are checked by the policy engine and need approval
+    /// where it says so.
     pub(super) fn run_custom(&mut self, line: &str) {
         let Some(commands) = self.commands.clone() else { return self.too_early() };
         let (line, mode) = (line.to_owned(), self.facts.mode);
@@ -119,7 +120,7 @@ impl App {
         self.open(Overlay::list(Purpose::CustomShell, list));
     }
 
-    /// The answer to that question.
+    /// Handles the answer to the approval request.
     pub(super) fn custom_answer(&mut self, id: &str) {
         let Some(Waiting(mut prepared)) = self.waiting_command.take() else { return };
         if id == "no" {
@@ -129,7 +130,7 @@ impl App {
         self.expand_custom(prepared);
     }
 
-    /// Runs what it needs. Another one that still runs is stopped.
+    /// Runs the shell commands of a custom command. Cancels one that is still being expanded.
     fn expand_custom(&mut self, prepared: Prepared) {
         self.stop_custom();
         let cancel = CancellationToken::new();
@@ -140,12 +141,12 @@ impl App {
         self.effect(Effect::Expand(Box::new(prepared), cancel));
     }
 
-    /// Stops the commands of one that is being prepared. `false`: none is.
+    /// Cancels the custom command being expanded. Returns whether there was one.
     pub(super) fn stop_custom(&mut self) -> bool {
         self.expanding.take().map(|cancel| cancel.cancel()).is_some()
     }
 
-    /// What it came to is sent.
+    /// Sends the expanded prompt.
     pub(crate) fn expanded(&mut self, expanded: Result<Expanded, Failure>) {
         self.expanding = None;
         match expanded {

@@ -1,4 +1,4 @@
-//! What the answers of dialogs do.
+//! Handles the results of dialogs.
 
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
@@ -18,7 +18,7 @@ use crate::dialog::{ListDialog, ListItem, Response};
 use crate::effect::Effect;
 
 impl App {
-    /// Opens a dialog in place of the one that may be open.
+    /// Opens a dialog, replacing the one that is open.
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.completion.close();
         self.drop_hint();
@@ -26,7 +26,7 @@ impl App {
         self.overlay = Some(overlay);
     }
 
-    /// The same for one that comes by itself, whatever led to it.
+    /// Opens a dialog that was not requested by a key.
     pub(super) fn open_automatically(&mut self, overlay: Overlay) {
         self.open(overlay);
         self.note_opening(false);
@@ -51,11 +51,11 @@ impl App {
         self.search_sessions();
     }
 
-    /// The dialog was given up.
+    /// Handles a dialog that was closed without a choice.
     fn closed(&mut self, purpose: Purpose) {
         self.overlay = None;
         match purpose {
-            // Nothing was said, so nothing of the folder is read.
+            // Without an answer, nothing in the folder is read.
             Purpose::Trust => self.effect(Effect::Quit { delete: false }),
             Purpose::LooseSettings => self.loose_settings_answer(false),
             Purpose::PolicyUpdate => self.policy_update_answer(false),
@@ -83,7 +83,7 @@ impl App {
         }
     }
 
-    /// Back to the settings, where the colours were chosen from there.
+    /// Returns to the settings if the theme was opened from there.
     fn after_theme(&mut self) {
         if self.settings_list.is_some() {
             self.settings_again();
@@ -157,7 +157,7 @@ impl App {
                 }
             }
             Purpose::Settings => self.setting_chosen(id),
-            // Nothing is chosen in them.
+            // These have nothing to choose.
             Purpose::Help | Purpose::DocsPage => {}
             Purpose::Footer => self.footer_chosen(id),
             Purpose::Docs => self.docs_page(id),
@@ -218,7 +218,7 @@ impl App {
         }
     }
 
-    /// Keys that only some lists have a use for.
+    /// Handles keys that only some lists use.
     fn pressed(&mut self, purpose: &Purpose, key: Key, id: &str) {
         let delete = key.code == KeyCode::Delete
             || key == Key::ctrl('x')
@@ -275,7 +275,7 @@ impl App {
         self.effect(Effect::CheckKey(kind, Secret::new(key.trim())));
     }
 
-    /// What the service said of the key.
+    /// Handles the result of the API key check.
     pub(crate) fn key_checked(&mut self, checked: Result<(), String>) {
         match checked {
             Ok(()) => {
@@ -292,7 +292,7 @@ impl App {
         }
     }
 
-    /// YOLO mode requires another confirmation where it would affect all files.
+    /// Switches to YOLO mode. Asks for another confirmation if it would affect all files.
     pub(crate) fn want_yolo(&mut self) {
         let refused = self.launch.as_ref().and_then(|launch| launch.yolo_refusal());
         if let Some(why) = refused {
@@ -361,7 +361,7 @@ impl App {
         if name.is_empty() || name.starts_with('.') { format!("change{name}") } else { name }
     }
 
-    /// Answers the request with the edited change; the engine asks again and shows it.
+    /// Answers the request with the edited change; the engine asks again with the new change.
     fn change_to(&mut self, change: &ProposedChange, wanted: &str) {
         let Some(question) = self.questions.front() else { return };
         let ask = &question.ask;

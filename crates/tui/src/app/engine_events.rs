@@ -1,4 +1,4 @@
-//! What the engine tells.
+//! Handles engine events.
 
 use parallax_protocol::event::{
     CallPhase, CompactionCause, EndReason, Event, EventBody, Failure, FailureKind, ItemDone,
@@ -16,15 +16,14 @@ use crate::footer::Quota;
 use crate::status::Working;
 use crate::transcript::{Anchor, LocalItem};
 
-/// What can be done about a request that the service refuses.
+/// Advice for a request that the service rejects.
 const REFUSED: &str = "The same request would fail again. The cause may be the model name \
                        (`/model`), a setting in `modelConfigs`, or the conversation itself: \
                        `/compress` summarizes it and `/rewind` goes back to an earlier prompt. \
                        F12 shows the requests; `parallax --debug` writes a log.";
 
 impl App {
-    /// Takes an event: the transcript shows what happened, the rest of the
-    /// face what that means for it.
+    /// Handles an event: updates the transcript and the rest of the state.
     pub(crate) fn engine(&mut self, event: &Event) {
         self.tick();
         if !self.is_echoed(&event.body) {
@@ -98,7 +97,7 @@ impl App {
                 if runs && state.kind == Some(ToolKind::Execute) {
                     self.shell_begins(&state.item, state.title.as_deref().unwrap_or_default());
                 }
-                // At the first sign of it, so that it starts with the right size.
+                // Set the size as early as possible, so that the command starts with it.
                 if state.phase == CallPhase::Validating && state.kind == Some(ToolKind::Execute) {
                     self.resize_shell(&state.item);
                 }
@@ -146,7 +145,7 @@ impl App {
             EventBody::Compaction(compaction)
                 if matches!(compaction.cause, CompactionCause::Manual) =>
             {
-                // The notice is behind the dialog.
+                // The dialog hides the notice.
                 let is_open =
                     matches!(self.overlay, Some(Overlay { purpose: Purpose::Context, .. }));
                 if let Some(why) = compaction.remark.as_ref().filter(|_| is_open) {
@@ -163,7 +162,7 @@ impl App {
                 }
                 let until = self.now_ms + retry.delay_ms;
                 if let Some(working) = &mut self.working {
-                    // A row of the transcript says what failed.
+                    // A row of the transcript shows the failure.
                     working.retry = Some((until, "Retrying".to_owned()));
                 }
             }
@@ -206,7 +205,7 @@ impl App {
         }
     }
 
-    /// The prompt of the turn is in the transcript from here on.
+    /// Notes that the prompt of the turn has reached the transcript.
     fn note_begun(&mut self, body: &EventBody) {
         let begun = match body {
             EventBody::ItemStarted { start, .. } => !matches!(start, ItemStart::Shell(_)),
@@ -222,13 +221,13 @@ impl App {
         self.cost_before = self.stats.totals.cost.usd;
         self.shortens = false;
         self.anchor = Anchor::Bottom;
-        // While the model thinks about its first words.
+        // Load the highlighter while waiting for the first tokens.
         crate::highlight::load();
         if self.settings.model_in_chat {
             let model = self.facts.model.clone();
             self.transcript.push(LocalItem::ModelChanged { model });
         }
-        // Those of the start may run still.
+        // Startup hooks may still be running.
         let hooks = self.hooks.clone();
         self.working = Some(Working { since_ms: self.now_ms, hooks, ..Working::default() });
         self.effect(Effect::Progress(true));
@@ -261,7 +260,7 @@ impl App {
         }
     }
 
-    /// Who notifies: the product and the project, as several sessions may run.
+    /// The title of notifications: the product and the project, because several sessions may run.
     fn notifier(&self) -> String {
         match self.facts.workspace.as_str() {
             "" => "Parallax".to_owned(),
@@ -269,7 +268,7 @@ impl App {
         }
     }
 
-    /// One row shows how long the turn took and what it cost.
+    /// Adds a row with the duration and cost of the turn.
     fn mark_end(&mut self, ended: &TurnEnded) {
         let is_low = usize::from(self.size.1) < super::view::LOW;
         if ended.taken_back {
@@ -280,7 +279,7 @@ impl App {
         if cost > 0.0 {
             facts.push(crate::footer::dollars(cost));
         }
-        // Screen readers announce it with the end of the work.
+        // Screen readers announce these facts when the work ends.
         self.end_facts = facts.join(", ");
         if is_low || self.settings.screen_reader {
             return;
@@ -297,8 +296,8 @@ impl App {
         self.close_all_in_editor();
         self.effect(Effect::Progress(false));
         self.effect(Effect::Run(self.look_at_branch()));
-        // Without an answer, because the user chose so or because only another prompt
-        // helps, the prompt returns to the composer.
+        // Without an answer (stopped by the user, or too long for the model), the prompt returns to
+        // the composer.
         let too_long = matches!(
             &ended.reason,
             EndReason::Failed(failure) if failure.kind == FailureKind::Overflow
@@ -308,13 +307,13 @@ impl App {
             _ if matches!(self.facts.quota, Some(Quota::Slow { .. })) => Some(Quota::Met),
             _ => self.facts.quota,
         };
-        // What is left of it belongs to a turn that is over.
+        // Remaining todos belong to a finished turn.
         self.todos_count &= !matches!(ended.reason, EndReason::Done);
         let unheard = self.beginning.take();
         let is_cancelled = matches!(ended.reason, EndReason::Cancelled);
         let mut back: Vec<String> = Vec::new();
         if let Some(prompt) = unheard.filter(|_| is_cancelled) {
-            // Hooks still ran: nothing of it was said.
+            // Hooks were still running, so the prompt is not in the history.
             back.push(prompt);
         } else if ended.taken_back && (self.stopped || too_long) {
             back.push(std::mem::take(&mut self.turn_prompt));
@@ -345,14 +344,14 @@ impl App {
         }
     }
 
-    /// Texts without an answer return to the composer, in their order.
+    /// Puts prompts without an answer back into the composer, in order.
     fn give_back(&mut self, texts: &[String]) {
         if !texts.is_empty() {
             self.composer.insert_before(&texts.join("\n\n"));
         }
     }
 
-    /// The history is to be made shorter: at once, or after the running turn.
+    /// Compacts the history now, or after the running turn.
     pub(super) fn compact(&mut self, focus: Option<String>) {
         if !self.ready {
             return self.too_early();
@@ -365,7 +364,7 @@ impl App {
         self.effect(Effect::Send(Op::Compact { focus }));
     }
 
-    /// That is work, too: it is seen, Escape ends it, prompts wait for it.
+    /// Shows the compaction as work: Escape cancels it and prompts wait for it.
     fn works_on_history(&mut self) {
         let subject = "Compacting the history".to_owned();
         self.working = Some(Working { since_ms: self.now_ms, subject, ..Working::default() });
@@ -374,7 +373,7 @@ impl App {
         self.retitle();
     }
 
-    /// It is, or it stays as it was. What was to be said meanwhile is said now.
+    /// Handles the end of a compaction, successful or not, and sends the queued prompts.
     fn compacted(&mut self) {
         self.compacting = false;
         if !std::mem::take(&mut self.shortens) {
@@ -392,7 +391,7 @@ impl App {
         }
     }
 
-    /// A problem that the engine did not tell.
+    /// Shows an error that did not come from the engine.
     pub(crate) fn failed(&mut self, message: &str) {
         self.notice(Level::Error, message.to_owned());
     }
@@ -403,7 +402,7 @@ impl App {
     }
 }
 
-/// Whether a model is chosen for each prompt where this one is set.
+/// Whether this model setting routes each prompt to a model.
 fn is_routed(model: &str) -> bool {
     model == "auto" || model.starts_with("auto-")
 }

@@ -1,4 +1,5 @@
-//! `/skills`, `/hooks` and `/commands`: what people added, and switching it.
+//! `/skills`, `/hooks` and `/commands`: lists, enables, and disables user extensions of these
+//! kinds.
 
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
@@ -13,7 +14,7 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
 impl App {
-    /// Reopens the session, which reloads everything that the user has added.
+    /// Reopens the session, which reloads everything that the user added.
     pub(super) fn read_all_again(&mut self) {
         if self.is_busy() {
             return self.info(
@@ -23,7 +24,7 @@ impl App {
         self.reload();
     }
 
-    /// The same, with a confirmation for the user.
+    /// The same, with a confirmation message.
     pub(super) fn read_all_again_told(&mut self) {
         if self.is_busy() {
             return self.read_all_again();
@@ -69,13 +70,13 @@ impl App {
         });
     }
 
-    /// Reads their files and what settings say of them.
+    /// Reloads the skill files and their settings.
     pub(super) fn skills_reload(&mut self) {
         self.read_skills(true);
     }
 
-    /// The same; `counted` says how many there are. The model hears of them with its
-    /// next request.
+    /// Reloads the skills; `counted` shows their number. The model is informed with its next
+    /// request.
     fn read_skills(&mut self, counted: bool) {
         let Some(skills) = self.skills.clone() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {
@@ -93,7 +94,7 @@ impl App {
         })));
     }
 
-    /// Files were looked at: what is offered for completion follows.
+    /// Updates the completions after files changed.
     pub(super) fn learn_changes(&mut self) {
         if let Some(agents) = self.agents.clone() {
             self.mention_agents(&agents.set());
@@ -124,7 +125,7 @@ impl App {
         );
     }
 
-    /// What a skill told the model goes out of its context.
+    /// Removes a skill's instructions from the context.
     pub(super) fn skills_unload(&mut self, name: &str) {
         if name.is_empty() {
             return self.error("No skill given: use `/skills unload NAME`.");
@@ -165,7 +166,7 @@ impl App {
         );
     }
 
-    /// The panel of hooks: each with what it runs, switched with Enter.
+    /// Opens the hooks dialog: each hook with its command; Enter enables or disables it.
     pub(super) fn hooks_dialog(&mut self) {
         self.ask(Launch::hook_infos, |app, told| {
             let (hooks, notes) = match told {
@@ -180,7 +181,7 @@ impl App {
                 return app.info("No hooks.");
             }
             let items: Vec<ListItem> = hooks.iter().map(|hook| app.hook_item(hook)).collect();
-            // Switched in the panel: it stays where it was.
+            // After a change in the dialog, keep the cursor position.
             if let Some(Overlay { purpose: Purpose::Hooks, body: Body::List(list) }) =
                 &mut app.overlay
             {
@@ -193,7 +194,7 @@ impl App {
         });
     }
 
-    /// What hooks ran in this session, the last ones.
+    /// Shows the most recent hook runs of this session.
     pub(super) fn hooks_trace(&mut self) {
         const SHOWN: usize = 40;
         let session = self.session.clone();
@@ -226,7 +227,7 @@ impl App {
         ListItem::new(hook.title.clone(), clean(&hook.title), detail).previewed(preview)
     }
 
-    /// The project's hooks as they are now, which the session runs from here on.
+    /// Accepts the project's current hooks, which run from now on.
     pub(super) fn hooks_accept(&mut self) {
         let trusted = self.facts.trusted;
         self.ask(Launch::accept_hooks, move |app, done| match done {
@@ -245,7 +246,7 @@ impl App {
         });
     }
 
-    /// Enter in the panel.
+    /// Handles Enter in the hooks dialog.
     pub(super) fn hook_chosen(&mut self, title: &str) {
         let title = title.to_owned();
         self.ask(
@@ -264,14 +265,14 @@ impl App {
         );
     }
 
-    /// The panel is closed: what was switched counts from now on.
+    /// Applies the changes when the hooks dialog closes.
     pub(super) fn hooks_closed(&mut self) {
         if std::mem::take(&mut self.changed_hooks) {
             self.read_all_again();
         }
     }
 
-    /// One hook by its name or command, or all of them.
+    /// Enables or disables one hook by name or command, or all hooks.
     pub(super) fn hooks_switch(&mut self, name: Option<&str>, on: bool) {
         let verb = if on { "enable" } else { "disable" };
         if name == Some("") {
@@ -307,7 +308,7 @@ impl App {
         );
     }
 
-    /// The command files, by whose they are.
+    /// Lists the command files, grouped by their source.
     pub(super) fn commands_list(&mut self, again: bool) {
         let Some(commands) = self.commands.clone() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {

@@ -1,4 +1,4 @@
-//! `/extensions`: what is installed, and changing that.
+//! `/extensions`: lists, installs, updates, configures, and removes extensions.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::tokens::IDLE;
 
-/// Something about an extension that waits for a yes.
+/// An extension operation that waits for consent.
 pub(crate) enum Consent {
     Install(Box<FetchedExtension>),
     Link(PathBuf),
@@ -176,7 +176,7 @@ impl App {
         );
     }
 
-    /// It is taken at once when it may do no more than before.
+    /// Applies an update at once if it needs no additional permissions; otherwise asks.
     fn update_found(&mut self, found: Box<(Extension, ExtensionUpdate)>) {
         let (extension, update) = found.as_ref();
         if update.beyond.is_empty() && update.moved.is_none() {
@@ -205,7 +205,7 @@ impl App {
         self.next_consent();
     }
 
-    /// One question after the other.
+    /// Opens the next consent dialog if none is open.
     fn next_consent(&mut self) {
         let is_open = matches!(&self.overlay, Some(overlay) if overlay.purpose == Purpose::Consent);
         if is_open {
@@ -217,7 +217,7 @@ impl App {
         }
     }
 
-    /// The answer to the question.
+    /// Handles the answer of the consent dialog.
     pub(super) fn consent_answer(&mut self, id: &str) {
         self.overlay = None;
         let Some((.., consent)) = self.waiting_consent.pop_front() else { return };
@@ -297,7 +297,7 @@ impl App {
         );
     }
 
-    /// Which setting, then its value.
+    /// Asks which setting to change, then for its value.
     fn extension_config(&mut self, name: &str, setting: Option<&str>) {
         let (name, setting) = (name.to_owned(), setting.map(str::to_owned));
         self.ask(
@@ -327,7 +327,7 @@ impl App {
         );
     }
 
-    /// A setting was chosen in the list.
+    /// Handles a setting chosen in the list.
     pub(super) fn extension_setting_chosen(&mut self, extension: &str, variable: &str) {
         self.overlay = None;
         self.extension_config(extension, Some(variable));
@@ -349,7 +349,7 @@ impl App {
         self.open(Overlay::field(purpose, dialog));
     }
 
-    /// Its value was typed.
+    /// Handles a typed setting value.
     pub(super) fn extension_value_typed(&mut self, extension: &str, variable: &str, value: &str) {
         self.overlay = None;
         let (name, variable) = (extension.to_owned(), variable.to_owned());
@@ -369,8 +369,8 @@ impl App {
         );
     }
 
-    /// Updates extensions with automatic updates that ask for no additional permissions.
-    /// Runs once, when the first session is open.
+    /// Applies automatic extension updates that ask for no additional permissions. Runs once, when
+    /// the first session is open.
     pub(crate) fn update_unasked(&mut self) {
         if std::mem::replace(&mut self.looked_for_updates, true) {
             return;

@@ -1,4 +1,4 @@
-//! `/footer`: what the footer shows, and in which order.
+//! `/footer`: selects and orders the footer items.
 
 use parallax_screen::Line;
 use parallax_sdk::settings::FooterItem;
@@ -9,12 +9,12 @@ use super::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::footer;
 
-/// Ids of rows that are not items.
+/// Row ids that are not items.
 const LABELS: &str = "labels";
 const USUAL: &str = "usual";
 
 impl App {
-    /// The dialog: what is shown in its order, then the rest.
+    /// Opens the dialog: shown items in their order, then hidden ones.
     pub(super) fn footer_dialog(&mut self) {
         let list = ListDialog::new("Status line", self.footer_items())
             .hint("enter show or hide · ←→ move · esc close");
@@ -44,7 +44,7 @@ impl App {
         rows
     }
 
-    /// What an item looks like now.
+    /// Returns a sample of an item.
     fn footer_sample(&self, item: FooterItem) -> Vec<Line> {
         let rows = footer::rows(&self.facts, &[item], false, self.width(), &self.theme);
         match rows.into_iter().next() {
@@ -53,7 +53,7 @@ impl App {
         }
     }
 
-    /// Enter on a row.
+    /// Handles Enter on a row.
     pub(super) fn footer_chosen(&mut self, id: &str) {
         match id {
             LABELS => {
@@ -65,7 +65,7 @@ impl App {
             id => {
                 let Some(item) = FooterItem::parse(id) else { return };
                 let shown = self.settings.footer.clone().unwrap_or_default();
-                // One that is hidden keeps its place for when it is shown again.
+                // A hidden item keeps its position for when it is shown again.
                 self.footer_order = self.footer_order();
                 let order = self.footer_order.iter().copied();
                 let is_shown = |other: &FooterItem| shown.contains(other) != (*other == item);
@@ -76,8 +76,8 @@ impl App {
         self.refresh_footer();
     }
 
-    /// All items in the order of the dialog: those that are shown in their order, hidden
-    /// ones where they were.
+    /// Returns all items in the order of the dialog: shown items in their order, hidden ones at
+    /// their previous positions.
     fn footer_order(&self) -> Vec<FooterItem> {
         let shown = self.settings.footer.clone().unwrap_or_default();
         let mut order = self.footer_order.clone();
@@ -93,7 +93,7 @@ impl App {
         order
     }
 
-    /// An arrow on a row: further left in the footer, or further right.
+    /// Handles an arrow key on a row: moves the item left or right in the footer.
     pub(super) fn footer_moved(&mut self, id: &str, left: bool) {
         let mut shown = self.settings.footer.clone().unwrap_or_default();
         let Some(at) = shown.iter().position(|item| item.as_str() == id) else { return };
@@ -104,7 +104,7 @@ impl App {
         self.refresh_footer();
     }
 
-    /// Shows it at once and writes it down.
+    /// Applies the change and saves it.
     fn keep_footer(&mut self, shown: Vec<FooterItem>) {
         let words = shown.iter().map(|item| Value::from(item.as_str())).collect();
         if self.settings.footer.replace(shown).is_none() {
@@ -113,7 +113,7 @@ impl App {
         self.keep_setting("ui.footer.items", Some(Value::Array(words)));
     }
 
-    /// The dialog shows what holds now.
+    /// Refreshes the items of the dialog.
     pub(super) fn refresh_footer(&mut self) {
         if !matches!(&self.overlay, Some(Overlay { purpose: Purpose::Footer, .. })) {
             return;

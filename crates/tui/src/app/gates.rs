@@ -1,5 +1,5 @@
-//! What is asked of a project before its session begins: may its settings loosen what
-//! holds, do its rules count?
+//! Startup questions about a project: whether to accept settings that lower security, and whether
+//! to accept its policy rules.
 
 use parallax_screen::Line;
 use parallax_sdk::Launch;
@@ -10,7 +10,7 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
 impl App {
-    /// Asks whether settings of the project may loosen what holds.
+    /// Asks whether to accept project settings that lower security.
     pub(crate) fn ask_loose_settings(&mut self, keys: &[String]) {
         let rows =
             keys.iter().map(|key| Line::styled(format!("  {key}"), self.theme.warning)).collect();
@@ -35,7 +35,7 @@ impl App {
         self.next_gate();
     }
 
-    /// Asks about rules of the project that are new or changed.
+    /// Asks whether to accept new or changed policy rules of the project.
     pub(crate) fn ask_policy_update(&mut self, update: &parallax_sdk::trust::PolicyUpdate) {
         let line = |text: String, style| Line::styled(text, style);
         let mut rows: Vec<_> = update
@@ -64,7 +64,7 @@ impl App {
         self.effect(Effect::Open(self.first_choice()));
     }
 
-    /// The next question before the session, or the session.
+    /// Asks the next startup question, or opens the session.
     fn next_gate(&mut self) {
         let update = self.launch.as_ref().and_then(Launch::policy_update);
         match update {

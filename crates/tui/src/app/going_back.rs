@@ -1,4 +1,5 @@
-//! Going back to before a prompt or a single change, and continuing an interrupted turn.
+//! Rewinds to a prompt, restores the state before a single change, and continues an interrupted
+//! turn.
 
 use parallax_protocol::event::PromptEntry;
 use parallax_protocol::op::{Op, Rewind};
@@ -12,13 +13,13 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::diff_view::{self, DiffLook};
 use crate::effect::Effect;
 
-/// Files that are named, and prompts.
+/// Maximum number of files and prompts listed.
 const NAMED: usize = 6;
-/// Rows of one diff.
+/// Maximum number of rows of a diff.
 const DIFF_ROWS: usize = 12;
 
 impl App {
-    /// Prompts that one can go back to; the engine knows them.
+    /// Requests the prompts to rewind to from the engine.
     pub(super) fn rewind_dialog(&mut self) {
         if self.is_busy() {
             return self.toast("Not available while the agent is running (Esc to stop)");
@@ -43,7 +44,7 @@ impl App {
                 };
                 let changes = match (prompt.files.len(), added + removed) {
                     (0, _) => String::new(),
-                    // The lines of what commands changed are not counted.
+                    // Lines changed by shell commands are not counted.
                     (_, 0) => format!("{files} changed"),
                     _ => format!("+{added} -{removed} in {files}"),
                 };
@@ -64,7 +65,7 @@ impl App {
         self.open(Overlay::list(Purpose::Rewind, list));
     }
 
-    /// Asks what goes back, with a picture of what that would change.
+    /// Asks what to rewind and previews the resulting file changes.
     pub(super) fn rewind_how(&mut self, turn: u64) {
         self.overlay = None;
         self.effect(Effect::AskSession(Box::new(move |session| {
@@ -124,7 +125,7 @@ impl App {
         self.open(Overlay::list(Purpose::RewindHow(turn), list));
     }
 
-    /// What would happen to files, with what would change in them.
+    /// Returns rows that show which files would change and how.
     fn file_rows(&self, files: &[FileBack]) -> Vec<Line> {
         let theme = &self.theme;
         if files.is_empty() {
@@ -162,7 +163,7 @@ impl App {
         rows
     }
 
-    /// Single changes that one can go back to before, or one of them by name.
+    /// Lists the single changes that can be undone, or restores one by name.
     pub(super) fn restore(&mut self, name: &str) {
         if self.is_busy() {
             return self.toast("Not available while the agent is running (Esc to stop)");
@@ -210,7 +211,7 @@ impl App {
         }
     }
 
-    /// A turn of the session that goes on was cut off.
+    /// Offers to continue an interrupted turn of the resumed session.
     pub(super) fn offer_to_go_on(&mut self) {
         let items = vec![
             ListItem::new("yes", "Continue the turn", "finished steps are kept"),

@@ -1,17 +1,16 @@
-//! Hints above the composer that go by themselves, and keys that mean more when they
-//! are pressed again: such a key counts as long as its hint is seen, and both are over
-//! with whatever is done next.
+//! Temporary hints above the composer, and keys that do more when pressed again. Such a key is
+//! armed as long as its hint is shown; the next action clears both.
 
 use super::App;
 
-/// How long a hint stands above the composer, in milliseconds.
+/// How long a hint is shown above the composer, in milliseconds.
 const TOAST_MS: u64 = 3_000;
-/// Within how long a second press counts as one, in milliseconds.
+/// The maximum time between two presses of an armed key, in milliseconds.
 const AGAIN_MS: u64 = 3_000;
-/// The same for Escape, which is pressed for many things.
+/// The same for Escape, which has many other uses.
 pub(super) const ESCAPE_MS: u64 = crate::composer::TWICE_MS;
 
-/// A key that was pressed once and means more when pressed again.
+/// A key that was pressed once and does more when pressed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Armed {
     Quit,
@@ -19,55 +18,55 @@ pub(super) enum Armed {
     Suspend,
 }
 
-/// What a hint says of a second press.
+/// What the second press announced by a hint does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Again {
-    /// Leaves or suspends the program.
+    /// Quits or suspends the program.
     Leave,
-    /// Escape clears, or goes back.
+    /// Escape clears the input or opens the rewind list.
     Escape,
-    /// Answers the question.
+    /// Answers the approval request.
     Answer,
 }
 
-/// A hint that goes by itself.
+/// A temporary hint.
 #[derive(Debug)]
 pub(super) struct Toast {
     pub(super) text: String,
-    /// When it goes, in milliseconds of the app's clock.
+    /// When the hint disappears, in milliseconds of the app's clock.
     until: u64,
-    /// It tells of a second press.
+    /// Set if the hint announces a second press.
     again: Option<Again>,
 }
 
 impl Toast {
-    /// How long it stays, in milliseconds; at least one.
+    /// Returns the remaining time in milliseconds, at least one.
     pub(super) fn left_ms(&self, now_ms: u64) -> u64 {
         self.until.saturating_sub(now_ms).max(1)
     }
 }
 
 impl App {
-    /// A hint for a few seconds.
+    /// Shows a hint for a few seconds.
     pub(crate) fn toast(&mut self, text: impl Into<String>) {
         self.toast = Some(Toast { text: text.into(), until: self.now_ms + TOAST_MS, again: None });
     }
 
-    /// A hint that the key means more when it is pressed again.
+    /// Shows a hint that the key does more when pressed again.
     pub(super) fn hint_again(&mut self, again: Again, text: impl Into<String>) {
         let span = if again == Again::Escape { ESCAPE_MS } else { AGAIN_MS };
         let until = self.now_ms + span;
         self.toast = Some(Toast { text: text.into(), until, again: Some(again) });
     }
 
-    /// The hint that has had its time is gone.
+    /// Removes the hint if it has expired.
     pub(super) fn end_toast(&mut self) {
         if self.toast.as_ref().is_some_and(|toast| toast.until <= self.now_ms) {
             self.toast = None;
         }
     }
 
-    /// Whether this is the second press of a key; else the first is noted.
+    /// Whether this is the second press of a key. Records the first press otherwise.
     pub(super) fn again(&mut self, what: Armed) -> bool {
         match self.armed.take() {
             Some((armed, at)) if armed == what && self.now_ms.saturating_sub(at) < AGAIN_MS => true,
@@ -78,8 +77,8 @@ impl App {
         }
     }
 
-    /// Does what an input says. It is the second press that a hint spoke of, or
-    /// something else that came of it: in both cases the hint is over.
+    /// Handles an input and clears the hint about a second press: either the input was that second
+    /// press, or it was something else.
     pub(super) fn pass_hint(&mut self, input: impl FnOnce(&mut Self)) {
         let armed = self.armed;
         if self.toast.as_ref().is_some_and(|toast| toast.again.is_some()) {
@@ -91,8 +90,8 @@ impl App {
         }
     }
 
-    /// What Escape or a key of a question would have done when pressed again is over:
-    /// something came up or went by itself.
+    /// Clears pending second presses of Escape and of approval keys, because a dialog opened or
+    /// closed by itself.
     pub(super) fn drop_hint(&mut self) {
         self.composer.forget_escape();
         let over = |toast: &Toast| matches!(toast.again, Some(Again::Escape | Again::Answer));

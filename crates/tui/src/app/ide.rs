@@ -1,5 +1,5 @@
-//! The connection to the editor, as the user sees it: changes are reviewed in the terminal or in
-//! the editor, and the first decision counts.
+//! The editor connection in the user interface: changes are reviewed in the terminal or in the
+//! editor, and the first decision counts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,19 +22,19 @@ use super::telling::plain_rows;
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
-/// Changes that the editor shows.
+/// Diffs that are open in the editor.
 #[derive(Debug, Default)]
 pub(super) struct EditorDiffs {
-    /// The requests of those that are open.
+    /// The approval requests of the open diffs.
     open: HashSet<AskId>,
-    /// Requests that were accepted in the terminal, while the editor's text is on its way.
+    /// Requests accepted in the terminal while waiting for the editor's text.
     taken: HashSet<AskId>,
-    /// Calls whose change was edited and accepted: the text, and the response. The engine asks
+    /// Calls whose change was edited and accepted, with the text and the response. The engine asks
     /// again for the edited change.
     accepted: HashMap<CallId, (String, Decide)>,
 }
 
-/// The diff of a request for an edit.
+/// Returns the diff of an approval request for an edit.
 fn diff_of(ask: &Ask) -> Option<&FileDiff> {
     match &ask.preview {
         Some(Preview::Diff(diff)) if ask.question == Question::Edit => Some(diff),
@@ -42,13 +42,13 @@ fn diff_of(ask: &Ask) -> Option<&FileDiff> {
     }
 }
 
-/// Whether two texts are the same apart from the ends of their lines, which editors may change.
+/// Whether two texts are equal except for line endings, which editors may change.
 fn is_same(one: &str, two: &str) -> bool {
     one == two || one.replace("\r\n", "\n") == two.replace("\r\n", "\n")
 }
 
 impl App {
-    /// The connection, or what is known of the editor, has changed.
+    /// Handles a changed editor connection or editor state.
     pub(crate) fn companion_changed(&mut self, snapshot: CompanionSnapshot) {
         let count = snapshot.files.files.len();
         self.facts.open_files = snapshot.is_connected().then_some(count);
@@ -65,14 +65,13 @@ impl App {
             self.toast(text);
         }
         if is_settled && std::mem::take(&mut self.shows_ide_status) {
-            // The files come a moment later; the status line shows them.
+            // The open files arrive a moment later; the status line shows them.
             let text = self.companion.as_ref().map(status_text).unwrap_or_default();
             self.info(text.lines().next().unwrap_or_default());
         }
     }
 
-    /// Trust in the editor answers the question about the folder; a difference that comes later
-    /// needs the user.
+    /// Trust granted by the editor answers the trust dialog; a later change needs the user.
     pub(super) fn editor_trusts(&mut self, snapshot: &CompanionSnapshot) {
         let Some(is_trusted) = snapshot.is_trusted else { return };
         let name = crate::clean::one_row(snapshot.editor_name()).into_owned();
@@ -107,7 +106,7 @@ impl App {
         }
     }
 
-    /// Connects or disconnects, now and in later sessions.
+    /// Connects or disconnects, for this session and later ones.
     pub(super) fn connect_ide(&mut self, on: bool) {
         let is_connected = self.companion.as_ref().is_some_and(CompanionSnapshot::is_connected);
         self.keep_ide_settings(match on {
@@ -117,13 +116,13 @@ impl App {
         self.effect(Effect::ConnectEditor(on));
         match (on, is_connected) {
             (true, true) => self.ide_status(),
-            // The result comes later.
+            // The result is shown later.
             (true, false) => self.shows_ide_status = true,
             (false, _) => self.info("The connection to the editor is turned off."),
         }
     }
 
-    /// Writes settings of the user's in one go.
+    /// Saves several user settings at once.
     fn keep_ide_settings(&mut self, settings: &'static [(&'static str, bool)]) {
         let write = move |launch: &Launch| {
             for (key, on) in settings {
@@ -172,7 +171,7 @@ impl App {
         self.open_automatically(Overlay::list(Purpose::Ide, list));
     }
 
-    /// The answer to that.
+    /// Handles the answer to that dialog.
     pub(super) fn ide_chosen(&mut self, id: &str) {
         match id {
             "yes" => {
@@ -185,10 +184,10 @@ impl App {
         }
     }
 
-    /// Shows the change of a request in the editor, too; the editor's name if it does.
+    /// Shows the change of a request in the editor too. Returns the editor's name if it does.
     pub(super) fn open_in_editor(&mut self, ask: &Ask) -> Option<String> {
         let companion = self.companion.as_ref().filter(|companion| companion.can_diff)?;
-        // An edited text must be a possible response.
+        // The request must accept an edited text.
         let diff = diff_of(ask).filter(|_| ask.outcomes.contains(&AskOutcome::ModifyWithEditor))?;
         let name = crate::clean::one_row(companion.editor_name()).into_owned();
         match ProposedChange::from_texts_or_read(diff) {
@@ -216,7 +215,7 @@ impl App {
         }
     }
 
-    /// Nothing is asked any more.
+    /// Closes all diffs because no request is open any more.
     pub(super) fn close_all_in_editor(&mut self) {
         let diffs = std::mem::take(&mut self.editor_diffs);
         for ask in diffs.open {
@@ -224,7 +223,7 @@ impl App {
         }
     }
 
-    /// The user decided in the editor, or it shows the change no more.
+    /// Handles a decision made in the editor, or a diff that the editor no longer shows.
     pub(crate) fn editor_decided(&mut self, ask: &AskId, decision: DiffDecision) {
         self.close_in_editor(ask);
         let Some(at) = self.questions.iter().position(|question| question.ask.id == *ask) else {
@@ -255,14 +254,14 @@ impl App {
         self.effect(Effect::Send(Op::Decide(Box::new(decide))));
     }
 
-    /// A change was accepted in the terminal: the editor's text counts, if it was edited.
+    /// Handles a change accepted in the terminal: the editor's text is used if it was edited.
     pub(super) fn take_editor_text(&mut self, ask: Box<Ask>, decide: Box<Decide>) {
         self.editor_diffs.open.remove(&ask.id);
         self.editor_diffs.taken.insert(ask.id.clone());
         self.effect(Effect::TakeDiff(
             ask.id.clone(),
             Box::new(move |app, text| {
-                // The turn may have ended meanwhile.
+                // The turn may have ended in the meantime.
                 if !app.editor_diffs.taken.remove(&ask.id) {
                     return;
                 }
@@ -279,7 +278,8 @@ impl App {
         ));
     }
 
-    /// The response that leads to the editor's text: the given one if that is as proposed.
+    /// Returns the response that applies the editor's text, or the given one if the text is
+    /// unchanged.
     fn with_editor_text(
         &mut self,
         ask: &Ask,
@@ -299,14 +299,15 @@ impl App {
         Ok(edited)
     }
 
-    /// Whether this is the request for an edited change that was accepted already; it is answered.
+    /// Whether this is the request for an edited change that was already accepted. If so, answers
+    /// it.
     pub(super) fn is_accepted_in_editor(&mut self, ask: &Ask) -> bool {
         let Some((text, decide)) = self.editor_diffs.accepted.remove(&ask.call) else {
             return false;
         };
         let change = diff_of(ask).and_then(|diff| ProposedChange::from_texts_or_read(diff).ok());
         if !change.is_some_and(|change| is_same(&change.new, &text)) {
-            // What would be written is not what was accepted.
+            // The text to be written is not the text that was accepted.
             return false;
         }
         let is_offered = ask.outcomes.contains(&decide.outcome);

@@ -1,6 +1,5 @@
-//! Where a key goes: the dialog, the question, the running command, the
-//! program, the list of completions, the composer. The first that has a use
-//! for it takes it.
+//! Routes keys: to the dialog, the approval request, the running command, the program, the
+//! completion list, or the composer. The first that uses the key takes it.
 
 use parallax_protocol::event::Question;
 use parallax_protocol::op::{AskOutcome, Op, ToolInput};
@@ -21,7 +20,7 @@ use crate::transcript::Anchor;
 impl App {
     pub(super) fn key(&mut self, key: Key) {
         if self.frozen {
-            // Any key goes on.
+            // Any key leaves copy mode.
             return self.toggle_copy_mode();
         }
         if self.is_paging() {
@@ -29,7 +28,7 @@ impl App {
         } else if self.is_too_early(key) {
             self.write_on(key);
         } else if self.turns_to_it(key) || self.follows_an_answer(key) {
-            // Seen, and not answered yet.
+            // The dialog was drawn too recently to be answered.
         } else if self.overlay.is_some() {
             self.answer(key, Self::overlay_key);
         } else if self.shell_focus {
@@ -47,7 +46,7 @@ impl App {
         } else if let Some(overlay) = &mut self.overlay {
             overlay.paste(text);
         } else if self.shell_focus {
-            // A terminal sends the line ends of pasted text as the Enter key.
+            // Terminals send the line ends of pasted text as the Enter key.
             self.type_to_shell(text.replace('\n', "\r").into_bytes());
         } else if !self.is_writing()
             && let Some(question) = self.questions.front_mut().filter(|it| it.is_typing())
@@ -59,8 +58,8 @@ impl App {
         }
     }
 
-    /// Several lines that came at once: where text is written they are pasted, elsewhere each
-    /// key means what it means.
+    /// Handles several lines that arrived at once: pasted where text is typed, otherwise handled
+    /// key by key.
     pub(super) fn burst(&mut self, keys: &[Key]) {
         for (at, key) in keys.iter().enumerate() {
             let rest = keys.get(at..).unwrap_or_default();
@@ -73,7 +72,7 @@ impl App {
         }
     }
 
-    /// Whether what is typed is text of the composer or of an answer.
+    /// Whether keys are typed into the composer or into the text of an answer.
     fn writes_text(&self) -> bool {
         let asked = self.questions.front().filter(|_| !self.is_writing());
         !self.frozen
@@ -83,10 +82,10 @@ impl App {
             && asked.is_none_or(|question| question.is_typing())
     }
 
-    /// What a key means in a dialog, by the key table first.
+    /// Maps a key to its function in a dialog, using the key table first.
     pub(super) fn dialog_key(&self, key: Key, typing: bool) -> DialogKey {
         let command = self.keymap.command(key, Context::DIALOG);
-        // Letters are text while text is typed.
+        // Letters are text while the dialog has a text field.
         let is_text = typing && key.typed().is_some();
         match command {
             _ if is_text => DialogKey::Other(key),
@@ -124,7 +123,7 @@ impl App {
         if self.keymap.commands_for(key, Context::COMPOSER).any(|it| it == KeyCommand::Quit) {
             return self.quit_key(false);
         }
-        // `y` stands on yes, and Enter takes it; with more letters it was a text.
+        // `y` moves to the yes choice and Enter takes it; if more letters follow, it was text.
         let yes = std::mem::take(&mut self.yes);
         let says_yes = key.typed() == Some('y') && !yes && self.can_say_yes();
         if !typing && (yes || !says_yes) && begins_text(key, if yes { "" } else { "ejk" }) {
@@ -168,7 +167,7 @@ impl App {
         }
     }
 
-    /// Keys that mean the same wherever they are pressed, questions included.
+    /// Handles keys that work everywhere, including in dialogs.
     fn everywhere_key(&mut self, key: Key, context: Context) -> bool {
         for command in self.keymap.commands_for(key, context).collect::<Vec<_>>() {
             match command {
@@ -187,7 +186,7 @@ impl App {
         false
     }
 
-    /// Keys of the program that the composer has no use for.
+    /// Handles keys of the program that the composer does not use.
     fn program_key(&mut self, key: Key) {
         for command in self.keymap.commands_for(key, Context::COMPOSER).collect::<Vec<_>>() {
             let done = match command {
@@ -232,9 +231,9 @@ impl App {
         }
     }
 
-    /// Ctrl+O: shows running output in full or truncated. Rows in the scrollback cannot
-    /// change, so the latest truncated content is printed again, and each further press
-    /// prints the one before.
+    /// Ctrl+O: switches running output between full and truncated. Rows in the scrollback cannot
+    /// change, so the latest truncated content is printed again, and each further press prints the
+    /// one before.
     fn show_more(&mut self) {
         let under_way = self.is_busy() || self.shell.is_some();
         if self.settings.alternate_buffer || under_way {
@@ -251,7 +250,7 @@ impl App {
         let Some((newest, rows)) = folded(self, usize::MAX) else {
             return self.toast("nothing was truncated");
         };
-        // Where something new was cut since, it begins there again.
+        // If something new was truncated since, start there again.
         let walk = self.unfolding.filter(|(began, _)| *began == newest);
         let (at, rows) = match walk {
             None => (newest, rows),
@@ -271,7 +270,7 @@ impl App {
         }
     }
 
-    /// Scrolling, in full screen.
+    /// Handles scroll keys in full screen.
     fn scroll_key(&mut self, command: KeyCommand) -> bool {
         if !self.settings.alternate_buffer {
             return false;
@@ -289,14 +288,13 @@ impl App {
         true
     }
 
-    /// Moves what is seen of the transcript.
+    /// Scrolls the transcript.
     pub(super) fn scroll(&mut self, rows: isize) {
         let (width, height) = self.transcript_size;
         self.anchor = self.transcript.scroll(self.anchor, rows, width, height, &self.theme);
     }
 
-    /// Ctrl+C: stops the agent each time; leaves when pressed again. `cleared`:
-    /// it had text to clear.
+    /// Ctrl+C: stops the agent; quits when pressed again. `cleared` is whether it cleared text.
     fn quit_key(&mut self, cleared: bool) {
         if !cleared && self.again(Armed::Quit) {
             return self.effect(Effect::Quit { delete: false });
@@ -311,8 +309,8 @@ impl App {
         }
     }
 
-    /// Escape that closed nothing: the agent stops, else a second one is
-    /// announced.
+    /// Handles Escape when nothing was closed: stops the agent, or announces what a second Escape
+    /// does.
     fn escape_key(&mut self) {
         if std::mem::take(&mut self.show_shortcuts) || self.stop_custom() {
         } else if self.is_busy() || self.shell.is_some() {
@@ -325,10 +323,9 @@ impl App {
         }
     }
 
-    /// Stops the running turn; what was to be said to it comes back into the
-    /// composer's reach.
+    /// Interrupts the running turn; undelivered messages return to the queue or the composer.
     pub(super) fn interrupt(&mut self) {
-        // It comes before what is for after the turn.
+        // Steering messages come before queued messages.
         for steering in std::mem::take(&mut self.steering).into_iter().rev() {
             self.effect(Effect::Send(Op::Withdraw(steering.id)));
             self.queued.insert(0, steering.text);
@@ -344,7 +341,7 @@ impl App {
         }
     }
 
-    /// Who knows the key for YOLO from Gemini CLI hears, once, what it did in its place.
+    /// Tells Gemini CLI users once what the Gemini CLI key for YOLO did here.
     fn tell_yank(&mut self, key: Key) {
         let has_both = |it: &Self| {
             let mut both = it.keymap.commands_for(key, Context::COMPOSER);
@@ -356,7 +353,7 @@ impl App {
         self.told_yank = true;
         let name = |command| self.keymap.key_of(command).to_lowercase();
         let (pasted, yolo) = (name(KeyCommand::Yank), name(KeyCommand::ToggleYolo));
-        // Until then that key is for inserting what was deleted before.
+        // Before that, the key inserts deleted text.
         self.toast(format!(
             "{pasted} inserted the deleted text; press another key before {yolo} to toggle YOLO"
         ));
@@ -369,8 +366,8 @@ impl App {
         }
     }
 
-    /// Ctrl+B: what runs goes to the background; with nothing running the list
-    /// of what is there.
+    /// Ctrl+B: moves the running command to the background, or opens the list of background
+    /// processes.
     fn background_key(&mut self) {
         match &self.shell {
             Some(item) => {
@@ -386,20 +383,20 @@ impl App {
         let composing = self.overlay.is_none() && self.questions.is_empty() && !self.is_paging();
         if self.again(Armed::Suspend) {
             if composing && std::mem::take(&mut self.undone) {
-                // The first press was no undo after all.
+                // The first press was not meant as undo.
                 self.composer.buffer_mut().redo();
             }
             self.toast = None;
             self.effect(Effect::Suspend);
         } else {
-            // Until a second press it means what it means elsewhere.
+            // The first press does what it does elsewhere.
             self.undone = composing && self.composer.buffer_mut().undo();
             self.complete();
             self.hint_again(Again::Leave, "press ctrl+z again to suspend");
         }
     }
 
-    /// A key for the process that has the keys.
+    /// Sends a key to the process that has the keyboard focus.
     fn shell_key(&mut self, key: Key) {
         let commands: Vec<KeyCommand> = self.keymap.commands_for(key, Context::SHELL).collect();
         if commands.contains(&KeyCommand::UnfocusShell) {
@@ -440,7 +437,7 @@ impl App {
         self.composer_action(action, key);
     }
 
-    /// Tells the composer what goes on around it.
+    /// Passes the state around the composer to it.
     pub(super) fn surround(&mut self) {
         self.composer.set_surroundings(Surroundings {
             busy: self.is_busy(),
@@ -452,7 +449,7 @@ impl App {
         });
     }
 
-    /// What a key in the composer led to.
+    /// Handles the result of a key in the composer.
     pub(super) fn composer_action(&mut self, action: ComposerAction, key: Key) {
         match action {
             ComposerAction::Ignored => self.program_key(key),
@@ -489,8 +486,7 @@ impl App {
         }
     }
 
-    /// Up on an empty composer: the one message that waits comes back; of
-    /// several there is a list.
+    /// Up in an empty composer: takes back the pending message, or lists several.
     fn take_back_queue(&mut self) {
         if self.queued.len() + self.steering.len() > 1 {
             return self.queue_dialog();
@@ -503,7 +499,7 @@ impl App {
         }
     }
 
-    /// Text for the end of the turn.
+    /// Queues text for the end of the turn.
     fn queue(&mut self, text: String) {
         if is_slash(&text) {
             self.composer.set_text(&text);
@@ -529,7 +525,7 @@ impl App {
     }
 }
 
-/// Whether a key that does not answer (`answers`) starts a text or a command.
+/// Whether a key starts a text or a command. Keys in `answers` do not.
 fn begins_text(key: Key, answers: &str) -> bool {
     let begins = |char: &char| char.is_alphabetic() || "/!@".contains(*char);
     key.typed().filter(begins).is_some_and(|char| !answers.contains(char))

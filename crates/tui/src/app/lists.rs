@@ -1,4 +1,4 @@
-//! The lists that commands open.
+//! The lists opened by commands.
 
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
@@ -13,7 +13,7 @@ use crate::footer;
 use crate::layout::shortened;
 use crate::theme::Theme;
 
-/// Lines of a background process that are shown.
+/// Number of output lines shown of a background process.
 const LOG_LINES: usize = 15;
 
 impl App {
@@ -29,7 +29,7 @@ impl App {
         self.open(Overlay::list(Purpose::Mode, list.at(self.facts.mode.as_str())));
     }
 
-    /// Processes in the background.
+    /// Opens the list of background processes.
     pub(super) fn tasks_dialog(&mut self) {
         self.effect(Effect::Send(Op::ListBackground { lines: LOG_LINES }));
         let items = self.task_items();
@@ -40,7 +40,7 @@ impl App {
         self.open(Overlay::list(Purpose::Tasks, list));
     }
 
-    /// Counts those that run, and tells of each that has ended.
+    /// Updates the number of running background processes and reports those that ended.
     pub(super) fn background_changed(&mut self, processes: &[BackgroundProcess]) {
         let runs = |one: &&BackgroundProcess| one.state == BackgroundState::Running;
         let known = |one: &BackgroundProcess| {
@@ -49,7 +49,7 @@ impl App {
         let ended = processes.iter().filter(|one| !runs(one) && !known(one));
         let told: Vec<String> = match self.settings.tells_background {
             true => ended.map(end_words).collect(),
-            // The session does.
+            // The session reports it.
             false => Vec::new(),
         };
         self.facts.background = processes.iter().filter(runs).count();
@@ -60,7 +60,7 @@ impl App {
         self.tasks_changed();
     }
 
-    /// The list follows what happens, while it is open.
+    /// Refreshes the open list of background processes.
     fn tasks_changed(&mut self) {
         let items = self.task_items();
         if let Some(Overlay { purpose: Purpose::Tasks, body: Body::List(list) }) = &mut self.overlay
@@ -85,7 +85,7 @@ impl App {
         self.say(rows);
     }
 
-    /// What waits for the turn or for its end.
+    /// Opens the list of queued and steering messages.
     pub(super) fn queue_dialog(&mut self) {
         let items = self.queue_items();
         if items.is_empty() {
@@ -111,7 +111,7 @@ impl App {
         steering.chain(queued).collect()
     }
 
-    /// Takes one out of the queue into the composer.
+    /// Moves a queued message into the composer.
     pub(super) fn take_queued(&mut self, id: &str) {
         self.overlay = None;
         if let Some(text) = self.unqueue(id) {
@@ -124,7 +124,7 @@ impl App {
         let at = ids.iter().position(|one| one == id).unwrap_or_default();
         self.unqueue(id);
         self.queue_dialog();
-        // The mark stays where it is: on the next one, or else on the last.
+        // Keep the cursor position, or move it to the last message.
         let ids: Vec<String> = self.queue_items().into_iter().map(|item| item.id).collect();
         if let Some(id) = ids.get(at).or(ids.last()) {
             self.mark_queued(id);
@@ -137,7 +137,7 @@ impl App {
         }
     }
 
-    /// Moves one of those for after the turn.
+    /// Moves a queued message up or down.
     pub(super) fn move_queued(&mut self, id: &str, up: bool) {
         let at: Option<usize> = id.strip_prefix('q').and_then(|at| at.parse().ok());
         let Some(at) = at else {
@@ -170,9 +170,9 @@ impl App {
     }
 }
 
-/// The end of a command in the background, in a row.
+/// Returns a row about the end of a background command.
 fn end_words(process: &BackgroundProcess) -> String {
-    /// Columns of the command: the rest has room in a window of the usual size.
+    /// Maximum columns of the command, so that the row fits in an 80-column window.
     const COMMAND: usize = 30;
     let how = match process.state {
         BackgroundState::Exited { code: Some(code) } => format!("exited with code {code}"),
@@ -196,12 +196,12 @@ fn task_item(process: &BackgroundProcess, theme: &Theme) -> ListItem {
     ListItem::new(process.pid.to_string(), label, state).previewed(preview)
 }
 
-/// One line without tabs; other control characters are the screen's business.
+/// Returns the text as one line without tabs; the screen handles other control characters.
 pub(super) fn clean(text: &str) -> String {
     text.replace('\t', "    ").replace(['\n', '\r'], " ")
 }
 
-/// A count as people read it.
+/// Formats a count for display.
 pub(super) fn number(count: u64) -> String {
     footer::count(count)
 }

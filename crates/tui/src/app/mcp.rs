@@ -1,4 +1,4 @@
-//! `/mcp`: how the servers stand, and steering them.
+//! `/mcp`: shows the state of MCP servers and controls them.
 
 use parallax_screen::Line;
 use parallax_sdk::OpenSession;
@@ -9,17 +9,17 @@ use super::lists::clean;
 use crate::effect::{Effect, Then};
 use crate::theme::Theme;
 
-/// Names of one kind that are listed.
+/// Maximum number of names listed per kind.
 const SHOWN: usize = 60;
 
-/// How much of a server is shown.
+/// The level of detail of the server list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
     /// Names.
     Names,
-    /// With what they are for.
+    /// With descriptions.
     Descriptions,
-    /// With the schemas of tools.
+    /// With tool schemas.
     Schemas,
 }
 
@@ -35,8 +35,8 @@ impl App {
         self.ask_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), show);
     }
 
-    /// The first prompt does not wait for servers; the user is notified that one is
-    /// missing.
+    /// Notifies the user about servers that are still starting, because the first prompt does not
+    /// wait for them.
     pub(super) fn tell_of_starting_servers(&mut self) {
         let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
         self.ask_session(names, |app, names| {
@@ -54,7 +54,7 @@ impl App {
         });
     }
 
-    /// A server rejects requests until the user signs in.
+    /// Reports a server that rejects requests until the user signs in.
     pub(crate) fn sign_in_wanted(&mut self, server: &str, again: bool) {
         let server = clean(server);
         let why = match again {
@@ -137,7 +137,7 @@ impl App {
         })));
     }
 
-    /// Work with the servers on a thread.
+    /// Runs work with the MCP servers on a thread.
     fn with_servers<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&McpView) -> T + Send + 'static,
@@ -154,8 +154,7 @@ impl App {
         });
     }
 
-    /// What servers offer now: their prompts are commands, their resources can
-    /// be named.
+    /// Updates what servers provide: prompts become commands, resources can be mentioned.
     pub(crate) fn servers_offer(&mut self, resources: Vec<(String, String)>) {
         self.mentioned_resources = resources;
         self.mention();

@@ -1,4 +1,4 @@
-//! `/model why`: which model answers, and how it came to that.
+//! `/model why`: shows which model is used and why.
 
 use parallax_protocol::routing::{FallbackCause, RouteSource};
 use parallax_screen::Line;

@@ -1,5 +1,5 @@
-//! The mouse, in full screen: the wheel, the cursor, labels of pasted text, the
-//! scroll bar; and the two ways to leave it to the terminal.
+//! Mouse support in full screen: the wheel, the cursor, labels of pasted text, the scroll bar, and
+//! the two ways to leave the mouse to the terminal.
 
 use parallax_screen::{Line, MouseEvent, MouseKind, Span};
 
@@ -8,18 +8,17 @@ use crate::effect::Effect;
 use crate::keymap::KeyCommand;
 use crate::transcript::Anchor;
 
-/// Rows that the wheel scrolls.
+/// Rows scrolled per wheel step.
 pub(super) const WHEEL: isize = 3;
 
-/// Where things are in the frame that was drawn last, in rows from its top.
+/// Positions of the elements in the last frame, in rows from its top.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Places {
-    /// The composer's text: its first row and how many; `None` while something
-    /// else has its place.
+    /// The first row and the number of rows of the composer's text, or `None` while it is hidden.
     pub(super) composer: Option<(usize, usize)>,
-    /// Rows of the transcript, with the bar at their end.
+    /// Rows of the transcript, which has the scroll bar in its last column.
     pub(super) transcript: usize,
-    /// The bar is held.
+    /// Whether the scroll bar is being dragged.
     held: bool,
 }
 
@@ -63,7 +62,7 @@ impl App {
         }
     }
 
-    /// The bar was pulled to a row.
+    /// Scrolls to the row that the bar was dragged to.
     fn drag_to(&mut self, row: usize) {
         let rows = self.places.transcript.max(1);
         let item = self.transcript.len() * row.min(rows - 1) / rows;
@@ -73,8 +72,8 @@ impl App {
         };
     }
 
-    /// Puts the bar into the last column of rows; `position`: where they begin,
-    /// in thousandths of all.
+    /// Draws the scroll bar into the last column of `rows`. `position` is where they begin, in
+    /// thousandths of the whole.
     pub(super) fn scroll_bar(&self, rows: &mut [Line], position: u16, at_end: bool, width: usize) {
         let height = rows.len();
         let thumb = (height / 6).max(1);
@@ -95,14 +94,13 @@ impl App {
         }
     }
 
-    /// F9: nothing is painted until a key comes, and the mouse is the
-    /// terminal's, so that text can be selected in peace.
+    /// F9: pauses painting until the next key and releases the mouse, so that text can be selected.
     pub(super) fn toggle_copy_mode(&mut self) {
         self.frozen ^= true;
         self.effect(Effect::Mouse(!self.frozen && !self.mouse_off));
     }
 
-    /// Ctrl+S: whether the mouse is ours.
+    /// Ctrl+S: toggles mouse capture.
     pub(super) fn toggle_mouse(&mut self) {
         if !self.settings.alternate_buffer && !self.is_paging() {
             return self.toast("the terminal handles the mouse in this display mode");

@@ -1,4 +1,4 @@
-//! The question about files outside the workspace that a prompt names.
+//! Asks about files outside the workspace that a prompt mentions.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,7 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
 impl App {
-    /// Asks whether they may be read; once declined in a session, they are not
-    /// asked about again.
+    /// Asks whether these paths may be read. Paths declined in a session are not asked for again.
     pub(crate) fn ask_outside(
         &mut self,
         text: String,
@@ -38,7 +37,7 @@ impl App {
         self.open(Overlay::list(Purpose::Outside { text, steer, paths }, list));
     }
 
-    /// Asks whether a prompt is sent that brings in so many tokens.
+    /// Asks whether to send a prompt that adds this many tokens.
     pub(crate) fn ask_large(
         &mut self,
         text: String,
@@ -73,7 +72,7 @@ impl App {
         self.effect(Effect::Prompt { text, steer, ask: false });
     }
 
-    /// Neither: the prompt goes back to where it was written.
+    /// Handles a dialog closed without a choice: the prompt returns to the composer.
     pub(super) fn outside_left(&mut self, text: &str, steer: Option<&SteerId>) {
         self.steering.retain(|waiting| Some(&waiting.id) != steer);
         self.composer.insert_before(text);

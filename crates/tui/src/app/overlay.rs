@@ -1,4 +1,4 @@
-//! The one dialog that may lie over the composer, and what it is for.
+//! The dialog over the composer and its purpose.
 
 use std::path::PathBuf;
 
@@ -11,30 +11,30 @@ use parallax_sdk::credential::KeyKind;
 use crate::dialog::{DialogKey, DialogView, FieldDialog, ListDialog, Panel, Response};
 use crate::theme::Theme;
 
-/// What a dialog's answer is for.
+/// What the result of a dialog is used for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// May anything of this folder be read?
+    /// Whether to trust this folder.
     Trust,
-    /// Is the connection to the editor wanted?
+    /// Whether to connect to the editor.
     Ide,
-    /// May settings of the project loosen what holds?
+    /// Whether to accept project settings that lower security.
     LooseSettings,
-    /// Rules of the project are new or changed.
+    /// Whether to accept new or changed policy rules of the project.
     PolicyUpdate,
     Auth,
-    /// What fills the context.
+    /// Shows the context breakdown.
     Context,
     Key(KeyKind),
-    /// The key of this provider.
+    /// The API key of this provider.
     ProviderKey(String),
-    /// Which model of a provider that was just set up?
+    /// The model of a provider that was just set up.
     ProviderModel,
     Model,
-    /// The theme before, in case it is given up.
+    /// The previous theme, restored if the dialog is cancelled.
     Theme(Box<Theme>),
     Sessions,
-    /// Delete this session?
+    /// Whether to delete this session.
     DeleteSession(String),
     Tags,
     Rewind,
@@ -46,48 +46,48 @@ pub(crate) enum Purpose {
     /// A value for this setting.
     SettingValue(String),
     Editor,
-    /// What the footer shows.
+    /// Which items the footer shows.
     Footer,
     Help,
-    /// The pages of the guide.
+    /// The list of guide pages.
     Docs,
-    /// One of them.
+    /// A guide page.
     DocsPage,
     Permissions,
     Mode,
-    /// Is the first of these folders to be trusted and added?
+    /// Whether to trust and add the first of these directories.
     AddFolder(Vec<PathBuf>),
-    /// This mode although the folder is one that holds everything.
+    /// Whether to switch to this mode although the directory contains all files.
     Yolo(ApprovalMode),
     Tasks,
-    /// The panel of hooks.
+    /// The hooks dialog.
     Hooks,
-    /// May an extension be installed, linked or updated?
+    /// Whether to install, link, or update an extension.
     Consent,
-    /// Which setting of this extension?
+    /// The settings of this extension.
     ExtensionSettings(String),
-    /// A value for this setting of this extension.
+    /// The value of this setting of this extension.
     ExtensionValue(String, String),
-    /// Is the question of an MCP server answered at all?
+    /// Whether to answer the request of an MCP server.
     ServerQuestion,
-    /// A field of its form.
+    /// A field of the form of an MCP server.
     ServerField,
     /// Approval of the shell commands in a custom command.
     CustomShell,
     /// Approval of agents of the project, starting with the first.
     AcceptAgents(Vec<Agent>),
-    /// What this agent is set to.
+    /// The settings of this agent.
     AgentSettings(String),
-    /// A value for this setting of this agent.
+    /// The value of this setting of this agent.
     AgentSetting(String, AgentSetting),
-    /// What is queued, to be edited or removed.
+    /// The queued messages, to be edited or removed.
     Queue,
-    /// Shall a prompt be sent that brings in this much?
+    /// Whether to send a prompt this large.
     LargePrompt {
         text: String,
         steer: Option<SteerId>,
     },
-    /// May these be read, which the prompt names?
+    /// Whether these paths, mentioned in the prompt, may be read.
     Outside {
         text: String,
         steer: Option<SteerId>,
@@ -95,7 +95,7 @@ pub(crate) enum Purpose {
     },
 }
 
-/// A dialog of one of the kinds.
+/// The kind of dialog.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
     List(Box<ListDialog>),
@@ -103,7 +103,7 @@ pub(crate) enum Body {
     Panel(Panel),
 }
 
-/// A dialog and what it is for.
+/// A dialog and its purpose.
 #[derive(Debug, Clone)]
 pub(crate) struct Overlay {
     pub(crate) purpose: Purpose,
@@ -131,7 +131,7 @@ impl Overlay {
         }
     }
 
-    /// Whether letters are text here.
+    /// Whether letters are typed as text.
     pub(crate) fn is_typing(&self) -> bool {
         match &self.body {
             Body::List(list) => list.is_searched(),

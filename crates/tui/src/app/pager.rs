@@ -1,6 +1,5 @@
-//! The whole transcript on the whole window, for as long as it is wanted: all of it in
-//! the width of now, with what was cut, to be scrolled and searched. The rows under it
-//! and the scrollback are as they were when it goes.
+//! Pager for the whole transcript, including truncated content, at the current width. It can be
+//! scrolled and searched; closing it restores the screen and the scrollback.
 
 use parallax_screen::{Key, KeyCode, Line, MouseEvent, MouseKind, Span, text_width};
 
@@ -12,21 +11,21 @@ use crate::effect::Effect;
 use crate::keymap::{Context, KeyCommand};
 use crate::transcript::{Anchor, Needle, Page};
 
-/// The view of the whole transcript.
+/// The state of the pager.
 #[derive(Debug, Default)]
 pub(super) struct Pager {
-    /// What is being typed after `/`.
+    /// The search field while a search is typed after `/`.
     field: Option<Field>,
     needle: Needle,
-    /// The item and row that was found last.
+    /// The item and row of the last match.
     found: Option<(usize, usize)>,
     /// A note about the last search, if there is one.
     note: &'static str,
     /// The item and row at the top.
     top: (usize, usize),
-    /// Where that is, in thousandths of all items.
+    /// The position of the top row, in thousandths of all items.
     position: u16,
-    /// What was seen in full screen, and whether whole.
+    /// The scroll position and expansion before the pager opened.
     before: (Anchor, bool),
 }
 
@@ -46,7 +45,7 @@ impl App {
         }
     }
 
-    /// Whether the whole transcript has the window.
+    /// Whether the pager is open.
     pub(crate) fn is_paging(&self) -> bool {
         self.pager.is_some()
     }
@@ -106,7 +105,7 @@ impl App {
         }
     }
 
-    /// Keys of the table that mean something here.
+    /// Handles keys of the key table that apply to the pager.
     fn pager_command(&mut self, key: Key) -> bool {
         for command in self.keymap.commands_for(key, Context::DIALOG).collect::<Vec<_>>() {
             match command {
@@ -144,7 +143,8 @@ impl App {
         }
     }
 
-    /// Looks for a text from the top of the page on; for the one before if it is empty.
+    /// Searches for text from the top of the page on, or repeats the last search if `typed` is
+    /// empty.
     fn search(&mut self, typed: &str) {
         let Some(pager) = &mut self.pager else { return };
         if !typed.is_empty() {
@@ -167,7 +167,7 @@ impl App {
         self.search_from(from, forward);
     }
 
-    /// Goes to the next row with what is looked for, around the ends.
+    /// Goes to the next matching row, wrapping around at the ends.
     fn search_from(&mut self, from: (usize, usize), forward: bool) {
         let Some(needle) = self.pager.as_ref().map(|pager| pager.needle.clone()) else { return };
         if needle.text().is_empty() {
@@ -185,7 +185,7 @@ impl App {
         if let Some(pager) = &mut self.pager {
             (pager.found, pager.note) = (found, note);
         }
-        // With some rows above it.
+        // Keep some rows above the match visible.
         let above = isize::try_from(height / 4).unwrap_or(0);
         let anchor = Anchor::Top { item, row };
         self.anchor = self.transcript.scroll(anchor, -above, width, height, &self.theme);
@@ -197,7 +197,7 @@ impl App {
         }
     }
 
-    /// The window while the transcript has it.
+    /// Builds the frame of the pager.
     pub(super) fn pager_frame(&mut self, width: usize, rows: usize) -> Frame {
         let room = rows.saturating_sub(1).max(1);
         self.places.composer = None;
@@ -222,7 +222,7 @@ impl App {
         Frame { finished: Vec::new(), live, cursor, over: true }
     }
 
-    /// What this is, where in it, and what the keys do.
+    /// Builds the bottom row with the position and the keys.
     fn pager_foot(&self, pager: &Pager, width: usize) -> Line {
         let place = match self.anchor {
             Anchor::Bottom => "end".to_owned(),
@@ -253,7 +253,7 @@ impl App {
         cut(line, width)
     }
 
-    /// Notes where a page that is shown begins.
+    /// Records where the displayed page begins.
     pub(super) fn pager_stands_at(&mut self, page: &Page) {
         if let (Some(pager), Anchor::Top { item, row }) = (&mut self.pager, page.anchor) {
             (pager.top, pager.position) = ((item, row), page.position);

@@ -1,4 +1,4 @@
-//! For a screen reader: dialogs, questions and lists as lines, each told once.
+//! Screen reader output: dialogs and lists as lines, each announced once.
 
 use parallax_protocol::ids::ItemId;
 use parallax_screen::Line;
@@ -7,29 +7,29 @@ use super::App;
 use super::view::Frame;
 use crate::dialog::DialogView;
 
-/// Rows of a dialog at most, for those who listen to all of them.
+/// Maximum number of rows of a dialog.
 const MOST_ROWS: usize = 200;
-/// Completions that are announced.
+/// Maximum number of completions announced.
 const COMPLETIONS: usize = 8;
 
-/// What was told of what is open.
+/// What was already announced.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    /// The rows of the dialog or question.
+    /// The rows of the dialog.
     rows: Vec<String>,
-    /// The list of completions.
+    /// The completion list.
     completions: Vec<String>,
     shortcuts: bool,
     mode: Option<&'static str>,
     toast: Option<String>,
     working: bool,
-    /// The running command, whether it has the keys, whether it is silent.
+    /// The running command, whether it has the keyboard focus, and whether it is silent.
     pub(super) shell: (Option<ItemId>, bool, bool),
 }
 
 impl App {
-    /// The new rows, and a prompt. All rows of a dialog are announced when it opens, and
-    /// later those that changed.
+    /// Returns the new rows and the prompt. All rows of a dialog are announced when it opens, later
+    /// only those that changed.
     pub(super) fn plain_frame(&mut self, mut finished: Vec<Line>, width: usize) -> Frame {
         self.tell_state(&mut finished);
         let waiting = self.questions.len();
@@ -40,7 +40,7 @@ impl App {
             (None, None) => None,
         };
         if let Some(DialogView { rows, cursor }) = view {
-            // The row that is typed in is the prompt.
+            // The row being typed in is the prompt.
             let typed = cursor.map(|(_, row)| row);
             let texts: Vec<String> = rows.iter().map(Line::text).collect();
             let is_new = |at: usize, text: &String| {
@@ -59,7 +59,7 @@ impl App {
         }
         self.announced.rows.clear();
         self.tell_completions(&mut finished, width);
-        // Beneath what comes an empty composer would be read out each time.
+        // During work, an empty composer would be read out after each output.
         let is_empty = self.composer.is_empty() && !self.composer.is_searching();
         if is_empty && (self.is_busy() || self.shell.is_some()) {
             return Frame { finished, ..Frame::default() };
@@ -68,7 +68,7 @@ impl App {
         Frame { finished, live: view.rows, cursor: Some(view.cursor), over: false }
     }
 
-    /// Modes, hints, work: each change in a line.
+    /// Announces changes of the mode, hints, and work, one line each.
     fn tell_state(&mut self, finished: &mut Vec<Line>) {
         let mode = crate::footer::mode(self.facts.mode, &self.theme).0;
         if self.announced.mode.replace(mode).is_some_and(|before| before != mode) {
@@ -99,9 +99,9 @@ impl App {
         }
     }
 
-    /// The first completions, when they are others than before.
+    /// Announces the first completions if they changed.
     fn tell_completions(&mut self, finished: &mut Vec<Line>, width: usize) {
-        // Nothing is read twice.
+        // Load descriptions first, so that nothing is read twice.
         self.completion.tell_all();
         let rows = match self.completion.is_open() {
             true => self.completion.rows(width, COMPLETIONS, &self.theme),

@@ -12,8 +12,7 @@ use crate::effect::Effect;
 use crate::markdown::{Look, render};
 
 impl App {
-    /// `/plan`: plan mode from here on, with the plan there is; with a text, a
-    /// prompt in it.
+    /// `/plan`: switches to plan mode and shows the current plan; with text, sends it as a prompt.
     pub(super) fn plan(&mut self, text: &str) {
         if !self.has_plan_mode() {
             return self.error("Plan mode is disabled (`general.plan.enabled`).");
@@ -35,9 +34,9 @@ impl App {
         });
     }
 
-    /// `/plan copy`.
+    /// `/plan copy`: copies the plan.
     pub(super) fn copy_plan(&mut self, rest: &str) {
-        // `/plan copy the files of …` is about what is to be planned.
+        // `/plan copy the files of …` is a prompt.
         if !rest.is_empty() {
             return self.plan(&format!("copy {rest}"));
         }
@@ -51,8 +50,8 @@ impl App {
         self.launch.as_ref().is_none_or(parallax_sdk::Launch::has_plan_mode)
     }
 
-    /// Opens the plan that waits for approval in the user's editor; then the engine asks
-    /// again and shows it.
+    /// Opens the plan that waits for approval in the user's editor. The engine asks again and shows
+    /// the edited plan.
     pub(super) fn edit_plan(&mut self, path: PathBuf, text: String) {
         let Some(question) = self.questions.front() else { return };
         let mut decide = Decide::new(question.ask.id.clone(), AskOutcome::ModifyWithEditor);

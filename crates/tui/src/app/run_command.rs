@@ -1,4 +1,4 @@
-//! What the commands of `/` do.
+//! Runs slash commands.
 
 use std::path::PathBuf;
 
@@ -164,7 +164,7 @@ impl App {
         }
     }
 
-    /// Runs `work` with the launch on a thread and continues with its result.
+    /// Runs `work` with the launch on a thread, then `then` with its result.
     pub(super) fn ask<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Launch) -> T + Send + 'static,
@@ -177,7 +177,7 @@ impl App {
         })));
     }
 
-    /// The same with the open session, which answers at once.
+    /// Runs `work` with the open session, then `then` with its result.
     pub(super) fn ask_session<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&OpenSession) -> T + Send + 'static,
@@ -193,7 +193,7 @@ impl App {
         usize::from(self.size.0).saturating_sub(1).max(1)
     }
 
-    /// What was said moves out of sight, as far as one scrolls back; nothing is lost.
+    /// Scrolls the conversation out of view; it stays in the scrollback.
     fn scroll_away(&mut self) {
         if !self.settings.screen_reader {
             self.say(vec![Line::EMPTY; usize::from(self.size.1)]);
@@ -239,7 +239,7 @@ impl App {
         self.effect(Effect::Send(Op::AddDirectory(path)));
     }
 
-    /// Asks about untrusted folders, one after the other.
+    /// Asks about untrusted directories, one after the other.
     fn ask_folder_trust(&mut self, folders: Vec<PathBuf>) {
         let Some(folder) = folders.first() else { return };
         let items = vec![
@@ -251,7 +251,7 @@ impl App {
         self.open(Overlay::list(Purpose::AddFolder(folders), list));
     }
 
-    /// The answer to that, for the first of them.
+    /// Handles the answer for the first directory.
     pub(super) fn folder_trust_said(&mut self, mut folders: Vec<PathBuf>, trusted: bool) {
         self.overlay = None;
         if folders.is_empty() {
@@ -304,13 +304,12 @@ impl App {
         );
     }
 
-    /// Context files are part of the beginning of every request, so the session is reopened
-    /// and continues with their current contents.
+    /// Reopens the session with the current context files, which are part of every request.
     pub(super) fn reload(&mut self) {
         self.reload_then(|_| {});
     }
 
-    /// The same; `then` follows when the session is open again.
+    /// Reopens the session, then runs `then`.
     pub(super) fn reload_then(&mut self, then: impl FnOnce(&mut Self) + Send + 'static) {
         self.ask_session(OpenSession::is_kept, |app, is_kept| {
             app.again = true;

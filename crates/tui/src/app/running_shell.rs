@@ -1,5 +1,5 @@
-//! A command that runs in its own terminal: whether it gets the keys, and the hint that it
-//! may wait for input.
+//! A command that runs in its own terminal: its keyboard focus, and the hint that it may be waiting
+//! for input.
 
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::{Op, ToolInput};
@@ -11,18 +11,18 @@ use crate::keymap::KeyCommand;
 use crate::status::Working;
 use crate::title::State;
 
-/// How long a command has no output before the hint about typing into it, in milliseconds.
+/// How long a command has no output before the hint about typing into it is shown, in milliseconds.
 const SILENCE_MS: u64 = 5_000;
-/// How long a command runs before its keys are shown.
+/// How long a command runs before its keys are shown, in milliseconds.
 const HINT_MS: u64 = 1_000;
-/// How long one that asks something (its last row is not ended) is silent before
-/// the window's title tells.
+/// How long a command whose last row is unterminated (as that of a prompt) is silent before the
+/// window title shows it, in milliseconds.
 const ASKS_MS: u64 = 30_000;
-/// And one that asks nothing.
+/// The same for any other command, in milliseconds.
 const SLOW_MS: u64 = 120_000;
 
 impl App {
-    /// A command began.
+    /// Records that a command started.
     pub(super) fn shell_begins(&mut self, item: &ItemId, title: &str) {
         if self.shell.as_ref() != Some(item) {
             self.shell_spoke_at = self.now_ms;
@@ -33,15 +33,15 @@ impl App {
         self.shell_title = crate::clean::one_row(title).into_owned();
     }
 
-    /// A command that runs without a turn is work, too.
+    /// Shows a command that runs outside a turn as work.
     pub(super) fn shell_work(&self) -> Option<Working> {
         self.shell.as_ref()?;
         let subject = self.shell_title.clone();
         Some(Working { since_ms: self.shell_since, subject, ..Working::default() })
     }
 
-    /// What keys do while the agent works: to the command that runs, once it has run for a
-    /// moment, and to a text.
+    /// Returns hints for keys while the agent works: those of the running command after a moment,
+    /// and those for sending text.
     pub(super) fn working_keys(&self) -> Vec<String> {
         if self.shell_focus {
             return Vec::new();
@@ -49,7 +49,7 @@ impl App {
         let mut keys = self.shell_keys();
         let key = |command| self.keymap.key_of(command).to_lowercase();
         let steers = [(KeyCommand::Submit, "to steer"), (KeyCommand::QueueMessage, "to queue")];
-        // Tab is for the command as long as nothing is written.
+        // Tab is for the command while the composer is empty.
         let counts = self.working.is_some() && (keys.is_empty() || !self.composer.is_empty());
         for (command, what) in steers.into_iter().filter(|_| counts) {
             let key = key(command);
@@ -65,7 +65,7 @@ impl App {
         if self.shell.is_none() || !begun {
             return Vec::new();
         }
-        // In a text Tab means something else, and a row of its own tells of silence.
+        // Tab has another meaning in text, and silence has its own row.
         let types = self.composer.is_empty() && !self.is_shell_silent();
         let keys = [
             (KeyCommand::FocusShell, "to type into it", types),
@@ -78,31 +78,31 @@ impl App {
             .collect()
     }
 
-    /// Its terminal is as large as there is room for it.
+    /// Resizes the command's terminal to the available space.
     pub(super) fn resize_shell(&mut self, item: &ItemId) {
         let input = ToolInput::Resize(self.shell_size());
         self.effect(Effect::Send(Op::ToolInput { item: item.clone(), input }));
     }
 
-    /// It wrote something.
+    /// Records output of the command.
     pub(super) fn shell_spoke(&mut self, item: &ItemId) {
         if self.shell.as_ref() == Some(item) {
             self.shell_spoke_at = self.now_ms;
         }
     }
 
-    /// Gives it the keys, or the composer.
+    /// Moves the keyboard focus to the command or to the composer.
     pub(super) fn focus_shell(&mut self, focus: bool) {
         self.shell_focus = focus;
         self.shell_spoke_at = self.now_ms;
     }
 
-    /// Whether it has been silent for so long that it may wait for an answer.
+    /// Whether the command has been silent for so long that it may be waiting for input.
     pub(super) fn is_shell_silent(&self) -> bool {
         self.can_be_silent() && self.now_ms >= self.shell_spoke_at + SILENCE_MS
     }
 
-    /// In how many milliseconds that, or what the title tells of it, will be so.
+    /// Milliseconds until the silence hint or the title changes.
     pub(super) fn silent_in_ms(&self) -> Option<u64> {
         let told = if self.can_be_silent() { Some(SILENCE_MS) } else { None };
         let titled = if self.shell.is_some() && !self.shell_focus {
@@ -117,7 +117,7 @@ impl App {
             .min()
     }
 
-    /// What the window's title tells of a command that has been silent for long.
+    /// Returns the window title of a command that has been silent for long.
     pub(super) fn silent_title(&self) -> Option<State> {
         if self.shell.is_none() || self.shell_focus {
             return None;
@@ -133,19 +133,19 @@ impl App {
         self.shell.is_some() && !self.shell_focus && self.composer.is_empty()
     }
 
-    /// The row that says so.
+    /// Returns the row with the silence hint.
     pub(super) fn silence_row(&self, width: usize) -> Option<Line> {
         let text = self.is_shell_silent().then(|| self.silence_words())?;
         Some(Line::styled(truncate(&text, width).to_owned(), self.theme.warning))
     }
 
-    /// The row in the composer's place while the command has the keys.
+    /// Returns the row that replaces the composer while the command has the focus.
     pub(super) fn focus_row(&self, width: usize) -> Line {
         let text = format!("» {}", self.focus_words());
         Line::styled(truncate(&text, width).to_owned(), self.theme.accent.bold())
     }
 
-    /// For a screen reader: each change of all that, once.
+    /// Announces changes of the command to a screen reader, each once.
     pub(super) fn tell_shell(&mut self, finished: &mut Vec<Line>) {
         let told = &self.announced.shell;
         let now = (self.shell.clone(), self.shell_focus, self.is_shell_silent());

@@ -1,5 +1,4 @@
-//! The form that an MCP server asks the user to fill in: its fields (SEP-1330 and
-//! `requestedSchema` of protocol 2025-11-25).
+//! The fields of an MCP elicitation form (SEP-1330 and `requestedSchema` of protocol 2025-11-25).
 
 use std::collections::VecDeque;
 
@@ -7,7 +6,7 @@ use serde_json::{Number, Value};
 
 /// The maximum number of fields of a form.
 const MOST: usize = 30;
-/// Characters of a server's text.
+/// The maximum number of characters of a server's text.
 const LONGEST: usize = 2_000;
 
 /// A field of a form.
@@ -18,12 +17,12 @@ pub(super) struct FormField {
     pub(super) description: String,
     pub(super) required: bool,
     pub(super) kind: Kind,
-    /// The default value, as it is typed; for multiple choices, each of them.
+    /// The default value as typed; for multiple choices, each of them.
     pub(super) default: Vec<String>,
     bounds: Bounds,
 }
 
-/// What a field takes.
+/// The type of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     Text,
@@ -36,14 +35,13 @@ pub(super) enum Kind {
 /// One of the choices of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Choice {
-    /// What the server gets.
+    /// The value sent to the server.
     pub(super) value: String,
-    /// What people read.
+    /// The title shown to the user.
     pub(super) title: String,
 }
 
-/// What a value must keep to: of a number, of the letters of a text, of how many are
-/// chosen.
+/// Limits of a value: the range of a number, the length of a text, or the number of choices.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Bounds {
     least: Option<f64>,
@@ -63,7 +61,7 @@ impl Bounds {
         Self { least: number(least), most: number(most), format: format.to_owned() }
     }
 
-    /// Why a size is none that may be; `of` says of what.
+    /// Checks a size against the limits; `of` names its unit.
     fn refuse(&self, size: f64, of: &str) -> Result<(), String> {
         match (self.least, self.most) {
             (Some(least), _) if size < least => Err(format!("must be at least {least}{of}")),
@@ -72,7 +70,7 @@ impl Bounds {
         }
     }
 
-    /// Why a text does not have the form that it must have.
+    /// Checks the format of a text.
     fn refuse_form(&self, text: &str) -> Result<(), String> {
         let (fits, what) = match self.format.as_str() {
             "email" => (is_email(text), "an email address such as name@example.org"),
@@ -96,10 +94,10 @@ fn is_email(text: &str) -> bool {
 }
 
 impl FormField {
-    /// The value of what was typed or chosen; `None`: left out.
+    /// Parses a typed or chosen value. Returns `None` if it was left empty.
     ///
     /// # Errors
-    /// The requirement, as text for the user.
+    /// Returns the violated requirement as text for the user.
     pub(super) fn read(&self, typed: &str) -> Result<Option<Value>, String> {
         let trimmed = typed.trim();
         if trimmed.is_empty() {
@@ -108,7 +106,7 @@ impl FormField {
         }
         Ok(Some(match &self.kind {
             Kind::Text => {
-                // Lengths are limits of people's text, far below where they lose digits.
+                // Text lengths are far below the numbers that lose precision.
                 let length = u32::try_from(typed.chars().count()).unwrap_or(u32::MAX);
                 self.bounds.refuse(f64::from(length), " characters long")?;
                 self.bounds.refuse_form(typed)?;
@@ -132,10 +130,10 @@ impl FormField {
         }))
     }
 
-    /// The value of what was chosen of several; `None`: left out.
+    /// Returns the value of a multiple choice, or `None` if it was left empty.
     ///
     /// # Errors
-    /// As [`FormField::read`].
+    /// See [`FormField::read`].
     pub(super) fn read_several(&self, chosen: &[String]) -> Result<Option<Value>, String> {
         if chosen.is_empty() && !self.required {
             return Ok(None);
@@ -146,7 +144,7 @@ impl FormField {
     }
 }
 
-/// The fields of a flat form; `None` when it is none.
+/// Parses the fields of a flat form schema. Returns `None` if the schema is not supported.
 pub(super) fn fields(schema: &Value) -> Option<VecDeque<FormField>> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
     if properties.len() > MOST {
@@ -186,8 +184,8 @@ fn kind(property: &Value) -> Option<Kind> {
     })
 }
 
-/// The choices of a schema, which has them by value or, under `titled`, with titles;
-/// the outer `None`: they cannot be read.
+/// Parses the choices of a schema, which lists values or, under `titled`, values with titles. The
+/// outer `None` means that they are invalid.
 #[expect(clippy::option_option, reason = "no choices are not choices that cannot be read")]
 fn choices(schema: &Value, titled: &str) -> Option<Option<Vec<Choice>>> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
@@ -208,7 +206,7 @@ fn choices(schema: &Value, titled: &str) -> Option<Option<Vec<Choice>>> {
     values.as_array()?.iter().map(choice).collect::<Option<_>>().map(Some)
 }
 
-/// The default of a field, where it is one of its kind.
+/// Returns the default of a field if it is valid for its type.
 fn default(property: &Value, kind: &Kind) -> Vec<String> {
     let known = |choices: &[Choice], value: &str| choices.iter().any(|it| it.value == value);
     let Some(default) = property.get("default") else { return Vec::new() };
@@ -224,7 +222,7 @@ fn default(property: &Value, kind: &Kind) -> Vec<String> {
     };
     let fits = |value: &String| match kind {
         Kind::Choice(choices) | Kind::Several(choices) => known(choices, value),
-        // A row of a field is one line.
+        // A field is a single line.
         _ => !value.contains(char::is_control) && value.chars().count() <= LONGEST,
     };
     given.into_iter().filter(fits).collect()

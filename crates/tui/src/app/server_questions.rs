@@ -1,4 +1,4 @@
-//! Questions of MCP servers: an address to open, or a form, a field at a time.
+//! Requests of MCP servers: a URL to open, or a form, shown one field at a time.
 
 use std::collections::VecDeque;
 
@@ -13,42 +13,42 @@ use super::overlay::{Overlay, Purpose};
 use super::server_form::{Choice, FormField, Kind, fields};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 
-/// Characters of a server's text.
+/// The maximum number of characters of a server's text.
 const LONGEST: usize = 2_000;
-/// The answer that ends all questions of a server.
+/// The answer that declines all further requests of a server.
 const NO_MORE: &str = "No, and don't ask again for this server this session";
-/// The row that ends the choice of several. No value of a server is a control character.
+/// The id of the row that ends a multiple choice. Server values contain no control characters.
 const CHOSEN: &str = "\u{4}";
-/// Characters, and rows, of a prompt for the model: the choices stay in the window.
+/// Maximum characters and rows shown of a sampling prompt, so that the choices stay visible.
 const SHOWN: usize = 700;
 const ROWS: usize = 8;
 
-/// A question, and how far it is answered.
+/// A request of an MCP server and the answers so far.
 pub(crate) struct ServerQuestion {
     server: String,
     message: String,
     asked: Asked,
-    /// What is still to be asked.
+    /// The fields that are not answered yet.
     fields: VecDeque<FormField>,
-    /// What is chosen so far of a field that takes several.
+    /// The choices so far of a multiple-choice field.
     chosen: Vec<String>,
     values: Object,
     reply: oneshot::Sender<Answer>,
 }
 
-/// What kind of question it is.
+/// The kind of request.
 enum Asked {
     Form,
     Url(String),
-    /// To sign in, which this program asks.
+    /// A sign-in request, which Parallax itself makes.
     SignIn,
-    /// A request to call the model, with what the user should know about it.
+    /// A sampling request, with details for the user.
     Sample(Vec<String>),
 }
 
 impl App {
-    /// A request of a server. It waits until no other dialog is open and the user does not
-    /// type.
+    /// Queues a request of a server. It waits until no other dialog is open and the user is not
+    /// typing.
     pub(crate) fn server_asks(
         &mut self,
         server: &str,
@@ -103,11 +103,11 @@ impl App {
             "Declined a request of MCP server `{}`: it asked {what}.",
             clean(server)
         ));
-        // The server may no longer wait.
+        // The server may have stopped waiting.
         let _ = reply.send(Answer::Decline);
     }
 
-    /// Calls are over: what was asked during them is asked no more.
+    /// Removes requests whose calls have ended.
     pub(crate) fn server_questions_ended(&mut self) {
         let is_open = self.overlay.as_ref().is_some_and(|overlay| {
             matches!(overlay.purpose, Purpose::ServerQuestion | Purpose::ServerField)
@@ -121,7 +121,7 @@ impl App {
         self.next_server_question();
     }
 
-    /// Opens the first question that waits, when there is room for it.
+    /// Opens the first waiting request if no other dialog is open.
     pub(super) fn next_server_question(&mut self) {
         if self.overlay.is_some() || self.is_writing() {
             return;
@@ -171,12 +171,13 @@ impl App {
         self.open_automatically(Overlay::list(Purpose::ServerQuestion, list));
     }
 
-    /// Whether it is answered at all.
+    /// Handles the answer to whether the request is answered.
     pub(super) fn server_question_taken(&mut self, id: &str) {
         self.overlay = None;
         match (id, self.server_questions.front()) {
             ("yes", Some(ServerQuestion { asked: Asked::Url(url), .. })) => {
-                // As a browser reads it: what turns letters around is written out.
+                // Normalized as in a browser, which encodes characters that change the text
+                // direction.
                 open_address(url::Url::parse(url).as_ref().map_or(url, url::Url::as_str));
                 self.reply(Answer::Accept);
             }
@@ -195,7 +196,7 @@ impl App {
         }
     }
 
-    /// The dialog was left.
+    /// Handles a dialog that was closed.
     pub(super) fn server_question_left(&mut self) {
         self.overlay = None;
         self.reply(|_| Answer::Cancel);
@@ -213,7 +214,7 @@ impl App {
         self.show_field(None);
     }
 
-    /// Opens the dialog of the first field; `at` is the row that was left.
+    /// Opens the dialog of the first field; `at` is the row of the cursor.
     fn show_field(&mut self, at: Option<&str>) {
         let Some(question) = self.server_questions.front() else { return };
         let Some(field) = question.fields.front() else { return };
@@ -257,7 +258,7 @@ impl App {
         self.open(Overlay::list(Purpose::ServerField, list));
     }
 
-    /// A field was filled in, or one of several choices taken or left.
+    /// Handles a field value, or toggles one of several choices.
     pub(super) fn server_field(&mut self, typed: &str) {
         let Some(question) = self.server_questions.front_mut() else { return };
         let Some(field) = question.fields.front() else { return };
@@ -268,7 +269,7 @@ impl App {
                     Some(place) => drop(question.chosen.remove(place)),
                     None => question.chosen.push(typed.to_owned()),
                 }
-                // In the order in which the server has them.
+                // In the order given by the server.
                 let order = |it: &String| choices.iter().position(|choice| choice.value == *it);
                 question.chosen.sort_by_key(order);
                 return self.show_field(Some(typed));
@@ -290,14 +291,14 @@ impl App {
 
     fn reply(&mut self, answer: impl FnOnce(Object) -> Answer) {
         if let Some(question) = self.server_questions.pop_front() {
-            // The server may no longer wait.
+            // The server may have stopped waiting.
             let _ = question.reply.send(answer(question.values));
         }
         self.next_server_question();
     }
 }
 
-/// The beginning of a prompt for the model, and what stands below it.
+/// Returns the beginning of a sampling prompt and the details below it.
 fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, Vec<String>) {
     let begin = |text: &str, most: usize| {
         let rows = text.lines().take(ROWS).collect::<Vec<_>>().join("\n");

@@ -1,4 +1,4 @@
-//! The dialog of settings: search, toggle, choose, type.
+//! The settings dialog: search, toggle, choose, and type values.
 
 use parallax_sdk::settings::{FooterItem, Kind, Layer, SettingRow, SettingScope};
 use serde_json::Value;
@@ -8,9 +8,9 @@ use super::lists::clean;
 use super::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 
-/// The title of the list.
+/// The title of the settings list.
 pub(super) const SETTINGS: &str = "Settings";
-/// The one setting whose words are checked here.
+/// The only setting whose value is validated here.
 const FOOTER: &str = "ui.footer.items";
 
 impl App {
@@ -20,7 +20,7 @@ impl App {
         self.settings_again();
     }
 
-    /// Where a change goes, as the titles of lists say it.
+    /// Returns a list title that includes the settings scope.
     pub(super) fn scoped(&self, what: &str) -> String {
         match self.scope {
             SettingScope::User => format!("{what} · user: all projects"),
@@ -28,7 +28,7 @@ impl App {
         }
     }
 
-    /// Tab: changes go to the other file.
+    /// Tab: switches the settings scope.
     pub(super) fn switch_scope(&mut self, what: &str) {
         self.scope = match self.scope {
             SettingScope::User => SettingScope::Workspace,
@@ -40,8 +40,7 @@ impl App {
         }
     }
 
-    /// The list of settings after a dialog that it opened: at the same place, with
-    /// the same search.
+    /// Reopens the settings list with its previous cursor position and search.
     pub(super) fn settings_again(&mut self) {
         let Some(launch) = &self.launch else { return self.too_early() };
         let rows = launch.setting_rows();
@@ -61,7 +60,7 @@ impl App {
         self.open(Overlay::list(Purpose::Settings, list));
     }
 
-    /// Puts the list of settings aside for a dialog that it opens.
+    /// Sets the settings list aside for a dialog opened from it.
     fn settings_aside(&mut self) {
         self.settings_list = match self.overlay.take() {
             Some(Overlay { purpose: Purpose::Settings, body: Body::List(list) }) => Some(*list),
@@ -69,7 +68,7 @@ impl App {
         };
     }
 
-    /// The dialog shows what holds now.
+    /// Refreshes the values in the dialog.
     pub(super) fn refresh_settings(&mut self) {
         let Some(launch) = &self.launch else { return };
         if !matches!(&self.overlay, Some(Overlay { purpose: Purpose::Settings, .. })) {
@@ -110,8 +109,7 @@ impl App {
         self.launch.as_ref()?.setting_rows().into_iter().find(|row| row.key == key)
     }
 
-    /// Enter on a setting: a switch is switched, a choice goes on, else a
-    /// field opens.
+    /// Handles Enter on a setting: toggles a flag, selects the next choice, or opens a field.
     pub(super) fn setting_chosen(&mut self, key: &str) {
         let Some(row) = self.setting_row(key) else { return };
         let next = match row.kind {
@@ -146,7 +144,7 @@ impl App {
         self.keep_setting_in(self.scope, key, Some(next));
     }
 
-    /// A value was typed.
+    /// Handles a typed value.
     pub(super) fn setting_typed(&mut self, key: &str, text: &str) {
         let Some(row) = self.setting_row(key) else { return };
         match value(row.kind, text).and_then(|value| check(key, value)) {
@@ -167,14 +165,14 @@ impl App {
     }
 }
 
-/// The groups of the settings, in their order.
+/// Returns the setting categories in order.
 fn tabs(rows: &[SettingRow]) -> Vec<&'static str> {
     let mut tabs: Vec<&'static str> = rows.iter().map(|row| row.category).collect();
     tabs.dedup();
     tabs
 }
 
-/// A value as one line.
+/// Formats a value as one line.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),
@@ -184,7 +182,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// How a value is typed, where that is not plain.
+/// Returns the input format of a setting, if it needs explanation.
 fn wanted(key: &str, kind: Kind) -> Option<String> {
     match kind {
         _ if key == FOOTER => {
@@ -197,7 +195,7 @@ fn wanted(key: &str, kind: Kind) -> Option<String> {
     }
 }
 
-/// The value, unless it holds words that mean nothing.
+/// Validates a value.
 fn check(key: &str, value: Option<Value>) -> Result<Option<Value>, String> {
     if key == FOOTER
         && let Some(Value::Array(items)) = &value
@@ -211,8 +209,7 @@ fn check(key: &str, value: Option<Value>) -> Result<Option<Value>, String> {
     Ok(value)
 }
 
-/// What was typed, as the setting's kind has it; nothing typed takes the
-/// setting out.
+/// Parses a typed value according to the setting's kind. Empty input removes the setting.
 fn value(kind: Kind, text: &str) -> Result<Option<Value>, String> {
     let text = text.trim();
     if text.is_empty() || text == "–" {

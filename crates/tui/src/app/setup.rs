@@ -1,4 +1,4 @@
-//! What the face takes from settings and launches.
+//! Applies settings, launches, and opened sessions to the state.
 
 use parallax_protocol::tool::{Display, Todo};
 use parallax_screen::Line;
@@ -14,12 +14,12 @@ use super::theme_choice as theme;
 use crate::effect::{Effect, Job};
 use crate::transcript::{Thoughts, ViewOptions};
 
-/// Prompts that are kept in reach.
+/// Maximum number of prompts in the input history.
 const HISTORY: usize = 1_000;
-/// Prompts of a resumed session that are shown; older ones are named.
+/// Maximum number of prompts shown of a resumed session; the number of older ones is printed.
 const SHOWN_PROMPTS: usize = 50;
 
-/// How the transcript shows things; what keys switched stays as it is.
+/// Returns the transcript options for the settings, keeping those toggled by keys.
 pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptions {
     ViewOptions {
         whole_results: !settings.compact_tool_output,
@@ -32,7 +32,7 @@ pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptio
     }
 }
 
-/// Reads on a thread what is checked out in the folder.
+/// Returns a job that reads the current Git branch of the directory.
 fn branch_of(folder: Option<std::path::PathBuf>) -> Job {
     Box::new(move || {
         let head = folder.as_deref().and_then(parallax_sdk::git::head);
@@ -42,7 +42,7 @@ fn branch_of(folder: Option<std::path::PathBuf>) -> Job {
 }
 
 impl App {
-    /// Facts that a launch tells at once.
+    /// Applies the facts of a launch.
     pub(crate) fn launched(&mut self, launch: &Launch) {
         self.settings = UiSettings { screen_reader: self.settings.screen_reader, ..launch.ui() };
         self.transcript.options = view_options(&self.settings, self.transcript.options);
@@ -80,17 +80,17 @@ impl App {
                 app.composer.set_history(inputs, commands);
             })
         })));
-        // The launch is not this face's yet.
+        // The launch is not stored in the state yet.
         self.effect(Effect::Run(branch_of(Some(launch.options().directory.clone()))));
         self.retitle();
     }
 
-    /// What is checked out now.
+    /// Returns a job that reads the current Git branch.
     pub(super) fn look_at_branch(&self) -> Job {
         branch_of(self.launch.as_ref().map(|launch| launch.options().directory.clone()))
     }
 
-    /// A session is open: what it was before is shown.
+    /// Handles an opened session and shows its history.
     pub(crate) fn opened(&mut self, open: &OpenSession) {
         if self.session != open.id.as_str() {
             self.count_anew();
@@ -100,15 +100,15 @@ impl App {
         self.session = open.id.to_string();
         self.route = open.route_before();
         let again = std::mem::take(&mut self.again);
-        // Extensions may have brought or taken some.
+        // Extensions may have added or removed themes.
         if let Some(launch) = &self.launch {
             self.settings.custom_themes = launch.ui().custom_themes;
         }
         if open.scripted && !again {
             self.info("The model's answers are scripted.");
         }
-        // In full screen one scrolls through all of it, and only what is seen is
-        // rendered; what goes to the scrollback is rendered at once.
+        // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
+        // the scrollback are rendered at once.
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
         let (items, skipped) = parallax_sdk::past::recent(&open.past(), most);
         let is_prompt = |item: &PastItem| matches!(item, PastItem::User { .. });
@@ -116,7 +116,7 @@ impl App {
         self.prompted = skipped > 0 || items.iter().any(is_prompt);
         if let Some(todos) = last_todos(&items) {
             self.todos = todos;
-            // The rest belongs to a turn that has ended, or to one that can be continued.
+            // Remaining todos count only if the turn can be continued.
             self.todos_count = open.is_cut_off();
         }
         if skipped > 0 && !again {
@@ -127,12 +127,12 @@ impl App {
             ));
         }
         if !again {
-            // Until the next answer tells.
+            // Until the next response reports it.
             self.facts.routed.clone_from(&self.stats.before.model);
             self.facts.quota = None;
             self.summary(open, was_prompted);
             if !items.is_empty() {
-                // How full the window is; the footer tells.
+                // The footer shows the context usage.
                 self.effect(Effect::Send(parallax_protocol::op::Op::DescribeContext));
             }
             self.transcript.resume(items);
@@ -148,8 +148,8 @@ impl App {
         self.read_commands();
     }
 
-    /// One row with the authentication and the inputs of the session besides prompts.
-    /// Without a user request, `anew` is false, and an unchanged row is not printed again.
+    /// Prints a row with the authentication and the inputs of the session besides prompts. If
+    /// `anew` is false (not requested by the user), an unchanged row is not printed again.
     fn summary(&mut self, open: &OpenSession, anew: bool) {
         if self.settings.hide_banner || self.settings.screen_reader {
             return;
@@ -186,7 +186,7 @@ impl App {
         }
     }
 
-    /// Another session begins: what the one before cost is not this one's.
+    /// Resets the counts because another session begins.
     fn count_anew(&mut self) {
         if !self.stats.turns.is_empty() {
             self.session_before = Some(self.session.clone());
@@ -195,7 +195,7 @@ impl App {
         self.tell_counts();
     }
 
-    /// The footer tells what is counted.
+    /// Updates the counts in the footer.
     pub(super) fn tell_counts(&mut self) {
         let tokens = self.stats.tokens();
         let files = &self.stats.totals.files;
@@ -206,7 +206,7 @@ impl App {
         self.facts.lines_removed = files.total_lines_removed;
     }
 
-    /// Nothing of the session before is left on the screen's live part.
+    /// Clears everything that belongs to the previous session.
     pub(crate) fn forget(&mut self) {
         self.typed.clear();
         self.working = None;
@@ -231,7 +231,7 @@ impl App {
         self.anchor = crate::transcript::Anchor::Bottom;
     }
 
-    /// The background is known: the theme may follow it.
+    /// Handles the reported background color, which may select the theme.
     pub(super) fn background_is(&mut self, red: u8, green: u8, blue: u8) {
         self.terminal.background = Some((red, green, blue));
         if self.settings.auto_theme
@@ -242,7 +242,7 @@ impl App {
         }
     }
 
-    /// Shows a theme while the list is open.
+    /// Previews a theme while the list is open.
     pub(super) fn show_theme(&mut self, name: &str) {
         if let Ok(theme) = theme::named(name, &self.settings.custom_themes) {
             self.theme = theme::fitted(theme, &self.settings, self.terminal);
@@ -255,12 +255,12 @@ impl App {
         self.keep_setting_in(self.scope, "ui.theme", Some(Value::String(name.to_owned())));
     }
 
-    /// Writes a setting of the user's and lets it count.
+    /// Saves a user setting and applies it.
     pub(super) fn keep_setting(&mut self, key: &str, value: Option<Value>) {
         self.keep_setting_in(SettingScope::User, key, value);
     }
 
-    /// The same in a file of the user's or of the project.
+    /// Saves a setting in the given scope and applies it.
     pub(super) fn keep_setting_in(&mut self, scope: SettingScope, key: &str, value: Option<Value>) {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         let key = key.to_owned();
@@ -274,7 +274,7 @@ impl App {
         })));
     }
 
-    /// Settings were written: those of the screen count at once.
+    /// Applies changed settings of the user interface.
     pub(super) fn settings_changed(&mut self, launch: Launch) {
         let plain = self.settings.screen_reader;
         self.settings = launch.ui();
@@ -294,7 +294,7 @@ impl App {
     }
 }
 
-/// The agent's list as it was last told.
+/// Returns the last todo list of the session.
 fn last_todos(items: &[PastItem]) -> Option<Vec<Todo>> {
     items.iter().rev().find_map(|item| match item {
         PastItem::Tool { display: Some(display), .. } if display["type"] == "todos" => {

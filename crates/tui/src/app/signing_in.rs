@@ -1,4 +1,4 @@
-//! Connecting to a model: keys of the Gemini API and of other providers, and local servers.
+//! Connects to a model: API keys of Gemini and other providers, and local servers.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use super::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::effect::Effect;
 
-/// What the dialog about signing in does not offer.
+/// What the sign-in dialog does not offer.
 const OTHER_WAYS: &str = "Login with Google is not available. To use a Vertex AI project or a \
                           gateway, set environment variables; see docs/models-and-keys.md.";
 
-/// What the tour is asked.
+/// The first prompt of the tour.
 const TOUR: &str = "Show me around";
 
-/// Hosted providers, with what a key of theirs is called.
+/// Hosted providers and their display names.
 const HOSTED: [(&str, &str); 3] =
     [("openai", "OpenAI"), ("anthropic", "Anthropic"), ("openrouter", "OpenRouter")];
 /// How long each provider may take to list its models.
 const LIST_LIMIT: Duration = Duration::from_secs(1);
-/// A provider that was just chosen may take longer.
+/// The time limit for a provider that was just selected.
 const CHOSEN_LIMIT: Duration = Duration::from_secs(10);
 
 impl App {
-    /// How to connect to a model. `why`: the reason for asking.
+    /// Opens the dialog for connecting to a model. `why` is the reason it is shown.
     pub(crate) fn auth_dialog(&mut self, why: Option<&str>) {
         let line =
             |text: &str| parallax_screen::Line::styled(text.to_owned(), self.theme.secondary);
@@ -40,7 +40,7 @@ impl App {
         if self.launch.is_none() {
             return;
         }
-        // Local servers that are running are found meanwhile.
+        // Looks for running local servers in the meantime.
         self.ask(
             |launch| launch.list_models_blocking(None, LIST_LIMIT),
             |app, listings| {
@@ -61,7 +61,7 @@ impl App {
             Some(("local", provider)) => return self.provider_models(provider),
             _ => {
                 self.overlay = None;
-                // The tour begins by itself.
+                // The tour starts by itself.
                 self.early.push(TOUR.to_owned());
                 return self.effect(Effect::Reopen(
                     Box::new(|options| {
@@ -97,7 +97,7 @@ impl App {
         self.effect(Effect::AddProviderKey(provider, Secret::new(key.trim())));
     }
 
-    /// The result for a key: why it could not be checked, or why it was rejected.
+    /// Handles the result of adding a key: verified, not verifiable, or rejected.
     pub(crate) fn provider_key_added(
         &mut self,
         provider: &str,
@@ -180,7 +180,7 @@ impl App {
         ));
     }
 
-    /// All models that can be chosen; those of other providers are added when they answer.
+    /// Lists all available models; those of other providers are added when they answer.
     pub(super) fn model_dialog(&mut self) {
         let Some(launch) = &self.launch else { return self.too_early() };
         let mut items: Vec<ListItem> = launch
@@ -234,7 +234,7 @@ fn model_item(model: &KnownModel) -> ListItem {
     ListItem::new(model.name.clone(), one_line(&model.name), detail)
 }
 
-/// The ways to connect, with the local servers that are running.
+/// Returns the ways to connect, including the local servers that are running.
 fn auth_items(listings: &[ProviderListing]) -> Vec<ListItem> {
     let mut items = vec![
         ListItem::new("gemini", "Enter a Gemini API key", "from Google AI Studio"),

@@ -1,4 +1,4 @@
-//! The status line of the user's own: a command gets the facts as JSON and prints a row.
+//! The user's own status line: a command gets the session facts as JSON and prints one row.
 
 use parallax_screen::Line;
 use serde_json::{Value, json};
@@ -7,19 +7,19 @@ use super::App;
 use crate::effect::Effect;
 use crate::layout::shortened;
 
-/// The row, and what it was made from.
+/// The printed row and its inputs.
 #[derive(Debug, Default)]
 pub(crate) struct OwnStatusLine {
     row: String,
-    /// The facts that the command got last.
+    /// The facts last passed to the command.
     facts: Option<Value>,
     runs: bool,
-    /// A failure was reported.
+    /// Whether a failure was reported.
     reported: bool,
 }
 
 impl App {
-    /// Runs the command if what it would get has changed. One run at a time.
+    /// Runs the command if its input has changed. Only one run at a time.
     pub(super) fn refresh_status_line(&mut self) {
         if self.settings.status_line.is_none() || self.own_line.runs {
             return;
@@ -50,11 +50,11 @@ impl App {
                 }
             }
         }
-        // Something may have changed meanwhile.
+        // The facts may have changed in the meantime.
         self.refresh_status_line();
     }
 
-    /// The row below the status line.
+    /// Returns the row below the status line.
     pub(super) fn own_status_row(&self, width: usize) -> Option<Line> {
         let row = &self.own_line.row;
         let shown = self.settings.status_line.is_some() && !row.is_empty();

@@ -1,4 +1,4 @@
-//! What was typed and sent: prompts, commands, shell lines, completions.
+//! Handles submitted input: prompts, commands, and shell lines.
 
 use parallax_protocol::event::{EventBody, ItemStart, Rewound};
 use parallax_protocol::op::Op;
@@ -30,7 +30,7 @@ pub(super) fn is_slash(text: &str) -> bool {
     text.trim_start().starts_with('/')
 }
 
-/// That no command goes by this name, and which may be meant.
+/// Returns the error for an unknown command, with suggestions.
 fn no_command(name: &str, near: &[String]) -> String {
     let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
     match names.is_empty() {
@@ -40,7 +40,7 @@ fn no_command(name: &str, near: &[String]) -> String {
 }
 
 impl App {
-    /// Enter with the agent idle.
+    /// Handles Enter while the agent is idle.
     pub(super) fn submitted(&mut self, submission: &Submission) {
         self.complete();
         self.remember(&submission.text);
@@ -48,9 +48,9 @@ impl App {
         self.submit_typed(submission.text.clone());
     }
 
-    /// A prompt or a command, as typed or as the command line has it.
+    /// Submits a prompt or a command, as typed or from the command line.
     pub(crate) fn submit_typed(&mut self, text: String) {
-        // Which one is meant depends on the files.
+        // Command files decide which command this is.
         if is_slash(&text) && self.commands.is_some() && !self.custom_known {
             return self.read_commands_for(Some(text));
         }
@@ -76,7 +76,7 @@ impl App {
         }
     }
 
-    /// Enter while the agent works.
+    /// Handles Enter while the agent is running.
     pub(super) fn steered(&mut self, submission: &Submission) {
         self.complete();
         let text = submission.text.clone();
@@ -138,19 +138,19 @@ impl App {
         self.submit(text);
     }
 
-    /// The command behind a prompt that is sent now.
+    /// Returns the command that a prompt being sent came from.
     pub(crate) fn typed_for(&mut self, text: &str) -> Option<String> {
         let typed = self.stood_for.iter().find(|(known, _)| known == text)?.1.clone();
         self.note_expanded(&typed, text);
         Some(typed)
     }
 
-    /// What the model gets in the place of a command, for the console.
+    /// Logs what the model gets instead of a command.
     pub(super) fn note_expanded(&self, typed: &str, text: &str) {
         self.debug.log.add(LogLevel::Info, format!("sent for `{typed}`: {text}"));
     }
 
-    /// Whether a prompt that begins is the command that was typed last.
+    /// Whether this event reports the command that was typed last.
     pub(super) fn is_echoed(&mut self, event: &EventBody) -> bool {
         let EventBody::ItemStarted { start: ItemStart::User { text }, .. } = event else {
             return false;
@@ -158,7 +158,7 @@ impl App {
         self.echoed.take_if(|echoed| echoed == text).is_some()
     }
 
-    /// Keeps what was typed for this project's history.
+    /// Adds the input to the project's history.
     pub(crate) fn remember(&mut self, text: &str) {
         let Some(launch) = self.launch.clone() else { return };
         let text = text.to_owned();
@@ -198,7 +198,7 @@ impl App {
         self.effect(Effect::Send(Op::RunShell(command)));
     }
 
-    /// The terminal of commands: what their box has room for.
+    /// Returns the terminal size of commands, which is that of their box.
     pub(super) fn shell_size(&self) -> TerminalSize {
         let (columns, rows) = self.size;
         TerminalSize {
@@ -207,7 +207,7 @@ impl App {
         }
     }
 
-    /// The session is back at an earlier prompt.
+    /// Handles a completed rewind.
     pub(super) fn rewound(&mut self, rewound: &Rewound) {
         if rewound.chat {
             self.prompted = rewound.number > 1;
@@ -216,13 +216,13 @@ impl App {
         }
     }
 
-    /// A path at the cursor, as a reference to a file.
+    /// Inserts a path at the cursor as a file reference.
     pub(crate) fn insert_path(&mut self, path: &std::path::Path) {
         let shown = match self.launch.as_ref().map(|launch| &launch.options().directory) {
             Some(folder) => path.strip_prefix(folder).unwrap_or(path),
             None => path,
         };
-        // The user added it, so it is read.
+        // The user added the path, so reading it is allowed.
         self.effect(Effect::AllowReading(vec![path.to_owned()]));
         let escaped = crate::composer::escape_path(&shown.to_string_lossy());
         self.composer.buffer_mut().insert(&format!("@{escaped} "));

@@ -1,5 +1,4 @@
-//! Commands that tell how things stand: version, help, changes, memory, rules,
-//! tools, numbers.
+//! Commands that show information: version, help, diffs, memory, rules, tools, statistics.
 
 use parallax_screen::{Drawing, Graphics, Line, Span, wrap};
 use parallax_sdk::about::About;
@@ -14,11 +13,11 @@ use crate::effect::Effect;
 use crate::layout::explained;
 use crate::stats_view;
 
-/// Columns of names in the help.
+/// Width of the name column in the help.
 pub(super) const NAMES: usize = 34;
-/// Turns that are plotted at the end at most.
+/// Maximum number of turns plotted at exit.
 const LAST_PLOTTED: usize = 8;
-/// Rows that the last words leave to what was said, if they can.
+/// Rows of the conversation to keep visible above the exit summary, if possible.
 const SAID: usize = 8;
 
 impl App {
@@ -98,7 +97,7 @@ impl App {
         );
     }
 
-    /// Diffs of this session, as its edits told them.
+    /// Shows the diffs of the edits in this session.
     pub(super) fn diff(&mut self) {
         let width = self.width();
         let rows = self.transcript.diffs(width, &self.theme);
@@ -157,7 +156,7 @@ impl App {
         self.open(Overlay::panel(Purpose::Help, Panel::new(pages)));
     }
 
-    /// What the last page of the help says.
+    /// Returns the rows of the last help page.
     fn about_rows(&self) -> Vec<Line> {
         let theme = &self.theme;
         let row = |name: &str, text: String| {
@@ -180,7 +179,7 @@ impl App {
         ]
     }
 
-    /// `/docs`: the list of the guide's pages, or the page of that name.
+    /// `/docs`: lists the guide pages, or opens the named page.
     pub(super) fn docs(&mut self, name: &str) {
         if !name.is_empty() {
             return self.docs_page(name);
@@ -199,7 +198,7 @@ impl App {
         self.open(Overlay::list(Purpose::Docs, list));
     }
 
-    /// A page of the guide.
+    /// Opens a guide page.
     pub(super) fn docs_page(&mut self, name: &str) {
         let is_it = |path: &str| path == name || path.strip_suffix(".md") == Some(name);
         let Some((path, text)) = GUIDE.iter().find(|(path, _)| is_it(path)) else {
@@ -283,7 +282,7 @@ impl App {
         });
     }
 
-    /// Rows into the transcript, wrapped.
+    /// Adds wrapped rows to the transcript.
     pub(super) fn say_wrapped(&mut self, rows: Vec<Line>) {
         let width = self.width();
         let rows = rows.iter().flat_map(|row| {
@@ -294,8 +293,8 @@ impl App {
         self.say(rows);
     }
 
-    /// The statistics at the end: with as much of a plot as leaves the end of what was
-    /// said on the screen.
+    /// Returns the exit statistics. The plot is shortened so that the end of the conversation stays
+    /// visible.
     fn last_stats(&self) -> Vec<Line> {
         let rows = |plotted| {
             let look = stats_view::StatsLook { plotted, ..self.stats_look() };
@@ -307,14 +306,14 @@ impl App {
         match over {
             0 => all,
             over => match LAST_PLOTTED.min(self.stats.turns.len()).saturating_sub(over) {
-                // Beneath its heading that would be no plot.
+                // Too few rows for a plot below its heading.
                 0..3 => rows(0),
                 fewer => rows(fewer),
             },
         }
     }
 
-    /// The final rows: a summary of the session, and how to resume it.
+    /// Returns the rows printed at exit: a summary of the session and how to resume it.
     pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
         let mut rows = Vec::new();
         if !self.session.is_empty() {
@@ -325,7 +324,7 @@ impl App {
             self.launch.as_ref().is_none_or(|launch| launch.keeps_session(&id))
         };
         let has_turns = !self.stats.turns.is_empty();
-        // After `/clear` the newest session may hold no prompt; a copy holds those of the
+        // After `/clear` the newest session may contain no prompt; a fork contains those of the
         // original.
         let last = match has_turns || self.prompted {
             true => Some(&self.session),
@@ -347,8 +346,8 @@ impl App {
 }
 
 impl App {
-    /// What was written and reached no model: it waited, or came back when its turn was
-    /// ended together with the program.
+    /// Returns rows with prompts that were never sent: queued ones, and those that returned when
+    /// the program ended the turn.
     fn unsent_rows(&self) -> Vec<Line> {
         let written = self.composer.buffer().expanded();
         let texts = self.beginning.iter().map(String::as_str);
@@ -371,19 +370,19 @@ impl App {
     }
 }
 
-/// Columns before what goes on in the next row: below the words of an entry of a
-/// list, and beyond the beginning of a heading.
+/// Returns the indentation of continuation rows: aligned with the text of list entries, and
+/// indented below headings.
 fn hang(row: &str) -> usize {
     let words = row.trim_start();
     let indent = row.chars().count() - words.chars().count();
     match indent {
-        // Descriptions stand below their names.
+        // Descriptions are aligned below their names.
         4.. if !words.starts_with("- ") => indent,
         _ => indent + 2,
     }
 }
 
-/// Text as rows, untouched but for tabs.
+/// Returns the text as rows, with tabs replaced.
 pub(super) fn plain_rows(text: &str) -> Vec<Line> {
     text.lines().map(|line| Line::raw(format!("  {}", line.replace('\t', "    ")))).collect()
 }

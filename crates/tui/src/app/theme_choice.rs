@@ -1,4 +1,4 @@
-//! Which colours: the setting, and what the background asks for.
+//! Selects the theme from the settings and the terminal background.
 
 use std::path::Path;
 
@@ -8,26 +8,26 @@ use parallax_sdk::settings::UiSettings;
 
 use crate::theme::Theme;
 
-/// A theme file beyond this is not read.
+/// Maximum size of a theme file in bytes.
 const LARGEST: u64 = 256 * 1024;
 
-/// What a theme needs to know of the terminal.
+/// The terminal properties that a theme depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalColors {
-    /// Its background, once it has told it.
+    /// The background color, once the terminal has reported it.
     pub(crate) background: Option<(u8, u8, u8)>,
-    /// How many colors it has.
+    /// The color depth.
     pub(crate) depth: ColorDepth,
 }
 
-/// The theme for the settings, and what is wrong with them. Without a setting
-/// it follows the background, where that is known.
+/// Returns the theme for the settings and any problem with them. Without a setting, the theme
+/// follows the terminal background, if known.
 pub(crate) fn choose(settings: &UiSettings, terminal: TerminalColors) -> (Theme, Option<String>) {
     let (theme, problem) = chosen(settings, terminal.background);
     (fitted(theme, settings, terminal), problem)
 }
 
-/// The theme with bands and tints that fit the terminal, unless the user wants none.
+/// Adjusts bands and tints to the terminal, unless background colors are disabled.
 pub(crate) fn fitted(theme: Theme, settings: &UiSettings, terminal: TerminalColors) -> Theme {
     let theme = match terminal.background {
         Some(background) if settings.background_colour => {
@@ -72,7 +72,7 @@ pub(crate) fn is_without_colour() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// A theme by name: a custom one, a built-in one, or a file in the home directory.
+/// Returns a theme by name: a custom one, a built-in one, or a file in the home directory.
 pub(crate) fn named(name: &str, custom: &Object) -> Result<Theme, String> {
     if let Some(own) = custom.get(name) {
         let mut theme = Theme::custom(own).map_err(|error| error.to_string())?;
@@ -104,7 +104,7 @@ fn from_file(path: &Path) -> Result<Theme, String> {
     Theme::from_json(&text).map_err(|error| error.to_string())
 }
 
-/// All names, each with whether it is light.
+/// Returns all theme names, each with whether it is light.
 pub(crate) fn names(custom: &Object) -> Vec<(String, bool)> {
     let own = custom.keys().cloned();
     let known = own.chain(Theme::names().map(str::to_owned));

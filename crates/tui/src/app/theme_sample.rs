@@ -1,4 +1,4 @@
-//! A little of everything, to see a theme by.
+//! Sample rows for previewing a theme.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use parallax_screen::Line;
 use crate::diff_view::{self, DiffLook};
 use crate::theme::Theme;
 
-/// The change that is shown.
+/// The diff in the sample.
 const DIFF: &str = "@@ -1,3 +1,3 @@\n fn greet(name: &str) -> String {\n-    format!(\"hello \
                     {name}\")\n+    format!(\"good day {name}\")\n }\n";
 
-/// The sample's rows.
+/// Returns the sample rows.
 pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
     let mut rows = vec![
         Line::styled("> a prompt", theme.user),

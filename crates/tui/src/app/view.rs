@@ -1,5 +1,5 @@
-//! The screen as rows: what is new for the scrollback, and the live region
-//! from the unfinished items down to the footer.
+//! Renders the screen as rows: new rows for the scrollback, and the live region from the unfinished
+//! items down to the footer.
 
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{Todo, TodoStatus};
@@ -12,35 +12,35 @@ use crate::keymap::{Context, KeyCommand};
 use crate::status;
 use crate::transcript::Anchor;
 
-/// Messages that wait and are named; of more only the number.
+/// Maximum number of queued messages shown; the rest is counted.
 const QUEUED_SHOWN: usize = 3;
-/// Rows of the composer at most, as a share of the window.
+/// The composer gets at most one in this many rows of the window.
 const COMPOSER_SHARE: usize = 3;
-/// In lower windows rules and hints are left out.
+/// Windows with fewer rows omit rules and hints.
 pub(super) const LOW: usize = 12;
-/// Rows that are left for a dialog, from which one is kept free below it.
+/// Minimum rows available to a dialog for an empty row below it.
 const AIRY: usize = 18;
-/// Columns of the rules around the input that have the colour of the approval mode:
-/// enough to be seen, and few enough that a change of mode costs the terminal little.
+/// Columns of the input's rules that have the color of the approval mode: enough to be visible, few
+/// enough to be cheap to repaint.
 const RULE_TELLS: usize = 12;
 
-/// What to draw.
+/// A frame to draw.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
-    /// Rows that are final, for the scrollback, each once.
+    /// Final rows for the scrollback, each returned once.
     pub(crate) finished: Vec<Line>,
     /// The live region.
     pub(crate) live: Vec<Line>,
-    /// Column and row in it.
+    /// Column and row in the live region.
     pub(crate) cursor: Option<(usize, usize)>,
-    /// It has the whole window, over the rows that are there.
+    /// Whether the live region covers the whole window.
     pub(crate) over: bool,
 }
 
-/// How things are laid out.
+/// The display mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// A live region under the scrollback.
+    /// A live region below the scrollback.
     Inline,
     /// The whole window.
     Full,
@@ -49,10 +49,10 @@ pub(crate) enum Layout {
 }
 
 impl App {
-    /// The next frame. Final rows are given out once.
+    /// Returns the next frame. Each final row is returned once.
     pub(crate) fn frame(&mut self, layout: Layout) -> Frame {
         if self.is_paging() {
-            // What lies under it is not seen.
+            // The content below is hidden.
             self.tick();
             let (columns, rows) = (usize::from(self.size.0), usize::from(self.size.1).max(1));
             return self.pager_frame(columns.saturating_sub(1).max(1), rows);
@@ -61,7 +61,7 @@ impl App {
         self.tick();
         self.surround();
         let (columns, rows) = (usize::from(self.size.0).max(1), usize::from(self.size.1).max(1));
-        // The last column stays free: some terminals wrap when it is painted.
+        // The last column stays empty: some terminals wrap when it is painted.
         let width = columns.saturating_sub(1).max(1);
         let finished = match layout {
             Layout::Full => Vec::new(),
@@ -81,7 +81,7 @@ impl App {
         let asked = self.overlay.is_some() || !self.questions.is_empty();
         self.transcript.hides_asked = self.is_answering();
         let top = match layout {
-            // A row or two of it say nothing beside a question in a tiny window.
+            // One or two rows are useless beside a dialog in a tiny window.
             Layout::Inline if asked && rows < LOW && room < 3 => Vec::new(),
             Layout::Full => self.full_transcript(width, room),
             _ => self.transcript.live(width, room, &self.theme, self.now_ms()),
@@ -96,7 +96,7 @@ impl App {
         Frame { finished, live, cursor, over: false }
     }
 
-    /// Rows of the transcript up to the scroll position.
+    /// Returns the rows of the transcript at the scroll position.
     pub(super) fn full_transcript(&mut self, width: usize, room: usize) -> Vec<Line> {
         self.transcript_size = (width, room);
         let now = self.now_ms();
@@ -104,7 +104,7 @@ impl App {
         self.pager_stands_at(&page);
         self.anchor = if page.at_end { Anchor::Bottom } else { page.anchor };
         let mut rows = page.rows;
-        // What is cut at the top says what it is.
+        // An item cut off at the top shows its title.
         if let (Some(title), Some(first)) = (page.title, rows.first_mut())
             && room > 2
         {
@@ -120,12 +120,12 @@ impl App {
         rows
     }
 
-    /// Whether the dialog of an approval request is in sight.
+    /// Whether an approval dialog is visible.
     fn is_answering(&self) -> bool {
         self.overlay.is_none() && !self.questions.is_empty() && !self.is_writing()
     }
 
-    /// Everything below the transcript, with the cursor in it.
+    /// Returns everything below the transcript, and the cursor.
     fn bottom(&mut self, width: usize, height: usize) -> (Vec<Line>, Option<(usize, usize)>) {
         let low = height < LOW;
         let mut rows = Vec::new();
@@ -133,7 +133,7 @@ impl App {
         if !(asked && self.settings.collapse_for_questions) {
             rows.extend(self.tray(width, height));
         }
-        // What the user has written stays in sight, above a question too.
+        // Pending messages stay visible, even above a dialog.
         if !(asked && low) {
             rows.extend(self.waiting_rows(width));
         }
@@ -156,7 +156,7 @@ impl App {
             rows.extend(self.silence_row(width));
         }
         let alone = self.shell_work();
-        // A dialog for an approval says itself that the agent waits.
+        // An approval dialog itself shows that the agent waits.
         let hidden = (asked && low) || self.is_answering();
         if let Some(working) = self.working.as_ref().or(alone.as_ref()).filter(|_| !hidden) {
             if !low {
@@ -189,14 +189,14 @@ impl App {
                 false => rows.extend(wrap(&banner, width, &[Span::raw(" ")])),
             }
         }
-        // Text there is not to be taken for the answer's.
+        // Keeps the text apart from the answer above.
         if !low && rows.first().is_some_and(|row| !row.spans.is_empty()) {
             rows.insert(0, Line::EMPTY);
         }
         self.facts.vim = self.vim_state();
         self.facts.mode_key = self.keymap.key_of(KeyCommand::CycleApprovalMode).to_lowercase();
         self.facts.shows_all = self.settings.footer_is_chosen;
-        // The input line stays visible, whatever is shown below it.
+        // The input line stays visible regardless of what is below it.
         let writing = if low { 1 } else { 3 };
         let foot = self.foot(width, height.saturating_sub(rows.len() + writing), low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
@@ -208,7 +208,7 @@ impl App {
         (rows, cursor.map(|(column, row)| (column, row + at)))
     }
 
-    /// The dialog, the question, or the composer.
+    /// Returns the dialog or the composer.
     fn middle(
         &mut self,
         width: usize,
@@ -219,7 +219,7 @@ impl App {
         self.places.composer = None;
         let rule = || Line::styled("─".repeat(width), self.theme.border);
         let question = self.questions.front().filter(|_| !self.is_writing());
-        // The rule takes a row, where there is one.
+        // The rule takes one row if it is shown.
         let inside = room.saturating_sub(usize::from(!low)).max(1);
         let view = match (&self.overlay, question) {
             (Some(overlay), _) => Some(overlay.view(width, inside, &self.theme)),
@@ -266,7 +266,7 @@ impl App {
         (rows, Some((column, row + at)))
     }
 
-    /// The mode of vi's editing, with what is typed of a command.
+    /// Returns the vi mode and the pending command.
     fn vim_state(&self) -> String {
         let Some(mode) = self.composer.vim_mode() else { return String::new() };
         let name = mode.label();
@@ -274,7 +274,7 @@ impl App {
         if pending.is_empty() { format!("[{name}]") } else { format!("[{name}] {pending}") }
     }
 
-    /// The footer, or what has its place.
+    /// Returns the footer, or the shortcuts in its place.
     fn foot(&self, width: usize, room: usize, low: bool) -> Vec<Line> {
         if self.show_shortcuts {
             let mut rows = self.shortcuts(width);
@@ -302,7 +302,7 @@ impl App {
         if !low {
             rows.extend(self.own_status_row(width));
         }
-        // Air below a dialog, in windows that have the room.
+        // An empty row below a dialog, if there is space.
         let has_dialog = self.overlay.is_some() || self.is_answering();
         if room > AIRY && has_dialog && !rows.is_empty() {
             rows.insert(0, Line::EMPTY);
@@ -310,7 +310,7 @@ impl App {
         rows
     }
 
-    /// The keys, after `?`.
+    /// Returns the list of keys shown after `?`.
     pub(super) fn shortcuts(&self, width: usize) -> Vec<Line> {
         let keys = [
             (KeyCommand::Submit, "send; steer during a turn"),
@@ -353,15 +353,15 @@ impl App {
         rows
     }
 
-    /// A key for a new line that every terminal tells from Enter, where it has
-    /// one; none where all were taken away.
+    /// Returns the key for a new line, preferring one that every terminal distinguishes from Enter.
+    /// `None` if no key is bound.
     fn newline_key(&self) -> Option<String> {
         let keys = self.keymap.keys_in(KeyCommand::Newline, Context::COMPOSER);
         let sure = keys.iter().find(|key| !key.contains("Enter")).or_else(|| keys.first());
         sure.cloned()
     }
 
-    /// Messages that wait.
+    /// Returns the rows of pending messages.
     fn waiting_rows(&self, width: usize) -> Vec<Line> {
         let mut rows = Vec::new();
         let lists = [
@@ -388,7 +388,7 @@ impl App {
         rows
     }
 
-    /// The todo list: what is being done, or all of it.
+    /// Returns the todo list: the current task, or all tasks.
     fn tray(&self, width: usize, height: usize) -> Vec<Line> {
         let open = self
             .todos
@@ -398,7 +398,7 @@ impl App {
         if self.todos.is_empty() || !shown || height < LOW {
             return Vec::new();
         }
-        // What was given up is not open either: the block of the call counts so.
+        // Cancelled tasks are not open; the tool call's display counts the same way.
         let is_over =
             |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
         let done = self.todos.iter().filter(is_over).count();
@@ -438,7 +438,7 @@ impl App {
         wrap(&line, width, &[Span::raw("    ")])
     }
 
-    /// The todo list as a command shows it.
+    /// Returns the todo list for the command that shows it.
     pub(super) fn todo_rows(&self) -> Vec<Line> {
         let width = usize::from(self.size.0).saturating_sub(1).max(1);
         match self.todos.is_empty() {
@@ -451,7 +451,7 @@ impl App {
     }
 }
 
-/// The part of a row that fits.
+/// Cuts a row to the width.
 pub(crate) fn cut(line: Line, width: usize) -> Line {
     if line.width() <= width {
         return line;
@@ -470,7 +470,7 @@ pub(crate) fn cut(line: Line, width: usize) -> Line {
     Line { spans, fill: line.fill, picture: None }
 }
 
-/// The same, with a `…` where something is missing.
+/// Cuts a row to the width, with `…` if something is missing.
 pub(crate) fn cut_marked(line: Line, width: usize) -> Line {
     if line.width() <= width {
         return line;

@@ -1,4 +1,4 @@
-//! The head of a session: the product, where it is, and what helps in this project.
+//! The header of a session: the product, the directory, and project-specific tips.
 
 use parallax_screen::{Line, Span, wrap};
 use parallax_sdk::Launch;
@@ -6,11 +6,11 @@ use parallax_sdk::Launch;
 use super::App;
 use crate::tokens::SEPARATOR;
 
-/// Columns before the text of the head.
+/// Indentation of the header text.
 const INDENT: usize = 2;
 
 impl App {
-    /// The head of the session, once.
+    /// Prints the session header.
     pub(crate) fn header(&mut self, launch: &Launch) {
         if self.settings.hide_banner || self.settings.screen_reader {
             return;
@@ -46,7 +46,7 @@ impl App {
         self.say(rows);
     }
 
-    /// What is new after an update: a title and a few lines.
+    /// Shows what is new after an update: a title and a few lines.
     pub(super) fn tell_news(&mut self, news: Option<(String, Vec<String>)>) {
         let Some((title, lines)) = news else { return };
         let mut text = title;

@@ -1,4 +1,4 @@
-//! `/agents accept`: agents of the project are enabled after the user has accepted them.
+//! `/agents accept`: project agents are enabled after the user has accepted them.
 
 use parallax_screen::Line;
 use parallax_sdk::agents::{Agent, AgentSet};
@@ -9,13 +9,13 @@ use crate::app::overlay::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
-/// Rows of an agent's prompt in the question; all of it is in its file.
+/// Maximum number of rows of an agent's prompt in the dialog; the file contains all of it.
 const ROWS: usize = 10;
-/// Characters of each.
+/// Maximum number of characters in each row.
 const LONGEST: usize = 200;
 
 impl App {
-    /// Says that there are some, and what to do.
+    /// Tells the user that project agents are waiting for acceptance.
     pub(super) fn offer_to_accept(&mut self, set: &AgentSet) {
         let names: Vec<String> =
             set.unacknowledged.iter().map(|agent| format!("`{}`", agent.name)).collect();
@@ -30,7 +30,7 @@ impl App {
         ));
     }
 
-    /// Asks for one of the project's agents, or for all, one after the other.
+    /// Asks whether to accept one project agent, or all of them one after the other.
     pub(in crate::app) fn accept_agents(&mut self, name: &str) {
         let Some(agents) = self.session_agents() else { return };
         let mut waiting = agents.set().unacknowledged.clone();
@@ -61,7 +61,7 @@ impl App {
         self.open(Overlay::list(Purpose::AcceptAgents(waiting), list));
     }
 
-    /// What the user should see before accepting: all text comes from the project.
+    /// The rows shown before the user accepts an agent. All text comes from the project.
     fn agent_to_see(&self, agent: &Agent) -> Vec<Line> {
         let fact = |label: &str, value: &str| {
             Line::styled(format!("{label}: "), self.theme.secondary)
@@ -89,7 +89,7 @@ impl App {
         rows
     }
 
-    /// Yes or no; the next one follows.
+    /// Handles the answer and opens the dialog for the next agent.
     pub(in crate::app) fn agent_answer(&mut self, mut waiting: Vec<Agent>, yes: bool) {
         self.overlay = None;
         if waiting.is_empty() {

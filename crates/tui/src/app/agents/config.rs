@@ -1,4 +1,4 @@
-//! `/agents config`: what an agent is set to, and other values for it.
+//! `/agents config`: shows and changes the settings of an agent.
 
 use parallax_screen::Line;
 use parallax_sdk::agents::{Agent, AgentSetting};
@@ -10,11 +10,11 @@ use crate::app::overlay::{Body, Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::effect::Effect;
 
-/// What takes a change back.
+/// The value that resets a setting.
 const DEFAULT: &str = "default";
 
 impl App {
-    /// `NAME` opens the dialog, `NAME SETTING VALUE` sets one.
+    /// `NAME` opens the dialog; `NAME SETTING VALUE` changes a setting.
     pub(in crate::app) fn agent_config(&mut self, arguments: &str) {
         let mut words = arguments.splitn(3, char::is_whitespace).map(str::trim);
         let name = words.next().unwrap_or_default();
@@ -64,7 +64,7 @@ impl App {
         self.open(Overlay::list(Purpose::AgentSettings(agent.name.clone()), list));
     }
 
-    /// What its definition says.
+    /// The rows that describe the agent's definition.
     fn agent_facts(&self, agent: &Agent) -> Vec<Line> {
         let fact = |label: &str, value: String| {
             Line::styled(format!("{label:<9}"), self.theme.secondary)
@@ -83,13 +83,13 @@ impl App {
         ]
     }
 
-    /// Enter on a setting: the switch is switched, else a field opens.
+    /// Handles Enter on a setting: toggles a boolean or opens an input field.
     pub(in crate::app) fn agent_setting_chosen(&mut self, name: &str, setting: &str) {
         let Some(setting) = AgentSetting::parse(setting) else { return };
         let Some(agent) = self.known_agent(name) else { return };
         if setting == AgentSetting::Enabled {
             let value = if agent.disabled { "true" } else { "false" };
-            // It can be read: it is ours.
+            // The value is always valid.
             let _ = self.set_agent(name, setting, value);
             return;
         }
@@ -104,7 +104,7 @@ impl App {
         self.open(Overlay::field(purpose, dialog));
     }
 
-    /// A value was typed.
+    /// Handles a value typed for a setting.
     pub(in crate::app) fn agent_setting_typed(
         &mut self,
         name: &str,
@@ -122,16 +122,15 @@ impl App {
         }
     }
 
-    /// The setting is taken back.
+    /// Resets a setting to its default.
     pub(in crate::app) fn reset_agent_setting(&mut self, name: &str, setting: &str) {
         if let Some(setting) = AgentSetting::parse(setting) {
-            // Taking back needs no value.
+            // Resetting parses no value, so it cannot fail.
             let _ = self.set_agent(name, setting, DEFAULT);
         }
     }
 
-    /// Keeps a value in the user's settings, and shows the dialog with it if it is
-    /// open.
+    /// Saves a value in the user settings and refreshes the dialog if it is open.
     fn set_agent(
         &mut self,
         name: &str,
@@ -186,7 +185,7 @@ fn told(name: &str, setting: AgentSetting, value: Option<&Value>) -> String {
     }
 }
 
-/// What holds now.
+/// Returns the current value of a setting.
 fn now(agent: &Agent, setting: AgentSetting) -> String {
     match setting {
         AgentSetting::Enabled => (!agent.disabled).to_string(),
