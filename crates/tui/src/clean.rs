@@ -1,27 +1,26 @@
-//! Text from outside, made fit for a row: no control sequence, no control
-//! character, nothing that turns the direction of writing, no tab.
+//! Sanitizes external text for display: removes control sequences, control characters,
+//! bidirectional marks, and tabs.
 
 use std::borrow::Cow;
 
 use parallax_protocol::code_text::is_deceptive;
 
-/// Columns from one tab stop to the next.
+/// The tab width in columns.
 pub const TAB: usize = 4;
 
-/// A piece of text as a terminal would read it.
+/// A piece of text as a terminal would parse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
-    /// Characters that are shown.
+    /// Visible characters.
     Text(&'a str),
-    /// An escape sequence, whole.
+    /// A complete escape sequence.
     Sequence(&'a str),
-    /// A control character (a line break and a tab too), or one that is not
-    /// shown for its harm.
+    /// A control character (including line breaks and tabs), or an unsafe invisible character.
     Control(char),
 }
 
-/// The pieces of a text, in order. A sequence never goes past the end of a line,
-/// so that what a line gives does not depend on what follows.
+/// Returns the pieces of a text in order. A sequence never extends past the end of its line, so
+/// that the result for a line does not depend on what follows.
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -53,7 +52,7 @@ fn is_shown(char: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
 }
 
-/// Whether a character of code hides nothing when it is drawn as it is.
+/// Whether a character of code can be shown as it is without hiding anything.
 fn is_whole(char: char) -> bool {
     is_shown(char) && !is_deceptive(char)
 }
@@ -62,14 +61,14 @@ fn starts_sequence(char: char) -> bool {
     matches!(char, '\u{1b}' | '\u{90}' | '\u{98}' | '\u{9b}' | '\u{9d}'..='\u{9f}')
 }
 
-/// How many bytes the sequence at the beginning of `text` takes.
+/// Returns the length in bytes of the escape sequence at the start of `text`.
 fn sequence_length(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1).peekable();
     let kind = match text.chars().next() {
         Some('\u{9b}') => '[',
         Some('\u{1b}') => match chars.next() {
             Some((_, char @ ('[' | ']' | 'P' | 'X' | '^' | '_'))) => char,
-            // Intermediates, then one final character.
+            // Intermediate bytes, then one final byte.
             Some((mut at, mut char)) => {
                 while matches!(char, ' '..='/') {
                     match chars.next() {
@@ -94,7 +93,7 @@ fn sequence_length(text: &str) -> usize {
         }
         return text.len();
     }
-    // A string: to its terminator, at most to the end of the line.
+    // String sequences end at their terminator, at the latest at the end of the line.
     while let Some((at, char)) = chars.next() {
         match char {
             '\u{7}' => return at + 1,
@@ -116,7 +115,7 @@ fn is_clean(text: &str) -> bool {
     text.chars().all(is_shown)
 }
 
-/// One row of what a shell runs: where a line ends is seen, and nothing is left out.
+/// Returns a shell command as one row with visible line breaks; nothing is left out.
 pub fn one_row_of_lines(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\n', '\r']);
     if text.chars().all(is_whole) {
@@ -127,7 +126,7 @@ pub fn one_row_of_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(rows.join(" ⏎ "))
 }
 
-/// One row of it: line breaks and tabs become spaces, runs of them one.
+/// Sanitizes text as one row: runs of line breaks and tabs become one space.
 pub fn one_row(text: &str) -> Cow<'_, str> {
     if is_clean(text) {
         return Cow::Borrowed(text);
@@ -143,7 +142,7 @@ pub fn one_row(text: &str) -> Cow<'_, str> {
     Cow::Owned(row)
 }
 
-/// The same lines, with their tabs, without anything else that is not shown.
+/// Sanitizes text but keeps line breaks and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
     if text.chars().all(|char| is_shown(char) || matches!(char, '\n' | '\t')) {
         return Cow::Borrowed(text);
@@ -159,8 +158,8 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// A line of a file, with its tabs, for a user who must see all of it: nothing is omitted,
-/// and invisible characters are shown as a sign or a number.
+/// Returns a line with everything visible: tabs are kept, and invisible characters are shown as a
+/// symbol or a code point.
 pub fn line_in_full(line: &str) -> Cow<'_, str> {
     if line.chars().all(|char| is_whole(char) || char == '\t') {
         return Cow::Borrowed(line);
@@ -170,7 +169,7 @@ pub fn line_in_full(line: &str) -> Cow<'_, str> {
         match char {
             '\t' => full.push(char),
             _ if is_whole(char) => full.push(char),
-            // Unicode has a picture for each.
+            // Unicode has a control picture for each.
             '\0'..='\u{1f}' => full.extend(char::from_u32(0x2400 + u32::from(char))),
             '\u{7f}' => full.push('␡'),
             _ => full.push_str(&format!("<U+{:04X}>", u32::from(char))),
@@ -179,8 +178,7 @@ pub fn line_in_full(line: &str) -> Cow<'_, str> {
     Cow::Owned(full)
 }
 
-/// `text` with its tabs as spaces; `column` is where it begins and, after the
-/// call, where it ends.
+/// Replaces tabs with spaces. `column` is the start column and is updated to the end column.
 pub fn expand_tabs<'a>(text: &'a str, column: &mut usize) -> Cow<'a, str> {
     if !text.contains('\t') {
         *column += parallax_screen::text_width(text);

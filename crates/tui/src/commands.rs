@@ -1,4 +1,4 @@
-//! The commands of `/`: one table for completion, help and dispatch.
+//! Slash commands: one table for completion, help, and dispatch.
 
 mod parse;
 mod table;

@@ -1,7 +1,6 @@
-//! What could be typed next: commands behind `/`, files and more behind `@`,
-//! programs and paths in a shell line. Sits beside the composer: it reads its
-//! text after each change ([`Completion::update`]), has the first word on keys
-//! ([`Completion::key`]) and gives rows ([`Completion::rows`]).
+//! Completions: commands after `/`, files and more after `@`, programs and paths in a shell line.
+//! The composer's text is read after each change ([`Completion::update`]), keys are handled before
+//! the composer ([`Completion::key`]), and the list is returned as rows ([`Completion::rows`]).
 
 mod at_token;
 pub mod commands;
@@ -27,40 +26,39 @@ use crate::composer::{Composer, InputMode, Position, escape_path};
 use crate::keymap::{Context, KeyCommand, Keymap};
 use crate::theme::Theme;
 
-/// What a key in the list leads to.
+/// The result of a key in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionAction {
-    /// The key is the composer's.
+    /// Not used; the key belongs to the composer.
     Ignored,
-    /// Taken.
+    /// Used.
     Changed,
-    /// The composer holds a whole command now: send it
-    /// ([`Composer::send`]).
+    /// The composer contains a complete command to send ([`Composer::send`]).
     Run,
 }
 
-/// What the list is about.
+/// The kind of completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Command,
     At,
-    /// A word of a shell line; only on Tab.
+    /// A word of a shell line, only on Tab.
     Shell,
 }
 
-/// What is being completed.
+/// The text being completed.
 #[derive(Debug, Clone)]
 struct Offer {
     kind: Kind,
     line: usize,
-    /// The bytes of the line that a choice replaces.
+    /// The byte range of the line that a choice replaces.
     range: Range<usize>,
     query: String,
-    /// The question whose answer fills the list.
+    /// The request whose result fills the list.
     generation: Option<u64>,
 }
 
-/// The completions of the composer.
+/// The completion state of the composer.
 #[derive(Debug)]
 pub struct Completion {
     commands: Vec<CommandInfo>,
@@ -69,7 +67,7 @@ pub struct Completion {
     offer: Option<Offer>,
     list: List,
     fuzzy: Fuzzy,
-    /// The buffer's version that was looked at last.
+    /// The buffer version that was examined last.
     seen: Option<u64>,
 }
 
@@ -88,7 +86,7 @@ impl Default for Completion {
 }
 
 impl Completion {
-    /// Sets the commands of `/`.
+    /// Sets the slash commands.
     pub fn set_commands(&mut self, commands: Vec<CommandInfo>) {
         self.commands = commands;
         self.seen = None;
@@ -108,7 +106,7 @@ impl Completion {
         self.seen = None;
     }
 
-    /// Sets who finds files. What it finds goes to [`receive`](Self::receive).
+    /// Sets the file finder. Its results go to [`receive`](Self::receive).
     pub fn set_finder(&mut self, finder: Finder) {
         self.finder = Some(finder);
         self.seen = None;
@@ -125,23 +123,22 @@ impl Completion {
         self.list.clear();
     }
 
-    /// The list as at most `most` rows of at most `columns` columns; none when
-    /// it is hidden.
+    /// Returns the list as at most `most` rows of at most `columns` columns; empty if hidden.
     pub fn rows(&self, columns: usize, most: usize, theme: &Theme) -> Vec<Line> {
         if self.is_open() { self.list.rows(columns, most, theme) } else { Vec::new() }
     }
 
-    /// Whether the list has more to show when the keys rest.
+    /// Whether the list will show more after a pause in typing.
     pub fn holds_back(&self) -> bool {
         self.is_open() && self.list.holds_back()
     }
 
-    /// The keys rest: the list shows all that it has.
+    /// Shows the whole list.
     pub fn tell_all(&mut self) {
         self.list.tell_all();
     }
 
-    /// Looks at the composer's text; to be called whenever it may have changed.
+    /// Updates the completions. Call it whenever the composer's text may have changed.
     pub fn update(&mut self, composer: &Composer) {
         let version = composer.buffer().version();
         if self.seen == Some(version) {
@@ -205,7 +202,7 @@ impl Completion {
             .collect()
     }
 
-    /// Takes in what the finder found; `true` when the list is another now.
+    /// Handles results of the finder. Returns whether the list changed.
     pub fn receive(&mut self, found: Found) -> bool {
         let Some(offer) = self.offer.clone() else { return false };
         if offer.generation != Some(found.generation) {
@@ -215,7 +212,7 @@ impl Completion {
         for path in found.paths {
             let has_controls = path.contains(char::is_control);
             if has_controls && offer.kind == Kind::Shell {
-                // No shell takes it as it could be written.
+                // Such a path cannot be written in a shell command.
                 continue;
             }
             let whole = !path.ends_with('/');
@@ -239,8 +236,8 @@ impl Completion {
         true
     }
 
-    /// Takes a key before the composer does. Tab in a shell line asks for
-    /// completions; otherwise only an open list has a use for keys.
+    /// Handles a key before the composer. Tab in a shell line requests completions; other keys are
+    /// used only while the list is open.
     pub fn key(&mut self, key: Key, keymap: &Keymap, composer: &mut Composer) -> CompletionAction {
         if !self.is_open() {
             let asks = composer.mode() == InputMode::Shell && key == Key::plain(KeyCode::Tab);
@@ -310,12 +307,12 @@ impl Completion {
     fn accept(&mut self, enter: bool, composer: &mut Composer) -> CompletionAction {
         let (Some(offer), Some(chosen)) = (self.offer.clone(), self.list.selected().cloned())
         else {
-            // Still searching: the key is not held back.
+            // The search is still running; do not hold back the key.
             self.close();
             return CompletionAction::Ignored;
         };
         if enter && chosen.exact && !self.list.was_moved() {
-            // It is there already.
+            // The text is complete already.
             self.close();
             return CompletionAction::Ignored;
         }

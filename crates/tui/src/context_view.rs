@@ -1,4 +1,4 @@
-//! What fills the model's window, as rows: a bar, and what its colours mean.
+//! The context breakdown as rows: a bar and its legend.
 
 use parallax_protocol::context::{BlockKind, ContextBlock, ContextBreakdown};
 use parallax_screen::{Line, Span, Style, truncate};
@@ -7,12 +7,12 @@ use crate::app::cut;
 use crate::footer::count;
 use crate::theme::Theme;
 
-/// Memory files and tools that are named; the others are one row.
+/// Maximum number of memory files and tools listed one by one; the rest share a row.
 const NAMED: usize = 4;
-/// Columns of the bar at most.
+/// Maximum columns of the bar.
 const BAR: usize = 80;
 
-/// The rows.
+/// Returns the rows of the breakdown.
 pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Vec<Line> {
     let share = (picture.tokens * 100).checked_div(picture.window).unwrap_or(0);
     let head = format!(
@@ -36,8 +36,8 @@ pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> V
     rows.into_iter().map(|row| cut(row, width)).collect()
 }
 
-/// One bar of the whole window: as full as the window is, yet not empty where
-/// something is in it. Parts that are too small for a cell have none.
+/// Returns the bar for the whole context window. It is not empty if the context is not; parts too
+/// small for a cell are not drawn.
 fn bar(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Line {
     let mut line = Line::EMPTY;
     let rounded = |part: u64, whole: u64, cells: usize| {
@@ -46,7 +46,7 @@ fn bar(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Line {
     };
     let used = rounded(picture.tokens, picture.window, width);
     let used = if picture.tokens > 0 { used.max(1) } else { 0 };
-    // The parts are estimates: together they are as long as the service's count.
+    // The parts are estimates; together they fill the length given by the service's count.
     let estimated: u64 = picture.blocks.iter().map(|block| block.tokens).sum();
     let (mut sum, mut drawn) = (0, 0);
     for block in &picture.blocks {
@@ -62,8 +62,8 @@ fn bar(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Line {
     line
 }
 
-/// The blocks, of memory files and tools only the largest one by one. With each
-/// how many others are in its row.
+/// Groups the blocks: only the largest memory files and tools have their own row. Returns each with
+/// the number of other blocks in its row.
 fn grouped(blocks: &[ContextBlock]) -> Vec<(ContextBlock, u64)> {
     let mut grouped: Vec<(ContextBlock, u64)> = Vec::new();
     let (mut kind, mut seen) = (None, 0);

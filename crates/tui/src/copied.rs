@@ -1,29 +1,29 @@
-//! What became of a text that was to be copied.
+//! The result of copying text to the clipboard.
 
-/// Where it is now, as far as it can be known.
+/// Where the text was copied, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copied {
-    /// In the clipboard: a program took it, or the terminal was given it.
+    /// To the clipboard, by a program or the terminal.
     Clipboard,
-    /// A program took it, and tmux.
+    /// To the clipboard by a program, and to the tmux buffer.
     ClipboardAndTmux,
-    /// tmux took it and hands it on.
+    /// To the tmux buffer; tmux passes it on.
     Tmux,
-    /// tmux was asked by a sequence, which it may ignore.
+    /// Requested from tmux with an escape sequence, which it may ignore.
     AskedTmux,
-    /// The same with GNU screen.
+    /// Requested from GNU screen with an escape sequence.
     AskedScreen,
-    /// More than the terminal takes, and no program took it.
+    /// The text exceeds the terminal's limit, and no program took it.
     TooLong,
-    /// There is no way.
+    /// No way to copy is available.
     Nowhere,
 }
 
 impl Copied {
-    /// The message for the user.
+    /// Returns the message for the user.
     ///
     /// # Errors
-    /// Why it was not copied.
+    /// Returns the reason as a message if the text was not copied.
     pub(crate) fn words(self) -> Result<&'static str, &'static str> {
         match self {
             Self::Clipboard => Ok("copied"),

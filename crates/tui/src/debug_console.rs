@@ -1,5 +1,5 @@
-//! What goes on beneath (F12): the log, and every request with its size and
-//! time. Both are kept while it is closed, bounded.
+//! The debug console (F12): the log, and each request with its size and duration. Both are recorded
+//! while it is closed, up to a limit.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,28 +11,28 @@ use crate::app::cut;
 use crate::footer::count;
 use crate::theme::Theme;
 
-/// Entries kept.
+/// Maximum number of entries kept.
 const KEPT: usize = 500;
 
-/// How bad an entry of the log is.
+/// The severity of a log entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
-    /// Something failed.
+    /// A failure.
     Error,
-    /// Something is not as it should be.
+    /// A problem that is not a failure.
     Warning,
-    /// What goes on.
+    /// Information.
     Info,
 }
 
-/// Takes entries from any thread; the console shows them.
+/// Log entries added by any thread and shown by the console.
 #[derive(Debug, Clone, Default)]
 pub struct LogBook {
     entries: Arc<Mutex<VecDeque<(LogLevel, String, u32)>>>,
 }
 
 impl LogBook {
-    /// Adds an entry. The same as the last one is counted, not repeated.
+    /// Adds an entry. Repetitions of the last entry are counted.
     pub fn add(&self, level: LogLevel, text: String) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((last_level, last, times)) = entries.back_mut()
@@ -55,7 +55,7 @@ impl LogBook {
     }
 }
 
-/// The console.
+/// The state of the debug console.
 #[derive(Debug, Default)]
 pub(crate) struct DebugConsole {
     pub(crate) log: LogBook,
@@ -80,7 +80,7 @@ impl DebugConsole {
             let text = format!("{} failed ({}): {message}", tool.name, kind.as_str());
             self.log.add(LogLevel::Warning, text);
         }
-        // What the service said, also of an attempt that is made again.
+        // Errors of the service, including those of retried attempts.
         match &event.body {
             EventBody::Retry(retry) => {
                 let status = retry.status.map(|status| format!(" HTTP {status}"));
@@ -127,7 +127,7 @@ impl DebugConsole {
         self.requests.push_back(text);
     }
 
-    /// The last entries, in `height` rows.
+    /// Returns the latest entries in `height` rows.
     pub(crate) fn rows(&self, width: usize, height: usize, key: &str, theme: &Theme) -> Vec<Line> {
         let room = height.saturating_sub(2).max(2);
         let requests = room.div_ceil(2);
@@ -140,7 +140,7 @@ impl DebugConsole {
             let line = Line::styled(text.replace(['\n', '\t'], " "), style);
             wrap(&line, width, &[Span::raw("  ")])
         };
-        // The newest rows of what is wrapped: nothing is cut at the edge.
+        // Wrapped rows are never cut at the edge; the newest are kept.
         let newest = |mut rows: Vec<Line>, most: usize| {
             rows.drain(..rows.len().saturating_sub(most));
             rows
@@ -150,7 +150,7 @@ impl DebugConsole {
         let told = self.requests.iter().skip(skipped);
         let mut told: Vec<Vec<Line>> = told.map(|text| row(text, theme.secondary)).collect();
         if let Some(last) = told.last_mut() {
-            // What it was asked and how long it took stand first.
+            // The request and its duration come first.
             last.truncate(requests);
         }
         rows.extend(newest(told.concat(), requests));
@@ -172,7 +172,7 @@ impl DebugConsole {
     }
 }
 
-/// Bytes as people read them.
+/// Formats a size in bytes.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),

@@ -1,4 +1,4 @@
-//! Changes to a file as rows: numbers, signs, the words that changed.
+//! Renders diffs as rows with line numbers, signs, and highlighted changed words.
 
 mod hunks;
 mod marks;
@@ -15,30 +15,30 @@ use crate::theme::Theme;
 use hunks::{Change, Row};
 use marks::Marks;
 
-/// The marker before added or removed lines.
+/// The markers before added or removed lines.
 const SIGNS: [&str; 4] = ["+ ", "- ", "added: ", "removed: "];
 
-/// How a diff is drawn.
+/// Display options of a diff.
 #[derive(Debug, Clone, Copy)]
 pub struct DiffLook<'a> {
-    /// The colours.
+    /// The theme.
     pub theme: &'a Theme,
-    /// Columns.
+    /// The width in columns.
     pub width: usize,
-    /// The most rows; what is missing is counted in the last one.
+    /// The maximum number of rows; the last one shows how many are missing.
     pub max_rows: usize,
-    /// For a screen reader: words instead of colours.
+    /// Whether to use words instead of colors, for screen readers.
     pub plain: bool,
 }
 
 impl<'a> DiffLook<'a> {
-    /// All of a diff.
+    /// Options without a row limit.
     pub fn new(theme: &'a Theme, width: usize) -> Self {
         Self { theme, width, max_rows: usize::MAX, plain: false }
     }
 }
 
-/// The rows of a change. The lines of a new file are added ones with the colours of code.
+/// Returns the rows of a change. The lines of a new file are highlighted as code.
 pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
     let changes = hunks::parse(&diff.diff);
     let mut page = Rows::new(&changes, look);
@@ -57,8 +57,7 @@ pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
     page.end()
 }
 
-/// The first row of a change among rows that may have others before it; 0 where there is
-/// none.
+/// Returns the index of the first changed row, or 0 if there is none.
 pub fn first_change(rows: &[Line]) -> usize {
     let is_change = |row: &Line| row.spans.iter().take(2).any(|span| SIGNS.contains(&&*span.text));
     rows.iter().position(is_change).unwrap_or(0)
@@ -70,8 +69,8 @@ fn highlighter(path: &Path) -> Highlighter {
     Highlighter::new(&name.to_string_lossy())
 }
 
-/// The colours of code on both sides of a change. Only for tinted rows: without a tint the
-/// colour of the text says what was added and removed.
+/// Syntax highlighting for both sides of a change. Only for tinted rows: without a tint, the text
+/// color shows what was added and removed.
 struct Code {
     old: Highlighter,
     new: Highlighter,
@@ -83,7 +82,7 @@ impl Code {
         Self { old: highlighter(path), new: highlighter(path), path: path.to_owned() }
     }
 
-    /// The pieces of the next row.
+    /// Returns the pieces of the next row.
     fn pieces(&mut self, row: &Row<'_>) -> Pieces {
         match row {
             Row::Line { change: Change::Added, text, .. } => self.new.line(text),
@@ -92,7 +91,7 @@ impl Code {
                 self.old.line(text);
                 self.new.line(text)
             }
-            // What is left out may have changed the state of the grammar.
+            // The omitted lines may have changed the state of the grammar.
             Row::Gap => {
                 *self = Self::new(&self.path);
                 Pieces::new()
@@ -132,7 +131,7 @@ fn changed(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
     };
     let mut at = 0;
     while at < changes.len() {
-        // Lines that were removed, and those that came in their place.
+        // Removed lines and their replacements.
         let kind = |at: usize| match changes.get(at) {
             Some(Row::Line { change, .. }) => Some(*change),
             _ => None,
@@ -169,7 +168,8 @@ fn changed(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
     }
 }
 
-/// A line in stretches of one look: where each ends, whether it changed, what it is in code.
+/// Splits a line into stretches of one style: the end of each, whether it changed, and its role in
+/// code.
 fn stretches(
     length: usize,
     marks: &[(usize, bool)],
@@ -189,12 +189,12 @@ fn stretches(
     ends.into_iter().map(at).collect()
 }
 
-/// Rows that are counted, up to the most that may be.
+/// Collects rows up to the maximum.
 struct Rows<'l> {
     look: &'l DiffLook<'l>,
     digits: usize,
     rows: Vec<Line>,
-    /// Lines that found no room.
+    /// Number of lines that did not fit.
     hidden: usize,
 }
 
@@ -221,7 +221,7 @@ impl<'l> Rows<'l> {
         self.rows.push(Line::styled(text, self.look.theme.secondary.italic()));
     }
 
-    /// A row with its changed words and its pieces of code.
+    /// Adds a row with its changed words and code pieces.
     fn row(
         &mut self,
         row: &Row<'_>,
@@ -249,7 +249,7 @@ impl<'l> Rows<'l> {
             (Change::Removed, true) => (*old, SIGNS[3]),
         };
         let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
-        // How the line ends is none of its text.
+        // The line ending is not part of the text.
         let text = text.strip_suffix('\r').unwrap_or(text);
         for (end, marked, role) in stretches(text.len(), marks, pieces) {
             let piece = clean::line_in_full(text.get(begin..end).unwrap_or(""));
@@ -262,13 +262,12 @@ impl<'l> Rows<'l> {
         self.put(number, sign, spans, style);
     }
 
-    /// One line of the file: its number, its sign, its text in as many rows as it
-    /// needs.
+    /// Adds one line of the file: number, sign, and text, wrapped as needed.
     fn put(&mut self, number: usize, sign: &str, spans: Vec<Span>, style: Style) {
         let theme = self.look.theme;
         let gutter = format!("{number:>width$} ", width = self.digits);
         let taken = gutter.len() + sign.len();
-        // Where there is hardly room the text counts, not its number.
+        // In a very narrow window the text matters more than its number.
         let (gutter, taken) =
             if taken + 4 > self.look.width { (String::new(), sign.len()) } else { (gutter, taken) };
         let blank = " ".repeat(gutter.len());
@@ -293,7 +292,7 @@ impl<'l> Rows<'l> {
     fn end(mut self) -> Vec<Line> {
         let most = self.look.max_rows;
         if self.rows.len() > most {
-            // A long line went beyond the end.
+            // A wrapped line exceeded the maximum.
             self.rows.truncate(most);
             self.hidden += 1;
         }

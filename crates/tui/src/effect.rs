@@ -1,5 +1,5 @@
-//! What the app wants done and cannot do itself: it holds no terminal, no
-//! session and no task. The face carries these out.
+//! Effects: operations that the app requests and the front end carries out, because the app has no
+//! terminal, session, or tasks.
 
 use std::path::PathBuf;
 
@@ -14,78 +14,78 @@ use parallax_sdk::{LaunchOptions, SessionChoice};
 use crate::app::App;
 use crate::face::Deliver;
 
-/// Blocking work: runs on its own thread, then the app continues with the result.
+/// Blocking work that runs on its own thread; the app continues with the result.
 pub(crate) type Job = Box<dyn FnOnce() -> Then + Send>;
-/// What is done with the app when a job is through.
+/// Continuation that updates the app with the result of a job.
 pub(crate) type Then = Box<dyn FnOnce(&mut App) + Send>;
-/// What is done with the app and a text that came from outside (an editor).
+/// Continuation that gets text edited in an external program, or an error.
 pub(crate) type WithText = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
-/// What is done with the app and the text that the connected editor has.
+/// Continuation that gets the text from the connected editor.
 pub(crate) type WithEditorText = Box<dyn FnOnce(&mut App, Option<String>) + Send>;
-/// What is done with the app and with what pictures are drawn with.
+/// Continuation that gets the drawing capabilities for pictures.
 pub(crate) type WithDrawing = Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>;
 
-/// What the app wants done.
+/// An operation requested by the app.
 pub(crate) enum Effect {
-    /// Hand an order to the engine.
+    /// Send an operation to the engine.
     Send(Op),
-    /// Send a prompt with its `@path` expanded; `steer`: into the running turn, under this
-    /// id; `ask`: whether files outside require approval.
+    /// Send a prompt with `@path` references expanded. `steer` is the id of a steering message for
+    /// the running turn; `ask` is whether files outside the workspace require approval.
     Prompt { text: String, steer: Option<SteerId>, ask: bool },
-    /// Let these be read for the rest of the session.
+    /// Allow reading these paths for the rest of the session.
     AllowReading(Vec<PathBuf>),
-    /// Run the commands of a custom command, and send the result.
+    /// Run the shell commands of a custom command and send the result.
     Expand(Box<parallax_sdk::custom_commands::Prepared>, CancellationToken),
-    /// Ask the open session something that it knows at once.
+    /// Query the open session; the query must return at once.
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
-    /// Ask the terminal's screen what it draws pictures with.
+    /// Query the drawing capabilities of the screen for pictures.
     AskPictures(WithDrawing),
-    /// Do blocking work.
+    /// Run blocking work.
     Run(Job),
-    /// Do blocking work that has something to tell while it goes on.
+    /// Run blocking work that reports progress.
     Tell(Box<dyn FnOnce(Deliver) + Send>),
-    /// Answer the trust question and continue the startup.
+    /// Answer the trust dialog and continue the startup.
     Trust(TrustAnswer),
-    /// Close the session if one is open, and open another.
+    /// Close the open session, if any, and open another.
     Open(SessionChoice),
-    /// Change what later sessions begin with, then open one.
+    /// Change the launch options and open a session.
     Reopen(Box<dyn FnOnce(&mut LaunchOptions) + Send>, SessionChoice),
-    /// Ask the service about a key, keep it if it is good, and go on.
+    /// Verify an API key, save it if it is valid, and continue.
     CheckKey(KeyKind, parallax_protocol::secret::Secret),
-    /// Checks and stores the key of a provider.
+    /// Verify and store the API key of a provider.
     AddProviderKey(String, parallax_protocol::secret::Secret),
-    /// Connect to the editor, or end the connection.
+    /// Connect to the editor, or disconnect.
     ConnectEditor(bool),
-    /// Show a change to a file in the connected editor.
+    /// Open a diff in the connected editor.
     OpenDiff { ask: AskId, path: PathBuf, text: String },
-    /// Close a change that the connected editor shows, if it does.
+    /// Close a diff in the connected editor if it is open.
     CloseDiff(AskId),
-    /// The same; continue with the text that the editor has.
+    /// Close a diff and continue with the editor's text.
     TakeDiff(AskId, WithEditorText),
-    /// Open a text in the user's editor, in a file of this name.
+    /// Open text in the user's editor, in a file with this name.
     Edit { text: String, name: String, then: WithText },
-    /// Into the clipboard.
+    /// Copy text to the clipboard.
     Copy(String),
-    /// Into the clipboard, by the terminal (OSC 52): no program took it.
+    /// Copy text to the clipboard with OSC 52, because no program took it.
     CopyByTerminal(String),
-    /// A picture of the clipboard into the composer, or else its text.
+    /// Insert the image in the clipboard into the composer, or else its text.
     PasteClipboard,
-    /// The clipboard's text from the terminal (OSC 52); it comes as input.
+    /// Request the clipboard text from the terminal (OSC 52); it arrives as input.
     AskClipboard,
-    /// The window's title.
+    /// Set the window title.
     Title(String),
-    /// Progress in the window's frame: working, or not.
+    /// Show or hide the terminal's progress indicator.
     Progress(bool),
     /// Notify a user who is not looking at the terminal.
     Notify(String),
-    /// Stop as a job of the shell.
+    /// Suspend the process (job control).
     Suspend,
-    /// Go on after the shell stopped us.
+    /// Resume after a suspension.
     Resume,
     /// Redraw everything.
     Redraw,
-    /// Take the mouse, or leave it to the terminal.
+    /// Enable or disable mouse capture.
     Mouse(bool),
-    /// Leave. `delete`: and forget the session.
+    /// Quit; `delete` also deletes the session.
     Quit { delete: bool },
 }

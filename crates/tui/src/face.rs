@@ -1,7 +1,7 @@
-//! The loop: keys, events, jobs and time go into the app; frames come out.
+//! The event loop: keys, engine events, job results, and timers go into the app; frames come out.
 //!
-//! Everything here runs on the main thread, which is none of the runtime's
-//! workers, so a slow terminal holds up nothing but itself.
+//! Everything here runs on the main thread, which is not one of the runtime's workers, so a slow
+//! terminal delays nothing else.
 
 mod carry_out;
 mod editor_diffs;
@@ -24,79 +24,80 @@ use crate::debug_console::LogBook;
 use crate::effect::Then;
 use session::Session;
 
-/// Between two frames that no key asked for: 30 a second are smooth, and cost
-/// half of what 60 do.
+/// Minimum time between two frames that no key caused: 30 per second look smooth and cost half of
+/// what 60 do.
 const FRAME: Duration = Duration::from_millis(33);
 /// How many results of jobs are buffered.
 const JOBS: usize = 64;
 
-/// What the command line says about the face.
+/// Command line options of the front end.
 pub struct FaceOptions {
-    /// The session to begin with.
+    /// Options of the first session.
     pub launch: LaunchOptions,
-    /// What is sent first.
+    /// The prompt to send first.
     pub prompt: Option<String>,
-    /// Whether the browser of sessions is opened first.
+    /// Whether to open the session browser first.
     pub browse: bool,
-    /// `--screen-reader`.
+    /// Whether `--screen-reader` was given.
     pub screen_reader: bool,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
-    /// Where log lines are collected for the console.
+    /// Collects log lines for the debug console.
     pub log: LogBook,
-    /// When the process began.
+    /// When the process started.
     pub begun: Instant,
 }
 
-/// Brings the app what a thread of its own found.
+/// Delivers results of threads to the app.
 #[derive(Clone)]
 pub(crate) struct Deliver(mpsc::Sender<Then>);
 
 impl Deliver {
-    /// Waits while the face is busy; a face that is gone needs nothing.
+    /// Sends `then`, waiting while the channel is full. Does nothing if the front end is gone.
     pub(crate) fn send(&self, then: Then) {
         let _ = self.0.blocking_send(then);
     }
 
-    /// From where nothing may wait; while the face is too busy it is lost.
+    /// Sends `then` without waiting. Drops it if the channel is full.
     pub(crate) fn send_soon(&self, then: Then) {
         let _ = self.0.try_send(then);
     }
 }
 
-/// How the program ended.
+/// Why the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
     /// The user exited.
     Quit,
-    /// A signal ended it.
+    /// A signal ended the program.
     Signal(u8),
     /// The terminal cannot be used.
     NoTerminal,
 }
 
-/// The face and all that it holds.
+/// The front end: the app, its screen, and its session.
 pub(crate) struct Face {
     pub(crate) app: App,
     pub(crate) screen: Screen,
     pub(crate) layout: Layout,
     pub(crate) session: Option<Session>,
-    /// What was set in it with orders, for where it is read again without a journal.
+    /// Operations that changed the session's settings, repeated when it is reopened without a
+    /// journal.
     pub(crate) set_here: Vec<Op>,
     /// The options of the next session.
     pub(crate) options: LaunchOptions,
     pub(crate) trust: Option<Box<parallax_sdk::trust::TrustQuestion>>,
-    /// Changes that the connected editor shows, by their requests.
+    /// Diffs open in the connected editor, by approval request.
     diffs: HashMap<AskId, OpenDiff>,
     jobs: mpsc::Sender<Then>,
     dirty: bool,
     last_frame: Option<Instant>,
-    /// The frame that says that nothing is painted was painted.
+    /// Whether the frame that announces paused painting was painted.
     frozen: bool,
     pub(crate) leaving: Option<Left>,
     pub(crate) delete: bool,
     pub(crate) prompt: Option<String>,
-    /// Whether the browser of sessions opens with the first session.
+    /// Whether to open the session browser with the first session.
     pub(crate) browse: bool,
 }
 
@@ -111,8 +112,7 @@ enum Woken {
 /// Runs the interface until the user exits.
 ///
 /// # Errors
-/// Why there is no session at all: settings that cannot be read, a terminal
-/// that cannot be used.
+/// Returns an error if no session is possible: invalid settings or an unusable terminal.
 pub async fn run(options: FaceOptions) -> Result<Left, parallax_protocol::event::Failure> {
     let prepared = parallax_sdk::Launch::prepare_or_ask(options.launch.clone())?;
     let (mut face, mut input, mut jobs) = Face::open(options, prepared)?;
@@ -139,7 +139,7 @@ impl Face {
             match self.wake(input, jobs, signals).await {
                 Woken::Input(Some(event)) => {
                     self.app.input(event, input.came());
-                    // What came with it belongs to the same frame.
+                    // Input that arrived together belongs to the same frame.
                     while let Some(event) = input.try_next() {
                         self.app.input(event, input.came());
                     }
@@ -151,7 +151,7 @@ impl Face {
                     ends |= self.drain_events();
                     self.dirty = true;
                     if ends {
-                        // The composer is live again: that is seen at once.
+                        // Show at once that the composer accepts input again.
                         self.last_frame = None;
                     }
                 }
@@ -173,8 +173,7 @@ impl Face {
         }
     }
 
-    /// Waits for whatever comes first; without anything that moves, without a
-    /// timer.
+    /// Waits for the first event. Without anything that moves, no timer runs.
     async fn wake(
         &mut self,
         input: &mut Input,
@@ -203,7 +202,7 @@ impl Face {
         }
     }
 
-    /// When something is to be drawn without anything coming in.
+    /// Returns when to draw without input.
     fn next_time(&self) -> Option<Instant> {
         let now = Instant::now();
         if self.dirty {
@@ -212,8 +211,8 @@ impl Face {
         self.app.next_tick_ms().map(|ms| now + Duration::from_millis(ms))
     }
 
-    /// Takes what else the engine told, so that one frame shows it all; whether
-    /// a turn ended with it.
+    /// Handles further pending events, so that one frame shows them all. Returns whether a turn
+    /// ended.
     fn drain_events(&mut self) -> bool {
         let mut ends = false;
         for _ in 0..1024 {
@@ -226,7 +225,7 @@ impl Face {
         ends
     }
 
-    /// Whether a turn ended with it.
+    /// Handles an event. Returns whether a turn ended.
     fn tell(&mut self, event: &Event) -> bool {
         self.app.engine(event);
         matches!(event.body, EventBody::TurnEnded(_))
@@ -255,10 +254,9 @@ impl Face {
         let drawn = if frame.over { self.screen.view(rows) } else { self.screen.frame(rows) };
         self.last_frame = Some(Instant::now());
         match drawn {
-            // A frame that was held (the window's size is being found out) is
-            // drawn again a moment later.
+            // A frame held back while the window size is queried is drawn again a moment later.
             Ok(painted) => self.dirty = !painted,
-            // The terminal is gone; the hang-up follows.
+            // The terminal is gone; a hang-up signal follows.
             Err(_) => {
                 self.dirty = false;
                 self.leaving.get_or_insert(Left::Signal(1));

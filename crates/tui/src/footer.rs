@@ -1,5 +1,5 @@
-//! The last row: what holds now. Items and their order are the setting
-//! `ui.footer.items`; what does not fit is dropped from the right.
+//! The footer. Its items and their order come from the setting `ui.footer.items`; items that do not
+//! fit are dropped from the right.
 
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Line, Span, Style, text_width, truncate};
@@ -8,88 +8,89 @@ use parallax_sdk::settings::FooterItem;
 use crate::layout::shortened;
 use crate::theme::Theme;
 
-/// The sign of a system prompt of the user's own: dark glasses.
+/// The marker for a custom system prompt.
 const OWN_PROMPT: &str = "|⌐■_■|";
 
 /// Columns between two items.
 const SEPARATOR: usize = 3;
-/// A model's name is not shortened to less.
+/// Minimum columns of the model name.
 const SHORTEST_MODEL: usize = 8;
 
-/// What the footer tells.
+/// The facts shown in the footer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
-    /// The model that answers, where it was chosen for the prompt.
+    /// The model selected by routing, if any.
     pub(crate) routed: Option<String>,
-    /// What the window's title calls the project.
+    /// The project name, as in the window title.
     pub(crate) workspace: String,
     /// The last two parts of the working directory.
     pub(crate) directory: String,
     pub(crate) branch: Option<String>,
-    /// How commands are confined, in a word or two.
+    /// The sandbox state in a word or two.
     pub(crate) sandbox: String,
-    /// Whether commands are confined at all.
+    /// Whether commands are sandboxed.
     pub(crate) confined: bool,
     pub(crate) trusted: bool,
-    /// Tokens of the last request, and what the model takes.
+    /// Tokens of the last request and size of the context window.
     pub(crate) context: (u64, u64),
-    /// Tokens sent in the session, and those of them that were cached.
+    /// Tokens sent in the session, and how many of them were cached.
     pub(crate) sent: (u64, u64),
-    /// What the session cost, in US dollars.
+    /// The cost of the session in US dollars.
     pub(crate) cost: f64,
     /// Tokens received.
     pub(crate) received: u64,
     pub(crate) session: String,
     pub(crate) auth: String,
-    /// The mode of vi's editing and what is typed of a command; empty when off.
+    /// The vi mode and pending command; empty when off.
     pub(crate) vim: String,
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,
-    /// What the service told of its limits, and has not taken back by answering.
+    /// The rate or quota limit last reported, until a request succeeds.
     pub(crate) quota: Option<Quota>,
-    /// Markdown is shown as it is written.
+    /// Whether Markdown is shown as source.
     pub(crate) raw_markdown: bool,
-    /// A system prompt of the user replaces the built-in one.
+    /// Whether a custom system prompt replaces the built-in one.
     pub(crate) own_prompt: bool,
-    /// Share of the window from which the context is compressed.
+    /// The share of the context window from which on the history is compacted.
     pub(crate) warn_at: f64,
-    /// Commands that run in the background.
+    /// Number of commands running in the background.
     pub(crate) background: usize,
-    /// The key that changes the mode; empty: none.
+    /// The key that changes the approval mode; empty if none.
     pub(crate) mode_key: String,
-    /// Items that only say that all is well are shown, too: the user asked for them.
+    /// Whether to show items even when they only report the normal state, because the user
+    /// configured the footer.
     pub(crate) shows_all: bool,
-    /// Files that are open in the connected editor; `None`: there is no connection.
+    /// Number of files open in the connected editor, or `None` without a connection.
     pub(crate) open_files: Option<usize>,
 }
 
-/// What the service said of its limits.
+/// A limit reported by the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quota {
-    /// Too much in too short a time: it is asked again.
+    /// Rate limited; the request is retried.
     Slow {
-        /// The attempt that comes next, from 1.
+        /// The next attempt, from 1.
         attempt: u32,
-        /// Of so many.
+        /// The maximum number of attempts.
         of: u32,
     },
-    /// The same, and it is not asked again.
+    /// Rate limited, without a retry.
     Met,
-    /// Nothing is left for now.
+    /// The quota is exhausted.
     Spent,
 }
 
 impl Facts {
-    /// The share of the window that is used, in percent.
+    /// Returns the context usage in percent.
     pub(crate) fn percent(&self) -> Option<u64> {
         let (used, window) = self.context;
         (window > 0).then(|| used.saturating_mul(100) / window)
     }
 }
 
-/// The footer's rows: one, or two with labels.
+/// Returns the footer's rows: one, or two with labels.
 pub(crate) fn rows(
     facts: &Facts,
     items: &[FooterItem],
@@ -131,7 +132,7 @@ pub(crate) fn rows(
         }
     }
     names.push(Span::raw(" ".repeat(used)));
-    // At the end it takes the room that is left, and none from the others.
+    // As the last item it takes the remaining space, and none from the others.
     if matches!(drawn.last(), Some((FooterItem::Workspace, _)))
         && drawn.len() > 1
         && excess(&drawn, used, labels, width).is_some()
@@ -139,7 +140,7 @@ pub(crate) fn rows(
         drawn.pop();
     }
     if excess(&drawn, used, labels, width).is_some() {
-        // `/stats` shows how much was cached, too.
+        // Drop the cached share first; `/stats` shows it too.
         let uncached = Facts { sent: (facts.sent.0, 0), ..facts.clone() };
         for (item, spans) in &mut drawn {
             if *item == FooterItem::TokenCount {
@@ -176,7 +177,7 @@ pub(crate) fn rows(
     }
 }
 
-/// The key that changes the mode behind its name, where all items leave room for it.
+/// Adds the key that changes the mode to its name if all items fit.
 fn name_key(
     drawn: &mut [Drawn],
     facts: &Facts,
@@ -194,10 +195,10 @@ fn name_key(
     }
 }
 
-/// An item and what it shows.
+/// An item and its spans.
 type Drawn = (FooterItem, Vec<Span>);
 
-/// How many columns are missing for all items.
+/// Returns how many columns are missing to show all items.
 fn excess(drawn: &[Drawn], used: usize, labels: bool, width: usize) -> Option<usize> {
     let all = drawn.iter().fold(used, |used, (item, spans)| {
         used + if used == 0 { 0 } else { SEPARATOR } + cell(*item, spans, labels)
@@ -205,19 +206,19 @@ fn excess(drawn: &[Drawn], used: usize, labels: bool, width: usize) -> Option<us
     all.checked_sub(width).filter(|excess| *excess > 0)
 }
 
-/// The columns that an item takes.
+/// Returns the columns of an item.
 fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
     let own = spans.iter().map(Span::width).sum();
     if labels { text_width(item.label()).max(own) } else { own }
 }
 
-/// Where not all fits, the model's name is the first to get shorter: what it loses is known
-/// from `/model`, and whether commands are confined must be seen.
+/// Shortens the model name first if not everything fits: `/model` shows the full name, and the
+/// sandbox state must stay visible.
 fn shorten_model(drawn: &mut [Drawn], used: usize, labels: bool, width: usize) {
     if excess(drawn, used, labels, width).is_none() {
         return;
     }
-    // One long name leaves room to the others.
+    // One long name must leave space for the others.
     for (item, spans) in drawn.iter_mut() {
         if let [only] = spans.as_mut_slice()
             && *item != FooterItem::ModelName
@@ -233,7 +234,7 @@ fn shorten_model(drawn: &mut [Drawn], used: usize, labels: bool, width: usize) {
     {
         let room = name.width().saturating_sub(excess).max(SHORTEST_MODEL);
         let short = shortened(&name.text, room);
-        // An arrow to nothing says nothing.
+        // Drop an arrow without a target.
         name.text = short.strip_suffix(" → …").unwrap_or(&short).to_owned().into();
     }
 }
@@ -250,7 +251,7 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
         }
         FooterItem::ModelName => plain(match &facts.routed {
             Some(routed) if *routed != facts.model => {
-                // The family is known by now; the footer is narrow.
+                // The model family is obvious and the footer is narrow.
                 let short = routed.strip_prefix("gemini-").unwrap_or(routed);
                 format!("{} → {short}", facts.model)
             }
@@ -279,7 +280,7 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
         FooterItem::TokenCount => tokens(facts, theme),
         FooterItem::Cost if facts.cost == 0.0 => Vec::new(),
         FooterItem::Cost => plain(dollars(facts.cost)),
-        // The service tells of its limits when they are met, not before.
+        // The service reports limits only when they are reached.
         FooterItem::Quota => match facts.quota {
             None => Vec::new(),
             Some(Quota::Slow { attempt, of }) => {
@@ -302,7 +303,7 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
     }
 }
 
-/// The mode's name; the same wherever a mode is shown.
+/// Returns the name of the mode as shown everywhere.
 pub(crate) fn mode_name(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::Plan => "plan",
@@ -312,7 +313,7 @@ pub(crate) fn mode_name(mode: ApprovalMode) -> &'static str {
     }
 }
 
-/// The mode's name and look.
+/// Returns the name and style of the mode.
 pub(crate) fn mode(mode: ApprovalMode, theme: &Theme) -> (&'static str, Style) {
     let style = match mode {
         ApprovalMode::Plan => theme.link,
@@ -350,13 +351,13 @@ fn tokens(facts: &Facts, theme: &Theme) -> Vec<Span> {
     vec![Span::styled(text, theme.secondary)]
 }
 
-/// A share in percent, rounded; every row tells the same one.
+/// Returns a share in percent, rounded.
 pub(crate) fn percent(part: u64, whole: u64) -> u64 {
     let whole = whole.max(1);
     part.saturating_mul(100).saturating_add(whole / 2) / whole
 }
 
-/// An amount of money, as precise as it is small.
+/// Formats an amount in US dollars, with more digits for small amounts.
 pub(crate) fn dollars(amount: f64) -> String {
     match amount {
         ..0.1 => format!("${amount:.4}"),
@@ -364,7 +365,7 @@ pub(crate) fn dollars(amount: f64) -> String {
     }
 }
 
-/// A count in four characters or so.
+/// Formats a count in about four characters.
 pub(crate) fn count(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),
@@ -373,14 +374,14 @@ pub(crate) fn count(number: u64) -> String {
     }
 }
 
-/// The name of this machine.
+/// Returns the host name.
 fn hostname() -> String {
     let system = rustix::system::uname();
     let name = system.nodename().to_string_lossy();
     name.chars().filter(|char| !char.is_control()).take(40).collect()
 }
 
-/// Resident memory, where the system tells it.
+/// Returns the resident memory, if the system provides it.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -507,7 +508,7 @@ mod tests {
         let items = [&USUAL[..], &[FooterItem::Workspace]].concat();
         let row = |width| rows(&facts, &items, false, width, &Theme::default())[0].text();
         assert!(row(140).ends_with(" · ⎇ main · crates/tui"), "{}", row(140));
-        // It takes nothing from the others.
+        // It takes no space from the others.
         let without = rows(&facts, &USUAL, false, 75, &Theme::default())[0].text();
         assert_eq!(row(75), without);
     }

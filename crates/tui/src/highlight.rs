@@ -1,9 +1,7 @@
-//! Code in colours. The grammars are loaded on a thread of their own when the first
-//! turn begins, so that they are there before the model writes code; until then,
-//! and past the limits, code is plain.
+//! Syntax highlighting. The grammars are loaded on a thread when the first turn begins, so that
+//! they are ready before the model writes code. Until then, and beyond the limits, code is plain.
 //!
-//! A grammar's scopes are mapped to a few [`Role`]s, and the theme says how a
-//! role looks: no colours come from anywhere else.
+//! A grammar's scopes are mapped to a few [`Role`]s, and the theme defines the style of each role.
 
 mod load;
 mod page;
@@ -18,14 +16,14 @@ pub use page::code_pieces;
 
 use crate::theme::Theme;
 
-/// The longest code that is highlighted, in bytes.
+/// Maximum size of highlighted code in bytes.
 const MAX_BYTES: usize = 512 * 1024;
-/// The longest code that is highlighted, in lines.
+/// Maximum number of highlighted lines.
 const MAX_LINES: usize = 10_000;
-/// The longest line that is highlighted, in bytes.
+/// Maximum length of a highlighted line in bytes.
 const MAX_LINE: usize = 2_000;
 
-/// What a piece of code is.
+/// The role of a piece of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Role {
@@ -41,7 +39,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// How it looks.
+    /// Returns the style of the role.
     pub fn style(self, theme: &Theme) -> Style {
         match self {
             Self::Plain => theme.text,
@@ -57,11 +55,11 @@ impl Role {
     }
 }
 
-/// The pieces of one line of code: where each ends (in bytes) and what it is.
-/// The last ends where the line does; an empty line has none.
+/// The pieces of a line of code: the end of each in bytes, and its role. The last ends at the end
+/// of the line; an empty line has none.
 pub type Pieces = Vec<(usize, Role)>;
 
-/// Highlights code line by line, from its first.
+/// Highlights code line by line from its first line.
 #[derive(Debug, Clone)]
 pub struct Highlighter {
     language: String,
@@ -72,28 +70,28 @@ pub struct Highlighter {
 
 #[derive(Debug, Clone)]
 enum State {
-    /// The grammars are not there yet.
+    /// The grammars are not loaded yet.
     Waiting,
-    /// At the beginning of the next line.
+    /// At the start of the next line.
     On { parse: Box<ParseState>, scopes: ScopeStack },
     /// Plain from here on.
     Off,
 }
 
 impl Highlighter {
-    /// For code of the language that a fence or a file name's ending says.
-    /// Asks for the grammars to be loaded.
+    /// Creates a highlighter for the language of a code fence or file extension. Starts loading the
+    /// grammars.
     pub fn new(language: &str) -> Self {
         load();
         Self { language: language.to_owned(), state: State::Waiting, bytes: 0, lines: 0 }
     }
 
-    /// Whether lines are plain only because the grammars are not there yet.
+    /// Whether lines are plain only because the grammars are not loaded yet.
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting)
     }
 
-    /// The pieces of the next line, given without its line break.
+    /// Returns the pieces of the next line, which is given without its line break.
     pub fn line(&mut self, text: &str) -> Pieces {
         self.begin(text);
         self.bytes += text.len() + 1;
@@ -104,8 +102,8 @@ impl Highlighter {
         let plain = || if text.is_empty() { Vec::new() } else { vec![(text.len(), Role::Plain)] };
         let Some(syntaxes) = load::loaded() else { return plain() };
         let State::On { parse, scopes } = &mut self.state else { return plain() };
-        // The line is not seen by the grammar: what follows may be off, which
-        // is better than a frame that takes a second.
+        // The grammar skips this line; wrong colors below it are better than a frame that takes a
+        // second.
         if text.len() > MAX_LINE {
             return plain();
         }
@@ -152,7 +150,7 @@ impl Highlighter {
     }
 }
 
-/// A line of a shell command in its colours, on top of a style.
+/// Highlights a line of a shell command on top of a style.
 pub(crate) fn shell_line(
     highlighter: &mut Highlighter,
     text: &str,

@@ -7,17 +7,17 @@ use crate::dialog::mark;
 use crate::theme::Theme;
 use crate::tokens::pointer;
 
-/// The hunks of a unified diff, and which of them are wanted.
+/// The hunks of a unified diff and which of them are selected.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hunks {
-    /// The rows of each, its `@@` row first.
+    /// The rows of each hunk, starting with its `@@` row.
     hunks: Vec<Vec<String>>,
     taken: Vec<bool>,
     cursor: usize,
 }
 
 impl Hunks {
-    /// Reads a unified diff of one file.
+    /// Parses a unified diff of one file.
     pub(crate) fn of(diff: &str) -> Self {
         let mut hunks: Vec<Vec<String>> = Vec::new();
         for line in diff.lines() {
@@ -35,25 +35,25 @@ impl Hunks {
         self.hunks.len()
     }
 
-    /// Moves the cursor, around the ends.
+    /// Moves the cursor, wrapping around at the ends.
     pub(crate) fn step(&mut self, by: isize) {
         let count = self.hunks.len().max(1);
         self.cursor = (self.cursor + count).saturating_add_signed(by) % count;
     }
 
-    /// Takes or leaves the hunk under the cursor.
+    /// Selects or deselects the hunk under the cursor.
     pub(crate) fn toggle(&mut self) {
         if let Some(taken) = self.taken.get_mut(self.cursor) {
             *taken = !*taken;
         }
     }
 
-    /// The numbers of those that are wanted, from 0.
+    /// Returns the indexes of the selected hunks.
     pub(crate) fn taken(&self) -> Vec<usize> {
         self.taken.iter().enumerate().filter(|(_, taken)| **taken).map(|(at, _)| at).collect()
     }
 
-    /// All hunks as rows, the one under the cursor first.
+    /// Returns the hunks as rows, starting with the one under the cursor.
     pub(crate) fn rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
         for (index, hunk) in self.hunks.iter().enumerate().skip(self.cursor) {

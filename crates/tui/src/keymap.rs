@@ -1,5 +1,5 @@
-//! Which key runs which command: the default table, changed by
-//! `keybindings.json`. Not responsible for what a command does.
+//! Key bindings: the default table, changed by `keybindings.json`. What a command does is defined
+//! elsewhere.
 
 mod command;
 mod file;
@@ -14,12 +14,12 @@ use parallax_screen::Key;
 pub use command::{Context, Group, KeyCommand};
 pub use platform::Platform;
 
-/// The keys in force.
+/// The active key bindings.
 #[derive(Debug, Clone)]
 pub struct Keymap {
     platform: Platform,
     keys: HashMap<KeyCommand, Vec<Key>>,
-    /// The commands of a key, in the order of the table.
+    /// The commands of a key, in table order.
     commands: HashMap<Key, Vec<KeyCommand>>,
     /// User bindings, which replace the default meaning of a key.
     own: HashSet<(Key, KeyCommand)>,
@@ -33,13 +33,12 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The defaults of `platform` changed by the text of `keybindings.json`
-    /// (empty: no file). Entries that make no sense are passed over and told in
-    /// [`warnings`](Self::warnings).
+    /// Returns the defaults of `platform` changed by the text of `keybindings.json` (empty without
+    /// a file). Invalid entries are skipped and reported in [`warnings`](Self::warnings).
     pub fn load(platform: Platform, file: &str) -> Self {
         let mut keys: HashMap<KeyCommand, Vec<Key>> = HashMap::new();
         for command in KeyCommand::all() {
-            // The table is checked by a test: every default is a key.
+            // A test checks that every default is a valid key.
             let defaults =
                 command.default_keys(platform).filter_map(|text| key_text::parse(text).ok());
             keys.insert(command, defaults.collect());
@@ -53,11 +52,11 @@ impl Keymap {
             let is_new = bound.len() == before;
             own.remove(&(change.key, change.command));
             if !change.remove {
-                // A default said once more takes nothing away.
+                // Repeating a default replaces nothing.
                 if is_new {
                     own.insert((change.key, change.command));
                 }
-                // The user's own key is shown first in the help.
+                // The help shows the user's own key first.
                 bound.insert(0, change.key);
             } else if is_new {
                 let label = key_text::label(change.key, platform);
@@ -73,22 +72,22 @@ impl Keymap {
         Self { platform, keys, commands, own, warnings }
     }
 
-    /// What was wrong in `keybindings.json`, one sentence each.
+    /// The problems in `keybindings.json`, one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The system whose keys these are.
+    /// The platform of the bindings.
     pub fn platform(&self) -> Platform {
         self.platform
     }
 
-    /// The commands of a key where it was pressed, the first to be tried first.
-    /// Commands that count only there come before those that count elsewhere too.
+    /// Returns the commands of a key in a context, in the order in which to try them. Commands
+    /// specific to the context come first.
     pub fn commands_for(&self, key: Key, context: Context) -> impl Iterator<Item = KeyCommand> {
         let key = key_text::normal(key);
         let found = |key| self.commands.get(&key_text::normal(key)).map(Vec::as_slice);
-        // Most terminals send one and the same byte for these three.
+        // Most terminals send the same byte for these three.
         let alike = || ['7', '/'].into_iter().find_map(|char| found(Key::ctrl(char)));
         let commands = match found(key) {
             None if key == Key::ctrl('_') => alike().unwrap_or_default(),
@@ -101,23 +100,23 @@ impl Keymap {
         commands.iter().copied().filter(counts)
     }
 
-    /// The first command of a key where it was pressed.
+    /// Returns the first command of a key in a context.
     pub fn command(&self, key: Key, context: Context) -> Option<KeyCommand> {
         self.commands_for(key, context).next()
     }
 
-    /// Whether the key runs this command (wherever it counts).
+    /// Whether the key is bound to this command in any context.
     pub fn is(&self, key: Key, command: KeyCommand) -> bool {
         self.keys.get(&command).is_some_and(|keys| keys.contains(&key_text::normal(key)))
     }
 
-    /// The keys of a command for display (`Ctrl+X`), the most important first, without keys
-    /// that mean something else in every context of the command.
+    /// Returns the keys of a command for display (`Ctrl+X`), most important first, without keys
+    /// that are overridden in every context of the command.
     pub fn keys_of(&self, command: KeyCommand) -> Vec<String> {
         self.keys_within(command, &Context::EACH)
     }
 
-    /// The keys that run a command where they are pressed there.
+    /// Returns the keys that run a command in a context.
     pub fn keys_in(&self, command: KeyCommand, context: Context) -> Vec<String> {
         self.keys_within(command, &[context])
     }
@@ -132,12 +131,12 @@ impl Keymap {
         keys.iter().filter(runs).map(|key| key_text::label(*key, self.platform)).collect()
     }
 
-    /// The first key of a command for display; empty if it has none.
+    /// Returns the first key of a command for display; empty if it has none.
     pub fn key_of(&self, command: KeyCommand) -> String {
         self.keys_of(command).into_iter().next().unwrap_or_default()
     }
 
-    /// The commands that user bindings replace, as sentences.
+    /// Returns sentences about commands whose keys were overridden by user bindings.
     pub fn taken(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (key, command) in &self.own {
@@ -159,8 +158,7 @@ impl Keymap {
         found
     }
 
-    /// Keys that run several commands in one place beyond what the defaults
-    /// mean to, as sentences.
+    /// Returns sentences about keys that run several commands in one context beyond the defaults.
     pub fn conflicts(&self) -> Vec<String> {
         let defaults = Self::load(self.platform, "");
         let mut found = Vec::new();
@@ -274,7 +272,7 @@ mod tests {
         let keymap = Keymap::load(Platform::Linux, file);
         let of = |context| keymap.commands_for(Key::ctrl('t'), context).collect::<Vec<_>>();
         assert_eq!(of(Context::COMPOSER), [KeyCommand::Submit]);
-        // Where nothing is sent it is what it was.
+        // The key keeps its meaning in dialogs.
         assert_eq!(of(Context::DIALOG), [KeyCommand::ShowFullTodos]);
         assert_eq!(keymap.conflicts(), [] as [String; 0]);
         let taken = "Ctrl+T runs `input.submit` instead of `app.showFullTodos`";

@@ -1,12 +1,12 @@
-//! Rows put together: prefixes, hard breaks for code, padding.
+//! Row layout helpers: prefixes, hard wrapping for code, padding.
 
 use parallax_screen::{Line, Span, Style, grapheme_width, text_width, wrap};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Breaks pieces into rows of exactly as many columns as fit, wherever that is.
-/// For code and output, where every space counts. Never gives no row.
+/// Wraps spans at exactly `columns`, even inside words. For code and output, where every space
+/// matters. Always returns at least one row.
 pub(crate) fn hard_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {
-    // Two columns hold any cluster.
+    // Two columns fit any grapheme cluster.
     let columns = columns.max(2);
     let total: usize = spans.iter().map(Span::width).sum();
     if total <= columns {
@@ -36,7 +36,7 @@ pub(crate) fn hard_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {
     rows
 }
 
-/// The row with these pieces before it.
+/// Returns the row with a prefix.
 pub(crate) fn prefixed(prefix: &[Span], mut row: Line) -> Line {
     if prefix.is_empty() {
         return row;
@@ -47,7 +47,7 @@ pub(crate) fn prefixed(prefix: &[Span], mut row: Line) -> Line {
     Line { spans, fill: row.fill, picture: row.picture }
 }
 
-/// The row with spaces behind it, up to `columns`.
+/// Returns the row padded with spaces to `columns`.
 pub(crate) fn padded(mut row: Line, columns: usize, style: Style) -> Line {
     let width = row.width();
     if width < columns {
@@ -56,7 +56,7 @@ pub(crate) fn padded(mut row: Line, columns: usize, style: Style) -> Line {
     row
 }
 
-/// The beginning of `text` that fits, with `…` where something is missing.
+/// Returns the part of `text` that fits, with `…` if something is missing.
 pub(crate) fn shortened(text: &str, columns: usize) -> String {
     if text.len() <= columns || text_width(text) <= columns {
         return text.to_owned();
@@ -64,9 +64,9 @@ pub(crate) fn shortened(text: &str, columns: usize) -> String {
     format!("{}…", parallax_screen::truncate(text, columns.saturating_sub(1)))
 }
 
-/// A name and what it means, in two columns: the meaning begins in the column `at`, less far
-/// to the right in a narrow window, and goes on under itself. Beneath a name that needs
-/// more room it begins in a row of its own.
+/// Lays out a name and its description in two columns. The description starts at column `at`
+/// (further left in a narrow window) and wraps within its column. If the name is too wide, the
+/// description starts on the next row.
 pub(crate) fn explained(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Line> {
     let at = at.min(width * 2 / 5);
     let room = width.saturating_sub(at).max(8);
@@ -85,8 +85,8 @@ pub(crate) fn explained(name: Line, meaning: Line, at: usize, width: usize) -> V
     rows
 }
 
-/// Hints of keys in a row, with ` · ` between them. What does not fit is left out whole, from
-/// the end; the last one is the way out and stays.
+/// Returns key hints separated by ` · `. Hints that do not fit are dropped from the end, except the
+/// last one, which shows how to leave.
 pub(crate) fn hint_row(hints: &str, columns: usize) -> String {
     const BETWEEN: &str = " · ";
     let mut parts: Vec<&str> = hints.split(BETWEEN).collect();
@@ -96,12 +96,12 @@ pub(crate) fn hint_row(hints: &str, columns: usize) -> String {
     shortened(&parts.join(BETWEEN), columns)
 }
 
-/// `1 line`, `2 lines`.
+/// Returns a count with its noun: `1 line`, `2 lines`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// A size in bytes, as people say it.
+/// Formats a size in bytes.
 pub(crate) fn bytes(size: usize) -> String {
     match size {
         0..1_000 => count(size, "byte"),

@@ -1,8 +1,8 @@
-//! For tests: rows as text, with their looks behind.
+//! For tests: rows as text, with a description of their styles.
 
 use parallax_screen::{Color, Line, Span, Style};
 
-/// Each row, and behind `‹` what is not plain in it: columns and style.
+/// Returns each row, followed by `‹…›` with the columns and style of everything that is not plain.
 pub(crate) fn described(rows: &[Line]) -> String {
     let mut text = String::new();
     for row in rows {

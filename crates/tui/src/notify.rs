@@ -3,7 +3,7 @@
 use parallax_screen::Notify;
 use parallax_sdk::settings::NotificationMethod;
 
-/// The terminal's way for a setting; without one, as it likes it.
+/// Returns the notification method for a setting; automatic without one.
 pub(crate) fn method(set: Option<NotificationMethod>) -> Notify {
     match set {
         None | Some(NotificationMethod::Auto) => Notify::Auto,

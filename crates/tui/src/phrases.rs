@@ -1,11 +1,10 @@
-//! What is said while the model works and nothing better is known
-//! (`ui.loadingPhrases`).
+//! Phrases shown while the model works and no subject is known (`ui.loadingPhrases`).
 
 use parallax_sdk::settings::LoadingPhrases;
 
-/// How long a hint stands, in milliseconds.
+/// How long a tip is shown, in milliseconds.
 const TIP_MS: u64 = 10_000;
-/// How long a joke stands.
+/// How long a joke is shown, in milliseconds.
 const WITTY_MS: u64 = 5_000;
 
 const TIPS: [&str; 12] = [
@@ -38,8 +37,7 @@ const WITTY: [&str; 12] = [
     "Herding electrons",
 ];
 
-/// The phrase for a moment: `now_ms` by the app's clock. `None` where the
-/// settings want none.
+/// Returns the phrase for a time of the app's clock, or `None` if disabled.
 pub(crate) fn phrase(kind: LoadingPhrases, own: &[String], now_ms: u64) -> Option<String> {
     let at = |step: u64, len: usize| usize::try_from(now_ms / step).unwrap_or(0) % len.max(1);
     let tip = || TIPS.get(at(TIP_MS, TIPS.len())).map(|&tip| tip.to_owned());

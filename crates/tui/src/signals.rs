@@ -1,10 +1,10 @@
-//! Signals that end the program: the session is saved, children are ended, the
-//! terminal is given back.
+//! Signals that end the program: the session is saved, child processes are terminated, and the
+//! terminal is restored.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Those that are listened to. The interrupt key comes as a key, since the
-/// terminal is in raw mode; the signal still comes from `kill`.
+/// The signals listened to. In raw mode, Ctrl+C arrives as a key; the signal can still come from
+/// `kill`.
 pub(crate) struct Signals {
     listened: Vec<(u8, Signal)>,
 }
@@ -16,11 +16,12 @@ impl Signals {
             SignalKind::interrupt(),
             SignalKind::quit(),
             SignalKind::terminate(),
-            // These signals are not meant for this program; they would end it in raw mode.
+            // Not used by this program, but their default action would end it with the terminal in
+            // raw mode.
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
             SignalKind::alarm(),
-            // The time that `ulimit -t` gives is up: a little is left for the end.
+            // The `ulimit -t` soft limit is reached; some time is left for shutting down.
             SignalKind::from_raw(rustix::process::Signal::XCPU.as_raw()),
         ];
         let listen = |kind: SignalKind| {
@@ -30,7 +31,7 @@ impl Signals {
         Self { listened: kinds.into_iter().filter_map(listen).collect() }
     }
 
-    /// The number of the next one.
+    /// Returns the number of the next signal.
     pub(crate) async fn next(&mut self) -> u8 {
         let waiting = self.listened.iter_mut().map(|(number, signal)| {
             let number = *number;

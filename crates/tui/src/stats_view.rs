@@ -1,4 +1,4 @@
-//! What a session cost, as rows: counts, times, and a plot of tokens by turn.
+//! Session statistics as rows: counts, times, and a plot of tokens per turn.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::footer::{count, dollars, percent};
 use crate::status::time;
 use crate::theme::Theme;
 
-/// Turns that are plotted: the last ones.
+/// Number of turns plotted, counted from the end.
 pub(crate) const PLOTTED: usize = 12;
 
-/// Which part is wanted.
+/// The part of the statistics to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Session,
@@ -21,29 +21,29 @@ pub(crate) enum Part {
     Tools,
 }
 
-/// How it is drawn.
+/// Display options of the statistics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StatsLook<'a> {
-    /// Columns.
+    /// The width in columns.
     pub(crate) width: usize,
     pub(crate) theme: &'a Theme,
-    /// For a screen reader: no bars, no columns.
+    /// Whether to omit bars and tables, for screen readers.
     pub(crate) plain: bool,
-    /// Turns that are plotted at most; 0: no plot.
+    /// Maximum number of turns plotted; 0 for no plot.
     pub(crate) plotted: usize,
-    /// The session's id, and how one is signed in; empty: not told.
+    /// The session id and the authentication method; empty to omit them.
     pub(crate) session: &'a str,
     pub(crate) auth: &'a str,
 }
 
 impl StatsLook<'_> {
-    /// Whether a table of so many columns is one.
+    /// Whether a table of this width fits.
     fn has_room(self, columns: usize) -> bool {
         !self.plain && self.width >= columns
     }
 }
 
-/// The rows. What does not fit goes on in the next one: nothing is cut.
+/// Returns the rows. Content that does not fit wraps; nothing is truncated.
 pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsLook<'_>) -> Vec<Line> {
     let mut rows = match part {
         Part::Session => session(stats, look),
@@ -133,7 +133,7 @@ fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     rows
 }
 
-/// What it cost, and what of the prompts was cached.
+/// Returns the rows with the cost and the cached share of the prompts.
 fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     let cost = &stats.totals.cost;
     let mut rows = Vec::new();
@@ -160,7 +160,7 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     rows
 }
 
-/// A bar for each turn: what was cached, what was new, what came back.
+/// Returns a bar per turn: cached input, new input, output.
 fn plot(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     let StatsLook { width, theme, plain, plotted, .. } = look;
     let skipped = stats.turns.len().saturating_sub(plotted);
@@ -218,9 +218,9 @@ fn output(tokens: &parallax_sdk::stats::Tokens) -> u64 {
     tokens.candidates + tokens.thoughts
 }
 
-/// Columns of the table of models.
+/// Columns of the model table.
 const MODEL_COLUMNS: usize = 92;
-/// Columns of the table of tools, without its bars.
+/// Columns of the tool table without its bars.
 const TOOL_COLUMNS: usize = 70;
 
 fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
@@ -261,7 +261,7 @@ fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
     rows
 }
 
-/// The same where there is no room for a table.
+/// Returns the model statistics as text, for narrow windows.
 fn models_in_words(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
     let mut rows = Vec::new();
     for (name, model) in &stats.totals.models {

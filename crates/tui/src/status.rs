@@ -1,5 +1,4 @@
-//! The row above the composer: what the agent does now, for how long, and how
-//! to stop it.
+//! The status row above the composer: what the agent is doing, for how long, and how to stop it.
 
 use parallax_protocol::ids::ItemId;
 use parallax_screen::{Line, Span, text_width};
@@ -12,58 +11,57 @@ use crate::phrases::phrase;
 use crate::theme::Theme;
 use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS};
 
-/// Columns that what is done keeps, beside facts and keys that may be left out.
+/// Minimum columns for the current activity beside facts and keys that may be left out.
 const SUBJECT: usize = 40;
-/// Bytes of streamed text in a token, about; the service tells the number only at the end.
+/// Estimated bytes of streamed text per token; the exact number arrives only at the end.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What the agent is busy with.
+/// The current work of the agent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Working {
     /// When the turn began, in milliseconds of the app's clock.
     pub(crate) since_ms: u64,
-    /// What is done, where neither a call nor the model says it.
+    /// The activity, if neither a tool call nor the model describes it.
     pub(crate) subject: String,
-    /// The subject of the thought that the model is at.
+    /// The subject of the model's current thought.
     pub(crate) thought: String,
-    /// The model writes its answer.
+    /// Whether the model is writing its answer.
     pub(crate) writes: bool,
-    /// A wait before another attempt: until when, and why.
+    /// The pending retry: until when it waits, and why.
     pub(crate) retry: Option<(u64, String)>,
-    /// The hooks that run, by name.
+    /// The names of the running hooks.
     pub(crate) hooks: Vec<String>,
-    /// A question stands open: the spinner rests.
+    /// Whether the agent waits for the user; the spinner stops.
     pub(crate) waiting: bool,
-    /// Since when, in milliseconds of the app's clock.
+    /// When the wait began, in milliseconds of the app's clock.
     pub(crate) waiting_since_ms: u64,
-    /// The calls that run, with their titles.
+    /// The running tool calls and their titles.
     pub(crate) running: Vec<(ItemId, String)>,
-    /// Tokens that finished requests of the turn gave.
+    /// Tokens received by finished requests of the turn.
     pub(crate) received: u64,
-    /// Bytes of the texts that the running request gave so far.
+    /// Bytes of text streamed by the running request.
     pub(crate) streamed: u64,
-    /// The number that is shown, and in which second it was taken: it does not change with
-    /// every word.
+    /// The second of the last update and the token count shown since then.
     pub(crate) shown: (u64, u64),
 }
 
-/// How the row is drawn, by the settings.
+/// Display options of the row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look<'a> {
-    /// Something turns.
+    /// Whether to show a spinner.
     pub(crate) spinner: bool,
-    /// What is said while no thought and no call gives a subject.
+    /// Which phrases to show while no thought and no tool call provides a subject.
     pub(crate) phrases: LoadingPhrases,
     /// The user's own phrases.
     pub(crate) own_phrases: &'a [String],
-    /// Escape stops it.
+    /// Whether Escape cancels the work.
     pub(crate) stops: bool,
-    /// What other keys do now. Left out from the end where there is no room.
+    /// Hints for other keys. Dropped from the end if there is no space.
     pub(crate) keys: &'a [String],
 }
 
 impl Working {
-    /// A call runs now.
+    /// Records that a tool call is running.
     pub(crate) fn runs(&mut self, item: &ItemId, title: &str) {
         self.running.retain(|(running, _)| running != item);
         self.running.push((item.clone(), title.to_owned()));
@@ -71,12 +69,12 @@ impl Working {
         self.writes = false;
     }
 
-    /// A call is done, if it is one that ran.
+    /// Records that a tool call ended.
     pub(crate) fn ran(&mut self, item: &ItemId) {
         self.running.retain(|(running, _)| running != item);
     }
 
-    /// The model begins a text.
+    /// Records that the model starts a text.
     pub(crate) fn begins_text(&mut self, is_answer: bool) {
         self.writes = is_answer;
         if is_answer {
@@ -84,13 +82,13 @@ impl Working {
         }
     }
 
-    /// A request is over, with as many tokens.
+    /// Records the end of a request and its received tokens.
     pub(crate) fn requested(&mut self, received: u64) {
         self.received += received;
         (self.streamed, self.writes, self.retry) = (0, false, None);
     }
 
-    /// Takes the number of tokens to show, once a second.
+    /// Updates the displayed token count once per second.
     pub(crate) fn count(&mut self, now_ms: u64) {
         let second = now_ms.saturating_sub(self.since_ms) / 1000;
         if second != self.shown.0 {
@@ -98,7 +96,7 @@ impl Working {
         }
     }
 
-    /// What is done, where one thing is: for the window's title.
+    /// Returns the current activity for the window title.
     pub(crate) fn what(&self) -> String {
         match self.running.as_slice() {
             _ if !self.subject.is_empty() => self.subject.clone(),
@@ -108,7 +106,7 @@ impl Working {
         }
     }
 
-    /// Whether the agent waits for the user from here on. The time of that does not count.
+    /// Sets whether the agent waits for the user. Waiting time is not counted.
     pub(crate) fn wait(&mut self, waiting: bool, now_ms: u64) {
         match (std::mem::replace(&mut self.waiting, waiting), waiting) {
             (false, true) => self.waiting_since_ms = now_ms,
@@ -117,12 +115,12 @@ impl Working {
         }
     }
 
-    /// How often the row changes by itself, in milliseconds.
+    /// Returns how often the row changes by itself, in milliseconds.
     pub(crate) fn tick_ms(spinner: bool) -> u64 {
         if spinner { SPINNER_MS } else { 1000 }
     }
 
-    /// The phase, and what is said of it.
+    /// Returns the phase and its description.
     fn phase(&self, look: Look<'_>, now_ms: u64, theme: &Theme) -> Line {
         if let Some((until, why)) = &self.retry {
             let left = until.saturating_sub(now_ms).div_ceil(1000);
@@ -149,13 +147,13 @@ impl Working {
     }
 }
 
-/// The face of the spinner at a time.
+/// Returns the spinner frame for a time.
 pub(crate) fn spinner(now_ms: u64) -> &'static str {
     let index = usize::try_from(now_ms / SPINNER_MS).unwrap_or(0) % SPINNER.len();
     SPINNER.get(index).copied().unwrap_or("·")
 }
 
-/// The row.
+/// Returns the status row.
 pub(crate) fn row(
     working: &Working,
     look: Look<'_>,
@@ -183,7 +181,7 @@ pub(crate) fn row(
     line
 }
 
-/// Time, tokens and keys, as many as fit: the time and the key that stops stay.
+/// Returns as many of time, tokens, and keys as fit; the time and the cancel key always stay.
 fn tail(working: &Working, look: Look<'_>, seconds: u64, room: usize) -> String {
     let tokens = match working.shown.1 {
         0 => String::new(),
@@ -205,7 +203,7 @@ fn tail(working: &Working, look: Look<'_>, seconds: u64, room: usize) -> String 
     fitting.next().unwrap_or_else(|| text(false, 0))
 }
 
-/// Seconds as people say them.
+/// Formats a duration in seconds.
 pub(crate) fn time(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -248,7 +246,7 @@ mod tests {
         assert!(text(&working).contains("Writing… (3s · esc"), "{}", text(&working));
         working.count(3_000);
         assert!(text(&working).contains("Writing… (3s · 1.2k↓ · esc"), "{}", text(&working));
-        // Within a second the number stays.
+        // Within a second the number does not change.
         working.streamed = 8_000;
         working.count(3_900);
         assert!(text(&working).contains("1.2k↓"));

@@ -1,10 +1,10 @@
-//! Keys as the bytes that a terminal sends for them: for a process that has the
-//! keys. The classic encodings of xterm.
+//! Encodes keys as the bytes that a terminal sends, for the process with the keyboard focus. Uses
+//! the classic xterm encodings.
 
 use parallax_screen::{Key, KeyCode, Modifiers};
 
-/// The bytes; none for keys that have no encoding. `application`: the program
-/// asked for the other form of the cursor keys.
+/// Returns the bytes of a key; empty for keys without an encoding. `application` is whether
+/// application cursor keys are enabled.
 pub(crate) fn bytes(key: Key, application: bool) -> Vec<u8> {
     let alt = key.modifiers.contains(Modifiers::ALT);
     let ctrl = key.modifiers.contains(Modifiers::CTRL);
@@ -52,7 +52,7 @@ pub(crate) fn bytes(key: Key, application: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The control character of a key held with Ctrl.
+/// Returns the control character of a key pressed with Ctrl.
 fn control(char: char) -> Option<u8> {
     match char.to_ascii_lowercase() {
         letter @ 'a'..='z' => Some(letter as u8 - b'a' + 1),

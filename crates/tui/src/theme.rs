@@ -1,5 +1,5 @@
-//! Colours by what they mean. Everything that is drawn takes its looks from
-//! here, so that a colour means the same everywhere.
+//! Styles by role. Everything that is drawn takes its style from here, so that a color has the same
+//! meaning everywhere.
 
 mod built_in;
 mod color;
@@ -12,20 +12,20 @@ use parallax_screen::{Color, ColorDepth, Style};
 pub use color::{is_light, mix, parse_color};
 pub use custom::ThemeError;
 
-/// The looks in force. The default uses the terminal's own 16 colours only.
+/// A theme. The default uses only the terminal's 16 colors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Theme {
-    /// Its name, as in `/theme` and the setting `ui.theme`.
+    /// The name, as in `/theme` and the setting `ui.theme`.
     pub name: String,
-    /// Whether it is meant for a light background.
+    /// Whether the theme is for light backgrounds.
     pub light: bool,
     /// Ordinary text.
     pub text: Style,
-    /// Text of less weight: hints, labels, counts.
+    /// Secondary text: hints, labels, counts.
     pub secondary: Style,
-    /// Links, headings.
+    /// Links and headings.
     pub link: Style,
-    /// What stands out: the cursor's row in a list, the prompt's sign.
+    /// Highlighted elements: the selected row of a list, the prompt marker.
     pub accent: Style,
     /// The model's answers.
     pub response: Style,
@@ -33,39 +33,39 @@ pub struct Theme {
     pub user: Style,
     /// Inline code.
     pub code: Style,
-    /// Rules and boxes.
+    /// Rules and borders.
     pub border: Style,
-    /// The box that has the keys.
+    /// The border of the focused element.
     pub focused: Style,
-    /// Signs before rows.
+    /// Markers before rows.
     pub symbol: Style,
-    /// Comments in code, thoughts.
+    /// Comments in code, and thoughts.
     pub comment: Style,
-    /// It went well.
+    /// Success.
     pub success: Style,
-    /// Take care.
+    /// Warnings.
     pub warning: Style,
-    /// It failed.
+    /// Errors.
     pub error: Style,
-    /// An added row of a diff, the changed words in it.
+    /// Added lines of a diff.
     pub added: Style,
-    /// Changed words of an added row.
+    /// Changed words in an added line.
     pub added_word: Style,
-    /// A removed row of a diff.
+    /// Removed lines of a diff.
     pub removed: Style,
-    /// Changed words of a removed row.
+    /// Changed words in a removed line.
     pub removed_word: Style,
-    /// The row chosen in a list.
+    /// The selected row of a list.
     pub selected: Style,
-    /// The background of prompts; `None` for none.
+    /// The background of prompts, if any.
     pub band: Option<Color>,
-    /// The composer's band; `None`: no band.
+    /// The background of the composer, if any.
     pub input_band: Option<Color>,
-    /// The band of what has the keys; `None`: no band.
+    /// The background of the focused element, if any.
     pub focus_band: Option<Color>,
-    /// The background that the colours were chosen for; `None`: the terminal's.
+    /// The background that the colors were chosen for, or `None` for the terminal's.
     pub background: Option<Color>,
-    /// The logo's colours, left to right; empty: no colours of its own.
+    /// The logo's colors from left to right; empty for no gradient.
     pub gradient: Vec<Color>,
     /// Keywords in code.
     pub keyword: Style,
@@ -86,15 +86,15 @@ impl Default for Theme {
 }
 
 impl Theme {
-    /// The names of the built-in themes: dark ones, light ones, no colour.
+    /// Returns the names of the built-in themes: dark, light, and without color.
     pub fn names() -> impl Iterator<Item = &'static str> {
         built_in::names()
     }
 
-    /// A built-in theme. Upper and lower case are the same.
+    /// Returns a built-in theme. Case is ignored.
     ///
     /// # Errors
-    /// When there is none of that name; says which there are.
+    /// Returns an error that lists the available themes if the name is unknown.
     pub fn named(name: &str) -> Result<Self, ThemeError> {
         built_in::named(name).ok_or_else(|| ThemeError::Unknown {
             name: name.to_owned(),
@@ -102,42 +102,42 @@ impl Theme {
         })
     }
 
-    /// A theme of a user or an extension: a JSON object of type `custom`. The name may be
-    /// replaced (`name (extension)`) by setting it.
+    /// Parses a theme of a user or an extension: a JSON object of type `custom`. The caller may
+    /// replace the name (`name (extension)`).
     ///
     /// # Errors
-    /// What is wrong, and at which key.
+    /// Returns an error that names the invalid key.
     pub fn custom(json: &serde_json::Value) -> Result<Self, ThemeError> {
         custom::read(json)
     }
 
-    /// The same from the text of a file.
+    /// Parses a theme from the text of a file.
     ///
     /// # Errors
-    /// What is wrong, and at which key.
+    /// Returns an error that names the invalid key, or if the text is not JSON.
     pub fn from_json(text: &str) -> Result<Self, ThemeError> {
         let json =
             serde_json::from_str(text).map_err(|error| ThemeError::NotJson(error.to_string()))?;
         Self::custom(&json)
     }
 
-    /// The one without colours, for `NO_COLOR`.
+    /// Returns the theme without colors, for `NO_COLOR`.
     pub fn no_color() -> Self {
         built_in::no_color()
     }
 
-    /// The default for a background (red, green, blue).
+    /// Returns the default theme for a background (red, green, blue).
     pub fn default_for(background: (u8, u8, u8)) -> Self {
         if is_light(background) { built_in::default_light() } else { built_in::default() }
     }
 
-    /// Whether it can be read on a background.
+    /// Whether the theme is readable on a background.
     pub fn suits(&self, background: (u8, u8, u8)) -> bool {
         self.name == built_in::NO_COLOR || self.light == is_light(background)
     }
 
-    /// With bands and tinted rows of diffs that fit the terminal's background, where the
-    /// theme has no background of its own and the terminal has the colours for it.
+    /// Adapts prompt backgrounds and diff tints to the terminal's background, unless the theme has
+    /// its own background or the terminal has too few colors.
     #[must_use]
     pub fn on_terminal(mut self, background: (u8, u8, u8), depth: ColorDepth) -> Self {
         if self.background.is_some() || self.name == built_in::NO_COLOR {
@@ -152,12 +152,12 @@ impl Theme {
                 palette::tint_diffs(&mut self, background);
             }
         }
-        // The band tells prompts from answers; their text needs no color of its own.
+        // The band distinguishes prompts from answers; their text needs no color.
         self.user = self.text;
         self
     }
 
-    /// The sign before an added or removed row: in its color where only the row's
+    /// Returns the style of the sign before an added or removed line: colored if only the line's
     /// background is.
     pub(crate) fn diff_sign(&self, row: Style) -> Style {
         match row {

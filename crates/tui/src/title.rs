@@ -1,23 +1,23 @@
-//! The window's title: 80 columns exactly, so that nothing of an older and
-//! longer one is left where a terminal writes over it.
+//! The window title, padded to 80 columns, because some terminals leave the rest of a longer old
+//! title visible.
 
 use parallax_screen::{text_width, truncate};
 
 /// Columns of a title.
 const COLUMNS: usize = 80;
 
-/// What the agent does.
+/// The state shown in the title.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
     Asking,
-    /// At a command that has said nothing for long.
+    /// A command has been silent for long.
     Slow,
-    /// With the subject of its thought.
+    /// Working, with the subject of the current thought.
     Working(String),
 }
 
-/// The title. `subject`: whether it tells what the agent thinks of.
+/// Returns the title. `subject` is whether it includes what the agent is working on.
 pub(crate) fn title(state: &State, place: &str, subject: bool) -> String {
     let text = match state {
         State::Ready => format!("◇  Ready ({place})"),
@@ -32,7 +32,7 @@ pub(crate) fn title(state: &State, place: &str, subject: bool) -> String {
     padded(&text)
 }
 
-/// The title that stays the same.
+/// Returns the constant title.
 pub(crate) fn fixed(place: &str) -> String {
     padded(&format!("Parallax ({place})"))
 }

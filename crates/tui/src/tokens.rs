@@ -1,44 +1,44 @@
-//! The design tokens: one marker per meaning, and the sizes that decide what is shown.
-//! `DESIGN.md` explains them. Colours by role are in `theme.rs`.
+//! Design tokens: one marker per meaning, and sizes. `DESIGN.md` explains them. Colors are in
+//! `theme.rs`.
 
 use parallax_screen::{Line, Span};
 
 use crate::layout::padded;
 use crate::theme::Theme;
 
-/// Before the row that the cursor is on.
+/// The marker of the selected row.
 pub(crate) const POINTER: &str = "❯ ";
-/// Before the other rows of the same list.
+/// The prefix of the other rows of the list.
 pub(crate) const NO_POINTER: &str = "  ";
-/// It succeeded.
+/// Success.
 pub(crate) const DONE: &str = "✓";
-/// It failed.
+/// Failure.
 pub(crate) const FAILED: &str = "✕";
-/// It was cancelled.
+/// Cancelled.
 pub(crate) const CANCELLED: &str = "-";
-/// It waits for its turn, or is turned off.
+/// Pending or disabled.
 pub(crate) const IDLE: &str = "○";
-/// It needs an answer.
+/// Needs an answer.
 pub(crate) const ASKS: &str = "?";
-/// It is in progress.
+/// In progress.
 pub(crate) const CURRENT: &str = "»";
-/// It cannot go on.
+/// Blocked.
 pub(crate) const BLOCKED: &str = "!";
-/// Before the facts about a turn that is over.
+/// Before the facts about a finished turn.
 pub(crate) const TURN_END: &str = "─";
 /// Between facts in one row.
 pub(crate) const SEPARATOR: &str = " · ";
-/// The steps of an animation, one every [`SPINNER_MS`].
+/// The frames of the spinner, each shown for [`SPINNER_MS`].
 pub(crate) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// How long each step is shown, in milliseconds.
+/// How long each frame is shown, in milliseconds.
 pub(crate) const SPINNER_MS: u64 = 120;
 
-/// The marker of the cursor in a list.
+/// Returns the prefix of a list row.
 pub(crate) fn pointer(selected: bool) -> &'static str {
     if selected { POINTER } else { NO_POINTER }
 }
 
-/// The rows of one item of a list, the marker before the first.
+/// Returns the rows of a list item, with the marker before the first.
 pub(crate) fn selectable_rows(
     rows: Vec<Line>,
     selected: bool,
@@ -55,7 +55,7 @@ pub(crate) fn selectable_rows(
     rows.into_iter().enumerate().map(mark).collect()
 }
 
-/// A row of a list: the marker before it and, if the cursor is on it, the whole row inverse.
+/// Returns a list row with its prefix; the selected row is highlighted across its width.
 pub(crate) fn selectable(line: Line, selected: bool, width: usize, theme: &Theme) -> Line {
     let mut row = Line::styled(pointer(selected), theme.accent);
     if !selected {

@@ -1,4 +1,4 @@
-//! What a typed line means.
+//! Parses slash commands.
 
 use parallax_sdk::custom_commands::{
     OWN_PREFIX, hint_of_other_agent, is_alias, is_own, of_other_agent, own_of,
@@ -7,33 +7,32 @@ use parallax_sdk::near::near;
 
 use super::table::{CommandSpec, TABLE};
 
-/// Commands that a part of their name means, too.
+/// Commands that can be abbreviated.
 const CUT_SHORT: [&str; 2] = ["chat", "resume"];
-/// A shorter part is a slip.
+/// Minimum length of an abbreviation.
 const SHORTEST: usize = 2;
 
-/// A line that begins with `/`.
+/// The result of parsing an input line.
 #[derive(Debug)]
 pub(crate) enum Parsed {
-    /// A command of the table, with what follows its name, untouched.
+    /// A built-in command with its unchanged arguments.
     Command(&'static CommandSpec, String),
     /// A custom command.
     Custom,
-    /// No command goes by this name; these are near.
+    /// An unknown command, with similar names.
     Unknown(String, Vec<String>),
-    /// A command of another agent, and what to do in its place.
+    /// A command of another agent, with what to use instead.
     Elsewhere(String, &'static str),
-    /// The command takes no such word; these subcommands are near, or all there
-    /// are. Its name, with that of a subcommand.
+    /// An invalid argument word, with similar subcommands or all of them. `command` includes the
+    /// name of the subcommand.
     Stray { command: String, word: String, near: Vec<String> },
-    /// A text for the model: `//`, `/*`, a path.
+    /// Text for the model: `//`, `/*`, or a path.
     Text,
 }
 
-/// Reads a line. Words walk down the subcommands by name or alias; what is left
-/// is the argument. `others` are names of commands that are not in the table;
-/// those take the names that Gemini CLI does not have, and ours are then called
-/// `parallax:NAME`.
+/// Parses a line. Words select subcommands by name or alias; the rest is the argument. `others` are
+/// the names of custom commands. They override built-in names that Gemini CLI does not have; such a
+/// built-in command is then called `parallax:NAME`.
 pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
     let Some(rest) = line.trim_start().strip_prefix('/') else { return Parsed::Text };
     if rest.starts_with(['/', '*']) {
@@ -83,8 +82,8 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
     }
 }
 
-/// What one of ours is called beside commands that people wrote: its longer name
-/// where one of them has its plain one. The second: its aliases that are left.
+/// Returns the name and the remaining aliases of a built-in command beside custom commands: the
+/// prefixed name if a custom command has its plain name.
 pub(crate) fn called(spec: &CommandSpec, taken: impl Fn(&str) -> bool) -> (String, Vec<String>) {
     let is_gone = |name: &str| (is_own(name) || is_alias(name)) && taken(name);
     let name = match is_gone(spec.name) {
@@ -95,8 +94,8 @@ pub(crate) fn called(spec: &CommandSpec, taken: impl Fn(&str) -> bool) -> (Strin
     (name, left.map(|alias| (*alias).to_owned()).collect())
 }
 
-/// The command of a name. `/resume` and `/chat` may be cut short, as far as
-/// nothing else begins so.
+/// Finds a command by name. `/resume` and `/chat` may be abbreviated if the abbreviation is
+/// unambiguous.
 fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
     let exact = TABLE.iter().find(|spec| spec.is(name));
     if exact.is_some() || name.len() < SHORTEST || others.iter().any(|other| other == name) {
@@ -109,7 +108,7 @@ fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
     TABLE.iter().find(|spec| spec.name == only)
 }
 
-/// A word behind a command that takes none, or not this one.
+/// Returns the error for a word after a command that does not accept it.
 fn stray(spec: &CommandSpec, command: String, word: &str) -> Parsed {
     let listed = || spec.subcommands.iter().filter(|sub| !sub.hidden).map(|sub| sub.name);
     let mut near = near(word, listed());
@@ -123,7 +122,7 @@ fn owned(names: Vec<&str>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// The first word, and what follows it.
+/// Splits off the first word.
 fn word(text: &str) -> (&str, &str) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let (word, rest) = text.split_at(end);
@@ -179,7 +178,7 @@ mod tests {
     fn chat_and_resume_may_be_cut_short() {
         assert_eq!(command("/resum list"), (Command::ChatList, String::new()));
         assert_eq!(command("/cha"), (Command::Chat, String::new()));
-        // Other commands begin so, or may.
+        // Ambiguous, or a custom command may be meant.
         assert!(matches!(parse("/re", &[]), Parsed::Unknown(..)));
         assert!(matches!(parse("/stat", &[]), Parsed::Unknown(..)));
         assert!(matches!(parse("/cha", &["chart".to_owned()]), Parsed::Unknown(..)));

@@ -1,6 +1,6 @@
-//! What commands there are.
+//! The table of slash commands.
 
-/// What a command does.
+/// The action of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     About,
@@ -113,28 +113,28 @@ pub(crate) enum Command {
     Vim,
 }
 
-/// One command as it is typed.
+/// A slash command as typed.
 #[derive(Debug)]
 pub(crate) struct CommandSpec {
-    /// Without the slash.
+    /// The name without the slash.
     pub(crate) name: &'static str,
     pub(crate) aliases: &'static [&'static str],
     /// One line for lists and help.
     pub(crate) summary: &'static str,
-    /// What may follow, as help shows it.
+    /// The arguments as shown in help.
     pub(crate) arguments: &'static str,
-    /// What it does without a subcommand.
+    /// The action without a subcommand.
     pub(crate) command: Command,
-    /// Whether it may run while the agent works.
+    /// Whether the command may run while the agent is running.
     pub(crate) concurrent: bool,
     pub(crate) subcommands: &'static [CommandSpec],
-    /// Neither listed nor completed.
+    /// Whether the command is hidden from lists and completion.
     pub(crate) hidden: bool,
-    /// Without arguments it opens a dialog, which is mostly what is wanted.
+    /// Whether the command opens a dialog when it has no arguments.
     pub(crate) opens: bool,
-    /// It is sent to the model.
+    /// Whether the command sends a prompt to the model.
     pub(crate) prompts: bool,
-    /// The heading that it stands under in the list.
+    /// The heading of the command in the list.
     pub(crate) section: &'static str,
 }
 
@@ -165,7 +165,7 @@ impl CommandSpec {
         self
     }
 
-    /// May run while the agent works.
+    /// Allows the command while the agent is running.
     const fn anytime(mut self) -> Self {
         self.concurrent = true;
         self
@@ -176,19 +176,19 @@ impl CommandSpec {
         self
     }
 
-    /// Neither listed nor completed.
+    /// Hides the command from lists and completion.
     const fn hidden(mut self) -> Self {
         self.hidden = true;
         self
     }
 
-    /// Opens a dialog where nothing is said behind it.
+    /// Marks a command that opens a dialog when it has no arguments.
     const fn opens(mut self) -> Self {
         self.opens = true;
         self
     }
 
-    /// Sends something to the model: never run before it is typed in full.
+    /// Marks a command that sends a prompt to the model: it never runs before it is typed in full.
     const fn prompts(mut self) -> Self {
         self.prompts = true;
         self
@@ -199,12 +199,13 @@ impl CommandSpec {
         self
     }
 
-    /// Whether Enter in the list runs it, for want of anything to be typed.
+    /// Whether Enter in the completion list runs the command, because nothing needs to be typed
+    /// after it.
     pub(crate) fn runs_at_once(&self) -> bool {
         (self.arguments.is_empty() || self.opens) && !self.prompts
     }
 
-    /// Whether it goes by this name.
+    /// Whether this is the command's name or an alias.
     pub(crate) fn is(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }
@@ -233,12 +234,12 @@ const CHAT_SHARE: CommandSpec = plain(
 .takes("[FILE]")
 .under(CHECKPOINTS);
 
-/// Headings below `/chat` and `/resume`: sessions are kept by themselves, others
-/// under a name.
+/// Headings below `/chat` and `/resume`: automatically saved sessions, and conversations saved
+/// under a tag.
 const AUTO: &str = "auto";
 const CHECKPOINTS: &str = "checkpoints";
 
-/// Saved conversations; also below `checkpoints`, where fingers know them.
+/// Saved conversations; also below `checkpoints`, for compatibility.
 const TAGS: &[CommandSpec] = &[CHAT_LIST, CHAT_SAVE, CHAT_RESUME, CHAT_DELETE, CHAT_SHARE];
 const CHATS: &[CommandSpec] = &[
     plain("browse", Command::Chat, "Browse automatically saved sessions").under(AUTO),
@@ -271,7 +272,7 @@ const EXTENSIONS: &[CommandSpec] = &[
     plain("reload", Command::ExtensionsReload, "Reload all extensions").aka(&["restart"]),
 ];
 
-/// All commands, by name.
+/// All commands, sorted by name.
 pub(crate) static TABLE: &[CommandSpec] = &[
     plain("about", Command::About, "Show version, model, sandbox, and authentication").anytime(),
     plain("agents", Command::Agents, "Manage subagents").with(&[
