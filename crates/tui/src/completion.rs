@@ -331,10 +331,10 @@ impl Completion {
         if runs {
             return CompletionAction::Run;
         }
-        // A folder's entries, or a command's subcommands, can follow.
+        // Entries of a directory, or subcommands, can follow.
         self.update(composer);
         if self.offer.as_ref().is_some_and(|offer| offer.generation.is_some()) {
-            // The list stays while they are looked for.
+            // The list stays open while they are searched for.
             self.list.loading = true;
         }
         CompletionAction::Changed
@@ -391,8 +391,8 @@ mod tests {
             Self { composer: Composer::new(), completion, keymap, found }
         }
 
-        /// Types text; `\t`, `\n`, `\u{1b}` and `↓` are keys. Gives the last
-        /// action of the composer, if it came to that.
+        /// Types text; `\t`, `\n`, `\u{1b}` and `↓` are keys. Returns the last action of the
+        /// composer, if any.
         fn keys(&mut self, text: &str) -> Option<ComposerAction> {
             let mut last = None;
             for char in text.chars() {

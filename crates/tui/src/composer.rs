@@ -1,6 +1,5 @@
-//! The input: text being written, and what is done with it. Takes keys and
-//! pasted text, gives [`ComposerAction`]s and rows. Not responsible for what is
-//! sent, for lists of completions, or for files.
+//! The composer: edits the input text. Takes keys and pasted text, returns [`ComposerAction`]s and
+//! rows. Sending, completion lists, and files are handled elsewhere.
 
 mod action;
 mod boundary;
@@ -41,7 +40,7 @@ pub use vim::VimMode;
 
 use crate::theme::Theme;
 
-/// The input and its modes.
+/// The input text and its modes.
 #[derive(Debug, Default)]
 pub struct Composer {
     buffer: Buffer,
@@ -51,142 +50,142 @@ pub struct Composer {
     search: Option<Search>,
     vim: Option<Vim>,
     surroundings: Surroundings,
-    /// When Esc was pressed to no effect.
+    /// When Esc was last pressed without an effect.
     escaped: Option<Instant>,
-    /// The buffer as it was sent, to be given back.
+    /// The buffer as it was sent, so that it can be restored.
     sent: Option<(Buffer, InputMode)>,
-    /// The first shown row: its line, and which row of it.
+    /// The first visible row: its line, and the row within that line.
     top: (usize, usize),
-    /// Whether pasted paths of existing files stay as they are.
+    /// Whether pasted paths of existing files stay unchanged.
     keep_paths: bool,
-    /// Whether `@` in pasted text is made to name no file.
+    /// Whether `@` in pasted text is escaped so that it names no file.
     escapes_at: bool,
-    /// Whether what was deleted was inserted again since that was asked for.
+    /// Whether deleted text was inserted again since the last query.
     yanked: bool,
 }
 
 impl Composer {
-    /// An empty input.
+    /// Creates an empty composer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The text and the cursor.
+    /// Returns the text and the cursor.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
-    /// The text and the cursor, to be changed by the program (a completion).
+    /// Returns the text and the cursor for changes by the program (completion).
     pub fn buffer_mut(&mut self) -> &mut Buffer {
         &mut self.buffer
     }
 
-    /// What the text is meant for.
+    /// Returns whether the text is a prompt or a shell command.
     pub fn mode(&self) -> InputMode {
         self.mode
     }
 
-    /// Makes the text a shell command, or a prompt.
+    /// Sets whether the text is a prompt or a shell command.
     pub fn set_mode(&mut self, mode: InputMode) {
         self.mode = mode;
     }
 
-    /// Whether there is no text.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// Whether the search in the history is open.
+    /// Whether the history search is open.
     pub fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Whether the text is an earlier input, as stepping gave it.
+    /// Whether the text is an unchanged entry of the history.
     pub fn is_recalled(&self) -> bool {
         self.history().just_stepped(&self.buffer)
     }
 
-    /// Whether characters are commands now (vi's normal and visual modes).
+    /// Whether keys are commands and not text (vi's normal and visual modes).
     pub fn takes_no_text(&self) -> bool {
         self.vim_mode().is_some_and(|mode| mode != VimMode::Insert)
     }
 
-    /// Whether what was deleted was inserted again since this was last asked.
+    /// Returns whether deleted text was inserted again since the last call.
     pub fn take_yanked(&mut self) -> bool {
         std::mem::take(&mut self.yanked)
     }
 
-    /// An Esc that was pressed means nothing for the next one.
+    /// Forgets the last Esc, so that the next one counts as the first.
     pub fn forget_escape(&mut self) {
         self.escaped = None;
     }
 
-    /// The list of the open search; empty without one.
+    /// Returns the rows of the open search; empty without one.
     pub fn search_rows(&self, columns: usize, theme: &Theme) -> Vec<Line> {
         self.search.as_ref().map_or_else(Vec::new, |search| search.rows(columns, theme))
     }
 
-    /// Switches vi's modes on (in insert mode) or off.
+    /// Enables (in insert mode) or disables vi mode.
     pub fn set_vim(&mut self, on: bool) {
         if on != self.vim.is_some() {
             self.vim = on.then(Vim::default);
         }
     }
 
-    /// The mode of vi's editing; `None` when it is off.
+    /// Returns the vi mode, or `None` if vi mode is disabled.
     pub fn vim_mode(&self) -> Option<VimMode> {
         self.vim.as_ref().map(Vim::mode)
     }
 
-    /// What is typed of an unfinished command of vi (`2d`, `/pattern`).
+    /// Returns the typed part of an unfinished vi command (`2d`, `/pattern`).
     pub fn vim_pending(&self) -> String {
         self.vim.as_ref().map_or_else(String::new, Vim::pending)
     }
 
-    /// Tells what happens around the input.
+    /// Sets the state around the composer.
     pub fn set_surroundings(&mut self, surroundings: Surroundings) {
         self.surroundings = surroundings;
     }
 
-    /// Whether pasted paths of existing files become `@path` (they do).
+    /// Sets whether pasted paths of existing files become `@path` (on by default).
     pub fn set_paths_become_words(&mut self, become_words: bool) {
         self.keep_paths = !become_words;
     }
 
-    /// Whether `@` in pasted text names no file (`ui.escapePastedAtSymbols`).
+    /// Sets whether `@` in pasted text is escaped (`ui.escapePastedAtSymbols`).
     pub fn set_escapes_at(&mut self, escapes: bool) {
         self.escapes_at = escapes;
     }
 
-    /// The earlier prompts and shell commands, the oldest first.
+    /// Sets the history of prompts and shell commands, oldest first.
     pub fn set_history(&mut self, prompts: Vec<String>, commands: Vec<String>) {
         self.prompts = History::new(prompts);
         self.commands = History::new(commands);
     }
 
-    /// Another text, as a step that can be undone; the cursor at its end.
+    /// Replaces the text as one undoable step and moves the cursor to its end.
     pub fn set_text(&mut self, text: &str) {
         self.buffer.set_text(text);
         self.history_mut().reset();
         self.text_exchanged();
     }
 
-    /// The text is another one: half a command of vi is over.
+    /// Cancels a pending vi command after the text was replaced.
     fn text_exchanged(&mut self) {
         if let Some(vim) = &mut self.vim {
             vim.text_changed(&mut self.buffer);
         }
     }
 
-    /// Puts text (queued messages) before what is written.
+    /// Inserts text (queued messages) before the current text.
     pub fn insert_before(&mut self, text: &str) {
         let gap = if self.buffer.text().is_blank() { "" } else { "\n\n" };
         let text = format!("{text}{gap}{}", self.buffer.text());
         self.set_text(&text);
     }
 
-    /// Puts back what was sent last, cursor and pasted texts included, if
-    /// nothing was written since: the program refused it.
+    /// Restores what was sent last, including cursor and pasted texts, if nothing was typed since.
+    /// Used when the program rejected it.
     pub fn take_back(&mut self) {
         if self.buffer.is_empty()
             && let Some((buffer, mode)) = self.sent.take()
@@ -197,29 +196,29 @@ impl Composer {
         }
     }
 
-    /// The text for the external editor, pasted texts in it.
+    /// Returns the text for the external editor with pasted texts expanded.
     pub fn editor_text(&self) -> String {
         self.buffer.expanded()
     }
 
-    /// The text that the external editor left; a line break at its end is cut.
+    /// Sets the text from the external editor without its final line break.
     pub fn set_editor_text(&mut self, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
         self.set_text(text.strip_suffix('\r').unwrap_or(text));
     }
 
-    /// Empties the input; what was there can be had back by undo and yank.
+    /// Clears the input; undo and yank can restore it.
     pub fn clear(&mut self) {
         self.buffer.clear();
         self.history_mut().reset();
         self.text_exchanged();
     }
 
-    /// Takes pasted text. Paths of existing files (dragged in) become `@path`.
+    /// Inserts pasted text. Paths of existing files (dragged in) become `@path`.
     pub fn paste(&mut self, text: &str) {
         self.take_pasted(text);
         if self.takes_no_text() {
-            // What was selected or half typed was meant for another text.
+            // The selection or pending command was for the previous text.
             self.text_exchanged();
         }
     }
@@ -257,7 +256,7 @@ impl Composer {
         }
     }
 
-    /// Takes the text out of the input.
+    /// Takes the text out of the composer.
     fn take(&mut self) -> Submission {
         let submission =
             Submission { text: self.buffer.expanded(), shown: self.buffer.text().to_string() };

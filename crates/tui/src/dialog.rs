@@ -1,4 +1,4 @@
-//! What lies over the composer until it is answered: lists, fields, questions.
+//! Dialogs shown instead of the composer: lists, fields, and approval requests.
 
 mod answer_form;
 mod field;
@@ -15,8 +15,8 @@ pub(crate) use question::{QuestionAnswer, QuestionDialog, mark};
 
 use parallax_screen::{Key, KeyCode, Line, Modifiers};
 
-/// A key as dialogs understand it: what moves and decides has been looked up in
-/// the key table, the rest is as it came.
+/// A key as handled by dialogs: navigation and decision keys are resolved by the key table, other
+/// keys are passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DialogKey {
     Up,
@@ -35,7 +35,7 @@ pub(crate) enum DialogKey {
 }
 
 impl DialogKey {
-    /// The defaults, for keys that the table does not bind in dialogs.
+    /// Returns the default function of keys that the table does not bind in dialogs.
     pub(crate) fn of(key: Key) -> Self {
         let shifted = key.modifiers == Modifiers::SHIFT;
         if key.modifiers != Modifiers::NONE && !shifted {
@@ -64,25 +64,25 @@ impl DialogKey {
     }
 }
 
-/// What a dialog looks like: rows, and the place of the cursor in them.
+/// The rows of a dialog and the cursor position.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DialogView {
     pub(crate) rows: Vec<Line>,
-    /// Column and row, where text is being typed.
+    /// Column and row of the cursor while text is being typed.
     pub(crate) cursor: Option<(usize, usize)>,
 }
 
 /// The result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Response {
-    /// The dialog stays, perhaps changed.
+    /// The dialog stays open.
     Stay,
-    /// Given up.
+    /// The dialog was closed without a choice.
     Closed,
-    /// The item with this id (or the text of a field).
+    /// The item with this id (or the text of a field) was chosen.
     Chosen(String),
-    /// The cursor is on another item now; for previews.
+    /// The cursor moved to this item; used for previews.
     Moved(String),
-    /// A key that the dialog has no use for, with the item it stands on.
+    /// A key that the dialog does not use, with the item under the cursor.
     Pressed(Key, String),
 }

@@ -1,21 +1,21 @@
-//! The `@` word that the cursor is in.
+//! Finds the `@` word at the cursor.
 
 use std::ops::Range;
 
-/// Words that begin further before the cursor are not looked for.
+/// Maximum distance in bytes between the start of the word and the cursor.
 const MAX_BEFORE: usize = 4096;
 
-/// An `@` word being written.
+/// An `@` word being typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtToken {
-    /// Its bytes in the line, the `@` too.
+    /// Its byte range in the line, including the `@`.
     pub range: Range<usize>,
     /// The text between the `@` and the cursor, without quotes and escapes.
     pub query: String,
 }
 
-/// The word around `cursor` (in bytes). An `@` counts at the start of the line,
-/// behind white space and behind an opening bracket; `\@` does not.
+/// Returns the word around `cursor` (in bytes). An `@` counts at the start of the line, after
+/// whitespace, and after an opening bracket; `\@` does not.
 pub fn at_token(line: &str, cursor: usize) -> Option<AtToken> {
     let from = line.floor_char_boundary(cursor.saturating_sub(MAX_BEFORE));
     let mut before = line.get(..from)?.chars().next_back();

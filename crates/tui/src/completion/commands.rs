@@ -1,5 +1,4 @@
-//! The commands of `/` as far as completing them goes: a tree of names, and what
-//! fits the part that is typed.
+//! Completion of slash commands: a tree of names, and the matches of the typed part.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,37 +6,37 @@ use std::sync::Arc;
 use super::fuzzy::Fuzzy;
 use super::list::Candidate;
 
-/// Gives the values that an argument may have, from what is typed of the
-/// arguments so far. Runs between two keys, so it must not wait for anything.
+/// Returns the possible values of an argument for the arguments typed so far. Called for each key,
+/// so it must not block.
 pub type Completer = Arc<dyn Fn(&str) -> Vec<Argument> + Send + Sync>;
 
-/// A value of an argument.
+/// A possible value of an argument.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Argument {
-    /// The complete arguments as they will be inserted.
+    /// The complete arguments to insert.
     pub value: String,
-    /// More about it.
+    /// A description; may be empty.
     pub description: String,
 }
 
-/// A command as the list shows it.
+/// A command as shown in the list.
 #[derive(Clone, Default)]
 pub struct CommandInfo {
-    /// Its name, without the slash.
+    /// The name without the slash.
     pub name: String,
-    /// Its other names.
+    /// The aliases.
     pub aliases: Vec<String>,
-    /// What it does.
+    /// The description.
     pub description: String,
-    /// Not in the list.
+    /// Whether the command is hidden from the list.
     pub hidden: bool,
-    /// Enter in the list runs it at once; otherwise it is put into the input.
+    /// Whether Enter in the list runs the command at once instead of inserting it.
     pub auto_execute: bool,
-    /// The heading that it stands under.
+    /// The heading of the command in the list.
     pub section: Option<String>,
-    /// What can follow its name.
+    /// The subcommands.
     pub subcommands: Vec<CommandInfo>,
-    /// What its arguments can be.
+    /// Completes the arguments.
     pub completer: Option<Completer>,
 }
 
@@ -53,16 +52,17 @@ impl CommandInfo {
     }
 }
 
-/// What fits the command being typed.
+/// The matches of the command being typed.
 #[derive(Debug)]
 pub struct Fitting {
-    /// The bytes of the line that a candidate replaces.
+    /// The byte range of the line that a candidate replaces.
     pub range: Range<usize>,
-    /// The best first.
+    /// The candidates, best first.
     pub candidates: Vec<Candidate>,
 }
 
-/// The matches at `cursor` in a line that begins with `/`; `None` if it is not a command.
+/// Returns the matches at `cursor` in a line that starts with `/`, or `None` if it is not a
+/// command.
 pub fn fitting(
     commands: &[CommandInfo],
     line: &str,
@@ -76,12 +76,12 @@ pub fn fitting(
     let mut level = commands;
     let mut completer: Option<&Completer> = None;
     let mut start = 1;
-    // Whole words lead down the tree.
+    // Complete words select subcommands.
     loop {
         let typed = line.get(start..cursor)?;
         let Some((word, _)) = typed.split_once(char::is_whitespace) else { break };
         let Some(command) = level.iter().find(|command| command.is(word)) else {
-            // The arguments begin here, if the command takes any.
+            // The arguments begin here, if the command has any.
             level = &[];
             break;
         };
@@ -113,11 +113,11 @@ pub fn fitting(
     Some(Fitting { range: (if start == 1 { 0 } else { start })..end, candidates })
 }
 
-/// Of names that begin alike those that are meant most often, the first one first.
+/// Frequently used commands; among equal matches they come first, in this order.
 const USUAL: [&str; 8] = ["help", "model", "memory", "mcp", "chat", "clear", "settings", "stats"];
 
-/// Commands whose names fit: exact names, exact aliases, names that begin so (usual
-/// ones first), aliases that begin so, then by score.
+/// Ranks matching commands: exact names, exact aliases, name prefixes (usual commands first), alias
+/// prefixes, then by score.
 fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy) -> Vec<Candidate> {
     let mut fitting: Vec<(u8, u16, &CommandInfo)> = Vec::new();
     for command in commands.iter().filter(|command| !command.hidden) {

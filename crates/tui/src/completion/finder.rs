@@ -1,5 +1,5 @@
-//! The thread that finds files: it keeps the project's list for a while, and
-//! answers the last question asked. The interface never waits for it.
+//! The file finder thread. It caches the project's file list and answers the latest request. The
+//! interface never waits for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,48 +12,48 @@ use super::folder;
 use super::fuzzy::Fuzzy;
 use super::shell;
 
-/// Answers have no more than these.
+/// Maximum number of results.
 pub const MAX_FOUND: usize = 24;
-/// A list of files is good for this long.
+/// How long a file list is valid.
 const FRESH: Duration = Duration::from_secs(30);
-/// After this time without a result, a note shows that the search continues.
+/// How long without a result until the list shows that the search continues.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// While the list grows, it is looked through this often.
+/// How often a growing list is searched.
 const BETWEEN: Duration = Duration::from_millis(100);
-/// An upper bound for the number of files of a project.
+/// Maximum number of files of a project.
 const MAX_PATHS: usize = 500_000;
 
-/// Gives the files of the project.
+/// Lists the files of the project.
 pub trait FileSource: Send + Sync {
-    /// Gives paths in pieces, as they are found: relative to the project or
-    /// absolute, folders with a `/` at their end, ignored ones left out. Stops
-    /// when a piece is answered with `false`. Runs on a thread of its own.
+    /// Passes paths in batches as they are found: relative to the project or absolute, directories
+    /// with a trailing `/`, without ignored files. Stops when `piece` returns `false`. Runs on its
+    /// own thread.
     fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool);
-    /// How they are searched.
+    /// Returns how the files are searched.
     fn search(&self) -> FileSearch {
         FileSearch::default()
     }
 }
 
-/// What is looked for.
+/// A search request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// Files of the project that fit.
+    /// Project files that match.
     Project(String),
-    /// Entries of a folder that begin so.
+    /// Entries of a directory with this prefix.
     Folder(String),
-    /// Programs that begin so.
+    /// Programs with this prefix.
     Program(String),
 }
 
-/// What was found.
+/// The results of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Of which question.
+    /// The number of the request.
     pub generation: u64,
-    /// The best first.
+    /// The paths, best first.
     pub paths: Vec<String>,
-    /// Nothing more will come.
+    /// Whether no more results follow.
     pub complete: bool,
 }
 
@@ -64,7 +64,7 @@ enum Message {
     Stop,
 }
 
-/// A handle of the thread; it ends with it.
+/// The handle of the finder thread, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Finder {
     sender: Sender<Message>,
@@ -73,17 +73,17 @@ pub struct Finder {
 
 impl Drop for Finder {
     fn drop(&mut self) {
-        // An error means that the thread is gone already.
+        // An error means that the thread has ended.
         let _ = self.sender.send(Message::Stop);
     }
 }
 
 impl Finder {
-    /// Starts the thread. `root`: where relative paths start. `deliver` is
-    /// called on the thread with what was found.
+    /// Starts the thread. Relative paths start in `root`. `deliver` is called on the thread with
+    /// the results.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// Returns an error if the thread cannot be started.
     pub fn start(
         root: PathBuf,
         source: Arc<dyn FileSource>,
@@ -111,8 +111,8 @@ impl Finder {
         Ok(Self { sender, generation: 0 })
     }
 
-    /// Asks; an earlier question that has no answer yet is forgotten. Gives the
-    /// number that the answer will carry.
+    /// Sends a request and replaces an earlier one that is not answered yet. Returns the number
+    /// that the answer will carry.
     pub fn ask(&mut self, question: Question) -> u64 {
         self.generation += 1;
         let _ = self.sender.send(Message::Ask(self.generation, question));
@@ -124,7 +124,7 @@ struct Asked {
     generation: u64,
     question: Question,
     at: Instant,
-    /// When it was answered last, with what there was.
+    /// When it was last answered, possibly with partial results.
     answered: Option<Instant>,
 }
 
@@ -134,14 +134,14 @@ struct Worker<D> {
     deliver: D,
     sender: Sender<Message>,
     paths: Vec<String>,
-    /// When the list was complete.
+    /// When the list was completed.
     listed: Option<Instant>,
-    /// The next list, while it is made.
+    /// The next list while it is being built.
     growing: Option<Vec<String>>,
     fuzzy: Fuzzy,
     search: FileSearch,
     question: Option<Asked>,
-    /// The last query and the numbers of what fitted it.
+    /// The last query and the indexes of its matches.
     last: (String, Vec<u32>),
 }
 
@@ -159,7 +159,7 @@ impl<D: Fn(Found)> Worker<D> {
                     Ok(message) => Some(message),
                 },
             };
-            // All that came in meanwhile counts before anything is answered.
+            // Handle all pending messages before answering.
             for message in message.into_iter().chain(receiver.try_iter()) {
                 if !self.take(message) {
                     return;
@@ -169,7 +169,7 @@ impl<D: Fn(Found)> Worker<D> {
         }
     }
 
-    /// How long to wait for the next message; `None`: as long as it takes.
+    /// Returns how long to wait for the next message; `None` means without limit.
     fn wait(&self) -> Option<Duration> {
         let asked = self.question.as_ref()?;
         self.growing.as_ref()?;
@@ -193,7 +193,7 @@ impl<D: Fn(Found)> Worker<D> {
                 if let Some(growing) = &mut self.growing {
                     growing.extend(paths);
                 }
-                // The first list is used while it grows.
+                // The first list is searched while it grows.
                 if self.listed.is_none()
                     && let Some(growing) = &mut self.growing
                 {
@@ -215,7 +215,7 @@ impl<D: Fn(Found)> Worker<D> {
         true
     }
 
-    /// Makes a new list when there is none, or an old one.
+    /// Starts building a list if there is none or it is too old.
     fn refresh(&mut self) {
         let fresh = self.listed.is_some_and(|at| at.elapsed() < FRESH);
         if fresh || self.growing.is_some() {
@@ -241,14 +241,14 @@ impl<D: Fn(Found)> Worker<D> {
     fn answer(&mut self) {
         let Some(asked) = &self.question else { return };
         let growing = self.growing.is_some();
-        // Enough time must have passed for another look at a growing list.
+        // Wait before searching a growing list again.
         if growing && asked.answered.is_some_and(|at| at.elapsed() < BETWEEN) {
             return;
         }
         let (generation, question) = (asked.generation, asked.question.clone());
         let waited = asked.at.elapsed() >= PATIENCE;
         let (paths, complete) = match &question {
-            // The list has what is at the top; below, the folder is looked at.
+            // The list has only the top level; deeper entries are read from the directory.
             Question::Project(query) if !self.search.recursive && query.contains('/') => {
                 (folder::entries(&self.root, query, MAX_FOUND), true)
             }
@@ -259,7 +259,7 @@ impl<D: Fn(Found)> Worker<D> {
                 (shell::programs(prefix, &path, MAX_FOUND), true)
             }
         };
-        // An empty result is reported only when the search takes long.
+        // An empty result is reported only if the search takes long.
         if paths.is_empty() && !complete && !waited {
             return;
         }
@@ -276,7 +276,7 @@ impl<D: Fn(Found)> Worker<D> {
             shallow(&self.paths)
         } else {
             let (before, within) = &mut self.last;
-            // What does not fit the shorter query does not fit the longer one.
+            // A longer query matches only what the shorter one matches.
             let narrows = !before.is_empty() && query.starts_with(before.as_str());
             if !narrows || upper(before) != upper(query) {
                 within.clear();
@@ -288,12 +288,12 @@ impl<D: Fn(Found)> Worker<D> {
     }
 }
 
-/// Whether the case counts.
+/// Whether the query is case-sensitive.
 fn upper(query: &str) -> bool {
     query.chars().any(char::is_uppercase)
 }
 
-/// What stands at the top of the project comes first, folders before files.
+/// Orders paths by depth, directories before files.
 fn shallow(paths: &[String]) -> Vec<u32> {
     let depth = |path: &str| path.trim_end_matches('/').matches('/').count();
     let mut numbers: Vec<u32> = (0..u32::try_from(paths.len()).unwrap_or(0)).collect();

@@ -1,18 +1,18 @@
-//! Paths outside of the project's list: the entries of one folder.
+//! Completes paths that are not in the project's list, from the entries of one directory.
 
 use std::path::{Path, PathBuf};
 
-/// Entries of a folder that are looked at.
+/// Maximum number of directory entries examined.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Whether a query is about a folder by its place, not about the project.
+/// Whether a query is a path and not a search in the project.
 pub fn is_place(query: &str) -> bool {
     ["/", "~/", "./", "../"].iter().any(|start| query.starts_with(start)) || query == ".."
 }
 
-/// The paths that begin like `query`, folders with a `/` at their end, in
-/// alphabetical order. Relative ones start in `root`. Hidden entries are given
-/// when the query asks for them. Reads the folder.
+/// Returns the paths with the prefix `query` in alphabetical order, directories with a trailing
+/// `/`. Relative paths start in `root`. Hidden entries are included only if the query asks for
+/// them. Reads the directory.
 pub fn entries(root: &Path, query: &str, most: usize) -> Vec<String> {
     let split = query.rfind('/').map_or(0, |at| at + 1);
     let (folder, name) = query.split_at(split);

@@ -1,9 +1,9 @@
-//! Which of many texts fit what is typed, the best first.
+//! Fuzzy matching of texts against the typed query.
 
 use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-/// Compares texts with what is typed. Keeps its memory for the next time.
+/// A fuzzy matcher that reuses its buffers.
 #[derive(Debug)]
 pub struct Fuzzy {
     matcher: Matcher,
@@ -13,17 +13,17 @@ pub struct Fuzzy {
 }
 
 impl Fuzzy {
-    /// For words: commands, names.
+    /// A matcher for words: commands and names.
     pub fn words() -> Self {
         Self::with(Config::DEFAULT)
     }
 
-    /// For paths: the start of a name counts more.
+    /// A matcher for paths: matches at the start of a name score higher.
     pub fn paths() -> Self {
         Self::with(Config::DEFAULT.match_paths())
     }
 
-    /// For paths that hold what is typed as it is.
+    /// A matcher for paths that contain the query as a substring.
     pub fn parts_of_paths() -> Self {
         Self { kind: AtomKind::Substring, ..Self::paths() }
     }
@@ -33,16 +33,16 @@ impl Fuzzy {
         Self { matcher: Matcher::new(config), chars, scored, kind }
     }
 
-    /// How well a text fits; `None` when it does not. Upper case in the query
-    /// makes the case count.
+    /// Returns the score of a text, or `None` if it does not match. Uppercase in the query makes
+    /// the match case-sensitive.
     pub fn score(&mut self, text: &str, query: &str) -> Option<u16> {
         let atom = atom(query, self.kind);
         atom.score(Utf32Str::new(text, &mut self.chars), &mut self.matcher)
     }
 
-    /// The numbers of the best `most` texts, the best first; of equal ones the
-    /// shorter first. `within` limits the search to some of them, and takes
-    /// those that fit at all, so that a longer query need not look at the others.
+    /// Returns the indexes of the best `most` texts, best first, shorter ones first among equals.
+    /// `within` restricts the search to these indexes and receives all matches, so that a longer
+    /// query only needs to search those.
     pub fn best(
         &mut self,
         texts: &[String],

@@ -1,6 +1,5 @@
-//! A list of things to choose from, as rows. A key shows little at once, so that it
-//! is cheap on a slow line: names first, as many as are short, and the rest when the
-//! keys rest.
+//! The completion list as rows. Each key paints little, so that it is cheap on a slow line: a few
+//! names first, and the rest after a pause in typing.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -10,15 +9,14 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::theme::Theme;
 use crate::tokens::pointer;
 
-/// Rows of the list without headings and marks.
+/// Maximum number of rows without headings and marks.
 const VISIBLE: usize = 8;
-/// Names take at most this share of a row, in percent, when there are descriptions.
+/// Maximum share of a row for names when there are descriptions, in percent.
 const NAME_SHARE: usize = 55;
-/// Columns that names get even when they are shorter, and those that a longer one
-/// goes beyond alone.
+/// Minimum columns for names, and the columns beyond which longer names stick out.
 const NAMES: RangeInclusive<usize> = 18..=30;
 
-/// Columns of names that one key shows at once.
+/// Maximum columns of names painted for one key.
 const NAMES_AT_ONCE: usize = 90;
 
 /// How much of a candidate its row shows.
@@ -30,46 +28,46 @@ enum Shown {
     Whole,
 }
 
-/// One thing to choose.
+/// A completion candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Candidate {
-    /// What it puts into the input.
+    /// The text inserted into the input.
     pub insert: String,
-    /// What the list shows.
+    /// The text shown in the list.
     pub label: String,
-    /// More about it; may be empty.
+    /// The description; may be empty.
     pub description: String,
-    /// The heading that it stands under.
+    /// The heading in the list.
     pub section: Option<String>,
-    /// Nothing can follow: a space is put behind it.
+    /// Whether nothing can follow, so that a space is inserted after it.
     pub whole: bool,
-    /// Choosing it with Enter runs it at once.
+    /// Whether Enter runs it at once.
     pub runs: bool,
-    /// It is just what is typed.
+    /// Whether it equals the typed text.
     pub exact: bool,
 }
 
-/// The candidates and the chosen one.
+/// The candidates and the selection.
 #[derive(Debug, Clone, Default)]
 pub struct List {
     candidates: Vec<Candidate>,
-    /// Of each as much.
+    /// How much of each candidate is shown.
     shown: Vec<Shown>,
-    /// Columns of the names; the same for most lists and all scroll positions, so that
-    /// unchanged rows need not be repainted.
+    /// Columns of the names. The same for most lists and all scroll positions, so that unchanged
+    /// rows need not be repainted.
     names: usize,
     selected: usize,
     top: usize,
-    /// The user has selected an item; Enter accepts it, whatever is typed.
+    /// Whether the user moved the selection; Enter then accepts it.
     moved: bool,
-    /// More are being looked for.
+    /// Whether more candidates are being searched for.
     pub loading: bool,
 }
 
 impl List {
-    /// Shows other candidates; the first is chosen.
+    /// Replaces the candidates and selects the first, unless the user has selected one.
     pub fn set(&mut self, candidates: Vec<Candidate>, loading: bool) {
-        // More of the same must not move what was chosen.
+        // Additional results must not move the user's selection.
         let chosen = self.selected().map(|chosen| chosen.insert.clone()).filter(|_| self.moved);
         let again = chosen
             .and_then(|chosen| candidates.iter().position(|candidate| candidate.insert == chosen));
@@ -83,7 +81,7 @@ impl List {
         self.loading = loading;
         self.selected = again.unwrap_or(0);
         self.scroll();
-        // A row that is unchanged costs nothing.
+        // Unchanged rows need no repainting.
         if before.names == self.names {
             let pairs = before.window().zip(self.window());
             for (old, new) in pairs {
@@ -98,33 +96,33 @@ impl List {
         self.introduce();
     }
 
-    /// Shows nothing.
+    /// Clears the list.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether nothing can be chosen.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.candidates.is_empty()
     }
 
-    /// All candidates.
+    /// Returns all candidates.
     #[cfg(test)]
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
 
-    /// The chosen one.
+    /// Returns the selected candidate.
     pub fn selected(&self) -> Option<&Candidate> {
         self.candidates.get(self.selected)
     }
 
-    /// Whether the user selected it.
+    /// Whether the user moved the selection.
     pub fn was_moved(&self) -> bool {
         self.moved
     }
 
-    /// Chooses the next or the previous one, round and round.
+    /// Selects the next or previous candidate, wrapping around.
     pub fn step(&mut self, down: bool) {
         let count = self.candidates.len().max(1);
         self.selected = if down { self.selected + 1 } else { self.selected + count - 1 } % count;
@@ -132,7 +130,7 @@ impl List {
         let before = self.top;
         self.scroll();
         if self.top.abs_diff(before) > 1 {
-            // Every row is another.
+            // Every row changes.
             self.shown.fill(Shown::Nothing);
         }
         self.introduce();
@@ -142,12 +140,12 @@ impl List {
         self.top = self.top.min(self.selected).max((self.selected + 1).saturating_sub(VISIBLE));
     }
 
-    /// The candidates that have a row.
+    /// Returns the range of visible candidates.
     fn window(&self) -> Range<usize> {
         self.top..(self.top + VISIBLE).min(self.candidates.len())
     }
 
-    /// Shows the chosen one's name, and others while they are short.
+    /// Shows the name of the selected candidate, and other names up to the limit.
     fn introduce(&mut self) {
         let mut left = NAMES_AT_ONCE;
         let others = self.window().filter(|at| *at != self.selected);
@@ -171,13 +169,13 @@ impl List {
         }
     }
 
-    /// Whether there is more to show when the keys rest.
+    /// Whether more is shown after a pause in typing.
     pub fn holds_back(&self) -> bool {
         let visible = self.shown.get(self.window()).unwrap_or_default();
         visible.iter().any(|shown| *shown < Shown::Whole)
     }
 
-    /// The keys rest: everything is shown.
+    /// Shows all visible candidates in full.
     pub fn tell_all(&mut self) {
         let window = self.window();
         if let Some(visible) = self.shown.get_mut(window) {
@@ -185,14 +183,14 @@ impl List {
         }
     }
 
-    /// The list as at most `most` rows of at most `columns` columns.
+    /// Returns the list as at most `most` rows of at most `columns` columns.
     pub fn rows(&self, columns: usize, most: usize, theme: &Theme) -> Vec<Line> {
         if self.candidates.is_empty() {
             let text = if self.loading { "  Searching…" } else { "" };
             return vec![Line::styled(truncate(text, columns).to_owned(), theme.secondary)];
         }
         let shown = VISIBLE.min(most.saturating_sub(1)).max(1);
-        // A smaller window than the list was scrolled for.
+        // The window is smaller than the one the list was scrolled for.
         let top = self.top.max((self.selected + 1).saturating_sub(shown));
         let visible = self.candidates.iter().enumerate().skip(top).take(shown);
         let room = columns.saturating_sub(2);
@@ -215,7 +213,7 @@ impl List {
             };
             rows.push((number, row));
         }
-        // Headings must not push the chosen row out.
+        // Headings must not push the selected row out of view.
         while rows.len() > most.max(1)
             && rows.last().is_some_and(|(number, _)| *number > self.selected)
         {
@@ -266,7 +264,7 @@ impl List {
     }
 }
 
-/// A name cut at its start, whose end says more.
+/// Truncates a name at its start, because its end is more informative.
 fn shortened(name: &str, columns: usize) -> String {
     if text_width(name) <= columns {
         return name.to_owned();
@@ -363,7 +361,7 @@ mod tests {
     fn a_key_shows_names_and_the_rest_follows() {
         let mut list = list(24);
         let rows = shown(&list, 40, 10);
-        // Those that stay where they are keep what was told of them.
+        // Rows that stay in place keep their descriptions.
         let mut candidates = list.candidates().to_vec();
         candidates[1].label = "another".to_owned();
         list.set(candidates, false);
@@ -388,7 +386,7 @@ mod tests {
         assert_eq!((rows.len(), rows.iter().filter(|row| !row.is_empty()).count()), (9, 3));
         list.tell_all();
         assert!(shown(&list, 80, 10).iter().all(|row| !row.is_empty()));
-        // The next row comes as it is stepped to.
+        // The next row appears when it is selected.
         for _ in 0..8 {
             list.step(true);
         }

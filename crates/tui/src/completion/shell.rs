@@ -1,4 +1,4 @@
-//! Shell lines: the word at the cursor, and its completions.
+//! Completes words of shell lines.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -70,27 +70,27 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What the word at the cursor is.
+/// What kind of word is at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// The name of a program.
+    /// A program name.
     Program,
-    /// An argument: of these subcommands, or a path.
+    /// An argument: one of these subcommands, or a path.
     Argument(&'static [&'static str]),
 }
 
 /// The word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellWord {
-    /// Its bytes in the line, up to the cursor.
+    /// Its byte range in the line, up to the cursor.
     pub range: Range<usize>,
-    /// Without quotes and escapes.
+    /// The text without quotes and escapes.
     pub text: String,
-    /// What it is.
+    /// The kind of word.
     pub place: Place,
 }
 
-/// The word that ends at `cursor`.
+/// Returns the word that ends at `cursor`.
 pub fn word(line: &str, cursor: usize) -> ShellWord {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
@@ -114,7 +114,7 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
             if start.take().is_some() {
                 words.push(std::mem::take(&mut word));
             }
-            // Behind these another command begins.
+            // A new command starts after these.
             if !char.is_whitespace() {
                 words.clear();
             }
@@ -123,7 +123,7 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
             word.push(char);
         }
     }
-    // `NAME=value` before a command belongs to it.
+    // Skip `NAME=value` assignments before a command.
     words.retain(|word| !word.contains('='));
     let place = match words.as_slice() {
         [] => Place::Program,
@@ -136,8 +136,7 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
     ShellWord { range: start.unwrap_or(cursor)..cursor, text: word, place }
 }
 
-/// Programs on the path whose names begin so, in alphabetical order. Reads the
-/// folders.
+/// Returns the programs on the path with this prefix, in alphabetical order. Reads the directories.
 pub fn programs(prefix: &str, path: &str, most: usize) -> Vec<String> {
     let mut found = BTreeSet::new();
     for folder in path.split(':').filter(|folder| !folder.is_empty()) {
@@ -157,7 +156,7 @@ fn is_program(path: &Path) -> bool {
         .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
-/// A word as the shell reads it back.
+/// Escapes a word for the shell.
 pub fn escape(word: &str) -> String {
     let mut escaped = String::with_capacity(word.len());
     for char in word.chars() {

@@ -1,5 +1,5 @@
-//! Questions of the model's: one to four, each on a page of its own, answered
-//! by choosing or in words.
+//! User questions of the model (`ask_user`): one to four, each on its own page, answered by
+//! choosing or typing.
 
 use std::cell::Cell;
 
@@ -19,21 +19,21 @@ use crate::tokens::{pointer, selectable};
 #[derive(Debug, PartialEq)]
 pub(super) enum FormAnswer {
     Stay,
-    /// The answers by the places of the questions.
+    /// The answers, keyed by the index of the question.
     Done(Object),
-    /// There are to be none.
+    /// The user declined to answer.
     Dismissed,
 }
 
-/// One question and how far its answer is.
+/// A question and its answer so far.
 #[derive(Debug)]
 struct Page {
     question: UserQuestion,
-    /// What can be chosen: label and meaning.
+    /// The options: label and description.
     options: Vec<(String, String)>,
     chosen: Vec<bool>,
     cursor: usize,
-    /// Other words.
+    /// A free-text answer.
     other: Field,
     done: bool,
 }
@@ -43,7 +43,7 @@ struct Page {
 enum Row {
     Option(usize),
     Other,
-    /// Of questions that take more than one answer.
+    /// Ends a question with several answers.
     Done,
 }
 
@@ -83,7 +83,7 @@ impl Page {
         }
     }
 
-    /// The answer as the model reads it; empty without one.
+    /// Returns the answer for the model; empty without one.
     fn answer(&self) -> String {
         let chosen = self.options.iter().zip(&self.chosen).filter(|(_, chosen)| **chosen);
         let mut words: Vec<&str> = chosen.map(|((label, _), _)| label.as_str()).collect();
@@ -94,7 +94,7 @@ impl Page {
         words.join(", ")
     }
 
-    /// Takes an option; `true` when the question is answered with it.
+    /// Selects an option. Returns whether the question is answered.
     fn choose(&mut self, at: usize) -> bool {
         if self.question.multi_select {
             if let Some(chosen) = self.chosen.get_mut(at) {
@@ -108,25 +108,25 @@ impl Page {
     }
 }
 
-/// The questions and the user's position among them.
+/// The questions and the current page.
 #[derive(Debug)]
 pub(super) struct AnswerForm {
     pages: Vec<Page>,
-    /// The page; one behind the last is the review.
+    /// The current page; the one after the last question is the review.
     at: usize,
-    /// The first row that is shown, until the cursor moves: a question is read before
-    /// its answers.
+    /// The first visible row until the cursor moves, so that the question is read before its
+    /// options.
     scroll: Option<usize>,
     seen: Cell<Seen>,
 }
 
-/// What of a page was in sight when it was drawn last.
+/// The visible part of a page when it was last drawn.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     first: usize,
     rows: usize,
     all: usize,
-    /// The row of the cursor was among them; of a review, the last.
+    /// Whether the cursor's row was visible; for the review, its last row.
     marked: bool,
 }
 
@@ -136,7 +136,7 @@ impl AnswerForm {
         Self { pages, at: 0, scroll: Some(0), seen: Cell::default() }
     }
 
-    /// Whether letters are text now.
+    /// Whether letters are typed as text.
     pub(super) fn is_typing(&self) -> bool {
         self.pages.get(self.at).is_some_and(|page| page.row() == Row::Other)
     }
@@ -162,7 +162,7 @@ impl AnswerForm {
                 self.scroll = Some(first.saturating_sub(rows));
                 return FormAnswer::Stay;
             }
-            // Nothing is selected or sent that the user has not seen.
+            // The user must have seen an option before it is selected or sent.
             DialogKey::Confirm if all > 0 && !marked => {
                 self.scroll = (self.at == last).then_some(first + rows);
                 return FormAnswer::Stay;
@@ -188,7 +188,7 @@ impl AnswerForm {
         FormAnswer::Stay
     }
 
-    /// A single question needs no review.
+    /// Returns the last page. A single question needs no review.
     fn last_page(&self) -> usize {
         if self.pages.len() > 1 { self.pages.len() } else { 0 }
     }
@@ -243,7 +243,7 @@ impl AnswerForm {
         if answered { self.answered() } else { FormAnswer::Stay }
     }
 
-    /// The page has its answer: on to the next.
+    /// Marks the page as answered and goes to the next one.
     fn answered(&mut self) -> FormAnswer {
         if let Some(page) = self.pages.get_mut(self.at) {
             page.done = true;
@@ -291,7 +291,7 @@ impl AnswerForm {
             Some(page) => page.marked_row(width),
             None => all.saturating_sub(1),
         };
-        // The rows around the cursor stay visible, unless the user scrolls.
+        // The rows around the cursor stay visible unless the user scrolls.
         let skipped = self.scroll.unwrap_or_else(|| (marked + 1).saturating_sub(room)).min(last);
         let in_sight = (skipped..skipped + room).contains(&marked);
         self.seen.set(Seen { first: skipped, rows: room, all, marked: in_sight });
@@ -307,7 +307,7 @@ impl AnswerForm {
             Some((column, row.checked_sub(skipped)? + top))
         });
         if air {
-            // Between the question and its answers, and above the keys.
+            // Empty rows between the question and its options, and above the keys.
             let head = self.pages.get(self.at).map_or(1, |page| page.head(width, theme).len());
             rows.insert(top + head, Line::EMPTY);
             cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= top + head)));
@@ -318,7 +318,7 @@ impl AnswerForm {
         DialogView { rows, cursor }
     }
 
-    /// The questions in one row, and which is answered.
+    /// Returns a row of the questions with the answered ones marked.
     fn tabs(&self, theme: &Theme) -> Line {
         let mut line = Line::styled("? ", theme.warning.bold());
         for (index, page) in self.pages.iter().enumerate() {
@@ -358,7 +358,7 @@ impl Page {
         rows.flat_map(|line| wrap(&line, width, &[])).collect()
     }
 
-    /// Rows above the one that the cursor is on.
+    /// Returns the number of rows above the cursor's row.
     fn marked_row(&self, width: usize) -> usize {
         let head = self.head(width, &Theme::default()).len();
         let above = self.options.iter().take(self.cursor);
@@ -545,7 +545,7 @@ mod tests {
             read += &shown(&form);
         }
         assert!(form.pages[0].options.iter().all(|(label, _)| read.contains(label)), "{read}");
-        // The choice is out of sight now: it is looked at first.
+        // The selected option is out of view, so it is shown first.
         assert!(matches!(press(&mut form, ENTER), FormAnswer::Stay));
         assert!(shown(&form).contains("❯ 1."), "{}", shown(&form));
         assert!(matches!(press(&mut form, ENTER), FormAnswer::Done(_)));

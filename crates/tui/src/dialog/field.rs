@@ -1,4 +1,4 @@
-//! A field of one line: searches, keys, patterns, words for the model.
+//! A single-line text field for searches, keys, patterns, and feedback.
 
 use parallax_screen::{Key, KeyCode, Line, Modifiers, Span, text_width};
 use unicode_segmentation::UnicodeSegmentation;
@@ -6,36 +6,36 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{DialogKey, DialogView, Response};
 use crate::theme::Theme;
 
-/// Longest text of a field, in bytes. What is pasted beyond is left out.
+/// Maximum size of the text in bytes. Pasted text beyond it is dropped.
 const LIMIT: usize = 16 * 1024;
 
-/// Text of one line that can be edited.
+/// Editable single-line text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Field {
     text: String,
-    /// In bytes, always at a border of grapheme clusters.
+    /// The cursor in bytes, always at a grapheme cluster boundary.
     cursor: usize,
     masked: bool,
 }
 
 impl Field {
-    /// With this text, the cursor behind it.
+    /// Creates a field with this text and the cursor at its end.
     pub(crate) fn with(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { cursor: text.len(), text, masked: false }
     }
 
-    /// Shows dots: for secrets.
+    /// Creates a field that shows dots, for secrets.
     pub(crate) fn masked() -> Self {
         Self { masked: true, ..Self::default() }
     }
 
-    /// What is typed.
+    /// Returns the text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Takes a key; whether it was one that edits.
+    /// Handles a key. Returns whether it was an editing key.
     pub(crate) fn key(&mut self, key: Key) -> bool {
         if let Some(char) = key.typed() {
             self.insert(char.encode_utf8(&mut [0; 4]));
@@ -61,7 +61,7 @@ impl Field {
         true
     }
 
-    /// Puts text at the cursor; line breaks become spaces.
+    /// Inserts text at the cursor; line breaks become spaces.
     pub(crate) fn insert(&mut self, text: &str) {
         let room = LIMIT.saturating_sub(self.text.len());
         let mut fitting: String = text
@@ -98,7 +98,7 @@ impl Field {
         self.cursor + next.map_or(0, str::len)
     }
 
-    /// The part that fits into `columns`, with the cursor's column in it.
+    /// Returns the part that fits into `columns` and the column of the cursor.
     pub(crate) fn row(&self, columns: usize) -> (String, usize) {
         let columns = columns.max(2);
         let shown: String = match self.masked {
@@ -112,7 +112,7 @@ impl Field {
         if cursor < columns {
             return (parallax_screen::truncate(&shown, columns).to_owned(), cursor);
         }
-        // The tail that ends at the cursor.
+        // The part that ends at the cursor.
         let mut skipped = 0;
         let mut start = 0;
         for (at, cluster) in shown.grapheme_indices(true) {
@@ -128,20 +128,20 @@ impl Field {
     }
 }
 
-/// A question with a field: an API key, a tag, words for the model.
+/// A dialog with a text field: an API key, a tag, feedback for the model.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldDialog {
     title: String,
     intro: Vec<String>,
     field: Field,
-    /// What is wrong with what was typed last.
+    /// The problem with the last input.
     pub(crate) problem: Option<String>,
-    /// Work that is being done with the text; keys but Esc wait.
+    /// The work in progress with the text; only Esc is handled meanwhile.
     pub(crate) busy: Option<String>,
 }
 
 impl FieldDialog {
-    /// A dialog with a title and lines of explanation.
+    /// Creates a dialog with a title and explanatory lines.
     pub(crate) fn new(title: impl Into<String>, intro: Vec<String>, field: Field) -> Self {
         Self { title: title.into(), intro, field, problem: None, busy: None }
     }

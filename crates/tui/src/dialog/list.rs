@@ -1,4 +1,4 @@
-//! A list to choose from: numbered or searched, with a preview where it helps.
+//! A selection list: numbered or searchable, optionally with a preview.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,24 +12,24 @@ use crate::layout::{hint_row, prefixed, shortened};
 use crate::theme::Theme;
 use crate::tokens::{NO_POINTER, selectable, selectable_rows};
 
-/// With fewer columns only labels are shown.
+/// Windows with fewer columns show only labels.
 const NARROW: usize = 32;
-/// Rows of a list that are shown at once.
+/// Maximum number of visible items.
 const SHOWN: usize = 10;
 
-/// One row to choose.
+/// An item of a list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListItem {
-    /// The value that is returned when it is chosen.
+    /// The value returned when the item is chosen.
     pub(crate) id: String,
     pub(crate) label: String,
-    /// Behind the label, in less weight.
+    /// Secondary text after the label.
     pub(crate) detail: String,
-    /// Why it cannot be chosen, if so.
+    /// Why the item cannot be chosen, if so.
     pub(crate) disabled: Option<String>,
-    /// Rows shown beneath the list while the cursor is on it.
+    /// Rows shown below the list while the cursor is on the item.
     pub(crate) preview: Vec<Line>,
-    /// The tab that it is in, if the list has tabs.
+    /// The index of the item's tab, if the list has tabs.
     pub(crate) tab: usize,
 }
 
@@ -49,40 +49,40 @@ impl ListItem {
     }
 }
 
-/// The list and where the cursor is.
+/// A list and its cursor.
 #[derive(Debug, Clone)]
 pub(crate) struct ListDialog {
     title: String,
     intro: Vec<Line>,
-    /// The first row of these that is shown, where not all are.
+    /// The first visible row of the intro.
     intro_at: usize,
-    /// How many of them a page has, and the last row that one begins with.
+    /// The number of intro rows per page, and the last row that a page can start with.
     intro_page: Cell<(usize, usize)>,
     items: Vec<ListItem>,
-    /// Titles of tabs; each shows its items, a search all of them.
+    /// Titles of tabs. Each tab shows its items; a search covers all.
     tabs: Vec<&'static str>,
     tab: usize,
-    /// Indexes of the items that fit the search, best first.
+    /// Indexes of the items that match the search, best first.
     matching: Vec<usize>,
     search: Option<Field>,
     cursor: usize,
     hint: String,
-    /// What is said where there is nothing to choose.
+    /// The text shown for an empty list.
     empty: String,
-    /// Digits typed so far, for lists without a search.
+    /// Digits typed so far, in lists without a search.
     digits: String,
-    /// What was found elsewhere: for which text, and the items with a row each.
+    /// Results of an external search: the query, and a row for each matching item.
     found: Option<Box<(String, HashMap<String, Line>)>>,
-    /// The text that was last looked for elsewhere.
+    /// The last query of the external search.
     looked: String,
-    /// Something to be told beneath the list.
+    /// A notice shown below the list.
     pub(crate) notice: Option<String>,
-    /// What is still being done to find more.
+    /// The work in progress to find more.
     pub(crate) under_way: Option<String>,
 }
 
 impl ListDialog {
-    /// A numbered list.
+    /// Creates a numbered list.
     pub(crate) fn new(title: impl Into<String>, items: Vec<ListItem>) -> Self {
         let matching = (0..items.len()).collect();
         Self {
@@ -106,7 +106,7 @@ impl ListDialog {
         }
     }
 
-    /// Typing searches instead of choosing by number.
+    /// Makes typing search instead of choosing by number.
     #[must_use]
     pub(crate) fn searched(mut self) -> Self {
         self.search = Some(Field::default());
@@ -114,7 +114,7 @@ impl ListDialog {
         self
     }
 
-    /// Items are in tabs.
+    /// Puts the items into tabs.
     #[must_use]
     pub(crate) fn tabbed(mut self, tabs: Vec<&'static str>) -> Self {
         self.tabs = tabs;
@@ -122,33 +122,33 @@ impl ListDialog {
         self
     }
 
-    /// What is said while there is nothing to choose.
+    /// Sets the text shown for an empty list.
     #[must_use]
     pub(crate) fn when_empty(mut self, text: impl Into<String>) -> Self {
         self.empty = text.into();
         self
     }
 
-    /// Rows above the list.
+    /// Sets the rows above the list.
     #[must_use]
     pub(crate) fn intro(mut self, rows: Vec<Line>) -> Self {
         self.intro = rows;
         self
     }
 
-    /// What the keys do, beneath the list.
+    /// Sets the key hints below the list.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
-    /// Another title.
+    /// Replaces the title.
     pub(crate) fn retitle(&mut self, title: impl Into<String>) {
         self.title = title.into();
     }
 
-    /// The cursor on this item.
+    /// Moves the cursor to this item.
     #[must_use]
     pub(crate) fn at(mut self, id: &str) -> Self {
         if let Some(at) = self.matching.iter().position(|index| self.items[*index].id == id) {
@@ -157,7 +157,7 @@ impl ListDialog {
         self
     }
 
-    /// Exchanges the items; the cursor stays on its item where it still is.
+    /// Replaces the items; the cursor stays on its item if it still exists.
     pub(crate) fn replace(&mut self, items: Vec<ListItem>) {
         let id = self.current().map(|item| item.id.clone());
         self.items = items;
@@ -167,25 +167,25 @@ impl ListDialog {
         self.cursor = at.unwrap_or(self.cursor).min(self.matching.len().saturating_sub(1));
     }
 
-    /// The item that the cursor is on.
+    /// Returns the item under the cursor.
     pub(crate) fn current(&self) -> Option<&ListItem> {
         self.matching.get(self.cursor).and_then(|index| self.items.get(*index))
     }
 
-    /// What is searched for.
+    /// Returns the search text.
     pub(crate) fn search_text(&self) -> String {
         self.search.as_ref().map(|search| search.text().to_owned()).unwrap_or_default()
     }
 
-    /// Whether this text was looked for elsewhere already; from now on it was.
+    /// Returns whether this text was already searched for externally, and records it.
     pub(crate) fn looked_for(&mut self, text: &str) -> bool {
         let again = self.looked == text;
         text.clone_into(&mut self.looked);
         again
     }
 
-    /// What was found elsewhere for a text: items with the row that says why.
-    /// It counts as long as that is the text.
+    /// Adds results of an external search: items with a row that shows the match. They are used as
+    /// long as the search text stays the same.
     pub(crate) fn found(&mut self, text: &str, found: Vec<(String, Line)>) {
         if self.search_text().trim() == text {
             self.found = Some(Box::new((text.to_owned(), found.into_iter().collect())));
@@ -193,7 +193,7 @@ impl ListDialog {
         }
     }
 
-    /// The row of an item that was found elsewhere.
+    /// Returns the row of an externally found item.
     fn found_row(&self, id: &str) -> Option<&Line> {
         let (text, found) = self.found.as_deref()?;
         found.get(id).filter(|_| self.search_text().trim() == text)
@@ -211,7 +211,7 @@ impl ListDialog {
         }
     }
 
-    /// Whether letters search.
+    /// Whether typing searches.
     pub(crate) fn is_searched(&self) -> bool {
         self.search.is_some()
     }
@@ -236,7 +236,7 @@ impl ListDialog {
                 return Response::Closed;
             }
             DialogKey::Confirm => return self.choose(),
-            // In a text that is searched for they are for its cursor.
+            // While searching, they move the cursor in the search text.
             DialogKey::Left | DialogKey::Right if self.shows_tab() => {
                 let (count, left) = (self.tabs.len(), key == DialogKey::Left);
                 self.tab = (self.tab + if left { count - 1 } else { 1 }) % count;
@@ -259,7 +259,7 @@ impl ListDialog {
             }
             DialogKey::PageUp => self.cursor = before.saturating_sub(SHOWN),
             DialogKey::PageDown => self.cursor = (before + SHOWN).min(last),
-            // In a text that is searched for they are for its cursor.
+            // While searching, they move the cursor in the search text.
             DialogKey::First if self.search_text().is_empty() => self.cursor = 0,
             DialogKey::Last if self.search_text().is_empty() => self.cursor = last,
             _ => return self.other(raw),
@@ -272,7 +272,7 @@ impl ListDialog {
     }
 
     fn other(&mut self, raw: Key) -> Response {
-        // Keys that a list may have a use of its own for, before the search has.
+        // Keys that a list may use itself, before the search does.
         let own = ['k', 'l', 'r', 's', 'x'].into_iter().any(|char| raw == Key::ctrl(char))
             || raw.code == KeyCode::Delete;
         if let Some(search) = &mut self.search {
@@ -298,7 +298,7 @@ impl ListDialog {
         Response::Pressed(raw, id)
     }
 
-    /// A digit chooses at once when no longer number can begin with it.
+    /// Handles a digit. Chooses at once if no longer number can start with it.
     fn digit(&mut self, digit: char) -> Response {
         self.digits.push(digit);
         let Ok(number) = self.digits.parse::<usize>() else {
@@ -333,8 +333,8 @@ impl ListDialog {
         }
     }
 
-    /// Items whose label or detail holds every word of the search; those whose
-    /// label does come first.
+    /// Finds the items whose label or detail contains every search word; matches in the label come
+    /// first.
     fn filter(&mut self) {
         if self.shows_tab() {
             let is_here = |index: &usize| self.items[*index].tab == self.tab;
@@ -369,12 +369,12 @@ impl ListDialog {
         self.cursor = self.cursor.min(self.matching.len().saturating_sub(1));
     }
 
-    /// Whether only the items of one tab are shown.
+    /// Whether the items of only one tab are shown.
     fn shows_tab(&self) -> bool {
         !self.tabs.is_empty() && self.search_text().is_empty()
     }
 
-    /// The rows, `height` at most.
+    /// Returns at most `height` rows.
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let mut rows = wrap(&Line::styled(self.title.clone(), theme.accent.bold()), width, &[]);
         let title = rows.len();
@@ -402,7 +402,7 @@ impl ListDialog {
             let item = &self.items[*index];
             let (row, is_whole) = self.row(offset, item, label_width, width, theme);
             if shown == 1 && !is_whole {
-                // No other needs the rows.
+                // No other item needs the rows.
                 let room = height.saturating_sub(rows.len() + 1).max(1);
                 rows.extend(self.item_rows(offset, item, width, theme).into_iter().take(room));
                 continue;
@@ -421,20 +421,20 @@ impl ListDialog {
             rows.push(Line::styled(format!("  {why}"), theme.secondary));
         }
         if let Some(text) = cut_short {
-            // All of it, while there is room for at least the start.
+            // Show the whole text if at least its start fits.
             let text = Line::styled(text.trim_end().to_owned(), theme.secondary);
             let room = height.saturating_sub(rows.len() + 1);
             rows.extend(wrap(&text, width, &[]).into_iter().take(room));
         }
         self.foot(&mut rows, width, height, shown, theme);
         let mut rows: Vec<Line> = rows.into_iter().map(|row| cut(row, width)).collect();
-        // Air above the list and above the hint, where both fit.
+        // Empty rows above the list and above the hint, if both fit.
         if rows.len() + 2 <= height {
             rows.insert(rows.len() - 1, Line::EMPTY);
             rows.insert(head, Line::EMPTY);
             cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= head)));
         }
-        // And below the title, where text follows it.
+        // An empty row below the title if text follows.
         if !self.intro.is_empty() && rows.len() < height {
             rows.insert(title, Line::EMPTY);
             cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= title)));
@@ -442,7 +442,7 @@ impl ListDialog {
         DialogView { rows, cursor }
     }
 
-    /// The rows above the list, as many as leave room for it; the others come by pages.
+    /// Returns the rows above the list that fit; the others are shown page by page.
     fn intro_rows(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
         let rows: Vec<Line> = self.intro.iter().flat_map(|line| wrap(line, width, &[])).collect();
         let search = usize::from(self.search.is_some());
@@ -452,7 +452,7 @@ impl ListDialog {
             self.intro_page.set((0, 0));
             return rows;
         }
-        // One item is enough to choose by, where there is hardly a row for more.
+        // If space is scarce, one visible item is enough.
         let room = if room(3) > 3 { room(3) - 1 } else { room(1).max(1) };
         let page = room.saturating_sub(1).max(1);
         let last = rows.len().saturating_sub(page);
@@ -463,7 +463,7 @@ impl ListDialog {
             format!("… rows {} to {} of {count}: page up, page down", at + 1, at + shown.len());
         let told = Line::styled(shortened(&text, width), theme.warning);
         match room {
-            // The first page says that there are others.
+            // The first page shows that there are more.
             1 if at == 0 => shown = vec![told],
             1 => {}
             _ => shown.push(told),
@@ -471,8 +471,7 @@ impl ListDialog {
         shown
     }
 
-    /// The rows of a numbered list whose items do not all fit in one row each: with all of
-    /// their text, where there is room for that.
+    /// Returns the rows of a numbered list with wrapped items, if they fit.
     fn whole_rows(
         &self,
         label_width: usize,
@@ -498,7 +497,7 @@ impl ListDialog {
         (is_cut && rows.len() <= room).then_some(rows)
     }
 
-    /// All of an item's text.
+    /// Returns an item with its whole text.
     fn item_rows(&self, offset: usize, item: &ListItem, width: usize, theme: &Theme) -> Vec<Line> {
         let (lead, style) = self.lead(offset, item, theme);
         let hang = [Span::raw(" ".repeat(lead.width()))];
@@ -522,13 +521,14 @@ impl ListDialog {
         widest.unwrap_or(0).min(width.saturating_sub(8).max(8) * 3 / 5)
     }
 
-    /// Rows of an item with the marker before the first; those under the cursor are inverse.
+    /// Returns the rows of an item with the marker before the first; the selected item is
+    /// highlighted.
     fn marked(&self, rows: Vec<Line>, offset: usize, width: usize, theme: &Theme) -> Vec<Line> {
         let selected = offset == self.cursor;
         selectable_rows(rows, selected, width, theme)
     }
 
-    /// The number before an item's label, and the label's style.
+    /// Returns the number before an item's label, and the label's style.
     fn lead(&self, offset: usize, item: &ListItem, theme: &Theme) -> (Line, Style) {
         let label = if item.disabled.is_some() { theme.secondary } else { theme.text };
         let number = match self.search {
@@ -541,7 +541,7 @@ impl ListDialog {
         (Line::styled(number, label), label)
     }
 
-    /// An item's row, and whether it shows all of its text.
+    /// Returns an item's row and whether it shows the whole text.
     fn row(
         &self,
         offset: usize,
@@ -552,7 +552,7 @@ impl ListDialog {
     ) -> (Line, bool) {
         let (lead, label) = self.lead(offset, item, theme);
         let room = width.saturating_sub(lead.width() + text_width(NO_POINTER));
-        // In few columns the label alone says more than the beginnings of both.
+        // In a narrow window the label alone is more useful than truncated label and detail.
         let (most, label_width) = match item.detail.is_empty() || width < NARROW {
             true => (room, room),
             false => (label_width, label_width),
@@ -573,7 +573,7 @@ impl ListDialog {
         (selectable(line, offset == self.cursor, width, theme), is_whole)
     }
 
-    /// Rows that the foot needs in any case.
+    /// Returns the number of rows that the foot always needs.
     fn foot_rows(&self) -> usize {
         2 + usize::from(self.under_way.is_some())
     }

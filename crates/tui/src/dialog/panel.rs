@@ -1,4 +1,4 @@
-//! Text to read in pages: titles in a row, the rows of one page beneath them.
+//! A panel of text pages: a row of tab titles, and the rows of the open page.
 
 use std::cell::Cell;
 
@@ -10,26 +10,26 @@ use crate::layout::hint_row;
 use crate::markdown::{Look, render};
 use crate::theme::Theme;
 
-/// Rows of text that are in sight before there is air around them.
+/// Minimum number of text rows before empty rows are added around them.
 const AIRY: usize = 12;
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Debug, Clone)]
 pub(crate) enum Text {
     Rows(Vec<Line>),
     Markdown(&'static str),
 }
 
-/// The panel.
+/// A panel of text pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Panel {
     pages: Vec<(String, Text)>,
     page: usize,
-    /// The first row that is shown.
+    /// The first visible row.
     first: usize,
-    /// How many rows were shown last, and the furthest that `first` could be.
+    /// The number of rows shown last, and the maximum of `first`.
     shown: Cell<(usize, usize)>,
-    /// Only rows with these words are shown.
+    /// The search field; only rows with all its words are shown.
     search: Option<Field>,
 }
 
@@ -38,7 +38,7 @@ impl Panel {
         Self { pages, page: 0, first: 0, shown: Cell::default(), search: None }
     }
 
-    /// Whether letters are text now.
+    /// Whether letters are typed as text.
     pub(crate) fn is_typing(&self) -> bool {
         self.search.is_some()
     }
@@ -50,7 +50,7 @@ impl Panel {
         }
     }
 
-    /// Whether a row has all words of the search.
+    /// Whether a row contains all search words.
     fn finds(&self, row: &Line) -> bool {
         let text = row.text().to_lowercase();
         let wanted = self.search.as_ref().map(|search| search.text().to_lowercase());
@@ -119,7 +119,7 @@ impl Panel {
         {
             text.retain(|row| self.finds(row));
         }
-        // The title, the hint, and with a search its row; air where there is room.
+        // The title, the hint, and the search row; empty rows if there is space.
         let taken = 2 + usize::from(self.search.is_some());
         let air = if height > text.len().min(AIRY) + taken + 2 { 2 } else { 0 };
         let shown = height.saturating_sub(taken + air).max(1).min(text.len());

@@ -1,5 +1,5 @@
-//! A question of the engine: may this call run? What would happen, why it is
-//! asked, the answers, and the rule that an answer for longer would keep.
+//! The approval dialog: whether a tool call may run. Shows what would happen, why approval is
+//! required, the answers, and the rule that a permanent answer would save.
 
 use std::cell::{Cell, RefCell};
 
@@ -27,17 +27,17 @@ mod view;
 /// The result of a key.
 #[derive(Debug)]
 pub(crate) enum QuestionAnswer {
-    /// Still open.
+    /// The dialog stays open.
     Stay,
-    /// Answered.
+    /// The user answered.
     Decided(Box<Decide>),
     /// Edit the change in the user's editor.
     Edit,
-    /// Only these hunks of the change are wanted, by number.
+    /// Apply only these hunks of the change.
     Hunks(Vec<usize>),
 }
 
-/// What is being typed.
+/// The text being typed.
 #[derive(Debug)]
 enum Typing {
     Rule(Field, Option<String>),
@@ -53,16 +53,16 @@ impl Typing {
     }
 }
 
-/// The rows of a body that are in sight.
+/// The visible rows of the body.
 #[derive(Debug, Clone, Copy, Default)]
 struct Page {
     first: usize,
     shown: usize,
-    /// The furthest that `first` can be.
+    /// The maximum of `first`.
     last: usize,
 }
 
-/// Rows of a body, and what they were made for.
+/// Cached rows of the body, with the parameters they were rendered for.
 #[derive(Debug, Default)]
 struct Made {
     width: usize,
@@ -71,32 +71,32 @@ struct Made {
     rows: Vec<Line>,
 }
 
-/// An open question and how far the answer is.
+/// An open approval request and the state of its answer.
 #[derive(Debug)]
 pub(crate) struct QuestionDialog {
     pub(crate) ask: Box<Ask>,
     choices: Vec<Choice>,
     cursor: usize,
-    /// Which of the offered rules is shown.
+    /// The index of the suggested rule shown.
     rule: usize,
     /// The rule as edited by the user.
     edited: Option<RuleDraft>,
-    /// The row of the body that the user turned to.
+    /// The row of the body that the user scrolled to.
     scroll: Option<usize>,
-    /// How the body was shown last.
+    /// The part of the body shown last.
     page: Cell<Page>,
-    /// The rule that asks is shown, with where it is and its priority.
+    /// Whether the rule that requires approval is shown with its source and priority.
     shows_rule: bool,
-    /// For a screen reader: words in place of signs.
+    /// Whether to use words instead of signs, for screen readers.
     pub(crate) plain: bool,
-    /// The editor that shows the change, too.
+    /// The name of the editor that shows the change too.
     pub(crate) in_editor: Option<String>,
     typing: Option<Typing>,
-    /// Taking and leaving single hunks.
+    /// The selection of hunks, while open.
     hunks: Option<Hunks>,
-    /// The rows of a plan or a change: they take a while to make.
+    /// The cached rows of a plan or diff, which are slow to render.
     made: RefCell<Made>,
-    /// The model's own questions, in place of all that.
+    /// The form of the model's user questions, shown instead of all that.
     form: Option<AnswerForm>,
 }
 
@@ -130,7 +130,7 @@ impl QuestionDialog {
         self.edited.as_ref().or_else(|| self.ask.rules.get(self.rule))
     }
 
-    /// Whether letters are text now.
+    /// Whether letters are typed as text.
     pub(crate) fn is_typing(&self) -> bool {
         self.typing.is_some() || self.form.as_ref().is_some_and(AnswerForm::is_typing)
     }
@@ -197,12 +197,12 @@ impl QuestionDialog {
         QuestionAnswer::Stay
     }
 
-    /// Whether there is an answer that allows it once.
+    /// Whether one of the answers allows the call once.
     pub(crate) fn has_yes(&self) -> bool {
         self.form.is_none() && self.choices.contains(&Choice::Once)
     }
 
-    /// The cursor on the answer with this number, if there is one.
+    /// Moves the cursor to the answer with this number, if any.
     pub(crate) fn stand_on(&mut self, digit: char) {
         let at = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok()?.checked_sub(1));
         if let Some(at) = at.filter(|at| *at < self.choices.len()) {
@@ -210,15 +210,14 @@ impl QuestionDialog {
         }
     }
 
-    /// The cursor on the answer that allows it once; whether there is one.
+    /// Moves the cursor to the answer that allows the call once. Returns whether there is one.
     pub(crate) fn stand_on_yes(&mut self) -> bool {
         let at = self.choices.iter().position(|choice| *choice == Choice::Once);
         self.cursor = at.unwrap_or(self.cursor);
         at.is_some()
     }
 
-    /// Turns a page of what would happen; a row of the old one stays in sight, unless
-    /// there are only a few.
+    /// Scrolls the body by a page. One row stays visible, unless there are only a few.
     fn turn(&mut self, down: bool) {
         let Page { first, shown, last } = self.page.get();
         let step = if shown > 4 { shown - 1 } else { shown.max(1) };
@@ -226,7 +225,7 @@ impl QuestionDialog {
         self.scroll = Some(if down { (at + step).min(last) } else { at.saturating_sub(step) });
     }
 
-    /// The row of a body with which a change of a file begins.
+    /// Returns the row of the body where a file change begins.
     fn first_change(&self, body: &[Line]) -> usize {
         match &self.ask.preview {
             Some(Preview::Diff(_)) => first_change(body),
@@ -234,8 +233,8 @@ impl QuestionDialog {
         }
     }
 
-    /// Notes that `shown` of `rows` of the body are in sight; gives the first of them. Until
-    /// the user turns the page a change is in sight, which begins at `change`.
+    /// Records that `shown` of `rows` rows of the body are visible and returns the first. Until the
+    /// user scrolls, the change that begins at row `change` is visible.
     fn turn_to(&self, rows: usize, shown: usize, change: usize) -> usize {
         let last = rows - shown.min(rows);
         let begin = if 2 * change < shown { 0 } else { change };
@@ -244,14 +243,14 @@ impl QuestionDialog {
         first
     }
 
-    /// Whether an answer would keep the rule that is shown.
+    /// Whether an answer would save the displayed rule.
     fn keeps_rules(&self) -> bool {
         self.choices.iter().any(|choice| {
             matches!(choice, Choice::Keep(_) | Choice::Outcome(AskOutcome::ProceedAlwaysTool))
         })
     }
 
-    /// Whether that rule can be edited.
+    /// Whether the displayed rule can be edited.
     fn can_edit(&self) -> bool {
         self.keeps_rules() && self.draft().is_some()
     }
@@ -336,7 +335,7 @@ impl QuestionDialog {
         }
     }
 
-    /// Yes, with the rule that is shown.
+    /// Allows the call and saves the displayed rule.
     fn keep_rule(&self, scope: RuleScope) -> QuestionAnswer {
         let outcome = match scope {
             RuleScope::Session => AskOutcome::ProceedAlways,
@@ -356,7 +355,7 @@ impl QuestionDialog {
     }
 }
 
-/// The style of a hunk's mark.
+/// Returns the style and the checkbox of a hunk.
 pub(crate) fn mark(taken: bool, theme: &Theme) -> (Style, &'static str) {
     if taken { (theme.success, "[x]") } else { (theme.secondary, "[ ]") }
 }

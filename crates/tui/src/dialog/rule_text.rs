@@ -1,14 +1,14 @@
-//! A rule on one line, for reading and editing.
+//! A policy rule as one line, for display and editing.
 //!
-//! The pattern is what can be edited: for commands their first words (several
-//! separated by ` | `), for files a glob, else a pattern over the arguments.
+//! The pattern can be edited: for commands their first words (several separated by ` | `), for
+//! files a glob, otherwise a regular expression for the arguments.
 
 use parallax_protocol::policy::{ApprovalMode, RuleDraft};
 
 use crate::footer::mode_name;
 use crate::transcript::display_name;
 
-/// The part of a rule that can be edited.
+/// Returns the editable pattern of a rule.
 pub(crate) fn pattern(rule: &RuleDraft) -> String {
     if !rule.command_prefix.is_empty() {
         return rule.command_prefix.join(" | ");
@@ -16,10 +16,10 @@ pub(crate) fn pattern(rule: &RuleDraft) -> String {
     rule.path_glob.clone().or_else(|| rule.args_pattern.clone()).unwrap_or_default()
 }
 
-/// The rule with its pattern exchanged.
+/// Returns the rule with another pattern.
 ///
 /// # Errors
-/// Why that would be no rule.
+/// Returns the reason as a message if the pattern is invalid.
 pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft, String> {
     let pattern = pattern.trim();
     let mut changed = rule.clone();
@@ -51,12 +51,12 @@ pub(crate) fn with_pattern(rule: &RuleDraft, pattern: &str) -> Result<RuleDraft,
     Ok(changed)
 }
 
-/// Whether the rule is about all calls of a tool, or about those with some arguments.
+/// Whether the rule covers all calls of a tool, or those selected by arguments.
 fn is_open(rule: &RuleDraft) -> bool {
     rule.command_prefix.is_empty() && rule.path_glob.is_none()
 }
 
-/// The whole rule in words.
+/// Describes the whole rule.
 pub(crate) fn words(rule: &RuleDraft) -> String {
     let mut text = match (&rule.mcp_name, rule.command_prefix.as_slice()) {
         (Some(server), _) => format!("{} of {server}", tool(rule)),
@@ -82,7 +82,7 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
     text
 }
 
-/// The syntax of the pattern of a command rule, as a hint for editing.
+/// Returns the syntax of the pattern as a hint for editing.
 pub(crate) fn syntax(rule: &RuleDraft) -> Option<&'static str> {
     let words =
         "the first words of a command; append ` $` for an exact match; separate several with ` | `";
@@ -92,7 +92,7 @@ pub(crate) fn syntax(rule: &RuleDraft) -> Option<&'static str> {
     (!rule.command_prefix.is_empty()).then_some(words)
 }
 
-/// Commands by prefix, and exact commands (with a trailing `$` in the rule).
+/// Describes command prefixes and exact commands (with a trailing `$` in the rule).
 fn commands(prefixes: &[String]) -> String {
     let quoted = |words: &[&str]| {
         let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
@@ -122,7 +122,7 @@ fn tool(rule: &RuleDraft) -> &str {
     }
 }
 
-/// The modes in which a rule counts.
+/// Describes the modes in which a rule applies.
 fn modes(modes: &[ApprovalMode]) -> String {
     let all_but_plan = [ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
     if modes.len() == 3 && all_but_plan.iter().all(|mode| modes.contains(mode)) {

@@ -1,11 +1,11 @@
-//! Titles in a row, of which one is open. Lists and pages of text have the same.
+//! A row of tab titles for lists and panels.
 
 use parallax_screen::{Line, Span};
 
 use crate::layout::shortened;
 use crate::theme::Theme;
 
-/// The row: all titles where they fit, else the open one and how many there are.
+/// Returns all titles if they fit, otherwise the open one and the number of tabs.
 pub(super) fn row(titles: &[&str], open: usize, width: usize, theme: &Theme) -> Line {
     let mut row = Line::EMPTY;
     for (at, title) in titles.iter().enumerate() {

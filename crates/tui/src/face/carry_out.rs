@@ -1,4 +1,4 @@
-//! What the app wants done.
+//! Carries out the effects requested by the app.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -21,17 +21,17 @@ use crate::effect::{Effect, Job, Then};
 use crate::signals::Signals;
 use crate::transcript::Prepared;
 
-/// How long a session's end may take where nothing can be drawn meanwhile.
+/// Time limit for closing a session while nothing can be drawn.
 const SHORT_FAREWELL: Duration = Duration::from_secs(5);
-/// How long the end of a session may take without a word.
+/// How long closing a session may take before a message is shown.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A variable of the process.
+/// Returns an environment variable.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// A prompt, or a message for the running turn.
+/// Returns the operation for a prompt or a steering message.
 fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
     match steer {
         Some(id) => Op::Steer(Steer { id, prompt }),
@@ -39,7 +39,7 @@ fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
     }
 }
 
-/// The prompt returns to the composer, with the reason.
+/// Puts the prompt back into the composer and shows the reason.
 fn not_sent(why: String, typed: String) -> Then {
     Box::new(move |app| {
         app.failed(&why);
@@ -48,7 +48,7 @@ fn not_sent(why: String, typed: String) -> Then {
 }
 
 impl Face {
-    /// Carries out everything that is wanted now.
+    /// Carries out all pending effects.
     pub(super) async fn carry_out(&mut self) {
         loop {
             self.look_at_picture();
@@ -97,13 +97,13 @@ impl Face {
                 let jobs = self.jobs.clone();
                 tokio::spawn(async move {
                     let expanded = prepared.run(&cancel).await;
-                    // A face that is gone needs no answer.
+                    // The front end may be gone.
                     let _ = jobs.send(Box::new(move |app: &mut App| app.expanded(expanded))).await;
                 });
             }
             Effect::Trust(answer) => {
                 if let Some(question) = self.trust.take() {
-                    // It holds for whatever session is opened next.
+                    // Applies to any session opened next.
                     self.options.skip_trust |= answer == TrustAnswer::ByEditor;
                     match question.answer(answer) {
                         Ok(launch) => {
@@ -128,7 +128,7 @@ impl Face {
                 let command =
                     launch.and_then(|it| Some((it.editor_command()?, it.editing_folder())));
                 let edited = match command {
-                    // The editor has the terminal; nothing else writes to it.
+                    // The editor owns the terminal; nothing else writes to it.
                     Some((command, place)) => self
                         .screen
                         .released(|| editor::edit(&command, &text, &name, &place))
@@ -142,12 +142,12 @@ impl Face {
             Effect::Copy(text) => self.copy(text),
             Effect::CopyByTerminal(text) => self.copy_by_terminal(&text),
             Effect::PasteClipboard => self.paste_clipboard(),
-            // A terminal that refuses says nothing.
+            // A terminal that does not allow it sends no answer.
             Effect::AskClipboard => {
                 self.app.clipboard_asked = true;
                 drop(self.screen.ask_clipboard());
             }
-            // What only decorates the window may fail.
+            // Failures of window decorations are ignored.
             Effect::Title(title) => drop(self.screen.set_title(&title)),
             Effect::Progress(working) => drop(self.screen.set_progress(if working {
                 Progress::Busy
@@ -169,7 +169,7 @@ impl Face {
                 }
             }
             Effect::Redraw => self.screen.redraw(),
-            // A terminal that is gone tells so at the next frame.
+            // A closed terminal is detected at the next frame.
             Effect::Mouse(on) => drop(self.screen.set_mouse(on)),
             Effect::Quit { delete } => {
                 self.delete = delete;
@@ -180,8 +180,8 @@ impl Face {
 
     async fn send(&mut self, op: Op) {
         match &op {
-            // As if the program had been started with it: it holds for whatever session
-            // is opened next, also for the same one read again.
+            // Applies to any session opened next, including the same one reopened, as if it were a
+            // command line option.
             Op::SetModel(model) => self.options.model = Some(model.clone()),
             Op::AddDirectory(_) | Op::SetBudget { .. } => self.set_here.push(op.clone()),
             _ => {}
@@ -195,7 +195,7 @@ impl Face {
         }
     }
 
-    /// Sends a prompt with what its `@path` name, read on a thread.
+    /// Sends a prompt with the contents of its `@path` references, which are read on a thread.
     async fn expand(&mut self, text: String, steer: Option<SteerId>, ask: bool) {
         let Some(session) = &self.session else {
             return not_sent("The session is not open.".to_owned(), text)(&mut self.app);
@@ -224,7 +224,7 @@ impl Face {
                     let names = read_names(&prompt.attachments);
                     let shown = prompt.typed.as_ref().unwrap_or(&prompt.text).clone();
                     if !names.is_empty() {
-                        // Before the prompt: its event asks for them.
+                        // Before the prompt, because its event needs them.
                         let note: Then = Box::new(move |app| app.read_for.push((shown, names)));
                         let _ = jobs.send(note).await;
                     }
@@ -236,7 +236,7 @@ impl Face {
                 Ok(Ok(Err(failure))) => not_sent(failure.message, typed),
                 Err(error) => not_sent(error.to_string(), typed),
             };
-            // A face that is gone needs no answer.
+            // The front end may be gone.
             let _ = jobs.send(then).await;
         });
     }
@@ -244,7 +244,7 @@ impl Face {
     fn run(&self, job: Job) {
         let jobs = self.jobs.clone();
         tokio::task::spawn_blocking(move || {
-            // A face that is gone needs no answer.
+            // The front end may be gone.
             let _ = jobs.blocking_send(job());
         });
     }
@@ -287,19 +287,19 @@ impl Face {
         });
     }
 
-    /// Closes what is open and opens another; where that fails, the same again.
+    /// Closes the open session and opens another. On failure, reopens the previous one.
     async fn reopen(&mut self, choice: SessionChoice) {
         let (mut before, mut said) = (None, Vec::new());
         let (mode, mut is_told) = (self.app.facts.mode, false);
         let set_here = std::mem::take(&mut self.set_here);
         let is_same = self.app.again && matches!(choice, SessionChoice::New);
         if let Some(session) = self.session.take() {
-            // The mode that the user chose continues to apply; none with more permissions
-            // is restored.
+            // The approval mode chosen by the user stays; a mode with more permissions is not
+            // restored.
             if mode != session.open.mode {
                 self.options.approval_mode = Some(mode);
             }
-            // The same session read again is where it was; a copy is another one.
+            // A reopened session keeps its mode; a fork is another session.
             let is_copy = matches!(
                 &choice, SessionChoice::Resume(id) if *id != session.open.id.as_str()
             );
@@ -309,7 +309,7 @@ impl Face {
                 true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
                 false => SessionChoice::New,
             });
-            // Nothing is drawn meanwhile.
+            // Nothing is drawn in the meantime.
             let hurry = tokio::time::sleep(SHORT_FAREWELL);
             said = match choice {
                 SessionChoice::Clear => session.open.clear_until(hurry).await,
@@ -323,7 +323,7 @@ impl Face {
         }
         self.app.again = false;
         if is_same {
-            // No journal holds what was set before the first prompt.
+            // Without a prompt there is no journal that contains these settings.
             for op in set_here {
                 self.send(op).await;
             }
@@ -359,7 +359,7 @@ impl Face {
         }));
     }
 
-    /// By the terminal alone, which does not say whether it did.
+    /// Copies with the terminal's escape sequence, which has no confirmation.
     fn copy_by_terminal(&mut self, text: &str) {
         let copied = match self.screen.copy(text) {
             Ok(true) => match self.screen.capabilities().terminal {
@@ -373,7 +373,7 @@ impl Face {
         self.app.copied(copied);
     }
 
-    /// What pictures are drawn with, as far as the terminal has answered.
+    /// Returns how pictures are drawn, as far as the terminal has answered.
     fn drawing(&self) -> Option<Drawing> {
         match self.app.settings.inline_images {
             _ if self.app.settings.screen_reader => None,
@@ -385,7 +385,7 @@ impl Face {
         }
     }
 
-    /// Has the next picture made ready on a thread of its own, one after another.
+    /// Prepares the next picture on a thread, one at a time.
     fn look_at_picture(&mut self) {
         let Some((id, image)) = self.app.transcript.unseen_picture() else { return };
         let drawing = self.drawing();
@@ -425,11 +425,11 @@ impl Face {
             return;
         }
         let Some(ops) = self.session.as_ref().map(|session| session.ops.clone()) else { return };
-        // Nothing that waits begins after it.
+        // Nothing that is queued starts after it.
         if ops.send(Op::Shutdown).await.is_err() {
             return;
         }
-        // A tool may take its time: the session's end waits for that, the screen does not.
+        // A tool may take long to stop: closing the session waits for it, the screen does not.
         let _ = tokio::time::timeout(SILENCE, async {
             loop {
                 let Some(session) = &mut self.session else { return };
@@ -442,17 +442,17 @@ impl Face {
         .await;
     }
 
-    /// Ends the session and gives the terminal back.
+    /// Ends the session and restores the terminal.
     pub(super) async fn close(mut self, left: Left, signals: &mut Signals) {
         self.end_turn().await;
         self.app.close_pager();
         self.app.transcript.settle_pictures();
         let last = self.app.farewell(self.delete);
         if self.app.has_title() {
-            // It belonged to a program that has ended.
+            // The title belongs to a program that has ended.
             drop(self.screen.set_title(""));
         }
-        // What is left to be said goes into the scrollback first.
+        // Remaining output goes into the scrollback first.
         let finished = self.app.frame(self.layout).finished;
         drop(self.screen.frame(Frame { commit: &finished, live: &[], cursor: None }));
         drop(self.screen.close(&last));

@@ -1,4 +1,4 @@
-//! By how much a spent budget is raised.
+//! Raises an exhausted budget.
 
 use parallax_protocol::budget::{BudgetKind, BudgetSpent};
 use parallax_protocol::op::{AskOutcome, Decide};
@@ -8,7 +8,7 @@ use super::{QuestionAnswer, QuestionDialog, Typing};
 use crate::dialog::field::Field;
 
 impl QuestionDialog {
-    /// The budget in question.
+    /// Returns the budget of the request.
     pub(super) fn budget(&self) -> Option<BudgetSpent> {
         match self.ask.preview {
             Some(Preview::Budget(spent)) => Some(spent),
@@ -16,7 +16,7 @@ impl QuestionDialog {
         }
     }
 
-    /// An amount was typed.
+    /// Handles a typed amount.
     pub(super) fn raise_by(&mut self, field: Field) -> QuestionAnswer {
         let more = self.budget().and_then(|spent| spent.kind.amount(field.text()));
         if more.is_some() {

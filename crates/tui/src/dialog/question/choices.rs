@@ -1,4 +1,4 @@
-//! The answers to a question: which there are, in which order, in which words.
+//! The answers to an approval request: which are available, their order, and their text.
 
 use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::op::AskOutcome;
@@ -8,24 +8,24 @@ use parallax_protocol::tool::Preview;
 use super::QuestionDialog;
 use crate::dialog::rule_text;
 use crate::hunks::Hunks;
-/// One answer that can be chosen.
+/// An answer that can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     Once,
-    /// Once, with the wider leave.
+    /// Allow once with broader permissions.
     Wider,
     Keep(RuleScope),
-    /// An MCP server's tool, or all its tools, for the session.
+    /// Allow an MCP server's tool, or all its tools, for the session.
     Outcome(AskOutcome),
     Hunks,
     Editor,
-    /// Another amount than that of the budget.
+    /// An amount other than the suggested one.
     Amount,
     Tell,
     No,
 }
 
-/// The answers that a question can have, in their order.
+/// Returns the answers to a request, in order.
 pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
     let has = |outcome| ask.outcomes.contains(&outcome);
     let mut choices = vec![Choice::Once];
@@ -42,14 +42,14 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
         return vec![Choice::Once, Choice::Amount, Choice::No];
     }
     if ask.question == Question::ExitPlanMode && has(AskOutcome::ProceedAlways) {
-        // The work begins either way; most people want to see the edits go by.
+        // Both answers start the work; most users want to review the edits.
         choices.insert(0, Choice::Outcome(AskOutcome::ProceedAlways));
     }
     if !ask.wider.is_empty() {
         choices.push(Choice::Wider);
     }
     if has(AskOutcome::ProceedAlways) && ask.question == Question::Edit {
-        // Without a rule the engine goes over to auto-edit.
+        // Without a rule, the engine switches to auto-edit mode.
         choices.push(Choice::Outcome(AskOutcome::ProceedAlways));
     }
     if has(AskOutcome::ProceedAlways) && !ask.rules.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
 }
 
 impl QuestionDialog {
-    /// The rule in words; and that it need not name all that runs, where it does not.
+    /// Returns the rule in words. Adds a note if the command also runs programs that need no rule.
     fn rule_words(&self, rule: &RuleDraft) -> String {
         let words = rule_text::words(rule);
         let program = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! A question in a low window: one row says what is asked, of which file, and where in
-//! what would happen one is; what would happen and the answers share the rest.
+//! The approval dialog in a low window: one row with the request, the file, and the scroll
+//! position; the body and the answers share the rest.
 
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Line, Span, text_width};
@@ -10,11 +10,11 @@ use crate::dialog::DialogView;
 use crate::layout::shortened;
 use crate::theme::Theme;
 
-/// A window of this width has room for the names of keys.
+/// Minimum columns to show the names of keys.
 const NAMES_KEYS: usize = 50;
 
 impl QuestionDialog {
-    /// The rows, `height` at most. `head` begins with the question itself.
+    /// Returns at most `height` rows. `head` begins with the request itself.
     pub(super) fn low_view(
         &self,
         mut head: Vec<Line>,
@@ -28,7 +28,7 @@ impl QuestionDialog {
         let rest = height.saturating_sub(1);
         let answers = self.choices.len();
         let chosen = self.chosen_rows(width, theme).len();
-        // Half of it for what would happen, but the chosen answer is read whole.
+        // The body gets half of it, but the selected answer is shown in full.
         let most = rest.saturating_sub(usize::from(!body.is_empty())).max(1);
         let half = body.len().min(rest.div_ceil(2));
         let room = rest.saturating_sub(half).max(chosen).clamp(1, most);
@@ -48,7 +48,7 @@ impl QuestionDialog {
         DialogView { rows, cursor: None }
     }
 
-    /// The question, and before it the file that would change.
+    /// Returns the request with the name of the file that would change.
     fn with_file(&self, question: &str) -> String {
         match &self.ask.preview {
             Some(Preview::Diff(diff)) => {
@@ -60,14 +60,14 @@ impl QuestionDialog {
         }
     }
 
-    /// The answer that the cursor is on, in all its rows.
+    /// Returns all rows of the answer under the cursor.
     fn chosen_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let choice = self.choices.get(self.cursor).copied();
         choice.map_or_else(Vec::new, |choice| self.answer(self.cursor, choice, width, theme))
     }
 
-    /// The answers in one row each, those around the cursor; that of the cursor whole, as
-    /// far as there is room.
+    /// Returns the answers around the cursor in one row each; the selected one in full, if there is
+    /// space.
     fn answers_within(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
         let height = height.max(1);
         let mut rows = Vec::new();
@@ -87,7 +87,7 @@ impl QuestionDialog {
                 rows.push(self.answer_row(index, *choice, width, theme));
             }
         }
-        // With a choice above it, where that fits.
+        // Show the answer above it if it fits.
         let first = begin.saturating_sub(1).min(rows.len().saturating_sub(height));
         let first = first.max(end.saturating_sub(height));
         rows.into_iter().skip(first).take(height).collect()

@@ -1,4 +1,4 @@
-//! How a question looks: what would happen, why it is asked, the answers.
+//! Renders the approval dialog: what would happen, why approval is required, the answers.
 
 use parallax_protocol::event::Question;
 use parallax_protocol::tool::Preview;
@@ -16,16 +16,16 @@ use crate::theme::Theme;
 use crate::tokens::{selectable, selectable_rows};
 use crate::transcript::{display_name, without_verb};
 
-/// Rows of what would happen, and of how much there is of it, at least.
+/// Minimum number of body rows, including the row that counts the rest.
 const LEAST: usize = 4;
-/// Rows of what would happen that are in sight before the parts get empty rows between them.
+/// Minimum visible body rows before empty rows are added between the parts.
 const AIRY_BODY: usize = 8;
 /// Columns of the marker before an answer.
 const MARKER: usize = 2;
 
 impl QuestionDialog {
-    /// The rows, `height` at most: the answers are always in sight, what would
-    /// happen is scrolled where it does not fit.
+    /// Returns at most `height` rows. The answers are always visible; the body scrolls if it does
+    /// not fit.
     pub(crate) fn view(
         &self,
         width: usize,
@@ -48,10 +48,10 @@ impl QuestionDialog {
             return self.low_view(head, body, (width, height), theme);
         }
         if is_low {
-            // What is typed stays in sight.
+            // The text field stays visible.
             head.truncate(height.saturating_sub(foot.len()).max(1));
         }
-        // The answers are in sight, then what would happen, then why it is asked.
+        // Priority: the answers, then the body, then the reason.
         if needs(&[&head, &why, &foot]) + body.len().min(LEAST) > height {
             why.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(LEAST)));
         }
@@ -95,7 +95,7 @@ impl QuestionDialog {
         DialogView { rows, cursor: cursor.map(|(column, row)| (column, row + at)) }
     }
 
-    /// Why it is asked, the rule behind a key, and why there is no answer for longer.
+    /// Returns the reason, the rule if shown, and why no permanent answer is available.
     fn why(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let verdict = &self.ask.verdict;
         let named = format!("`{}`", display_name(&self.ask.name));
@@ -116,7 +116,7 @@ impl QuestionDialog {
         rows
     }
 
-    /// Adds to a row how much runs and is written, where that may be out of sight.
+    /// Adds how many commands run and how many files are written, because these may be out of view.
     fn and_parts(&self, line: Line, theme: &Theme) -> Line {
         let of = |verbs: &[&str]| {
             let parts = self.ask.verdict.parts.iter();
@@ -135,7 +135,7 @@ impl QuestionDialog {
         line
     }
 
-    /// All of an answer.
+    /// Returns all rows of an answer.
     pub(super) fn answer(
         &self,
         index: usize,
@@ -148,7 +148,7 @@ impl QuestionDialog {
         selectable_rows(rows, index == self.cursor, width, theme)
     }
 
-    /// An answer in one row.
+    /// Returns an answer in one row.
     pub(super) fn answer_row(
         &self,
         index: usize,
@@ -287,7 +287,7 @@ impl QuestionDialog {
             Some(Preview::Plan { text, .. }) => {
                 rows = self.made(width, theme, || render(text, &Look::new(theme, width)));
             }
-            // These have a dialog of their own.
+            // These have their own dialogs.
             Some(Preview::Questions { .. } | Preview::Budget(_)) | None => {}
         }
         if let Some(hunks) = &self.hunks {
@@ -305,7 +305,7 @@ impl QuestionDialog {
         rows
     }
 
-    /// Rows that are made once for a width and a theme.
+    /// Returns cached rows for a width and a theme.
     fn made(&self, width: usize, theme: &Theme, rows: impl FnOnce() -> Vec<Line>) -> Vec<Line> {
         let mut made = self.made.borrow_mut();
         let is_coloured = is_loaded();
@@ -316,7 +316,7 @@ impl QuestionDialog {
         made.rows.clone()
     }
 
-    /// What a line of several parts runs and writes.
+    /// Adds the parts of a compound command: what it runs and writes.
     fn parts(&self, rows: &mut Vec<Line>, width: usize, theme: &Theme) {
         for part in &self.ask.verdict.parts {
             let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
@@ -363,7 +363,7 @@ impl QuestionDialog {
         (rows, None)
     }
 
-    /// What other keys do while an answer is chosen.
+    /// Returns the key hints while an answer is chosen.
     fn hint(&self, width: usize, theme: &Theme) -> Option<Line> {
         if self.hunks.is_some() || self.typing.is_some() {
             return None;
@@ -377,7 +377,7 @@ impl QuestionDialog {
     }
 }
 
-/// The empty rows between the parts of a dialog. The first to be dropped is before the hint.
+/// The empty rows between the parts of a dialog. The one before the hint is dropped first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Air {
     title: bool,
@@ -406,7 +406,7 @@ impl Air {
     }
 }
 
-/// A sentence, with what is between backticks as plain text instead.
+/// Returns a sentence with text between backticks in plain style.
 fn with_names(text: &str, theme: &Theme) -> Line {
     let mut line = Line::EMPTY;
     if text.matches('`').count() % 2 == 1 {
@@ -419,14 +419,14 @@ fn with_names(text: &str, theme: &Theme) -> Line {
     line
 }
 
-/// A text as a sentence: a period at its end.
+/// Adds a period if the text has none.
 fn sentence(text: &str) -> String {
     let text = text.trim_end();
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// The lines of a command; of several empty ones after another only the number,
-/// as they push what comes after them out of sight.
+/// Splits a command into lines. Runs of empty lines are replaced by their count, because they would
+/// push the rest out of view.
 fn without_gaps(command: &str) -> Vec<Result<&str, usize>> {
     let mut lines: Vec<Result<&str, usize>> = Vec::new();
     for line in command.split('\n') {
@@ -441,7 +441,7 @@ fn without_gaps(command: &str) -> Vec<Result<&str, usize>> {
     lines
 }
 
-/// Tabs as spaces; other control characters are the screen's business.
+/// Replaces tabs with spaces; the screen handles other control characters.
 fn tabs(text: &str) -> String {
     text.replace('\t', "    ")
 }
