@@ -1,18 +1,17 @@
-//! What is painted, and when it may be: held back while the window changes its size (see
-//! [`crate::unrest`]) or is lent to another program, and made good when the terminal had another size
-//! than the one a frame was made for.
+//! Decides what is painted and when: painting is delayed while the window size changes (see
+//! [`crate::unrest`]) or the terminal is lent to another program, and repaired if the terminal had
+//! a different size than the frame was made for.
 //!
-//! A terminal that reflows moves everything when its width changes, and the program
-//! hears of it later: tmux waits up to a quarter of a second. A frame that arrives in
-//! between lands in the wrong rows. So, in tmux, each frame begins by asking where
-//! the cursor is and how large the window is; the next frame waits for the answer. If
-//! the frame was made for another size, its vertical moves are replayed on paper from
-//! the cursor's true row: then it is known where the painted rows are, they are taken
-//! off, and the frame's finished rows are painted again. Such a frame may have written
-//! over finished rows above: a move down that the window's end cut short makes the next
-//! move up go too far. Those rows are painted again too; the newest are kept for it. For
-//! the same reason the way up to the first painted row is a step of its own: nothing is
-//! erased before it is sure that the cursor is there.
+//! A terminal that reflows moves everything when its width changes, and the program is notified
+//! later: tmux waits up to a quarter of a second. A frame that arrives in between lands in the
+//! wrong rows. Therefore, in tmux, each frame begins with a query for the cursor position and the
+//! window size, and the next frame waits for the answer. If the frame was made for another size,
+//! its vertical moves are replayed from the cursor's actual row to find the painted rows; they are
+//! removed, and the frame's finished rows are painted again. Such a frame may have overwritten
+//! finished rows above: a move down that was cut short at the end of the window makes the next move
+//! up go too far. Those rows are painted again too; the newest are kept for this. For the same
+//! reason the move up to the first painted row is a separate step: nothing is erased before the
+//! cursor is known to be there.
 
 mod view;
 
@@ -31,14 +30,14 @@ use crate::unrest::May;
 use crate::wrap::wrap;
 use view::Covered;
 
-/// How long a frame waits for the answer to the one before.
+/// How long a frame waits for the answer to the previous one.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
-/// Finished rows that are kept in case a frame writes over them: more than a window has.
+/// Number of finished rows kept in case a frame overwrites them: more than a window has.
 const KEPT: usize = 300;
-/// Asks for the cursor's place and the window's size, as the terminal sees them.
+/// Queries the cursor position and the window size as the terminal sees them.
 pub(crate) const ASK_PLACE: &[u8] = b"\x1b[6n\x1b[18t";
 
-/// The terminal's answer to the question in front of a frame.
+/// The terminal's answer to the query before a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The frame's number.
@@ -49,31 +48,31 @@ pub(crate) struct Place {
     pub size: (u16, u16),
 }
 
-/// What is on the screen, and what waits to be.
+/// What is on the screen, and what waits to be painted.
 #[derive(Debug)]
 pub(crate) struct Canvas {
     mode: Mode,
     region: Region,
     plain: Plain,
-    /// The terminal is ours now.
+    /// Whether the terminal is in use by this program.
     entered: bool,
     /// Finished rows that could not be painted yet.
     held: Vec<Line>,
-    /// Live rows that could not be painted yet, and their cursor.
+    /// Live rows and cursor that could not be painted yet.
     waiting: Option<Live>,
     frames: u64,
-    /// The frame whose place has not been told yet.
+    /// The frame whose position has not been reported yet.
     sent: Option<Sent>,
     broken: Option<Broken>,
-    /// How many rows the window has from the cursor's one on, where the terminal tells.
+    /// Number of window rows from the cursor's row on, if the terminal reports it.
     below: Option<usize>,
-    /// The newest finished rows that stand above the region, as they were painted.
+    /// The newest finished rows above the region, as they were painted.
     finished: VecDeque<Line>,
-    /// The window is cleared and painted again with the next frame.
+    /// Whether the next frame clears and repaints the window.
     repaints: bool,
-    /// How many rows of the window stand above the region at most.
+    /// Maximum number of window rows above the region.
     above: usize,
-    /// The inline rows, while a view lies over them.
+    /// The inline rows while a view covers them.
     covered: Option<Covered>,
 }
 
@@ -84,14 +83,14 @@ struct Turn {
     size: (u16, u16),
     /// Whether the window must be measured again.
     resize: Resize,
-    /// With the finished rows, which cannot be taken off again.
+    /// Whether to paint the finished rows, which cannot be removed again.
     commits: bool,
 }
 
 /// Live rows and their cursor.
 type Live = (Vec<Line>, Option<(u16, u16)>);
 
-/// A frame on its way.
+/// A frame whose answer is pending.
 #[derive(Debug)]
 struct Sent {
     frame: u64,
@@ -101,28 +100,27 @@ struct Sent {
     before: Painted,
     moves: Vec<Vertical>,
     commit: Vec<Line>,
-    /// It only brings the cursor to the first painted row.
+    /// Whether it only moves the cursor to the first painted row.
     is_way_up: bool,
-    /// How many rows the window had from the cursor's one on, before it changed.
+    /// Number of window rows from the cursor's row on, before it changed.
     below: Option<usize>,
 }
 
-/// What a frame for another size has left.
+/// What a frame made for another size left behind.
 #[derive(Debug)]
 struct Broken {
     columns: u16,
-    /// How many rows the cursor is below the first painted one, or above it if less
-    /// than none.
+    /// How many rows the cursor is below the first painted one; negative if above it.
     up: isize,
-    /// How many rows above the first painted one were written over.
+    /// How many rows above the first painted one were overwritten.
     damaged: usize,
-    /// How many of the painted rows have left at the window's top.
+    /// How many of the painted rows scrolled out at the top.
     left: usize,
 }
 
 impl Sent {
-    /// How many of the painted rows have left a window at its top in which this way up
-    /// came to an end.
+    /// Returns how many painted rows scrolled out at the top of the window in which this move up
+    /// ended.
     fn gone(&self, place: Place) -> usize {
         let (columns, rows) = (usize::from(place.size.0), usize::from(place.size.1));
         let up = match self.moves.first() {
@@ -139,8 +137,8 @@ impl Sent {
         }
     }
 
-    /// Where a frame that came to the window it was made for has left the cursor: so many
-    /// rows above the window's end.
+    /// Returns how many rows above the window's end the cursor is after a frame that met the size
+    /// it was made for.
     fn below(&self, place: Place) -> usize {
         let rows = usize::from(place.size.1);
         let mut end = rows.saturating_sub(place.row.into());
@@ -153,7 +151,7 @@ impl Sent {
         end
     }
 
-    /// Follows the frame's moves in the window that it came to.
+    /// Replays the frame's moves in the actual window.
     fn replayed(&self, place: Place) -> Broken {
         let (columns, rows) = place.size;
         let last = isize::try_from(rows).unwrap_or(0) - 1;
@@ -169,7 +167,7 @@ impl Sent {
                 Vertical::Feed(count) => {
                     let moved = steps(count).min((last - cursor).max(0));
                     cursor += moved;
-                    // The rest scrolled the window.
+                    // The remaining steps scrolled the window.
                     top -= steps(count) - moved;
                     highest -= steps(count) - moved;
                 }
@@ -207,7 +205,7 @@ impl Canvas {
         }
     }
 
-    /// Paints a frame of a view over the inline rows; where there are none, like any.
+    /// Paints a frame of a view over the inline rows.
     pub fn view(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
         if self.mode == Mode::Inline && !self.cover(shared)? {
             self.held.extend_from_slice(frame.commit);
@@ -216,7 +214,7 @@ impl Canvas {
         self.paint_or_keep(shared, frame)
     }
 
-    /// Paints a frame, or keeps it.
+    /// Paints a frame, or keeps it for later.
     pub fn frame(&mut self, shared: &Shared, frame: &Frame<'_>) -> io::Result<bool> {
         self.uncover(shared)?;
         self.paint_or_keep(shared, frame)
@@ -230,14 +228,14 @@ impl Canvas {
         if let Some(turn) = turn {
             self.waiting = None;
             self.paint(shared, frame, turn)?;
-            // What is held comes with the next one.
+            // Held rows are painted with the next frame.
             return Ok(turn.commits);
         }
         self.waiting = Some((frame.live.to_vec(), frame.cursor));
         Ok(false)
     }
 
-    /// How to paint, if it may be done now.
+    /// Returns how to paint, or `None` if painting must wait.
     fn turn(&mut self, shared: &Shared) -> io::Result<Option<Turn>> {
         if !self.entered {
             return Ok(None);
@@ -254,8 +252,8 @@ impl Canvas {
             && self.mode == Mode::Inline
             && shared.asks_place(self.frames + 1)
         {
-            // At once, whatever the window does: from there on its first row is known, and
-            // a lower window drops what is below the cursor.
+            // At once, whatever the window does: afterwards the first row is known, and a window
+            // that shrinks drops what is below the cursor.
             self.go_up(shared, size)?;
             return Ok(None);
         }
@@ -268,7 +266,7 @@ impl Canvas {
         Ok(paints.then_some(Turn { size, resize, commits: may == May::All }))
     }
 
-    /// Brings the cursor to the first painted row. The question has been noted.
+    /// Moves the cursor to the first painted row. The query has been recorded.
     fn go_up(&mut self, shared: &Shared, size: (u16, u16)) -> io::Result<()> {
         let up = self.rows_up(usize::from(size.0), true);
         let mut bytes = ASK_PLACE.to_vec();
@@ -281,7 +279,7 @@ impl Canvas {
         shared.tty.write(&bytes)
     }
 
-    /// Notes what is on its way.
+    /// Records a frame whose answer is pending.
     fn send(
         &mut self,
         size: (u16, u16),
@@ -297,12 +295,12 @@ impl Canvas {
         self.sent = Some(Sent { frame, at, size, before, moves, commit, is_way_up, below });
     }
 
-    /// How many rows the cursor is below the first painted one, in a window that has
-    /// become `columns` wide.
+    /// Returns how many rows the cursor is below the first painted one in a window that is now
+    /// `columns` wide.
     fn rows_up(&mut self, columns: usize, reflows: bool) -> isize {
         match self.broken.take() {
             Some(broken) if usize::from(broken.columns) == columns => {
-                // What has gone may have come back since.
+                // Rows that scrolled out may have come back.
                 let gone = self.region.painted().gone_rows(columns);
                 broken.up + isize::try_from(gone).unwrap_or(0)
             }
@@ -322,7 +320,7 @@ impl Canvas {
         let columns = usize::from(size.0);
         let capabilities = shared.capabilities();
         self.region.set_look(capabilities.look());
-        // They may have been made for another width, and they must not be cut.
+        // They may have been made for another width and must not be truncated.
         let mut commit: Vec<Line> = match commits && !self.is_covered() {
             true => {
                 let held = std::mem::take(&mut self.held);
@@ -334,7 +332,7 @@ impl Canvas {
         let mut bytes = Vec::new();
         let repaints = commits && self.mode == Mode::Inline && std::mem::take(&mut self.repaints);
         if repaints {
-            // No more than stood there: the scrollback has the rest.
+            // Not more than were there: the scrollback has the rest.
             let room = usize::from(size.1).saturating_sub(commit.len() + frame.live.len());
             let room = room.min(self.above);
             self.above = 0;
@@ -350,7 +348,7 @@ impl Canvas {
             }
             shared.painted(size);
         }
-        // A region that grew to the window's end has scrolled what was above it.
+        // A region that grew to the end of the window has scrolled what was above it.
         let room = usize::from(size.1).saturating_sub(frame.live.len().max(1));
         self.above = self.above.saturating_add(commit.len()).min(room);
         let prefix = bytes.len();
@@ -374,7 +372,7 @@ impl Canvas {
         shared.tty.write(&bytes)
     }
 
-    /// The window is cleared and painted again with the next frame.
+    /// Makes the next frame clear and repaint the window.
     pub fn repaint(&mut self) {
         self.repaints = self.mode == Mode::Inline && self.entered;
     }
@@ -393,7 +391,7 @@ impl Canvas {
         taken.into_iter().rev().flatten().collect()
     }
 
-    /// Takes the painted rows off a window that has changed.
+    /// Removes the painted rows from a window that has changed.
     fn taken_away(
         &mut self,
         shared: &Shared,
@@ -409,9 +407,9 @@ impl Canvas {
             }
             Mode::Inline => {
                 let reflows = shared.capabilities().reflows().unwrap_or_else(|| {
-                    // Where nothing is known, the cursor's column may tell: it stops at
-                    // the edge, or it is in a wrapped row. In doubt a stale row is left
-                    // rather than a finished one erased.
+                    // If nothing else is known, the cursor's column may help: it stops at the edge,
+                    // or it is in a wrapped row. In doubt, a stale row is left rather than a
+                    // finished one erased.
                     let before = self.region.cursor().0.unwrap_or(0);
                     let wrapped = before % columns;
                     before >= columns
@@ -428,7 +426,7 @@ impl Canvas {
         }
     }
 
-    /// The terminal has told where frames came to.
+    /// Handles the reported positions of frames.
     pub fn told(&mut self, shared: &Shared, places: &[Place]) {
         for place in places {
             let Some(sent) = self.sent.take_if(|sent| sent.frame == place.frame) else { continue };
@@ -439,8 +437,8 @@ impl Canvas {
                     self.region.left(&sent.before, sent.gone(*place), columns);
                     shared.painted(place.size);
                     if shared.is_restless() {
-                        // Else the rows that wait for the size to rest would be pushed out.
-                        // If the terminal is gone, the next frame says so.
+                        // Otherwise the rows that wait for the size to settle would be pushed out.
+                        // If the terminal is gone, the next frame reports it.
                         let _ = shared.tty.write(ERASE_BELOW);
                     }
                 }
@@ -457,14 +455,14 @@ impl Canvas {
         }
     }
 
-    /// Keeps finished rows that are where they should be.
+    /// Keeps finished rows that were painted correctly.
     fn keep(&mut self, rows: Vec<Line>) {
         self.finished.extend(rows);
         let surplus = self.finished.len().saturating_sub(KEPT);
         self.finished.drain(..surplus);
     }
 
-    /// The finished rows that a frame wrote over. They go with what it painted.
+    /// Returns the finished rows that a frame overwrote; they are removed with what it painted.
     fn damaged(&mut self, broken: &mut Broken, columns: u16) -> Vec<Line> {
         let mut rows = 0;
         let mut lines = Vec::new();
@@ -475,32 +473,32 @@ impl Canvas {
             lines.push(line);
         }
         lines.reverse();
-        // What others wrote there is lost already.
+        // Overwritten output of other programs is lost.
         broken.up += isize::try_from(rows.max(broken.damaged)).unwrap_or(0);
         lines
     }
 
-    /// Whether the answer to the last frame is still to come.
+    /// Whether the answer to the last frame is pending.
     pub fn awaits_answer(&self) -> bool {
         self.sent.is_some()
     }
 
-    /// Paints what waits, if it may be painted now.
+    /// Paints what waits, if that is possible now.
     pub fn flush(&mut self, shared: &Shared) -> io::Result<()> {
         if self.waiting.is_none() {
             return Ok(());
         }
         let turn = self.turn(shared)?;
         let Some(turn) = turn.filter(|turn| turn.resize == Resize::Settled) else {
-            // After a change of the size the interface makes other rows.
+            // After a change of the size, the interface creates new rows.
             return Ok(());
         };
         let Some((live, cursor)) = self.waiting.take() else { return Ok(()) };
         self.paint(shared, &Frame { commit: &[], live: &live, cursor }, turn)
     }
 
-    /// The bytes that take the live rows off and leave `rows`, after those that still
-    /// wait, in their place; from then on nothing is painted.
+    /// Returns the bytes that replace the live rows with the rows still waiting and `rows`. Nothing
+    /// is painted afterwards.
     pub fn leave(&mut self, shared: &Shared, rows: &[Line]) -> Vec<u8> {
         self.entered = false;
         (self.waiting, self.sent) = (None, None);
@@ -510,7 +508,7 @@ impl Canvas {
             bytes.extend_from_slice(b"\x1b[?1049l");
             self.region.restart(columns.into(), height.into());
         } else if let Some((size, Resize::Ready(column))) = shared.painting_size() {
-            // The window has changed just now.
+            // The window has just changed.
             bytes = self.taken_away(shared, size, column);
             shared.painted(size);
         }

@@ -1,10 +1,10 @@
-//! What the terminal can do, from the environment and from its own answers.
+//! Terminal capabilities, from the environment and the terminal's answers.
 
 use crate::paint::Look;
 use crate::picture::Graphics;
 use crate::sgr::ColorDepth;
 
-/// Terminals that differ in ways that matter here.
+/// Terminals with relevant differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Terminal {
@@ -23,40 +23,40 @@ pub enum Terminal {
     WezTerm,
     WindowsTerminal,
     Xterm,
-    /// No cursor movement at all.
+    /// No cursor movement.
     Dumb,
     Unknown,
 }
 
-/// What the terminal can do.
+/// The capabilities of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What draws: inside tmux or screen, that is tmux or screen.
+    /// The terminal that draws: tmux or screen when running inside one.
     pub terminal: Terminal,
-    /// What is behind tmux or screen, as far as the environment says.
+    /// The terminal outside tmux or screen, as far as the environment says.
     pub outer: Terminal,
-    /// How many colours.
+    /// The color depth.
     pub depth: ColorDepth,
-    /// Links (OSC 8) are shown, or at least do no harm.
+    /// Whether links (OSC 8) are supported, or at least harmless.
     pub links: bool,
-    /// Mode 2026: a frame is shown at once.
+    /// Whether synchronized output is supported (mode 2026).
     pub synchronized: bool,
-    /// The kitty keyboard protocol is on.
+    /// Whether the kitty keyboard protocol is enabled.
     pub kitty_keyboard: bool,
-    /// The terminal has answered.
+    /// Whether the terminal has answered a query.
     pub answers: bool,
-    /// It answered a question of the kitty graphics protocol.
+    /// Whether the kitty graphics protocol is supported.
     pub kitty_graphics: bool,
-    /// It says that it draws sixels.
+    /// Whether sixels are supported.
     pub sixel: bool,
-    /// How many colours it has for those, if it told.
+    /// Number of sixel colors, if reported.
     pub sixel_colors: Option<u16>,
-    /// A cell's width and height in pixels, if it told.
+    /// The width and height of a cell in pixels, if reported.
     pub cell: Option<(u16, u16)>,
 }
 
 impl Capabilities {
-    /// From the environment, by a function that reads a variable.
+    /// Detects the capabilities from the environment; `variable` reads a variable.
     pub fn detect(variable: impl Fn(&str) -> Option<String>) -> Self {
         let variable = |name: &str| variable(name).unwrap_or_default();
         let outer = by_environment(&variable);
@@ -85,7 +85,7 @@ impl Capabilities {
         capabilities
     }
 
-    /// The terminal is known to be this one.
+    /// Sets the capabilities of an identified terminal.
     fn identified(&mut self, terminal: Terminal) {
         use Terminal as T;
         self.terminal = terminal;
@@ -108,7 +108,7 @@ impl Capabilities {
         );
     }
 
-    /// The terminal has said its name and version.
+    /// Identifies the terminal from its reported name and version.
     pub(crate) fn named(&mut self, version: &str) {
         let lower = version.to_ascii_lowercase();
         let known = [
@@ -130,8 +130,7 @@ impl Capabilities {
         }
     }
 
-    /// Whether rows that become too long for the window are wrapped, and so take
-    /// more rows; `None` if it is not known.
+    /// Whether rows that become too long for the window are wrapped; `None` if unknown.
     pub fn reflows(&self) -> Option<bool> {
         match self.terminal {
             Terminal::Xterm | Terminal::LinuxConsole | Terminal::Screen | Terminal::Dumb => {
@@ -142,25 +141,25 @@ impl Capabilities {
         }
     }
 
-    /// How it draws pictures, if it does.
+    /// Returns the graphics protocol, if any.
     pub fn graphics(&self) -> Option<Graphics> {
         use Terminal as T;
         match self.terminal {
-            // They draw what they know themselves and keep the rest from the terminal
-            // behind them.
+            // They draw what they support themselves and hide the rest from the terminal behind
+            // them.
             T::Tmux | T::Screen => self.sixel.then_some(Graphics::Sixel),
             T::Dumb | T::LinuxConsole => None,
             T::Iterm | T::WezTerm => Some(Graphics::Iterm),
             T::Kitty | T::Ghostty => Some(Graphics::Kitty),
             _ if self.kitty_graphics => Some(Graphics::Kitty),
-            // Its add-on for pictures takes both, and this one keeps all colours.
+            // Its image add-on supports both, and this one keeps all colors.
             T::Vscode if self.sixel => Some(Graphics::Iterm),
             _ => self.sixel.then_some(Graphics::Sixel),
         }
     }
 
-    /// Whether pictures may be sent in this way if the user asks for it: a multiplexer
-    /// misreads sequences that it does not know.
+    /// Whether pictures may be sent with this protocol if the user asks for it: a multiplexer
+    /// misreads unknown sequences.
     pub fn may_send(&self, graphics: Graphics) -> bool {
         match self.terminal {
             Terminal::Tmux | Terminal::Screen => graphics == Graphics::Sixel,
@@ -169,14 +168,13 @@ impl Capabilities {
         }
     }
 
-    /// Whether it may be asked for the kitty graphics protocol: tmux takes such a
-    /// question for a title, and others print it.
+    /// Whether kitty graphics may be queried: tmux takes the query for a title, and others print
+    /// it.
     pub(crate) fn may_be_asked_for_graphics(&self) -> bool {
         !matches!(self.terminal, Terminal::Tmux | Terminal::Screen | Terminal::AppleTerminal)
     }
 
-    /// Whether questions may be sent: the console and dumb terminals would show
-    /// them.
+    /// Whether queries may be sent: the Linux console and dumb terminals would print them.
     pub(crate) fn may_be_asked(&self) -> bool {
         !matches!(self.terminal, Terminal::Dumb | Terminal::LinuxConsole)
     }
@@ -228,7 +226,7 @@ fn by_environment(variable: &impl Fn(&str) -> String) -> Terminal {
 }
 
 fn depth(variable: &impl Fn(&str) -> String, terminal: Terminal, outer: Terminal) -> ColorDepth {
-    // Set to anything but nothing, by its convention.
+    // By convention, any non-empty value counts.
     if !variable("NO_COLOR").is_empty() {
         return ColorDepth::None;
     }

@@ -1,9 +1,9 @@
-//! Bytes from the terminal to events: keys, pastes, the mouse, and the answers to
-//! what the terminal was asked, anywhere between them.
+//! Decodes terminal input into events: keys, pastes, the mouse, and the answers to queries, which
+//! may come anywhere in between.
 //!
-//! Pure: bytes in, events out. What comes out does not depend on how the bytes
-//! were split. An unfinished sequence waits; [`Decoder::patience`] says how long
-//! until [`Decoder::give_up`] takes it for what it is.
+//! Pure: bytes in, events out. The result does not depend on how the bytes were split. An
+//! unfinished sequence waits; [`Decoder::patience`] returns how long until [`Decoder::give_up`]
+//! decides it as it is.
 
 mod csi;
 mod keys;
@@ -16,101 +16,101 @@ use std::time::Duration;
 use crate::key::{InputEvent, Key, KeyCode, Modifiers};
 
 const ESC: u8 = 0x1b;
-/// A key that comes this soon behind Escape was pressed with Alt.
+/// A key that arrives this soon after Escape was pressed with Alt.
 const ALT_PATIENCE: Duration = Duration::from_millis(25);
-/// After this a lone Escape is the key: a network and a multiplexer may tear what a terminal
-/// sends, right behind its first byte too.
+/// After this time a lone Escape is the key: networks and multiplexers may split what a terminal
+/// sends, even after its first byte.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(80);
 /// The same over a network.
 const REMOTE_ESCAPE_PATIENCE: Duration = Duration::from_millis(200);
-/// After this the two bytes that sequences begin with are Alt and a key.
+/// After this time the two bytes that begin sequences are Alt and a key.
 const TORN_PATIENCE: Duration = Duration::from_millis(200);
-/// After this the rest of a sequence does not come any more.
+/// After this time the rest of a sequence is considered lost.
 const SEQUENCE_PATIENCE: Duration = Duration::from_secs(1);
-/// After this a paste is taken to have lost its end.
+/// After this time the end of a paste is considered lost.
 const PASTE_PATIENCE: Duration = Duration::from_secs(30);
-/// A longer paste comes in several pieces.
+/// Maximum size of a paste event in bytes; longer pastes are split.
 const PASTE_PIECE: usize = 16 << 20;
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// What may follow an Escape after a while: the beginnings of sequences, and Enter, which
+/// Bytes that may follow an Escape after a while: the beginnings of sequences, and Enter, which
 /// would send a prompt.
 const CONTINUES_ESCAPE: &[u8] = b"[]OP_\r";
 
-/// What the terminal says about itself.
+/// An answer of the terminal about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It knows the kitty keyboard protocol.
+    /// It supports the kitty keyboard protocol.
     Kitty,
-    /// Its level of modifyOtherKeys.
+    /// The level of modifyOtherKeys.
     ModifyOtherKeys(u16),
-    /// Whether it knows a mode (DECRPM).
+    /// Whether a mode is known (DECRPM).
     Mode { mode: u16, known: bool },
-    /// What it is (DA1); comes from every terminal, and last.
+    /// The device attributes (DA1); every terminal sends them, and last.
     Attributes { sixel: bool },
-    /// Whether it knows the kitty graphics protocol.
+    /// Whether the kitty graphics protocol is supported.
     KittyGraphics(bool),
-    /// How many colours a sixel picture may have.
+    /// Maximum number of colors in a sixel picture.
     SixelColors(u16),
-    /// A cell's size in pixels: width, height.
+    /// The size of a cell in pixels: width, height.
     Cell(u16, u16),
-    /// Its name and version (XTVERSION).
+    /// The name and version (XTVERSION).
     Version(String),
-    /// Where the cursor is: row and column, from 1.
+    /// The cursor position: row and column, from 1.
     Cursor(u16, u16),
-    /// The window's size as the terminal sees it: columns, rows.
+    /// The window size as the terminal sees it: columns, rows.
     Size(u16, u16),
-    /// Its colours changed between dark and light.
+    /// The colors changed between dark and light.
     ColorScheme,
-    /// The background's colour.
+    /// The background color.
     Background(u8, u8, u8),
 }
 
-/// What a sequence was.
+/// A decoded sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decoded {
     Event(InputEvent),
     Answer(Answer),
 }
 
-/// Details that depend on where the program runs.
+/// Options that depend on the environment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DecoderOptions {
-    /// The user writes Greek: Ω and µ are letters, not Option keys.
+    /// Whether the user writes Greek: Ω and µ are letters, not Option keys.
     pub greek: bool,
-    /// The terminal is at the other end of a network.
+    /// Whether the terminal is at the other end of a network.
     pub remote: bool,
 }
 
-/// The state between two reads.
+/// The decoder state between two reads.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     options: DecoderOptions,
-    /// What has come and is not decided.
+    /// Bytes that are not decided yet.
     buffer: Vec<u8>,
-    /// How much of it has been searched for the end of a string or paste.
+    /// How much of the buffer was searched for the end of a string or paste.
     searched: usize,
     pasting: bool,
-    /// The lone Escape in the buffer came too long ago to be Alt.
+    /// Whether the lone Escape in the buffer is too old to be Alt.
     no_alt: bool,
-    /// The newest byte was an Escape that was decided to be the key. The rest of a sequence
-    /// may follow all the same.
+    /// Whether the newest byte was an Escape decided to be the key. The rest of a sequence may
+    /// still follow.
     escape_was_key: bool,
-    /// A `\r` ended the last piece of the paste.
+    /// Whether a `\r` ended the last piece of the paste.
     paste_return: bool,
-    /// Cursor reports that were asked for: they look like F3 with modifiers.
+    /// Number of pending cursor reports, which look like F3 with modifiers.
     pub cursor_reports: u32,
-    /// The answer to a question of the kitty graphics protocol may come: it looks like
-    /// Alt with an underscore.
+    /// Whether an answer of the kitty graphics protocol may arrive, which looks like Alt with an
+    /// underscore.
     pub awaits_graphics: bool,
 }
 
-/// What the beginning of the buffer is.
+/// The meaning of the start of the buffer.
 enum Step {
-    /// So many bytes, and what they mean.
+    /// This many bytes, and their meaning.
     Done(usize, Option<Decoded>),
     /// More bytes are needed.
     More,
-    /// A paste begins behind so many bytes.
+    /// A paste begins after this many bytes.
     Paste(usize),
 }
 
@@ -119,7 +119,7 @@ impl Decoder {
         Self { options, ..Self::default() }
     }
 
-    /// Takes bytes and gives what they decide.
+    /// Adds bytes and returns what they decide.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<Decoded>) {
         if std::mem::take(&mut self.no_alt)
             && self.buffer == [ESC]
@@ -135,8 +135,8 @@ impl Decoder {
         self.run(false, out);
     }
 
-    /// Whether bytes that follow an Escape key are the rest of a sequence and nothing else: a
-    /// hand does not type one at once.
+    /// Whether bytes after an Escape key are the rest of a sequence and nothing else: users do not
+    /// type one at once.
     fn is_late_rest(&self, bytes: &[u8]) -> bool {
         let sequence = [&[ESC], bytes].concat();
         let is_string = matches!(bytes.first(), Some(b']' | b'P'));
@@ -146,13 +146,13 @@ impl Decoder {
                     && (decoded.is_some() || is_string)
                     && matches!(sequence.get(length), None | Some(&ESC))
             }
-            // The beginning of an answer, `]11;` or `P>|`.
+            // The start of an answer, `]11;` or `P>|`.
             Step::More => is_string && bytes.len() > 3,
             Step::Paste(_) => true,
         }
     }
 
-    /// How long to wait for more bytes before giving up; `None` if nothing waits.
+    /// Returns how long to wait for more bytes before giving up, or `None` if nothing waits.
     pub fn patience(&self) -> Option<Duration> {
         if self.pasting {
             return Some(PASTE_PATIENCE);
@@ -163,14 +163,14 @@ impl Decoder {
             [ESC] | [ESC, ESC, ..] if !self.no_alt => Some(ALT_PATIENCE),
             [ESC] | [ESC, ESC, ..] if self.options.remote => Some(REMOTE_ESCAPE_PATIENCE),
             [ESC] | [ESC, ESC, ..] => Some(ESCAPE_PATIENCE),
-            // Alt and a key too, but more often what a network tore.
+            // Possibly Alt and a key, but more often a sequence split by a network.
             [ESC, byte] if byte.is_ascii() => Some(TORN_PATIENCE),
-            // So is half a character, which no key sends.
+            // This includes partial characters, which no key sends.
             _ => Some(SEQUENCE_PATIENCE),
         }
     }
 
-    /// Nothing more came: what waits is decided as it is.
+    /// Decides the pending bytes as they are, because nothing followed.
     pub fn give_up(&mut self, out: &mut Vec<Decoded>) {
         if self.pasting {
             self.pasting = false;
@@ -246,7 +246,7 @@ impl Decoder {
             [ESC, b'_', rest @ ..] if self.awaits_graphics && strings::is_graphics(rest) => {
                 strings::apc(bytes, self.searched)
             }
-            // Escape, and then a key; or Alt with a key whose bytes begin so.
+            // Escape followed by a key, or Alt with a key whose bytes start this way.
             [ESC, ESC] => Step::More,
             [ESC, ESC, b'[' | b'O'] => Step::More,
             [ESC, ESC, b'[' | b'O', ..] => self.alt_sequence(bytes),
@@ -262,7 +262,7 @@ impl Decoder {
         }
     }
 
-    /// Escape before a key's sequence: Alt, as rxvt and old terminals send it.
+    /// Decodes Escape before a key sequence as Alt, as rxvt and old terminals send it.
     fn alt_sequence(&self, bytes: &[u8]) -> Step {
         let rest = bytes.get(1..).unwrap_or_default();
         match self.step(rest) {
@@ -270,12 +270,12 @@ impl Decoder {
                 Step::Done(length + 1, key(with_alt(pressed)))
             }
             Step::More => Step::More,
-            // An answer or a paste behind the Escape key.
+            // An answer or a paste after the Escape key.
             _ => Step::Done(1, key(Key::plain(KeyCode::Escape))),
         }
     }
 
-    /// What an unfinished sequence is when nothing follows.
+    /// Returns the meaning of an unfinished sequence when nothing follows.
     fn forced(&self, bytes: &[u8]) -> Option<(usize, Option<Decoded>)> {
         Some(match bytes {
             [] => return None,
@@ -285,10 +285,10 @@ impl Decoder {
                 let (_, pressed) = keys::character(&[*byte], self.options)?;
                 (2, key(with_alt(pressed)))
             }
-            // The rest of it got lost: nothing that a key would send.
+            // The rest was lost; no key sends this.
             [ESC, b'[' | b'O' | b']' | b'P', ..] => (bytes.len(), None),
             [ESC, b'_', b'G', ..] if self.awaits_graphics => (bytes.len(), None),
-            // A character that was cut.
+            // A truncated character.
             [ESC, rest @ ..] => {
                 let replaced = Key::plain(KeyCode::Char(char::REPLACEMENT_CHARACTER));
                 (1 + rest.len(), key(with_alt(replaced)))
@@ -297,7 +297,7 @@ impl Decoder {
         })
     }
 
-    /// Takes what there is of a paste; whether it has ended.
+    /// Handles the available part of a paste. Returns whether it ended.
     fn paste_piece(&mut self, out: &mut Vec<Decoded>) -> bool {
         loop {
             let from = self.searched.saturating_sub(PASTE_END.len());
@@ -329,7 +329,7 @@ impl Decoder {
 
     fn paste(&mut self, bytes: &[u8], last: bool, out: &mut Vec<Decoded>) {
         let text = String::from_utf8_lossy(bytes);
-        // The first half of a CRLF was in the piece before.
+        // The first half of a CRLF was in the previous piece.
         let text = match text.strip_prefix('\n') {
             Some(rest) if self.paste_return => rest,
             _ => &text,
@@ -342,7 +342,7 @@ impl Decoder {
     }
 }
 
-/// The last place at or before `at` where no character is cut.
+/// Returns the last character boundary at or before `at`.
 fn character_border(bytes: &[u8], at: usize) -> usize {
     let is_border = |at: &usize| bytes.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
     (at.saturating_sub(3)..=at).rev().find(is_border).unwrap_or(at)

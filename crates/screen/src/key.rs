@@ -1,39 +1,39 @@
-//! What comes in from the terminal, decoded.
+//! Decoded input of the terminal.
 
-/// Keys held while another is pressed; a set of bits.
+/// Modifier keys; a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Modifiers(pub u8);
 
 impl Modifiers {
-    /// None.
+    /// No modifiers.
     pub const NONE: Self = Self(0);
     /// Shift. Not set for characters that are typed with it (`A`, `?`).
     pub const SHIFT: Self = Self(1);
-    /// Alt, Option.
+    /// Alt or Option.
     pub const ALT: Self = Self(2);
     /// Control.
     pub const CTRL: Self = Self(4);
-    /// Command, Super, Meta.
+    /// Command, Super, or Meta.
     pub const CMD: Self = Self(8);
 
-    /// Whether all of `other` are held.
+    /// Whether all modifiers of `other` are pressed.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// Returns the union of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Which key.
+/// A key without its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum KeyCode {
-    /// A character: as typed without modifiers; with Ctrl, Alt or Cmd the lower
-    /// case of the key, and Shift as a modifier.
+    /// A character: as typed without modifiers; with Ctrl, Alt, or Cmd the lowercase character, and
+    /// Shift as a modifier.
     Char(char),
     Enter,
     Escape,
@@ -53,37 +53,37 @@ pub enum KeyCode {
     F(u8),
 }
 
-/// A key press (repeats too; releases are not told).
+/// A key press or repeat. Releases are not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// Which.
+    /// The key.
     pub code: KeyCode,
-    /// What is held with it.
+    /// The modifiers.
     pub modifiers: Modifiers,
 }
 
 impl Key {
-    /// A key alone.
+    /// Creates a key without modifiers.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, modifiers: Modifiers::NONE }
     }
 
-    /// A key with others held.
+    /// Creates a key with modifiers.
     pub const fn with(code: KeyCode, modifiers: Modifiers) -> Self {
         Self { code, modifiers }
     }
 
-    /// Ctrl and a character.
+    /// Creates a character with Ctrl.
     pub const fn ctrl(char: char) -> Self {
         Self { code: KeyCode::Char(char), modifiers: Modifiers::CTRL }
     }
 
-    /// Alt and a character.
+    /// Creates a character with Alt.
     pub const fn alt(char: char) -> Self {
         Self { code: KeyCode::Char(char), modifiers: Modifiers::ALT }
     }
 
-    /// The character that it adds to the text of a burst.
+    /// Returns the character that the key adds to the text of a burst.
     pub(crate) fn in_burst(self) -> Option<char> {
         match self {
             _ if self == Self::plain(KeyCode::Enter) => Some('\r'),
@@ -93,12 +93,12 @@ impl Key {
         }
     }
 
-    /// Whether it ends a line in a burst.
+    /// Whether the key ends a line in a burst.
     pub fn ends_line(self) -> bool {
         matches!(self.in_burst(), Some('\r' | '\n'))
     }
 
-    /// The character that it types, if it is one.
+    /// Returns the character that the key types, if any.
     pub fn typed(self) -> Option<char> {
         match self.code {
             KeyCode::Char(char) if self.modifiers.0 & !Modifiers::SHIFT.0 == 0 => Some(char),
@@ -107,13 +107,13 @@ impl Key {
     }
 }
 
-/// The text of the keys of a burst; line ends are `\n`.
+/// Returns the text of the keys of a burst with `\n` line ends.
 pub fn burst_text(keys: &[Key]) -> String {
     let text: String = keys.iter().filter_map(|key| key.in_burst()).collect();
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// What the mouse did.
+/// The kind of mouse event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum MouseKind {
@@ -125,10 +125,10 @@ pub enum MouseKind {
     WheelDown,
 }
 
-/// The mouse, where it is captured (full screen only).
+/// A mouse event while the mouse is captured (full screen only).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MouseEvent {
-    /// What it did.
+    /// The kind of event.
     pub kind: MouseKind,
     /// The column, from 0.
     pub column: u16,
@@ -136,27 +136,27 @@ pub struct MouseEvent {
     pub row: u16,
 }
 
-/// What comes in.
+/// An input event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputEvent {
     /// A key.
     Key(Key),
-    /// Text that was pasted; line ends are `\n`.
+    /// Pasted text with `\n` line ends.
     Paste(String),
-    /// Several lines that came in one burst, as from a terminal that does not mark pasted
-    /// text: characters, tabs and line ends.
+    /// Several lines that arrived in one burst, as from a terminal that does not mark pasted text:
+    /// characters, tabs, and line ends.
     Burst(Vec<Key>),
-    /// The mouse.
+    /// A mouse event.
     Mouse(MouseEvent),
-    /// The window has the focus or lost it.
+    /// The window got (`true`) or lost the focus.
     Focus(bool),
     /// The window's size changed (columns, rows).
     Resize(u16, u16),
-    /// The terminal's background is known, or changed (red, green, blue).
+    /// The terminal's background color was reported (red, green, blue).
     Background(u8, u8, u8),
-    /// The clipboard's text, as asked for with OSC 52.
+    /// The clipboard text requested with OSC 52.
     Clipboard(String),
-    /// The terminal is gone (hang-up, end of input).
+    /// The terminal is gone (hang-up or end of input).
     Closed,
     /// The program was suspended and continues: everything must be redrawn.
     Resumed,

@@ -1,8 +1,8 @@
-//! The terminal, and nothing of the agent: styled rows, keys, and three ways to
-//! show the same thing (inline with a live region, full screen, plain lines).
+//! Terminal output and input: styled rows, keys, and three display modes (inline with a live
+//! region, full screen, plain lines). Independent of the agent.
 //!
-//! Nothing else writes to the terminal. Text that reaches it goes through
-//! [`Line`], whose control characters are never sent.
+//! Nothing else writes to the terminal. All text goes through [`Line`]; its control characters are
+//! never sent.
 
 mod align;
 mod burst;

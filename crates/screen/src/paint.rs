@@ -1,4 +1,4 @@
-//! Writes cells: short moves, the least of style changes, and nothing that could
+//! Writes cells with short cursor moves and minimal style changes, and without anything that could
 //! make the terminal wrap or scroll by itself.
 
 use std::ops::Range;
@@ -9,25 +9,24 @@ use crate::row::{Glyph, Row};
 use crate::sgr::{self, ColorDepth, number};
 use crate::style::Style;
 
-/// Equal cells between two changed ones that are rather written again than
-/// jumped over.
+/// Maximum number of unchanged cells between two changed ones that are rewritten instead of
+/// skipped.
 const SHORT_GAP: usize = 4;
-/// Links longer than this are not sent: some terminals cut them, some hang.
+/// Maximum length of a link in bytes: some terminals truncate longer ones, some hang.
 const LINK_CAP: usize = 2_000;
 
 /// What the terminal can show.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// How many colours.
+    /// The color depth.
     pub depth: ColorDepth,
-    /// OSC 8.
+    /// Whether links are supported (OSC 8).
     pub links: bool,
-    /// Mode 2026.
+    /// Whether synchronized output is supported (mode 2026).
     pub synchronized: bool,
 }
 
-/// Where the terminal's cursor is and how it writes, while a frame is painted.
-/// Rows count from the top of the region.
+/// The terminal's cursor and style while a frame is painted. Rows count from the top of the region.
 pub(crate) struct Painter {
     pub out: Vec<u8>,
     look: Look,
@@ -35,23 +34,23 @@ pub(crate) struct Painter {
     style: Style,
     link: Option<Arc<str>>,
     y: usize,
-    /// `None` where terminals disagree: behind the last column, and behind a
-    /// cluster whose width they may see differently.
+    /// `None` where terminals disagree: after the last column, and after a cluster whose width they
+    /// may see differently.
     x: Option<usize>,
-    /// Rows that were written to.
+    /// The number of rows written to.
     pub rows_touched: usize,
-    /// How the cursor went up and down.
+    /// The vertical moves of the cursor.
     pub moves: Vec<Vertical>,
 }
 
-/// A move of the cursor between rows.
+/// A vertical move of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vertical {
-    /// Up, at most to the window's first row.
+    /// Up, at most to the first row of the window.
     Up(usize),
-    /// Down, at most to its last.
+    /// Down, at most to the last row.
     Down(usize),
-    /// Down, and on the last row the window scrolls.
+    /// Down with line feeds, which scroll the window on the last row.
     Feed(usize),
 }
 
@@ -74,12 +73,12 @@ impl Painter {
         (self.x, self.y)
     }
 
-    /// The cursor is in the region's first cell.
+    /// Records that the cursor is in the first cell of the region.
     pub fn at_origin(&mut self) {
         (self.x, self.y) = (Some(0), 0);
     }
 
-    /// Moves the cursor; both places are rows that the region has.
+    /// Moves the cursor between existing rows of the region.
     pub fn move_to(&mut self, x: usize, y: usize) {
         self.move_to_row(y);
         if self.x == Some(x) {
@@ -102,25 +101,25 @@ impl Painter {
         self.x = Some(x);
     }
 
-    /// Moves the cursor up or down and leaves its column.
+    /// Moves the cursor up or down in its column.
     pub fn move_to_row(&mut self, y: usize) {
         if y < self.y {
             self.csi(self.y - y, b'A');
             self.moves.push(Vertical::Up(self.y - y));
         } else if y > self.y {
-            // Not with line feeds: this one never scrolls.
+            // Unlike line feeds, this never scrolls.
             self.csi(y - self.y, b'B');
             self.moves.push(Vertical::Down(y - self.y));
         }
         self.y = y;
     }
 
-    /// Adds `count` rows below the region's last one, on which the cursor is. At
-    /// the window's end this scrolls the whole window, so that what leaves at the
-    /// top goes into the scrollback.
+    /// Adds `count` rows below the last row of the region, where the cursor is. At the end of the
+    /// window this scrolls the whole window, so that what leaves at the top goes into the
+    /// scrollback.
     pub fn grow(&mut self, count: usize) {
         if self.style.on_blank() != Style::PLAIN {
-            // Some terminals fill new rows with the background that is set.
+            // Some terminals fill new rows with the current background.
             self.plain();
         }
         self.out.extend(std::iter::repeat_n(b'\n', count));
@@ -128,7 +127,7 @@ impl Painter {
         self.moves.push(Vertical::Feed(count));
     }
 
-    /// Opens `count` empty rows at row `y`.
+    /// Inserts `count` empty rows at row `y`.
     pub fn insert_rows(&mut self, y: usize, count: usize) {
         self.line_operation(y, count, b'L');
     }
@@ -139,22 +138,22 @@ impl Painter {
     }
 
     fn line_operation(&mut self, y: usize, count: usize, letter: u8) {
-        // Some terminals move the cursor to the first column here, some do not.
+        // Some terminals move the cursor to the first column here.
         self.move_to(0, y);
         self.set_style(Style::PLAIN);
         self.csi(count, letter);
         self.rows_touched += 2;
     }
 
-    /// Makes row `y`, which shows `old`, show `new`. The cells of `echo` are written even
-    /// where they are shown already.
+    /// Changes row `y` from `old` to `new`. The cells in `echo` are written even if they are
+    /// unchanged.
     pub fn row(&mut self, y: usize, old: &Row, new: &Row, echo: Range<usize>) {
         if old == new && echo.is_empty() {
             return;
         }
         self.rows_touched += 1;
-        // The old row is already blank after its last cell. But indentation is written, so
-        // that it is part of copied text.
+        // The old row is blank after its last cell. Indentation is written anyway, so that it is
+        // part of copied text.
         let indent = new.indent();
         let same = |at: usize| match (old.cells.get(at), new.cells.get(at)) {
             _ if echo.contains(&at) => false,
@@ -189,7 +188,7 @@ impl Painter {
             self.move_to(new.len(), y);
             self.out.extend_from_slice(b"\x1b[K");
         }
-        // A row ends with its last character; what was typed may end with spaces.
+        // A row ends with its last character, but typed text may end with spaces.
         if let Some(count) = echo.end.min(self.columns).checked_sub(new.len().max(echo.start))
             && count > 0
         {
@@ -200,7 +199,7 @@ impl Painter {
         }
     }
 
-    /// Writes the cells of a row from the cursor on; gives where it ended.
+    /// Writes the cells of a row from the cursor on and returns where it ended.
     fn cells(&mut self, row: &Row, from: usize, end: usize) -> usize {
         let mut at = from;
         while let Some(cell) = row.cells.get(at) {
@@ -213,7 +212,7 @@ impl Painter {
             match &cell.glyph {
                 Glyph::Tail => {}
                 Glyph::Char(char) => {
-                    // Between words the style stays, if it does not show there.
+                    // Between words, keep the style if it is invisible on spaces.
                     if *char != ' ' || self.style.on_blank() != cell.style {
                         self.set_style(cell.style);
                     }
@@ -239,8 +238,8 @@ impl Painter {
         at
     }
 
-    /// Draws a picture from a cell on. Its rows are there and blank, and there is one
-    /// below them: no terminal scrolls for it. The cursor is back in that cell then.
+    /// Draws a picture starting at a cell. Its rows exist and are blank, and there is one below
+    /// them, so that no terminal scrolls. Returns the cursor to that cell.
     pub fn picture(&mut self, x: usize, y: usize, picture: &Picture) {
         self.plain();
         self.move_to(x, y);
@@ -250,7 +249,7 @@ impl Painter {
         self.rows_touched += picture.size().1;
     }
 
-    /// Back to the terminal's own look, which it keeps between frames.
+    /// Resets the style, which the terminal keeps between frames.
     pub fn plain(&mut self) {
         self.set_style(Style::PLAIN);
     }
@@ -280,7 +279,7 @@ impl Painter {
     }
 }
 
-/// A link is sent as it is or not at all: a changed one would lead elsewhere.
+/// Whether a link can be sent unchanged; a changed one would lead elsewhere.
 fn link_is_safe(link: &str) -> bool {
     !link.is_empty()
         && link.len() <= LINK_CAP

@@ -1,9 +1,8 @@
-//! Pictures between the rows, as the terminal takes them.
+//! Pictures between rows, encoded for the terminal.
 //!
-//! Picture bytes are untrusted: the type is detected from the first bytes, the size is read
-//! before decoding, and what is sent to the terminal is encoded again from pixels. A
-//! picture is placed on reserved rows, so that nothing depends on how the terminal moves
-//! its cursor.
+//! Picture bytes are untrusted: the type is detected from the first bytes, the size is read before
+//! decoding, and what is sent to the terminal is encoded again from pixels. A picture is placed on
+//! reserved rows, so that nothing depends on how the terminal moves its cursor.
 
 mod palette;
 mod pixels;
@@ -22,56 +21,56 @@ pub use read::PictureKind;
 use crate::line::Line;
 use pixels::Pixels;
 
-/// More bytes are not looked at.
+/// Maximum size of a picture file in bytes.
 const MOST_BYTES: usize = 8 << 20;
-/// Larger pictures are not decoded.
+/// Maximum number of pixels that are decoded.
 const MOST_PIXELS: u64 = 40_000_000;
-/// At most so many bytes go to the terminal for one picture.
+/// Maximum number of bytes sent to the terminal for one picture.
 const MOST_SENT: usize = 1 << 20;
-/// A picture that the terminal scales has no use for more pixels.
+/// Maximum number of pixels sent for a picture that the terminal scales.
 const ENOUGH_PIXELS: f64 = 600_000.0;
-/// xterm draws no larger ones by default.
+/// Maximum side of a sixel picture in pixels, the default limit of xterm.
 const MOST_SIXEL_SIDE: usize = 1_000;
-/// How often a picture is made smaller until it can be sent.
+/// How often a picture is reduced until it can be sent.
 const TRIES: usize = 12;
 
-/// How pictures are sent.
+/// The graphics protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Graphics {
     /// The kitty graphics protocol.
     Kitty,
-    /// Inline images of iTerm2 (OSC 1337).
+    /// iTerm2 inline images (OSC 1337).
     Iterm,
     /// Sixels.
     Sixel,
 }
 
-/// What the terminal draws with.
+/// The drawing capabilities of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drawing {
-    /// How pictures are sent.
+    /// The graphics protocol.
     pub graphics: Graphics,
-    /// A cell's width and height in pixels.
+    /// The width and height of a cell in pixels.
     pub cell: (u16, u16),
-    /// How many colours a sixel picture may have.
+    /// Maximum number of colors in a sixel picture.
     pub colors: usize,
 }
 
-/// What is known of a picture before it is decoded.
+/// The properties of a picture known before it is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureHead {
-    /// Its format.
+    /// The format.
     pub kind: PictureKind,
-    /// In pixels.
+    /// The width in pixels.
     pub width: u32,
-    /// In pixels.
+    /// The height in pixels.
     pub height: u32,
 }
 
 /// Why a picture is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PictureError {
-    /// Nothing that is known begins like this.
+    /// Unknown format.
     #[error("not a PNG, JPEG, GIF or WebP picture")]
     Unknown,
     /// Too many bytes.
@@ -80,18 +79,18 @@ pub enum PictureError {
     /// Too many pixels.
     #[error("{0}×{1} pixels are too many")]
     TooLarge(u32, u32),
-    /// It has no pixels.
+    /// No pixels.
     #[error("no pixels")]
     Empty,
-    /// It cannot be decoded.
+    /// Invalid data.
     #[error("damaged: {0}")]
     Damaged(String),
-    /// It does not get small enough.
+    /// The picture cannot be made small enough.
     #[error("cannot be scaled down enough")]
     TooMuch,
 }
 
-/// A picture that can be sent, for a number of columns and rows.
+/// An encoded picture with its size in columns and rows.
 #[derive(PartialEq, Eq)]
 pub struct Picture {
     columns: usize,
@@ -107,20 +106,19 @@ impl std::fmt::Debug for Picture {
 }
 
 impl Picture {
-    /// What a file is, by how it begins; nothing is decoded.
+    /// Detects the format and size of a file from its first bytes, without decoding it.
     ///
     /// # Errors
-    /// It is none that is known, or its size cannot be.
+    /// Returns an error if the format is unknown or the size is not supported.
     pub fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
         read::head(bytes)
     }
 
-    /// Decodes a picture and encodes it for a terminal, to at most so many columns and
-    /// rows. It is never made larger than it is. Takes its time: not for the thread that
-    /// draws.
+    /// Decodes a picture and encodes it for a terminal, in at most this many columns and rows. It
+    /// is never enlarged. Slow: do not call it on the drawing thread.
     ///
     /// # Errors
-    /// Not a picture, or one that is too large to decode.
+    /// Returns an error if the data is not a picture, or too large to decode.
     pub fn new(
         bytes: &[u8],
         drawing: &Drawing,
@@ -138,7 +136,7 @@ impl Picture {
         }
     }
 
-    /// The terminal scales it to the cells: what matters is how many those are.
+    /// Encodes a PNG, which the terminal scales to a number of cells.
     fn as_png(
         pixels: &Pixels,
         cell: (usize, usize),
@@ -147,7 +145,7 @@ impl Picture {
     ) -> Result<Self, PictureError> {
         let size = fitting(pixels.size(), most);
         let (columns, rows) = (size.0.div_ceil(cell.0), size.1.div_ceil(cell.1));
-        // Clear pixels to the cells' borders, so that nothing is stretched.
+        // Pad with transparent pixels to cell borders, so that nothing is stretched.
         let whole = (columns * cell.0, rows * cell.1);
         let area = whole.0 as f64 * whole.1 as f64;
         let mut share = (ENOUGH_PIXELS / area).sqrt().min(1.0);
@@ -168,7 +166,7 @@ impl Picture {
         Err(PictureError::TooMuch)
     }
 
-    /// A pixel is a pixel: what is too much is drawn with fewer colours, or smaller.
+    /// Encodes sixels, which are not scaled: if too large, with fewer colors or smaller.
     fn as_sixels(
         pixels: &Pixels,
         cell: (usize, usize),
@@ -192,12 +190,12 @@ impl Picture {
         Err(PictureError::TooMuch)
     }
 
-    /// Columns and rows that it takes.
+    /// Returns the size in columns and rows.
     pub fn size(&self) -> (usize, usize) {
         (self.columns, self.rows)
     }
 
-    /// The rows that it stands on, behind so many blank columns.
+    /// Returns the rows that the picture occupies, after `indent` blank columns.
     pub fn lines(self: &Arc<Self>, indent: usize) -> Vec<Line> {
         let mut lines = vec![Line::EMPTY; self.rows];
         if let Some(first) = lines.first_mut() {
@@ -207,14 +205,14 @@ impl Picture {
         lines
     }
 
-    /// What is sent when the cursor is in its first cell. Where the cursor is then is
-    /// not known.
+    /// Returns the bytes to send with the cursor in the first cell. The cursor position afterwards
+    /// is undefined.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// The size of a picture that is at most as large as `most`, in its own shape.
+/// Returns the size scaled down to fit `most`, with the same aspect ratio.
 fn fitting(size: (usize, usize), most: (usize, usize)) -> (usize, usize) {
     let by_width = most.0 as f64 / size.0.max(1) as f64;
     let by_height = most.1 as f64 / size.1.max(1) as f64;

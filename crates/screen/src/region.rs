@@ -1,11 +1,10 @@
-//! The part of the window that is painted: a region of rows, its top row being
-//! the only place that is known. Everything is relative to it, so it does not
-//! matter where in the window the region is, nor how far the window has scrolled.
+//! The painted region of the window. Only its top row is known; everything is relative to it, so
+//! that neither the position of the region nor the scrolling of the window matters.
 //!
-//! The document is the committed rows and then the live ones; the terminal shows
-//! its end. New rows are made by line feeds on the last row, which scroll the whole
-//! window: every terminal keeps what leaves at the top in its scrollback. Line
-//! inserts and deletes below then put the blocks that only moved into their place.
+//! The document consists of the committed rows followed by the live ones; the terminal shows its
+//! end. New rows are created by line feeds on the last row, which scroll the whole window: every
+//! terminal keeps what leaves at the top in its scrollback. Line insertions and deletions then move
+//! unchanged blocks into place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,19 +15,19 @@ use crate::paint::{Look, Painter, Vertical};
 use crate::picture::Picture;
 use crate::row::Row;
 
-/// Erases the cursor's row and all below. Not in one go from the first column: in the
-/// window's first row tmux takes that for clearing the screen, and keeps all that was
-/// on it in its scrollback.
+/// Erases the cursor's row and everything below. Not in one step from the first column: in the
+/// window's first row, tmux treats that as clearing the screen and saves its contents in the
+/// scrollback.
 pub(crate) const ERASE_BELOW: &[u8] = b"\r\x1b[K\x1b[C\x1b[J\r";
 
-/// Of a longer row only the end is written again for those who read the output.
+/// Of a longer row, only the end is rewritten for programs that read the output.
 const ECHO_CAP: usize = 80;
 
-/// What is to be shown.
+/// The rows to show.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Frame<'a> {
-    /// Finished rows: they go above the live ones, once, and from then on belong to
-    /// the scrollback. Wrapped by the caller; what is wider than the window is cut.
+    /// Finished rows: placed above the live ones once, and part of the scrollback from then on.
+    /// Wrapped by the caller; what is wider than the window is truncated.
     pub commit: &'a [Line],
     /// Rows that may still change; at most as many as the window has.
     pub live: &'a [Line],
@@ -37,7 +36,7 @@ pub struct Frame<'a> {
 }
 
 /// The painted region and the terminal's cursor in it. Pure: frames in, bytes out;
-/// [`Screen`](crate::Screen) sends them.
+/// [`Screen`](crate::Screen) writes them.
 #[derive(Debug)]
 pub struct Region {
     columns: usize,
@@ -45,30 +44,30 @@ pub struct Region {
     look: Look,
     /// Never empty: the cursor is always in a row.
     rows: Vec<Arc<Row>>,
-    /// Where the terminal's cursor is, and the column it has been put to.
+    /// The row of the terminal's cursor, and the column it was moved to.
     y: usize,
     x: Option<usize>,
     visible: bool,
-    /// The cursor's moves in the last frame.
+    /// The vertical moves of the cursor in the last frame.
     moves: Vec<Vertical>,
-    /// Nothing is known about the cursor's row and those below it.
+    /// Whether the contents of the cursor's row and those below are unknown.
     fresh: bool,
     gone: Gone,
 }
 
-/// Painted rows that a smaller window pushed out at its top: they are in the scrollback,
-/// directly above the region. A window that grows may bring them back. They are stored
-/// unwrapped, because another width wraps them differently.
+/// Painted rows that a smaller window pushed out at its top: they are in the scrollback directly
+/// above the region, and a growing window may bring them back. They are stored unwrapped, because
+/// another width wraps them differently.
 #[derive(Debug, Clone, Default)]
 struct Gone {
     rows: Vec<Arc<Row>>,
-    /// The last row is the first part of a row that the terminal has wrapped: together with
-    /// the first row of the region, it is one row to the terminal.
+    /// Whether the last row is the first part of a row that the terminal wrapped: together with the
+    /// first row of the region, it is one row to the terminal.
     split: bool,
 }
 
 impl Region {
-    /// A region that begins in the cursor's row, in a window of this size.
+    /// Creates a region that begins in the cursor's row, in a window of this size.
     pub fn new(columns: usize, height: usize, look: Look) -> Self {
         Self {
             columns: columns.max(1),
@@ -84,7 +83,7 @@ impl Region {
         }
     }
 
-    /// What is painted now.
+    /// Returns what is painted now.
     pub(crate) fn painted(&self) -> Painted {
         Painted {
             columns: self.columns,
@@ -96,32 +95,32 @@ impl Region {
         }
     }
 
-    /// The cursor's moves in the last frame.
+    /// Takes the vertical moves of the last frame.
     pub(crate) fn take_moves(&mut self) -> Vec<Vertical> {
         std::mem::take(&mut self.moves)
     }
 
-    /// The terminal can show something else from now on.
+    /// Sets what the terminal can show.
     pub fn set_look(&mut self, look: Look) {
         self.look = look;
     }
 
-    /// The terminal's cursor: column (if known) and row in the region.
+    /// Returns the terminal's cursor: column (if known) and row in the region.
     pub fn cursor(&self) -> (Option<usize>, usize) {
         (self.x, self.y)
     }
 
-    /// Whether the cursor is shown.
+    /// Whether the cursor is visible.
     pub(crate) fn is_visible(&self) -> bool {
         self.visible
     }
 
-    /// The bytes that make the terminal show `frame`; none if it does already.
+    /// Returns the bytes that make the terminal show `frame`; empty if it already does.
     pub fn frame(&mut self, frame: &Frame<'_>) -> Vec<u8> {
         let mut live = frame.live;
         let mut cursor = frame.cursor.map(|(x, y)| (usize::from(x), usize::from(y)));
         if live.len() > self.height {
-            // A caller's mistake; the end of it is what matters.
+            // An error of the caller; show the end.
             let cut = live.len() - self.height;
             live = live.get(cut..).unwrap_or_default();
             cursor = cursor.map(|(x, y)| (x, y.saturating_sub(cut)));
@@ -134,7 +133,7 @@ impl Region {
         }
 
         if committed > 0 {
-            // They are between the region and the rows that have scrolled out.
+            // They are between the region and the rows that scrolled out.
             self.gone = Gone::default();
         }
         let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
@@ -158,9 +157,9 @@ impl Region {
 
         let heavy = scrolls || painter.rows_touched > 1;
         let last = new.len() - committed - 1;
-        // A cursor that is not shown waits in the first live row: from a lower window a
-        // terminal drops what is below the cursor, and only what it must at the top,
-        // where it would stay in the scrollback.
+        // A hidden cursor waits in the first live row: when a window shrinks, the terminal drops
+        // what is below the cursor first, and only the rest at the top, where it would stay in the
+        // scrollback.
         let (x, y) = cursor.map_or((0, 0), |(x, y)| (x.min(self.columns - 1), y.min(last)));
         painter.move_to(x, committed + y);
         (self.x, self.y) = painter.position();
@@ -170,9 +169,8 @@ impl Region {
         self.enclose(painter.out, heavy, cursor.is_some())
     }
 
-    /// The pictures of finished rows. One that is too high for the window is left out,
-    /// since its first row would be gone before its last one is there; so is one that is
-    /// too wide.
+    /// Returns the pictures of finished rows. Pictures too high or too wide for the window are
+    /// omitted; the first row of a high one would scroll out before the last is there.
     fn pictures<'a>(&self, commit: &'a [Line]) -> Vec<Placed<'a>> {
         let placed = |(y, line): (usize, &'a Line)| {
             let picture = line.picture.as_deref()?;
@@ -187,7 +185,7 @@ impl Region {
         Arc::new(Row::new(line, self.columns))
     }
 
-    /// All new rows fit into the window: blocks are moved, then cells changed.
+    /// All new rows fit into the window: moves blocks, then changes cells.
     fn shift(&self, painter: &mut Painter, new: &[Arc<Row>], cursor: Option<(usize, usize)>) {
         let old = &self.rows;
         if new.len() > old.len() {
@@ -195,8 +193,8 @@ impl Region {
             painter.grow(new.len() - old.len());
         }
         let pairs = align(old, new);
-        // Deletions first and from below, so that nothing falls off the window's end
-        // and the rows above keep their numbers.
+        // Delete first and from below, so that nothing leaves the end of the window and the rows
+        // above keep their numbers.
         let mut kept = vec![false; old.len()];
         for at in pairs.iter().flatten() {
             if let Some(kept) = kept.get_mut(*at) {
@@ -218,7 +216,7 @@ impl Region {
             let run = pairs
                 .get(at..)
                 .map_or(0, |pairs| pairs.iter().take_while(|pair| pair.is_none()).count());
-            // At the end the rows below are empty already.
+            // At the end, the rows below are already empty.
             if run > 0 && at + run < pairs.len() {
                 painter.insert_rows(at, run);
             }
@@ -233,10 +231,10 @@ impl Region {
         }
     }
 
-    /// The cells of the cursor's row that are written even where they are shown already.
-    /// Programs that drive this one through a terminal read its output as a stream: they
-    /// look for the characters that they typed, and for whole words after a list below the
-    /// row has come between them.
+    /// Returns the cells of the cursor's row that are written even if they are already shown.
+    /// Programs that drive this one through a terminal read its output as a stream: they look for
+    /// the characters that they typed, and for whole words after a list below the row has been
+    /// painted in between.
     fn echo(
         &self,
         pairs: &[Option<usize>],
@@ -255,7 +253,7 @@ impl Region {
         Some(typed)
     }
 
-    /// More rows than the window has: each is painted before it leaves at the top.
+    /// More rows than the window has: paints each before it scrolls out at the top.
     fn stream(&self, painter: &mut Painter, new: &[Arc<Row>], pictures: &[Placed<'_>]) {
         let empty = Arc::<Row>::default();
         for (y, row) in new.iter().enumerate() {
@@ -264,14 +262,14 @@ impl Region {
                 painter.grow(1);
             }
             painter.row(y, self.rows.get(y).unwrap_or(&empty), row, 0..0);
-            // The row below is there, and its own rows are blank.
+            // The row below exists, and the picture's own rows are blank.
             for placed in pictures.iter().filter(|it| it.y + it.picture.size().1 == y) {
                 painter.picture(placed.x, placed.y, placed.picture);
             }
         }
     }
 
-    /// Puts what hides the work from the eye around a frame that needs it.
+    /// Wraps a frame in sequences that hide intermediate states, if needed.
     fn enclose(&mut self, body: Vec<u8>, heavy: bool, show: bool) -> Vec<u8> {
         let was = std::mem::replace(&mut self.visible, show);
         if body.is_empty() && was == show {
@@ -282,7 +280,7 @@ impl Region {
         if synchronized {
             out.extend_from_slice(b"\x1b[?2026h");
         }
-        // A synchronized frame shows only its end.
+        // A synchronized frame shows only its final state.
         let hides = heavy && was && show && !synchronized;
         if hides || (was && !show) {
             out.extend_from_slice(b"\x1b[?25l");
@@ -297,21 +295,21 @@ impl Region {
         out
     }
 
-    /// The bytes that move to the region's first row in a window with a new size; the
-    /// region starts again there. What is above stays, the rest is cleared with the next
-    /// frame. `reflows`: the terminal wraps rows that have become too long.
+    /// Returns the bytes that move to the region's first row in a window with a new size; the
+    /// region starts again there. What is above stays; the rest is cleared with the next frame.
+    /// `reflows` is whether the terminal wraps rows that have become too long.
     pub fn resize(&mut self, columns: usize, height: usize, reflows: bool) -> Vec<u8> {
         let painted = self.painted();
         let up = painted.rows_above_cursor(columns, reflows);
-        // The terminal keeps the cursor in the window: at least what is further above
-        // it than that has left. What a window grew by may have come back.
+        // The terminal keeps the cursor inside the window, so at least the rows further above it
+        // than the height have scrolled out. Rows that fit into added height may have come back.
         let missing = match columns == self.columns {
             true => {
                 let gone = painted.gone_rows(columns);
                 let grown = height.saturating_sub(self.height);
                 gone.saturating_sub(grown) + self.y.saturating_sub(height.max(1) - 1)
             }
-            // How rows were wrapped is a guess, and no row of others may be erased.
+            // The wrapping is a guess, and no foreign row may be erased.
             false => 0,
         };
         self.begin_anew(columns, height);
@@ -319,26 +317,26 @@ impl Region {
         upward(isize::try_from(up).unwrap_or(0))
     }
 
-    /// Starts again in the cursor's row, which is known to be the region's first, in a
-    /// window of another size. Everything at and below it is cleared with the next frame.
+    /// Starts again in the cursor's row, which is known to be the first of the region, in a window
+    /// of another size. The next frame clears everything at and below it.
     pub(crate) fn begin_anew(&mut self, columns: usize, height: usize) {
         let visible = self.visible;
         self.restart(columns, height);
         self.visible = visible;
     }
 
-    /// How many of the painted rows, wrapped for a window of `columns`, are in the
-    /// scrollback directly above the region.
+    /// Records how many painted rows, wrapped to `columns`, are in the scrollback directly above
+    /// the region.
     pub(crate) fn left(&mut self, painted: &Painted, rows: usize, columns: usize) {
         self.gone = painted.first(rows, columns);
     }
 
-    /// Starts again in the cursor's row, wherever another program has left it.
+    /// Starts again in the cursor's row, wherever another program left it.
     pub fn restart(&mut self, columns: usize, height: usize) {
         *self = Self::new(columns, height, self.look);
     }
 
-    /// Shows `rows` in place of the live ones and puts the cursor below them.
+    /// Replaces the live rows with `rows` and puts the cursor below them.
     pub fn close(&mut self, rows: &[Line]) -> Vec<u8> {
         let mut out = self.frame(&Frame { commit: rows, live: &[], cursor: Some((0, 0)) });
         if self.y > 0 || self.x != Some(0) {
@@ -348,14 +346,14 @@ impl Region {
     }
 }
 
-/// A picture, and the cell of the frame that it begins in.
+/// A picture and the cell of the frame where it begins.
 struct Placed<'a> {
     x: usize,
     y: usize,
     picture: &'a Picture,
 }
 
-/// Rows on the terminal, and its cursor in them.
+/// Rows on the terminal and the cursor in them.
 #[derive(Debug)]
 pub(crate) struct Painted {
     columns: usize,
@@ -367,15 +365,15 @@ pub(crate) struct Painted {
 }
 
 impl Painted {
-    /// How many rows the cursor is below the first one, those that have gone included, in
-    /// a window that has become `columns` wide.
+    /// Returns how many rows the cursor is below the first row, including rows that scrolled out,
+    /// in a window that is now `columns` wide.
     pub fn rows_above_cursor(&self, columns: usize, reflows: bool) -> usize {
         if !reflows {
             let gone = if columns == self.columns { self.gone.rows.len() } else { 0 };
             return gone + self.y;
         }
         let rows = self.document();
-        // The cursor's row is one of the document's, but may begin within it.
+        // The cursor's row is one of the document's rows, but may begin inside it.
         let (before, own) = match (self.y, self.gone.split) {
             (0, true) => (self.gone.rows.len().saturating_sub(1), self.gone.last_len()),
             (y, split) => ((self.gone.rows.len() + y).saturating_sub(usize::from(split)), 0),
@@ -385,15 +383,15 @@ impl Painted {
         above + ((own + self.x.unwrap_or(0)) / columns.max(1)).min(height - 1)
     }
 
-    /// How many rows of a window of `columns` those are that have gone.
+    /// Returns how many rows of a `columns` wide window have scrolled out.
     pub fn gone_rows(&self, columns: usize) -> usize {
         self.gone.rows.iter().map(|row| row.reflowed_height(columns)).sum()
     }
 
-    /// How many rows from the cursor's one on have left at the top of a window that has
-    /// got this size, where there were `below` rows from the cursor's one to the window's
-    /// end. tmux drops what is below the cursor in a lower window first, then it wraps
-    /// what has become too long and shows the end of it.
+    /// Returns how many rows from the cursor's row on scrolled out at the top of a window that got
+    /// this size, where `below` is the number of rows from the cursor's row to the end of the
+    /// window. In a window that shrinks, tmux first drops what is below the cursor, then wraps what
+    /// has become too long and shows its end.
     pub fn pushed_out(&self, below: usize, columns: usize, height: usize) -> usize {
         let lower = self.height.saturating_sub(height);
         let kept = below - lower.min(below.saturating_sub(1));
@@ -403,7 +401,7 @@ impl Painted {
         (wrapped + blank).saturating_sub(height)
     }
 
-    /// All rows as the terminal knows them, those that have gone first.
+    /// Returns all rows as the terminal knows them, starting with those that scrolled out.
     fn document(&self) -> Vec<Arc<Row>> {
         let mut rows = self.gone.rows.clone();
         let mut painted = self.rows.iter();
@@ -416,7 +414,7 @@ impl Painted {
         rows
     }
 
-    /// The first `count` rows that a window of `columns` makes of it.
+    /// Returns the first `count` rows after wrapping to `columns`.
     fn first(&self, mut count: usize, columns: usize) -> Gone {
         let mut gone = Gone::default();
         for row in self.document() {
@@ -441,7 +439,7 @@ impl Gone {
     }
 }
 
-/// Moves the cursor so many rows up, or down.
+/// Moves the cursor up, or down if negative.
 pub(crate) fn upward(rows: isize) -> Vec<u8> {
     match rows {
         0 => Vec::new(),

@@ -1,4 +1,4 @@
-//! The screen: the one place that writes to the terminal.
+//! The screen, the only writer to the terminal.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,36 +16,35 @@ use crate::region::{Frame, Region};
 use crate::shared::{ASK_BACKGROUND, Shared, wake_pipe};
 use crate::tty::{Tty, restore_also, restore_no_more};
 
-/// How long the terminal has to answer before it is given back.
+/// How long to wait for answers of the terminal before it is restored.
 const LAST_PATIENCE: Duration = Duration::from_millis(150);
-/// A cell's size in pixels, if it is unknown.
+/// The assumed size of a cell in pixels if it is unknown.
 const COMMON_CELL: (u16, u16) = (10, 20);
-/// Asks with a picture of one pixel, which is not shown.
+/// Queries kitty graphics support with a one-pixel picture that is not shown.
 const ASK_KITTY_GRAPHICS: &[u8] = b"\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\";
 
-/// How rows are shown.
+/// The display mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Finished rows go to the scrollback, live ones below them are repainted.
+    /// Finished rows go to the scrollback; live rows below them are repainted.
     #[default]
     Inline,
-    /// The whole window, which is given back at the end. Committed rows have no
-    /// place here and are not shown.
+    /// The alternate screen, restored at the end. Committed rows are not shown.
     Alternate,
-    /// Lines, one after another, and nothing repainted.
+    /// Lines one after another; nothing is repainted.
     Plain,
 }
 
-/// How to open the screen.
+/// Options for opening the screen.
 #[derive(Debug, Clone, Copy)]
 pub struct ScreenOptions {
-    /// How rows are shown.
+    /// The display mode.
     pub mode: Mode,
-    /// The mouse is reported (only in [`Mode::Alternate`]).
+    /// Whether to report the mouse (only in [`Mode::Alternate`]).
     pub mouse: bool,
-    /// Ask the terminal what it can do. Without it, only the environment counts.
+    /// Whether to query the terminal's capabilities. Otherwise only the environment counts.
     pub probe: bool,
-    /// Ask it for pictures, too.
+    /// Whether to query picture support too.
     pub pictures: bool,
 }
 
@@ -55,30 +54,30 @@ impl Default for ScreenOptions {
     }
 }
 
-/// The terminal in raw mode. Dropping it gives the terminal back.
+/// The terminal in raw mode. Dropping it restores the terminal.
 pub struct Screen {
     shared: Arc<Shared>,
     options: ScreenOptions,
     had_keys: bool,
-    /// What the terminal's tab or task bar tells.
+    /// The progress shown in the terminal's tab or task bar.
     progress: Progress,
     _reader: Reader,
 }
 
 impl Screen {
-    /// Takes the terminal of standard input and output, or else the controlling one.
-    /// Inside a tokio runtime, [`Input`] tells changes of the window's size.
+    /// Opens the terminal of standard input and output, or else the controlling terminal. Inside a
+    /// tokio runtime, [`Input`] reports changes of the window size.
     ///
     /// # Errors
-    /// There is no terminal, or it refuses raw mode.
+    /// Returns an error if there is no terminal or it does not support raw mode.
     pub fn open(options: ScreenOptions) -> io::Result<(Self, Input)> {
         Self::start(Tty::open()?, options, |name| std::env::var(name).ok())
     }
 
-    /// Takes a terminal by its two ends, with an environment of its own.
+    /// Opens a terminal given by its two ends, with its own environment.
     ///
     /// # Errors
-    /// As [`Screen::open`].
+    /// See [`Screen::open`].
     pub fn open_on(
         (input, output): (OwnedFd, OwnedFd),
         options: ScreenOptions,
@@ -116,13 +115,13 @@ impl Screen {
         let reader = Reader::start(&shared, wakes, DecoderOptions { greek, remote }, early);
         let reader = match reader {
             Ok(reader) => reader,
-            // No thread is to be had.
+            // The thread could not be started.
             Err(error) => {
                 let _ = shared.tty.cooked();
                 return Err(error);
             }
         };
-        // From here on, dropping restores.
+        // From here on, dropping restores the terminal.
         let mut screen = Self {
             shared: Arc::clone(&shared),
             options,
@@ -135,23 +134,23 @@ impl Screen {
         Ok((screen, Input::new(shared)))
     }
 
-    /// The window's columns and rows.
+    /// Returns the columns and rows of the window.
     pub fn size(&self) -> (u16, u16) {
         self.shared.size()
     }
 
-    /// Whether something was typed before the terminal was taken: it comes first.
+    /// Whether keys were typed before the terminal was opened. They come first.
     pub fn had_keys(&self) -> bool {
         self.had_keys
     }
 
-    /// What is known of the terminal so far.
+    /// Returns the capabilities known so far.
     pub fn capabilities(&self) -> Capabilities {
         self.shared.capabilities()
     }
 
-    /// How pictures are drawn, as the user or the terminal selects it; `None` if pictures
-    /// are not available.
+    /// Returns how pictures are drawn, as selected by the user or the terminal, or `None` if
+    /// pictures are not available.
     pub fn drawing(&self, wanted: Option<Graphics>) -> Option<Drawing> {
         if self.options.mode != Mode::Inline {
             return None;
@@ -166,53 +165,52 @@ impl Screen {
         Some(Drawing { graphics, cell, colors })
     }
 
-    /// The background's colour, if the terminal has told it.
+    /// Returns the background color if the terminal has reported it.
     pub fn background(&self) -> Option<(u8, u8, u8)> {
         self.shared.background()
     }
 
-    /// How rows are shown.
+    /// Returns the display mode.
     pub fn mode(&self) -> Mode {
         self.options.mode
     }
 
-    /// Shows rows, with one write. Whether they are on the screen already: while the
-    /// window changes its size nothing is painted until the frame after
-    /// [`InputEvent::Resize`](crate::InputEvent), and while it is lent to another
-    /// program until the one after [`Screen::enter`]. Committed rows are never lost;
-    /// they come with the next frame then.
+    /// Paints a frame with one write. Returns whether it was painted: while the window size
+    /// changes, nothing is painted until the frame after [`InputEvent::Resize`](crate::InputEvent),
+    /// and while the terminal is lent to another program, until the frame after [`Screen::enter`].
+    /// Committed rows are never lost; they are painted with the next frame.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn frame(&mut self, frame: Frame<'_>) -> io::Result<bool> {
         self.shared.canvas().frame(&self.shared, &frame)
     }
 
-    /// As [`Screen::frame`], but over the inline rows, on the whole window: they are as
-    /// they were with the next [`Screen::frame`]. The mouse is reported meanwhile.
+    /// Like [`Screen::frame`], but on the whole window over the inline rows, which the next
+    /// [`Screen::frame`] restores. The mouse is reported in the meantime.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn view(&mut self, frame: Frame<'_>) -> io::Result<bool> {
         self.shared.canvas().view(&self.shared, &frame)
     }
 
     // --- lending the terminal
 
-    /// Releases the terminal for another program: removes the live rows, restores the
-    /// modes, and stops reading input.
+    /// Releases the terminal for another program: removes the live rows, restores the modes, and
+    /// stops reading input.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn leave(&mut self) -> io::Result<()> {
         self.give_back(&[])
     }
 
-    /// Takes the terminal back after [`Screen::leave`], queries it again, and starts again
-    /// in the cursor's row: the next frame paints all live rows.
+    /// Takes the terminal back after [`Screen::leave`], queries it again, and starts in the
+    /// cursor's row. The next frame paints all live rows.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn enter(&mut self) -> io::Result<()> {
         self.shared.tty.raw()?;
         self.shared.forget_questions();
@@ -222,7 +220,7 @@ impl Screen {
         let setup = self.setup();
         self.shared.tty.write(&setup)?;
         self.shared.resume();
-        // What was told before goes on being true.
+        // Restore the progress shown before.
         let progress = std::mem::replace(&mut self.progress, Progress::None);
         if progress != Progress::None {
             self.set_progress(progress)?;
@@ -230,10 +228,10 @@ impl Screen {
         Ok(())
     }
 
-    /// Runs something that needs the terminal, such as an editor.
+    /// Releases the terminal while `run` uses it, such as an editor.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn released<T>(&mut self, run: impl FnOnce() -> T) -> io::Result<T> {
         self.leave()?;
         let result = run();
@@ -241,11 +239,10 @@ impl Screen {
         Ok(result)
     }
 
-    /// Stops the program as Ctrl+Z does elsewhere, with the whole process group, and
-    /// returns when it goes on.
+    /// Suspends the whole process group, as Ctrl+Z does elsewhere, and returns when it continues.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.leave()?;
         self.shared.stops_itself();
@@ -257,20 +254,19 @@ impl Screen {
         Ok(stopped?)
     }
 
-    /// Takes the terminal again after [`InputEvent::Resumed`](crate::InputEvent): another
-    /// program may have changed everything.
+    /// Takes the terminal again after [`InputEvent::Resumed`](crate::InputEvent): another program
+    /// may have changed everything.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn resume(&mut self) -> io::Result<()> {
         if self.is_entered() { self.enter() } else { Ok(()) }
     }
 
-    /// Gives the terminal back. `last` takes the live rows' place; the cursor is
-    /// below it.
+    /// Restores the terminal. `last` replaces the live rows; the cursor is placed below it.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn close(mut self, last: &[Line]) -> io::Result<()> {
         self.give_back(last)
     }
@@ -284,7 +280,7 @@ impl Screen {
             return Ok(());
         }
         let uncovered = self.shared.canvas().uncover(&self.shared);
-        // What is on its way tells whether the rows are where they should be.
+        // Pending answers show whether the rows are where they should be.
         let deadline = Instant::now() + LAST_PATIENCE;
         while self.shared.awaits_answers() && Instant::now() < deadline {
             self.shared.wait_for_answers(deadline);
@@ -299,7 +295,7 @@ impl Screen {
 
     // --- modes
 
-    /// What is written first: the questions, so that they do not show, and the
+    /// Returns the setup sequences: the queries first, so that they are not visible, then the
     /// modes.
     fn setup(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -345,7 +341,7 @@ impl Screen {
         if self.options.mouse {
             bytes.extend_from_slice(b"\x1b[?1006l\x1b[?1002l");
         }
-        // The title and progress belonged to a program that has ended or does not run now.
+        // The title and progress belong to a program that has ended or is suspended.
         if self.progress != Progress::None {
             bytes.extend(osc::progress(Progress::None));
         }
@@ -359,10 +355,10 @@ impl Screen {
         bytes
     }
 
-    /// Switches the mouse on or off (only in [`Mode::Alternate`] and in a view).
+    /// Enables or disables mouse reporting (only in [`Mode::Alternate`] and in a view).
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn set_mouse(&mut self, on: bool) -> io::Result<()> {
         if self.options.mode == Mode::Alternate {
             if std::mem::replace(&mut self.options.mouse, on) == on {
@@ -374,19 +370,19 @@ impl Screen {
         self.say(if on { b"\x1b[?1002h\x1b[?1006h" } else { b"\x1b[?1006l\x1b[?1002l" })
     }
 
-    /// Takes everything in the window as lost: the next frame clears it and paints the
-    /// newest finished rows and the live ones (Ctrl+L). The scrollback stays.
+    /// Invalidates the window: the next frame clears it and paints the newest finished rows and the
+    /// live ones (Ctrl+L). The scrollback stays.
     pub fn redraw(&mut self) {
         self.shared.canvas().repaint();
         self.shared.ask_window();
     }
 
-    // --- beside the rows
+    // --- besides the rows
 
-    /// Sets the window's title.
+    /// Sets the window title.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn set_title(&mut self, title: &str) -> io::Result<()> {
         self.say(&osc::title(title))
     }
@@ -394,7 +390,7 @@ impl Screen {
     /// Shows progress in the terminal's tab or task bar.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn set_progress(&mut self, progress: Progress) -> io::Result<()> {
         let before = std::mem::replace(&mut self.progress, progress);
         let off = osc::progress(Progress::None);
@@ -406,10 +402,10 @@ impl Screen {
         self.say(&osc::progress(progress))
     }
 
-    /// Tells the user something through the desktop.
+    /// Sends a desktop notification.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn notify(&mut self, way: Notify, title: &str, text: &str) -> io::Result<()> {
         self.say(&osc::notification(way, title, text, &self.shared.capabilities()))
     }
@@ -417,15 +413,15 @@ impl Screen {
     /// Rings the bell.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn bell(&mut self) -> io::Result<()> {
         self.say(b"\x07")
     }
 
-    /// Puts text on the terminal's clipboard (OSC 52). `false` if it is too long.
+    /// Copies text to the terminal's clipboard (OSC 52). Returns `false` if it is too long.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn copy(&mut self, text: &str) -> io::Result<bool> {
         let Some(sequence) = osc::copy(text, &self.shared.capabilities()) else {
             return Ok(false);
@@ -434,19 +430,19 @@ impl Screen {
         Ok(true)
     }
 
-    /// Asks for the clipboard's text, which comes as
-    /// [`InputEvent::Clipboard`](crate::InputEvent) if the terminal allows it.
+    /// Requests the clipboard text, which arrives as [`InputEvent::Clipboard`](crate::InputEvent)
+    /// if the terminal allows it.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn ask_clipboard(&mut self) -> io::Result<()> {
         self.say(&osc::ask_clipboard(&self.shared.capabilities()))
     }
 
-    /// Asks again for the background's colour.
+    /// Queries the background color again.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn ask_background(&mut self) -> io::Result<()> {
         if self.options.probe { self.say(ASK_BACKGROUND) } else { Ok(()) }
     }

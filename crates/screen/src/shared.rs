@@ -1,5 +1,5 @@
-//! What the reading thread, the input end and the screen share: the device, the
-//! queue of events, and what the terminal has answered.
+//! State shared by the reading thread, the input end, and the screen: the device, the event queue,
+//! and the terminal's answers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,14 +16,14 @@ use crate::key::InputEvent;
 use crate::tty::{Tty, restore_also};
 use crate::unrest::{May, Unrest};
 
-/// Events that wait before the thread stops reading.
+/// Maximum number of queued events; the thread stops reading then.
 const QUEUE_CAP: usize = 1_024;
-/// How long the terminal has to say where its cursor is after a resize.
+/// How long the terminal may take to report the cursor position after a resize.
 const RESIZE_PATIENCE: Duration = Duration::from_millis(150);
-/// How long the thread has to let go of the terminal.
+/// How long the thread may take to release the terminal.
 const PARK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks for the background's colour.
+/// Queries the background color.
 pub(crate) const ASK_BACKGROUND: &[u8] = b"\x1b]11;?\x1b\\";
 const ASK_SIXEL_COLORS: &[u8] = b"\x1b[?1;1;0S";
 const ASK_CELL: &[u8] = b"\x1b[16t";
@@ -45,29 +45,29 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// With when each came.
+    /// The events with their arrival times.
     events: VecDeque<(InputEvent, Instant)>,
     capabilities: Capabilities,
-    /// Questions are sent and modes are set.
+    /// Whether queries are sent and modes are set.
     probes: bool,
     inline: bool,
     modify_keys_level: u16,
     modify_keys_on: bool,
     background: Option<(u8, u8, u8)>,
     cursor_reports: u32,
-    /// It was asked for the kitty graphics protocol, and for pictures at all.
+    /// Whether kitty graphics and pictures in general were queried.
     awaits_graphics: bool,
     asks_pictures: bool,
-    /// Where the cursor was at the last report: row and column, from 0.
+    /// The cursor position in the last report: row and column, from 0.
     cursor: (u16, u16),
-    /// The terminal says how large its window is.
+    /// Whether the terminal reports the window size.
     tells_size: bool,
     tells_swapped: bool,
-    /// What it was asked for its size for, in order.
+    /// The reasons for the pending size queries, in order.
     questions: VecDeque<Question>,
     places: Vec<Place>,
-    /// The size for which the window is painted, the one that the device said last,
-    /// and the one that the terminal told last.
+    /// The size the window is painted for, the last size of the device, and the last size reported
+    /// by the terminal.
     size: (u16, u16),
     device: (u16, u16),
     told: Option<(u16, u16)>,
@@ -77,27 +77,27 @@ struct State {
     parked: bool,
     stopped: bool,
     ended: bool,
-    /// This program has stopped itself and knows that it goes on.
+    /// Whether this program suspended itself and knows that it continues.
     stopped_itself: bool,
 }
 
-/// Why the terminal was asked for its size.
+/// The reason for a size query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
     /// Before a frame is painted.
     Frame(u64),
-    /// After its window has changed.
+    /// After the window changed.
     Resize,
 }
 
-/// What is known of a change of the window's size.
+/// The state of a window size change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resize {
-    /// None is under way.
+    /// No change in progress.
     Settled,
-    /// The terminal was asked where its cursor is.
+    /// The cursor position was queried.
     Asked(Instant),
-    /// It may be painted again; the cursor's column, from 0, if it was told.
+    /// Painting is possible again; the cursor's column, from 0, if it was reported.
     Ready(Option<u16>),
 }
 
@@ -150,7 +150,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is painted. Taken before the state, never while it is held.
+    /// Locks the canvas. Lock it before the state, never while the state is locked.
     pub fn canvas(&self) -> MutexGuard<'_, Canvas> {
         self.canvas.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,7 +169,7 @@ impl Shared {
 
     // --- the input end
 
-    /// The next event, with when it came.
+    /// Returns the next event and its arrival time.
     pub fn take_event(&self) -> Option<(InputEvent, Instant)> {
         let mut state = self.state();
         let (event, came) = state.events.pop_front()?;
@@ -179,7 +179,7 @@ impl Shared {
             self.wake();
         }
         let event = match event {
-            // The size may have changed again since.
+            // The size may have changed again in the meantime.
             InputEvent::Resize(..) => {
                 let (columns, rows) = self.size();
                 InputEvent::Resize(columns, rows)
@@ -195,8 +195,8 @@ impl Shared {
 
     // --- the reading thread
 
-    /// Waits while the terminal is someone else's. Whether there is room for more
-    /// events; `None` when it is over.
+    /// Waits while the terminal is released. Returns whether there is space for more events, or
+    /// `None` when reading must stop.
     pub fn wait_for_turn(&self) -> Option<bool> {
         let mut state = self.state();
         while state.paused && !state.stopped {
@@ -213,20 +213,20 @@ impl Shared {
         state.paused || state.stopped
     }
 
-    /// How many cursor reports are to come, and whether an answer of the kitty graphics
+    /// Returns how many cursor reports are pending, and whether an answer of the kitty graphics
     /// protocol is.
     pub fn expected(&self) -> (u32, bool) {
         let state = self.state();
         (state.cursor_reports, state.awaits_graphics)
     }
 
-    /// The terminal is asked what pictures it draws; the caller sends the question.
+    /// Records a query for picture support, which the caller sends.
     pub fn asks_graphics(&self) {
         let mut state = self.state();
         (state.awaits_graphics, state.asks_pictures) = (true, true);
     }
 
-    /// Takes what was decoded: events into the queue, answers into what is known.
+    /// Handles decoded input: events go into the queue, answers update the state.
     pub fn deliver(&self, decoded: &mut Vec<Decoded>) {
         if decoded.is_empty() {
             return;
@@ -237,7 +237,7 @@ impl Shared {
         for item in decoded.drain(..) {
             match item {
                 Decoded::Event(event) => {
-                    // The user may have changed the colours meanwhile.
+                    // The user may have changed the colors in the meantime.
                     if event == InputEvent::Focus(true) && state.probes {
                         replies.extend_from_slice(ASK_BACKGROUND);
                     }
@@ -254,14 +254,14 @@ impl Shared {
         if !places.is_empty() {
             let mut canvas = self.canvas();
             canvas.told(self, &places);
-            // If the terminal is gone, the next frame says so.
+            // If the terminal is gone, the next frame reports it.
             let _ = canvas.flush(self);
         }
         self.changed.notify_all();
         self.arrived.notify_one();
     }
 
-    /// The terminal is gone.
+    /// Records that the terminal is gone.
     pub fn end(&self) {
         let mut state = self.state();
         state.push(InputEvent::Closed);
@@ -274,7 +274,7 @@ impl Shared {
 
     // --- the screen
 
-    /// Keeps the thread from the terminal.
+    /// Stops the thread from reading.
     pub fn pause(&self) {
         let mut state = self.state();
         state.paused = true;
@@ -313,7 +313,7 @@ impl Shared {
         self.wake();
     }
 
-    /// What has to be sent so that the keyboard is as it was.
+    /// Returns the sequences that restore the keyboard modes.
     pub fn keyboard_off(&self) -> Vec<u8> {
         let mut state = self.state();
         let mut bytes = Vec::new();
@@ -328,14 +328,14 @@ impl Shared {
 
     // --- the window's size
 
-    /// Columns and rows, from the best source available.
+    /// Returns columns and rows from the best source available.
     pub fn size(&self) -> (u16, u16) {
         let now = self.tty.size();
         self.state().told.unwrap_or(now)
     }
 
-    /// Asks where the frame of this number comes to, if the terminal tells. The caller
-    /// sends the question.
+    /// Records a query for the position of this frame if the terminal answers such queries; the
+    /// caller sends it.
     pub fn asks_place(&self, frame: u64) -> bool {
         let mut state = self.state();
         if state.tells_size {
@@ -345,13 +345,13 @@ impl Shared {
         state.tells_size
     }
 
-    /// The window has, or may have, another size.
+    /// Records that the window size changed or may have changed.
     pub fn window_changed(&self) {
         self.state().unrest.changed(Instant::now());
         self.ask_window();
     }
 
-    /// Finds out how large the window is and where its cursor.
+    /// Queries the window size and the cursor position.
     pub fn ask_window(&self) {
         let mut state = self.state();
         state.device = self.tty.size();
@@ -376,12 +376,12 @@ impl Shared {
         self.arrived.notify_one();
     }
 
-    /// What may be painted while the window changes all the time.
+    /// Returns what may be painted while the window size keeps changing.
     pub fn may_paint(&self) -> May {
         self.state().unrest.may(Instant::now())
     }
 
-    /// Whether frames wait because the window changes all the time.
+    /// Whether frames wait because the window size keeps changing.
     pub fn is_restless(&self) -> bool {
         self.state().unrest.lasts()
     }
@@ -393,7 +393,7 @@ impl Shared {
         }
     }
 
-    /// The terminal has not answered in time.
+    /// Gives up on an answer that is overdue.
     pub fn resize_overdue(&self) {
         let mut state = self.state();
         if let Resize::Asked(since) = state.resize
@@ -406,8 +406,8 @@ impl Shared {
         }
     }
 
-    /// The size to paint for, and whether the window must be measured again; `None` while
-    /// it is unknown.
+    /// Returns the size to paint for and whether the window must be measured again, or `None` while
+    /// the size is unknown.
     pub fn painting_size(&self) -> Option<((u16, u16), Resize)> {
         self.resize_overdue();
         let device = self.tty.size();
@@ -426,36 +426,36 @@ impl Shared {
         }
     }
 
-    /// Whether the terminal has yet to tell where something is.
+    /// Whether answers about positions are pending.
     pub fn awaits_answers(&self) -> bool {
         let awaits = self.canvas().awaits_answer();
         awaits || matches!(self.state().resize, Resize::Asked(_))
     }
 
-    /// Waits for the reading thread to take something, at most until then.
+    /// Waits until the reading thread handles input, at most until the deadline.
     pub fn wait_for_answers(&self, deadline: Instant) {
         let left = deadline.saturating_duration_since(Instant::now());
         let state = self.state();
         drop(self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The questions that are not answered yet will not be.
+    /// Forgets the pending queries, which will not be answered.
     pub fn forget_questions(&self) {
         let mut state = self.state();
         state.questions.clear();
         (state.tells_size, state.tells_swapped, state.told) = (false, false, None);
     }
 
-    /// Whether inline rows are painted, or a view over them. Before that, all questions
-    /// are answered.
+    /// Sets whether inline rows are painted, or a view over them. All queries must be answered
+    /// before.
     pub fn set_inline(&self, inline: bool) {
         let mut state = self.state();
         state.inline = inline;
         state.told = None;
     }
 
-    /// What is in the window was painted for this size; if it has another one, that is
-    /// a change.
+    /// Records the size that the window contents were painted for; another current size is a
+    /// change.
     pub fn stands_for(&self, size: (u16, u16)) {
         let mut state = self.state();
         (state.size, state.device) = (size, size);
@@ -464,7 +464,7 @@ impl Shared {
         self.painting_size();
     }
 
-    /// The window is painted for this size.
+    /// Records that the window is painted for this size.
     pub fn painted(&self, size: (u16, u16)) {
         let mut state = self.state();
         state.size = size;
@@ -494,7 +494,7 @@ impl State {
                 self.awaits_graphics = false;
                 self.capabilities.sixel = sixel;
                 if std::mem::take(&mut self.asks_pictures) {
-                    // Asked only if pictures are drawn.
+                    // Query only if pictures are drawn.
                     if sixel {
                         replies.extend_from_slice(ASK_SIXEL_COLORS);
                     }
@@ -540,11 +540,11 @@ impl State {
                         }
                     }
                     None if self.tells_size => {}
-                    // Asked at the start. Only tmux is so late with telling the device
-                    // that it is worth the bytes.
+                    // Queried at the start. Only tmux updates the device so late that it is worth
+                    // the bytes.
                     None => {
                         let swapped = (size.1, size.0);
-                        // tmux before 3.4 tells columns and rows the wrong way round.
+                        // tmux before 3.4 swaps columns and rows.
                         self.tells_swapped = swapped == self.device && size != self.device;
                         self.tells_size = self.capabilities.terminal == Terminal::Tmux
                             && (size == self.device) != (swapped == self.device);
@@ -554,7 +554,7 @@ impl State {
             Answer::ColorScheme => replies.extend_from_slice(ASK_BACKGROUND),
             Answer::Background(red, green, blue) => {
                 let color = (red, green, blue);
-                // tmux says white when it does not know.
+                // tmux reports white if it does not know the color.
                 let is_false =
                     self.capabilities.terminal == Terminal::Tmux && color == (255, 255, 255);
                 if !is_false && self.background.replace(color) != Some(color) {
@@ -577,7 +577,7 @@ impl State {
     }
 }
 
-/// The two ends of the pipe that wakes the thread.
+/// Creates the pipe that wakes the thread.
 pub(crate) fn wake_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reads, writes) = rustix::pipe::pipe()?;
     for end in [&reads, &writes] {

@@ -1,17 +1,17 @@
-//! How a cell looks.
+//! Colors, attributes, and styles of cells.
 
-/// A colour. `None` in a [`Style`] is the terminal's own.
+/// A color. `None` in a [`Style`] is the terminal's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Color {
-    /// One of the terminal's 16 colours (8 to 15 are the bright ones).
+    /// One of the terminal's 16 colors (8 to 15 are the bright ones).
     Ansi(u8),
-    /// One of 256.
+    /// One of 256 colors.
     Indexed(u8),
-    /// 24 bits.
+    /// A 24-bit color.
     Rgb(u8, u8, u8),
 }
 
-/// What a cell is besides its colours; a set of bits.
+/// Text attributes; a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Attributes(pub u8);
 
@@ -24,7 +24,7 @@ impl Attributes {
     pub const ITALIC: Self = Self(4);
     /// Underlined.
     pub const UNDERLINE: Self = Self(8);
-    /// Foreground and background exchanged.
+    /// Foreground and background swapped.
     pub const REVERSE: Self = Self(16);
     /// Struck through.
     pub const STRIKE: Self = Self(32);
@@ -34,7 +34,7 @@ impl Attributes {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// Returns the union of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -44,65 +44,65 @@ impl Attributes {
 /// Attributes that are visible on a space.
 const SHOWS_ON_BLANK: u8 = Attributes::UNDERLINE.0 | Attributes::REVERSE.0 | Attributes::STRIKE.0;
 
-/// How a cell looks.
+/// The style of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Style {
-    /// The colour of the text.
+    /// The foreground color.
     pub fg: Option<Color>,
-    /// The colour behind it.
+    /// The background color.
     pub bg: Option<Color>,
-    /// Bold and its kin.
+    /// The attributes.
     pub attributes: Attributes,
 }
 
 impl Style {
-    /// The terminal's own.
+    /// The terminal's default style.
     pub const PLAIN: Self = Self { fg: None, bg: None, attributes: Attributes(0) };
 
-    /// Text of this colour.
+    /// Creates a style with this foreground color.
     pub fn fg(color: Color) -> Self {
         Self { fg: Some(color), ..Self::PLAIN }
     }
 
-    /// With this colour behind it.
+    /// Sets the background color.
     #[must_use]
     pub fn on(mut self, color: Color) -> Self {
         self.bg = Some(color);
         self
     }
 
-    /// With these attributes too.
+    /// Adds attributes.
     #[must_use]
     pub fn with(mut self, attributes: Attributes) -> Self {
         self.attributes = self.attributes.union(attributes);
         self
     }
 
-    /// Bold too.
+    /// Adds bold.
     #[must_use]
     pub fn bold(self) -> Self {
         self.with(Attributes::BOLD)
     }
 
-    /// Faint too.
+    /// Adds faint.
     #[must_use]
     pub fn dim(self) -> Self {
         self.with(Attributes::DIM)
     }
 
-    /// Italic too.
+    /// Adds italic.
     #[must_use]
     pub fn italic(self) -> Self {
         self.with(Attributes::ITALIC)
     }
 
-    /// Underlined too.
+    /// Adds underline.
     #[must_use]
     pub fn underline(self) -> Self {
         self.with(Attributes::UNDERLINE)
     }
 
-    /// The part that is visible on a space: the background and a few attributes. The rest
+    /// Returns the part that is visible on a space: the background and a few attributes. The rest
     /// would only cost bytes.
     pub(crate) fn on_blank(self) -> Self {
         let attributes = Attributes(self.attributes.0 & SHOWS_ON_BLANK);
@@ -110,7 +110,7 @@ impl Style {
         Self { fg, bg: self.bg, attributes }
     }
 
-    /// What `over` sets, on top of this.
+    /// Applies what `over` sets on top of this style.
     #[must_use]
     pub fn patch(self, over: Self) -> Self {
         Self {

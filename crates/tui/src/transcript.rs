@@ -1,11 +1,10 @@
-//! What was said and done, as a list of items, and the rows they give.
+//! The transcript: a list of items built from engine events, and their rows.
 //!
-//! A [`Transcript`] is a fold of the engine's events. It is asked for rows in
-//! three ways: those that are final, each once, for the scrollback
-//! ([`Transcript::take_finished`]); those of what is under way
-//! ([`Transcript::live`]); and any part of all of it ([`Transcript::page`]).
+//! A [`Transcript`] returns rows in three ways: final rows for the scrollback, each once
+//! ([`Transcript::take_finished`]); rows of unfinished items ([`Transcript::live`]); and any part
+//! of the whole ([`Transcript::page`]).
 //!
-//! Not here: keys, questions, the status row, and anything that draws.
+//! Keys, dialogs, the status row, and drawing are handled elsewhere.
 
 mod agent_rows;
 mod answer;
@@ -51,92 +50,91 @@ use page::Memory;
 pub enum Thoughts {
     /// Nothing.
     Off,
-    /// The subject, in one row.
+    /// The subject in one row.
     #[default]
     Subject,
-    /// All of it.
+    /// The whole text.
     Full,
 }
 
-/// How items are shown. A change holds for rows that are made after it.
+/// Display options of items. Changes apply to rows rendered later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ViewOptions {
-    /// The model's thoughts.
+    /// How much of the model's thoughts is shown.
     pub thoughts: Thoughts,
-    /// Numbers before lines of code.
+    /// Whether code has line numbers.
     pub line_numbers: bool,
-    /// For a screen reader: words instead of signs, no boxes.
+    /// Whether to use words instead of signs and no boxes, for screen readers.
     pub screen_reader: bool,
-    /// The source of answers instead of what it means (Alt+M).
+    /// Whether to show the Markdown source of answers (Alt+M).
     pub raw_markdown: bool,
-    /// Outputs and diffs in full, as far as they are kept (Ctrl+O).
+    /// Whether to show outputs and diffs in full, as far as they are kept (Ctrl+O).
     pub expanded: bool,
-    /// Short results in boxes of their own, too, not in one row.
+    /// Whether short results also get boxes instead of one row.
     pub whole_results: bool,
-    /// Errors to their last line.
+    /// Whether to show errors in full.
     pub whole_errors: bool,
-    /// Nothing turns.
+    /// Whether to disable animations.
     pub still: bool,
 }
 
-/// All items of a session, in order.
+/// All items of a session in order.
 #[derive(Debug, Default)]
 pub struct Transcript {
-    /// How items are shown.
+    /// The display options.
     pub options: ViewOptions,
     items: Vec<Item>,
-    /// Items that are open, by their ids.
+    /// Unfinished items by id.
     open: HashMap<ItemId, usize>,
     calls: HashMap<CallId, usize>,
     asks: HashMap<AskId, usize>,
-    /// The first item of which not all rows were given out.
+    /// The first item whose rows were not all returned for the scrollback.
     released: usize,
-    /// The last item that gave rows to the scrollback.
+    /// The last item that returned rows for the scrollback.
     last_shape: Option<Shape>,
-    /// A turn runs: more calls may come.
+    /// Whether a turn is running, so that more calls may follow.
     in_turn: bool,
-    /// Calls that wait for approval have no row in [`Self::live`]: a dialog shows them.
+    /// Whether calls that wait for approval are omitted from [`Self::live`], because a dialog shows
+    /// them.
     pub(crate) hides_asked: bool,
     retry: Option<words::Waiting>,
-    /// The subject of the thought that the model is at.
+    /// The subject of the model's current thought.
     subject: Option<String>,
     memory: Memory,
-    /// For those who listen.
+    /// What was announced to the screen reader.
     heard: heard::Heard,
-    /// Texts on their way, and how they were typed where that differs.
+    /// Texts in transit, with the form in which they were typed if that differs.
     typed: Vec<(String, Arc<str>)>,
 }
 
 impl Transcript {
-    /// An empty one.
+    /// Creates an empty transcript.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Whether the transcript is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// What the model is thinking about, for the status row. Cleared when it
-    /// speaks or acts.
+    /// Returns the subject of the model's thought for the status row. Cleared when the model writes
+    /// text or calls a tool.
     pub fn thought_subject(&self) -> Option<&str> {
         self.subject.as_deref()
     }
 
-    /// Whether something is under way that [`Self::live`] shows with a clock or
-    /// a turning sign.
+    /// Whether [`Self::live`] contains something animated.
     pub fn is_moving(&self) -> bool {
         self.retry.is_some() || self.items.iter().skip(self.released).any(Item::is_moving)
     }
 
-    /// The wait before another attempt, with what is left of it, where
-    /// [`Self::live`] does not show it.
+    /// Returns the text about the pending retry with the remaining time.
     pub fn retry(&mut self, now_ms: u64) -> Option<String> {
         self.retry.as_mut().map(|retry| retry.text(now_ms))
     }
@@ -147,13 +145,13 @@ impl Transcript {
         LocalId(self.items.len() - 1)
     }
 
-    /// Adds what the user said, where no event tells it.
+    /// Adds a user message that no event reports.
     pub fn push_user(&mut self, text: &str) {
         let typed = self.take_typed(text);
         self.items.push(Item::User { text: text.into(), typed });
     }
 
-    /// More output of a command of [`LocalItem::ShellRunning`].
+    /// Appends output of a command started with [`LocalItem::ShellRunning`].
     pub fn shell_output(&mut self, id: LocalId, text: &str) {
         if let Some(Item::Shell(shell)) = self.items.get_mut(id.0) {
             shell.output.push(text);
@@ -161,7 +159,7 @@ impl Transcript {
         self.memory.forget(id.0);
     }
 
-    /// The end of such a command; `code` is `None` if a signal ended it.
+    /// Ends such a command; `code` is `None` if a signal ended it.
     pub fn shell_done(&mut self, id: LocalId, code: Option<i32>) {
         if let Some(Item::Shell(shell)) = self.items.get_mut(id.0) {
             shell.running = false;

@@ -475,12 +475,12 @@ impl Face {
                 signals.next().await;
             };
             for said in session.open.close_until(hurry).await {
-                // The screen is the terminal's again.
+                // The terminal has been restored, so this may write to it.
                 let _ = writeln!(std::io::stderr(), "{said}");
             }
         }
         if let (true, Some(launch)) = (self.delete, launch) {
-            // The session ends; what cannot be deleted is there next time.
+            // The program is ending; what cannot be deleted now stays.
             drop(launch.delete_session(&id));
             drop(launch.forget_inputs(&self.app.typed));
         }

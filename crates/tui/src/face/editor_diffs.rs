@@ -1,4 +1,4 @@
-//! Changes that the connected editor shows.
+//! Diffs shown in the connected editor.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::effect::WithEditorText;
 
 impl Face {
-    /// Shows a change in the editor; its decision goes to the app.
+    /// Opens a diff in the editor; the decision is sent to the app.
     pub(super) fn open_diff(&mut self, ask: AskId, path: &Path, text: String) {
         let companion = self.options.companion.as_ref();
         let Some((diff, decision)) = companion.and_then(|it| it.open_diff(path, text)) else {
@@ -21,14 +21,14 @@ impl Face {
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
             if let Ok(decision) = decision.await {
-                // A face that is gone needs no decision.
+                // The front end may be gone.
                 let then = move |app: &mut App| app.editor_decided(&ask, decision);
                 let _ = jobs.send(Box::new(then)).await;
             }
         });
     }
 
-    /// Closes a change and continues with the editor's text, after a short time in any case.
+    /// Closes a diff and continues with the editor's text; the wait is short in any case.
     pub(super) fn take_diff(&mut self, ask: &AskId, then: WithEditorText) {
         let Some(diff) = self.diffs.remove(ask) else { return then(&mut self.app, None) };
         let jobs = self.jobs.clone();

@@ -1,5 +1,4 @@
-//! From the command line to a session that takes prompts, with the questions
-//! that come before.
+//! Opens the terminal and the session, including the dialogs that come before the first prompt.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
 
 impl Face {
-    /// The terminal in our hands and the first state; nothing is drawn yet.
+    /// Opens the terminal and creates the initial state; nothing is drawn yet.
     pub(super) fn open(
         options: FaceOptions,
         prepared: Prepared,
@@ -79,7 +78,7 @@ impl Face {
             app.info(format!("keybindings.json: {}", taken.join("; ")));
         }
         let (jobs, received) = mpsc::channel(JOBS);
-        // A job that does nothing: the frame after it is what counts.
+        // The job does nothing, but a frame follows it.
         let deliver = super::Deliver(jobs.clone());
         crate::highlight::when_loaded(move || deliver.send_soon(Box::new(|_| {})));
         let mut face = Self {
@@ -107,10 +106,10 @@ impl Face {
         Ok((face, input, received))
     }
 
-    /// The first frame, then the session.
+    /// Draws the first frame and opens the session.
     pub(super) fn start(&mut self) {
         self.draw_now();
-        // The editor may answer the question whether the folder is trusted.
+        // The editor's trust may answer the trust dialog.
         if let Some(companion) = self.trust.as_ref().and_then(|trust| trust.start_companion()) {
             self.follow_companion(companion);
         }
@@ -119,7 +118,7 @@ impl Face {
         }
     }
 
-    /// Settings and trust are known.
+    /// Continues after settings and trust are known.
     pub(super) fn prepared(&mut self, mut launch: Launch) {
         self.trust = None;
         let careful = launch.begin_careful();
@@ -148,7 +147,7 @@ impl Face {
         }
     }
 
-    /// Starts the connection to the editor, once, and follows it.
+    /// Starts the editor connection once and follows it.
     fn start_companion(&mut self) {
         if self.options.companion.is_some() {
             return;
@@ -160,7 +159,7 @@ impl Face {
 
     fn follow_companion(&mut self, companion: Companion) {
         let (mut changes, jobs) = (companion.changes(), self.jobs.clone());
-        // What is known already counts as a change.
+        // Report the initial state as a change too.
         changes.mark_changed();
         self.app.companion = Some(companion.snapshot());
         self.options.companion = Some(companion);
@@ -175,7 +174,7 @@ impl Face {
         });
     }
 
-    /// Hears what MCP servers offer, as long as the session is open.
+    /// Follows what MCP servers provide while the session is open.
     fn follow_servers(&mut self, open: &OpenSession) {
         let Some(view) = open.mcp_view() else { return self.app.servers_offer(Vec::new()) };
         self.app.servers_offer(view.resources());
@@ -209,8 +208,8 @@ impl Face {
         }
         items.push(ListItem::new("no", "Do not trust it", "nothing in it is read as instructions"));
         let width = usize::from(self.app.size.0).saturating_sub(1).max(20);
-        // The question, its choices (which may take two rows each) and the hint are
-        // always seen; the rest is what there is room for.
+        // The title, the choices (two rows each), and the hint are always visible; the rest gets
+        // the remaining rows.
         let room = usize::from(self.app.size.1).saturating_sub(2 * items.len() + 6);
         let rows = trust_rows(&question.brings.rows(), width, room, &self.app.theme);
         let title = "Parallax · Do you trust this folder?";
@@ -219,8 +218,8 @@ impl Face {
         self.trust = Some(question);
     }
 
-    /// Opens a session in place of the one that is open. The work is done by a
-    /// job, so that keys are taken meanwhile.
+    /// Opens a session in place of the open one. A job does the work, so that keys are handled in
+    /// the meantime.
     pub(super) fn open_session(&mut self, choice: SessionChoice) {
         self.app.ready = false;
         self.start_companion();
@@ -231,12 +230,12 @@ impl Face {
             Some(Err(failure)) => return self.app.failed(&failure.message),
             None => return,
         };
-        // The long form, with settings and gateways, goes to the log.
+        // The full explanation with settings and gateways goes to the log.
         if let Credential::Missing { why } = prepared.credential() {
             tracing::warn!("{why}");
             self.app.launch = Some(prepared);
             self.app.keyless = true;
-            // The message about a provider is short.
+            // The message about a provider is short enough to show.
             let short = why.starts_with("no key for the provider").then_some(why.as_str());
             return self.app.auth_dialog(Some(short.unwrap_or(NO_KEY)));
         }
@@ -254,7 +253,7 @@ impl Face {
                 self.session = Some(Session::new(open, events));
                 if let Some(prompt) = self.prompt.take() {
                     self.app.remember(&prompt);
-                    // What is asked now comes in the place of a turn cut off.
+                    // The prompt replaces the offer to continue an interrupted turn.
                     self.app.overlay = None;
                     self.app.submit_typed(prompt);
                 }
@@ -270,16 +269,16 @@ impl Face {
             Err(failure) => self.app.failed(&failure.message),
         }
         self.dirty = true;
-        // What the session holds is seen at once.
+        // Show the history of the session at once.
         self.last_frame = None;
     }
 }
 
-/// What a folder would bring, in a limited number of rows: each kind gets a share, and
+/// Returns what a folder would bring in a limited number of rows: each kind gets a share, and
 /// truncation is reported with the command that shows everything.
 fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
     let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
-    // Of few rows none is worth a share: all of it is shown by pages.
+    // Too few rows to share: everything is shown page by page.
     let (is_low, room) = if room < PAGED { (true, usize::MAX) } else { (false, room) };
     let mut rows = match brings {
         [] => wrapped("It would bring no settings, commands, or context.".into(), theme.secondary),
@@ -316,13 +315,14 @@ fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Ve
     rows
 }
 
-/// With less room, what a folder would bring is paged through.
+/// Minimum rows to share among the kinds; with fewer the list is paged.
 const PAGED: usize = 8;
 
-/// Warnings about keys that are printed; of more only the number.
+/// Maximum number of key binding warnings printed; the rest is counted.
 const KEY_WARNINGS: usize = 5;
 
-/// Tells that a server wants a sign-in, or asks for it where its settings say so.
+/// Reports that a server requires authentication, or asks the user to sign in if its settings say
+/// so.
 async fn offer_sign_in(jobs: mpsc::Sender<Then>, wanted: WantedSignIn) {
     let WantedSignIn { server, again, asks } = wanted;
     let then: Then = if asks {
@@ -334,18 +334,18 @@ async fn offer_sign_in(jobs: mpsc::Sender<Then>, wanted: WantedSignIn) {
     } else {
         Box::new(move |app| app.sign_in_wanted(&server, again))
     };
-    // The session may be over.
+    // The session may have ended.
     let _ = jobs.send(then).await;
 }
 
-/// Brings questions of MCP servers to the app.
+/// Forwards requests of MCP servers to the app.
 struct Person(mpsc::Sender<Then>);
 
 impl Asker for Person {
     fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
         let (jobs, server) = (self.0.clone(), server.to_owned());
         Box::pin(async move {
-            // Dropped after the answer, when it is no longer awaited.
+            // Dropped after the answer, or when it is no longer awaited.
             let _ended = Ended(jobs.clone());
             let (reply, answer) = tokio::sync::oneshot::channel();
             let then: Then = Box::new(move |app| app.server_asks(&server, question, reply));
@@ -357,17 +357,17 @@ impl Asker for Person {
     }
 }
 
-/// Tells the app that a question may be over.
+/// Notifies the app that a request may have ended.
 struct Ended(mpsc::Sender<Then>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // One that is not told is found when the next key comes.
+        // If this fails, the app notices at the next key.
         let _ = self.0.try_send(Box::new(App::server_questions_ended));
     }
 }
 
-/// Why there is a dialog before the first prompt.
+/// The reason shown in the sign-in dialog before the first prompt.
 const NO_KEY: &str = "No API key found. A key in the environment (GEMINI_API_KEY, or \
                       GOOGLE_API_KEY with GOOGLE_GENAI_USE_VERTEXAI=true) is used at the next \
                       start.";

@@ -1,4 +1,4 @@
-//! The session that is open, as the face holds it.
+//! The open session as held by the front end.
 
 use parallax_sdk::{EventReader, Expander, OpSender, OpenSession};
 

@@ -1,31 +1,31 @@
-//! The table of commands that keys can run: ids, defaults and where they count.
-//! The ids and defaults are those of Gemini CLI, so its `keybindings.json` holds.
+//! The table of key commands: ids, defaults, and contexts. The ids and defaults are those of Gemini
+//! CLI, so that its `keybindings.json` works.
 
 use super::platform::Platform;
 
-/// Where a key was pressed; a set of bits.
+/// The context in which a key was pressed; a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Context(u16);
 
 impl Context {
-    /// The input, without a list or a search over it.
+    /// The composer without a list or a search.
     pub const COMPOSER: Self = Self(1);
-    /// The input with its completion list open.
+    /// The composer with an open completion list.
     pub const SUGGESTIONS: Self = Self(2);
-    /// The search in the history (Ctrl+R).
+    /// The history search (Ctrl+R).
     pub const SEARCH: Self = Self(4);
     /// A list in a dialog or a view.
     pub const LIST: Self = Self(8);
     /// A dialog with several fields or pages.
     pub const DIALOG: Self = Self(16);
-    /// A process that has the keys.
+    /// A process that has the keyboard focus.
     pub const SHELL: Self = Self(32);
     /// The view of background processes.
     pub const BACKGROUND: Self = Self(64);
     /// The view of extensions.
     pub const EXTENSIONS: Self = Self(128);
 
-    /// Each of them.
+    /// All contexts.
     pub const EACH: [Self; 8] = [
         Self::COMPOSER,
         Self::SUGGESTIONS,
@@ -41,13 +41,13 @@ impl Context {
         Self(self.0 | other.0)
     }
 
-    /// Whether the two have one in common.
+    /// Whether the sets have a context in common.
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// Under which heading a command is listed.
+/// The heading under which a command is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the titles say it")]
 pub enum Group {
@@ -65,7 +65,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All, in the order of the help.
+    /// All groups in help order.
     pub const ALL: [Self; 11] = [
         Self::Basic,
         Self::Input,
@@ -80,7 +80,7 @@ impl Group {
         Self::Extensions,
     ];
 
-    /// Its heading.
+    /// Returns the heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::Basic => "Basics",
@@ -306,7 +306,7 @@ commands! {
     ExtensionLink "extension.link" Extensions Context::EXTENSIONS, "l", "Link the extension";
 }
 
-/// Commands whose place does not exist here.
+/// Commands for views that do not exist here.
 const WITHOUT_USE: &[KeyCommand] = &[
     KeyCommand::Restart,
     KeyCommand::BackgroundToggleList,
@@ -323,47 +323,47 @@ pub(super) const WITHOUT_COUNTERPART: &[&str] =
 
 impl KeyCommand {
     fn row(self) -> &'static Row {
-        // Declared in one go: the number of a command is its place in the table.
+        // Declared by the same macro: the number of a command is its index in the table.
         &TABLE[self as usize]
     }
 
-    /// All, in the order of the table.
+    /// Returns all commands in table order.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.command)
     }
 
-    /// Those that do something here. The others are known, so that a
-    /// `keybindings.json` of Gemini CLI holds.
+    /// Returns the commands that have an effect. The others are known so that a `keybindings.json`
+    /// of Gemini CLI is accepted.
     pub fn in_use() -> impl Iterator<Item = Self> {
         Self::all().filter(|command| !WITHOUT_USE.contains(command))
     }
 
-    /// The command of an id of `keybindings.json`.
+    /// Returns the command with an id of `keybindings.json`.
     pub fn from_id(id: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.id == id).map(|row| row.command)
     }
 
-    /// Its id in `keybindings.json`.
+    /// Returns the id in `keybindings.json`.
     pub fn id(self) -> &'static str {
         self.row().id
     }
 
-    /// What it does, for the help.
+    /// Returns the description for the help.
     pub fn description(self) -> &'static str {
         self.row().text
     }
 
-    /// Its heading in the help.
+    /// Returns the help group.
     pub fn group(self) -> Group {
         self.row().group
     }
 
-    /// Where it counts.
+    /// Returns the contexts in which the command applies.
     pub fn contexts(self) -> Context {
         self.row().contexts
     }
 
-    /// Its default keys, as in `keybindings.json`.
+    /// Returns the default keys in the syntax of `keybindings.json`.
     pub fn default_keys(self, platform: Platform) -> impl Iterator<Item = &'static str> {
         let row = self.row();
         let other = match platform {

@@ -1,6 +1,5 @@
-//! `keybindings.json`: an array of `{ "command": "id", "key": "ctrl+x" }`;
-//! comments and trailing commas are allowed. A `-` before the id takes the key
-//! away.
+//! Parses `keybindings.json`: an array of `{ "command": "id", "key": "ctrl+x" }`; comments and
+//! trailing commas are allowed. A `-` before the id removes the key.
 
 use parallax_screen::Key;
 use serde_json::Value;
@@ -8,14 +7,14 @@ use serde_json::Value;
 use super::command::{KeyCommand, WITHOUT_COUNTERPART};
 use super::key_text;
 
-/// One entry that makes sense.
+/// A valid entry.
 pub(super) struct Change {
     pub command: KeyCommand,
     pub key: Key,
     pub remove: bool,
 }
 
-/// The entries of the file, and what is wrong with the others.
+/// Returns the valid entries of the file and the problems with the others.
 pub(super) fn read(text: &str) -> (Vec<Change>, Vec<String>) {
     if text.trim().is_empty() {
         return (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The key table: rows for the screen, Markdown for the documentation.
+//! The key table as rows for the screen and as Markdown for the documentation.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use super::{Group, KeyCommand, Keymap, Platform};
 use crate::layout::explained;
 use crate::theme::Theme;
 
-/// The description begins here, unless the keys need more.
+/// Column of the description, unless the keys need more.
 const KEYS_COLUMNS: usize = 32;
 
 impl Keymap {
-    /// All commands with their keys, under headings; those without a key are left out.
-    /// What does not fit goes on in the next row.
+    /// Returns all commands with their keys, under headings, without unbound commands. Long rows
+    /// wrap.
     pub fn help_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
         for group in Group::ALL {
@@ -27,7 +27,7 @@ impl Keymap {
             for command in KeyCommand::in_use().filter(|command| command.group() == group) {
                 let mut keys = self.keys_of(command);
                 if command == KeyCommand::ToggleYolo && keys.len() > 1 {
-                    // The row of that key tells of it already.
+                    // The row of that command lists the key.
                     let taken = self.keys_of(KeyCommand::Yank);
                     keys.retain(|key| !taken.contains(key));
                 }
@@ -43,7 +43,7 @@ impl Keymap {
         rows
     }
 
-    /// The default table as the guide's page `keys.md`.
+    /// Returns the default table as the guide page `keys.md`.
     pub fn markdown() -> String {
         let mut text = String::from(
             "# Keys\n\nFor users of the terminal interface: all key commands with their default \
@@ -72,7 +72,7 @@ impl Keymap {
                     quoted.collect::<Vec<_>>().join(" ")
                 };
                 let mut cell = keys(&linux);
-                // Only another set of keys is worth a word, not `Option` for `Alt`.
+                // Only list other sets of keys, not other names such as `Option` for `Alt`.
                 let set = |platform| command.default_keys(platform).collect::<Vec<_>>();
                 if set(Platform::Mac) != set(Platform::Linux) {
                     let _ = write!(cell, " (macOS: {}; Windows: {})", keys(&mac), keys(&windows));

@@ -1,5 +1,4 @@
-//! Keys as text: `ctrl+shift+z` in `keybindings.json`, `Ctrl+Shift+Z` on the
-//! screen.
+//! Keys as text: `ctrl+shift+z` in `keybindings.json`, `Ctrl+Shift+Z` on the screen.
 
 use parallax_screen::{Key, KeyCode, Modifiers};
 
@@ -8,11 +7,11 @@ use super::platform::Platform;
 /// Why a text is not a valid key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyTextError {
-    /// No such key or modifier.
+    /// Unknown key or modifier.
     Unknown(String),
-    /// The key exists, but terminals do not report it.
+    /// A key that terminals do not report.
     NotReported(String),
-    /// The key of the number pad, which terminals tell as the character that it types.
+    /// A numeric keypad key, which terminals report as the character that it types.
     AsTyped(String, char),
 }
 
@@ -31,10 +30,10 @@ impl std::fmt::Display for KeyTextError {
     }
 }
 
-/// Reads a key such as `ctrl+x`, `alt+enter`, `G` or `numpad_add`.
+/// Parses a key such as `ctrl+x`, `alt+enter`, `G` or `numpad_add`.
 ///
 /// # Errors
-/// When it names no key, or one that terminals do not report.
+/// Returns an error if the text names no key, or one that terminals do not report.
 pub fn parse(text: &str) -> Result<Key, KeyTextError> {
     let text = text.trim();
     let mut modifiers = Modifiers::NONE;
@@ -49,7 +48,7 @@ pub fn parse(text: &str) -> Result<Key, KeyTextError> {
         rest = behind;
     }
     let code = code(rest)?;
-    // `A` means Shift and `a`; the terminal tells it as the character alone.
+    // `A` means Shift and `a`; terminals report only the character.
     if let KeyCode::Char(char) = code
         && char.is_uppercase()
     {
@@ -64,8 +63,8 @@ pub fn parse(text: &str) -> Result<Key, KeyTextError> {
     }
 }
 
-/// The one form in which keys are compared: what is typed has no Shift; with
-/// Ctrl, Alt or Cmd it is the lower case and Shift.
+/// Normalizes a key for comparison: typed characters have no Shift; with Ctrl, Alt, or Cmd, the
+/// character is lowercase and Shift is a modifier.
 pub fn normal(key: Key) -> Key {
     let KeyCode::Char(char) = key.code else { return key };
     let others = Modifiers(key.modifiers.0 & !Modifiers::SHIFT.0);
@@ -118,8 +117,8 @@ fn code(name: &str) -> Result<KeyCode, KeyTextError> {
         "backspace" => KeyCode::Backspace,
         "delete" => KeyCode::Delete,
         "insert" => KeyCode::Insert,
-        // The terminal tells the digits and signs of the number pad as such: only with
-        // Ctrl or the like they are none that is typed.
+        // Terminals report the digits and signs of the numeric keypad as characters, so they can
+        // only be bound with Ctrl or similar.
         "numpad_add" => KeyCode::Char('+'),
         "numpad_subtract" => KeyCode::Char('-'),
         "numpad_multiply" => KeyCode::Char('*'),
@@ -136,7 +135,7 @@ fn code(name: &str) -> Result<KeyCode, KeyTextError> {
     Ok(code)
 }
 
-/// `f1` to `f35` and `numpad0` to `numpad9`.
+/// Parses `f1` to `f35` and `numpad0` to `numpad9`.
 fn numbered(name: &str) -> Option<Result<KeyCode, KeyTextError>> {
     if let Some(digit) = name.strip_prefix("numpad") {
         let mut chars = digit.chars();
@@ -151,7 +150,7 @@ fn numbered(name: &str) -> Option<Result<KeyCode, KeyTextError>> {
     }
 }
 
-/// A key as people read it: `Ctrl+Shift+Z`, on a Mac `Option+Z`.
+/// Formats a key for display: `Ctrl+Shift+Z`, on a Mac `Option+Z`.
 pub fn label(key: Key, platform: Platform) -> String {
     let mac = platform == Platform::Mac;
     let mut text = String::new();

@@ -1,6 +1,6 @@
-//! Systems whose default keys differ.
+//! Platforms with different default keys.
 
-/// The operating system of the user.
+/// The user's operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Platform {
@@ -10,7 +10,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// The one this program was built for.
+    /// The platform of this build.
     pub const HERE: Self = if cfg!(target_os = "macos") {
         Self::Mac
     } else if cfg!(windows) {
