@@ -1,40 +1,40 @@
-//! The result of a key, and the state that the input needs from outside.
+//! Results of keys in the composer, and the external state that it needs.
 
-/// What a key in the input leads to.
+/// The result of a key in the composer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ComposerAction {
-    /// The input has no use for the key: it is the program's.
+    /// Not used; the program handles the key.
     Ignored,
-    /// Taken: text, cursor or mode changed, or nothing was left to do.
+    /// Used: text, cursor, or mode changed, or there was nothing to do.
     Changed,
-    /// Send this to the model (or run it, when it is a `/` command).
+    /// Send this to the model (or run it if it is a slash command).
     Submit(Submission),
     /// Steer the running turn with this.
     Steer(Submission),
-    /// Send this when the agent is done.
+    /// Send this when the turn ends.
     Queue(Submission),
     /// Run this in the shell.
     Shell(String),
-    /// Give the queued messages back to the input, with [`insert_before`](super::Composer::insert_before).
+    /// Put the queued messages back into the input with
+    /// [`insert_before`](super::Composer::insert_before).
     TakeQueue,
-    /// Ctrl+C. `cleared`: it had text, which is gone now; if not, the second
-    /// press leaves the program.
+    /// Ctrl+C. If it cleared no text, a second press quits the program.
     Interrupt {
-        /// Whether there was text.
+        /// Whether text was cleared.
         cleared: bool,
     },
     /// Ctrl+D without text.
     Exit,
-    /// Esc that closes nothing here: cancels the request, or announces what a
-    /// second one does.
+    /// Esc that closed nothing in the composer: cancels the request, or announces what a second Esc
+    /// does.
     Escape,
     /// Esc twice without text.
     Rewind,
-    /// Paste what is in the clipboard (an image too).
+    /// Paste the clipboard (also an image).
     PasteClipboard,
     /// Edit [`editor_text`](super::Composer::editor_text) in the external editor.
     OpenEditor,
-    /// The former key of the external editor: tell the new one.
+    /// The former key of the external editor: show the new one.
     EditorHint,
     /// `?` without text: show or hide the keys.
     ToggleShortcuts,
@@ -43,35 +43,35 @@ pub enum ComposerAction {
 /// A message that the user sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// The text, pasted texts in it.
+    /// The text with pasted texts expanded.
     pub text: String,
-    /// As it stood in the input, labels for pasted texts.
+    /// The text as shown in the input, with labels for pasted texts.
     pub shown: String,
 }
 
-/// What the text is meant for.
+/// How the text is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InputMode {
-    /// The model, or a `/` command.
+    /// A prompt or a slash command.
     #[default]
     Prompt,
-    /// The shell (`!`).
+    /// A shell command (`!`).
     Shell,
 }
 
-/// What happens around the input.
+/// The state around the composer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Surroundings {
-    /// The agent works.
+    /// Whether the agent is running.
     pub busy: bool,
-    /// A shell command of the user runs.
+    /// Whether a shell command of the user is running.
     pub running: bool,
-    /// Enter while it works steers it; otherwise it queues.
+    /// Whether Enter steers the running turn; otherwise it queues.
     pub steering: bool,
-    /// How many messages are queued.
+    /// Number of queued messages.
     pub queued: usize,
-    /// Everything is approved: the prefix says so.
+    /// Whether YOLO mode is on, which the prefix shows.
     pub yolo: bool,
-    /// How many prompts were sent: the empty input says something else after each.
+    /// Number of prompts sent; the placeholder changes after each.
     pub prompts: usize,
 }

@@ -7,27 +7,27 @@ use unicode_segmentation::GraphemeCursor;
 #[cfg(test)]
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Every label begins with this.
+/// The start of every label.
 pub const LABEL_START: &str = "[Pasted Text: ";
 
-/// The labels in force; each behaves as one character.
+/// The active labels; each behaves as one character.
 #[derive(Debug, Clone, Default)]
 pub struct Labels {
     labels: Vec<String>,
 }
 
 impl Labels {
-    /// Lets a label count.
+    /// Adds a label.
     pub fn add(&mut self, label: String) {
         self.labels.push(label);
     }
 
-    /// Forgets all.
+    /// Removes all labels.
     pub fn clear(&mut self) {
         self.labels.clear();
     }
 
-    /// The positions of labels in a line, left to right.
+    /// Returns the positions of labels in a line, left to right.
     pub fn ranges(&self, line: &str) -> Vec<Range<usize>> {
         if self.labels.is_empty() {
             return Vec::new();
@@ -49,12 +49,12 @@ impl Labels {
         found
     }
 
-    /// The label whose inside or left end is at `byte`.
+    /// Returns the label that starts at or contains `byte`.
     pub fn at(&self, line: &str, byte: usize) -> Option<Range<usize>> {
         self.ranges(line).into_iter().find(|range| range.start <= byte && byte < range.end)
     }
 
-    /// The next place to the right in the line; its end at the end.
+    /// Returns the next position to the right, at most the end of the line.
     pub fn next(&self, line: &str, byte: usize) -> usize {
         let labels = self.ranges(line);
         if let Some(label) = labels.iter().find(|label| label.start <= byte && byte < label.end) {
@@ -67,7 +67,7 @@ impl Labels {
         piece.start + next
     }
 
-    /// The next place to the left in the line; 0 at the start.
+    /// Returns the next position to the left, at least 0.
     pub fn previous(&self, line: &str, byte: usize) -> usize {
         let labels = self.ranges(line);
         if let Some(label) = labels.iter().find(|label| label.start < byte && byte <= label.end) {
@@ -80,7 +80,7 @@ impl Labels {
         piece.start + previous
     }
 
-    /// `byte`, or the next valid cursor position to the right.
+    /// Returns `byte`, or the next valid cursor position to the right.
     pub fn snap(&self, line: &str, byte: usize) -> usize {
         let byte = line.floor_char_boundary(byte);
         if byte == 0 || byte == line.len() {
@@ -102,7 +102,7 @@ impl Labels {
         }
     }
 
-    /// The clusters and labels of a line, left to right.
+    /// Returns the clusters and labels of a line, left to right.
     #[cfg(test)]
     pub fn atoms<'a>(&self, line: &'a str) -> impl Iterator<Item = (usize, &'a str)> + use<'a> {
         let mut parts: Vec<(Range<usize>, bool)> = Vec::new();
@@ -125,7 +125,7 @@ impl Labels {
     }
 }
 
-/// The stretch without labels that `byte`, which is in none, lies in.
+/// Returns the stretch without labels that contains `byte`, which is in no label.
 fn piece(labels: &[Range<usize>], line: &str, byte: usize) -> Range<usize> {
     let start = labels.iter().rev().find(|label| label.end <= byte).map_or(0, |label| label.end);
     let end =

@@ -1,5 +1,5 @@
-//! The text being written, with its cursor: every change goes through here, so
-//! that each can be undone and the cursor never stands inside a character.
+//! The text buffer with its cursor: every change goes through it, so that each can be undone and
+//! the cursor is never inside a character.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use super::pastes::Pastes;
 use super::text::{Position, Text, clean};
 use super::undo::{Joins, Undo};
 
-/// What the last command was, as far as the next one cares.
+/// The last command, as far as it affects the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Last {
     #[default]
     Other,
     Kill,
-    /// Text was inserted from the kill ring: where, and how far back it stood.
+    /// Text was inserted from the kill ring: its range, and its index in the ring.
     Yank(Range<Position>, usize),
 }
 
-/// Text, cursor, and what belongs to editing it.
+/// The text, the cursor, and the editing state.
 #[derive(Debug, Clone)]
 pub struct Buffer {
     pub(super) text: Text,
@@ -53,48 +53,48 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// The text as typed; labels represent pasted text.
+    /// Returns the text as shown; labels represent pasted text.
     pub fn text(&self) -> &Text {
         &self.text
     }
 
-    /// The text with the pasted texts in the place of their labels.
+    /// Returns the text with labels replaced by the pasted texts.
     pub fn expanded(&self) -> String {
         self.pastes.expand(&self.text.to_string())
     }
 
-    /// Where the cursor stands.
+    /// Returns the cursor position.
     pub fn cursor(&self) -> Position {
         self.cursor
     }
 
-    /// A number that another text, or another cursor, changes.
+    /// Returns a number that changes with the text and the cursor.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Whether there is no text.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Whether something was deleted that can be inserted again.
+    /// Whether there is deleted text to insert again.
     pub fn can_yank(&self) -> bool {
         !self.kills.is_empty()
     }
 
-    /// The columns that a row has; what up and down go by.
+    /// Sets the columns of a row, which up and down use.
     pub fn set_columns(&mut self, columns: usize) {
         self.columns = columns.max(1);
     }
 
-    /// Puts the cursor at the nearest place where it may stand.
+    /// Moves the cursor to the nearest valid position.
     pub fn set_cursor(&mut self, position: Position) {
         self.moved(position);
         self.preferred = None;
     }
 
-    /// As [`set_cursor`](Self::set_cursor); the preferred column stays.
+    /// Like [`set_cursor`](Self::set_cursor), but keeps the preferred column.
     pub(super) fn moved(&mut self, position: Position) {
         self.cursor = self.snap(position);
         self.undo.close();
@@ -102,13 +102,13 @@ impl Buffer {
         self.version += 1;
     }
 
-    /// Another text, as one step that can be undone; the cursor at its end.
+    /// Replaces the text as one undoable step and moves the cursor to its end.
     pub fn set_text(&mut self, text: &str) {
         let all = Position::START..self.text.end();
         self.change(all, &clean(text), Joins::Nothing);
     }
 
-    /// Another text that knows of no steps before it; pasted texts are forgotten.
+    /// Replaces the text and clears the undo history and the pasted texts.
     pub fn reset(&mut self, text: &str) {
         self.text = Text::from(clean(text).as_ref());
         self.undo = Undo::default();
@@ -121,24 +121,24 @@ impl Buffer {
         self.change(range, &clean(text), Joins::Nothing);
     }
 
-    /// All changes until [`end_group`](Self::end_group) are undone at once.
+    /// Starts a group of changes that are undone together, until [`end_group`](Self::end_group).
     pub fn begin_group(&mut self) {
         self.undo.begin_group();
     }
 
-    /// The end of a group.
+    /// Ends a group.
     pub fn end_group(&mut self) {
         self.undo.end_group();
     }
 
-    /// Takes the last step back; `false` when there is none.
+    /// Undoes the last step. Returns `false` if there is none.
     pub fn undo(&mut self) -> bool {
         let Some(cursor) = self.undo.undo(&mut self.text) else { return false };
         self.set_cursor(cursor);
         true
     }
 
-    /// Does the step again that was taken back; `false` when there is none.
+    /// Redoes the last undone step. Returns `false` if there is none.
     pub fn redo(&mut self) -> bool {
         let Some(cursor) = self.undo.redo(&mut self.text) else { return false };
         self.set_cursor(cursor);
@@ -162,19 +162,19 @@ impl Buffer {
         self.pastes.labels()
     }
 
-    /// The line that the cursor is in.
+    /// Returns the line of the cursor.
     pub fn current_line(&self) -> &str {
         self.text.line(self.cursor.line)
     }
 
-    /// The nearest place, to the right if need be, where the cursor may stand.
+    /// Returns the nearest valid cursor position, to the right if needed.
     pub fn snap(&self, position: Position) -> Position {
         let position = self.text.clamp(position);
         let line = self.text.line(position.line);
         Position::new(position.line, self.labels().snap(line, position.byte))
     }
 
-    /// The place a character to the right, on the next line at a line's end.
+    /// Returns the position one character to the right, on the next line at the end of a line.
     pub fn next(&self, position: Position) -> Position {
         let position = self.text.clamp(position);
         let line = self.text.line(position.line);
@@ -187,7 +187,7 @@ impl Buffer {
         }
     }
 
-    /// The place a character to the left, on the line before at a line's start.
+    /// Returns the position one character to the left, on the previous line at the start of a line.
     pub fn previous(&self, position: Position) -> Position {
         let position = self.text.clamp(position);
         if position.byte > 0 {

@@ -15,12 +15,12 @@ use crate::clean;
 use crate::layout::count;
 use crate::tokens::{CANCELLED, DONE, FAILED};
 
-/// Newest calls that are shown while it works.
+/// Maximum number of recent tool calls shown while the subagent runs.
 const LIVE: usize = 5;
-/// Rows of the result that are shown when it is done.
+/// Maximum number of result rows shown when it is done.
 const RESULT: usize = 3;
 
-/// The rows below the call's own while it works.
+/// Returns the rows below the call while the subagent runs.
 pub(super) fn live(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
     let columns = draw.inner();
     let mut rows = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn live(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
     rows
 }
 
-/// The rows below the call's own when it is done: folded unless all is wanted.
+/// Returns the rows below the call when the subagent is done: folded unless expanded.
 pub(super) fn done(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
     let columns = draw.inner();
     let mut rows = Vec::new();
@@ -72,8 +72,8 @@ pub(super) fn done(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
     rows
 }
 
-/// A JSON object is shown field by field, which is easier to read; any other result as it
-/// is.
+/// Formats a JSON object field by field, which is easier to read; returns any other result
+/// unchanged.
 fn readable(result: &str) -> Cow<'_, str> {
     let Ok(fields) = serde_json::from_str::<Object>(result) else { return result.into() };
     let mut text = String::new();
@@ -93,7 +93,7 @@ fn readable(result: &str) -> Cow<'_, str> {
     text.into()
 }
 
-/// A value in one line, the fields of an object without braces.
+/// Formats a value as one line, the fields of an object without braces.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -144,7 +144,7 @@ fn step_row(step: &AgentStep, branch: &'static str, draw: &Draw<'_>) -> Line {
     line
 }
 
-/// Counts in one row.
+/// Returns the counts in one row.
 fn facts(progress: &AgentProgress) -> String {
     let calls = usize::try_from(progress.calls).unwrap_or(usize::MAX);
     let turns = usize::try_from(progress.turns).unwrap_or(usize::MAX);

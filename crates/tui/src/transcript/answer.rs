@@ -1,4 +1,4 @@
-//! An answer of the model: a stream while it comes, a shared text afterwards.
+//! An answer of the model: a stream while it arrives, shared text afterwards.
 
 use std::sync::Arc;
 
@@ -13,30 +13,30 @@ use crate::markdown::{self, StreamedMarkdown};
 /// An answer.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// All of it, once it is over; before that what came so far.
+    /// The whole text when it is complete, before that what arrived so far.
     text: Text,
-    /// While rows of it may still be given out. One that was loaded needs none:
-    /// it is rendered when it is seen.
+    /// The stream while rows may still be returned for the scrollback. A loaded answer needs none:
+    /// it is rendered when it is shown.
     stream: Option<Box<StreamedMarkdown>>,
-    /// Whether rows of it were given out.
+    /// Whether rows were returned for the scrollback.
     given: bool,
-    /// The attempt broke.
+    /// Whether the attempt failed.
     dropped: bool,
-    /// For a view that shows the whole answer while it comes.
+    /// The cached rows for views that show the whole answer while it arrives.
     seen: Option<Box<Seen>>,
 }
 
-/// All rows of an answer that still comes: those that are final are kept.
+/// The rows of an answer that is still arriving; final rows are cached.
 #[derive(Debug)]
 struct Seen {
     stream: StreamedMarkdown,
-    /// How much of the text the stream has.
+    /// How many bytes of the text the stream has received.
     fed: usize,
     rows: Vec<Line>,
     width: usize,
     theme: String,
     options: ViewOptions,
-    /// Whether code in it could have its colours.
+    /// Whether the rows were rendered with syntax highlighting available.
     coloured: bool,
 }
 
@@ -46,7 +46,7 @@ enum Text {
     Whole(Arc<String>),
 }
 
-/// What is left when an answer breaks whose rows are in the scrollback.
+/// The note after a broken answer whose rows are in the scrollback.
 const BROKEN: &str = "The answer was interrupted here; it restarts below";
 
 impl Answer {
@@ -60,7 +60,7 @@ impl Answer {
         }
     }
 
-    /// One that is over, and of which no row was given out.
+    /// Creates a complete answer of which no row was returned for the scrollback.
     pub(super) fn whole(text: Arc<String>) -> Self {
         Self { text: Text::Whole(text), stream: None, given: false, dropped: false, seen: None }
     }
@@ -78,14 +78,14 @@ impl Answer {
         }
     }
 
-    /// The answer is over; `whole` is all of it.
+    /// Ends the answer; `whole` is its complete text.
     pub(super) fn end(&mut self, whole: Arc<String>, dropped: bool) {
         if let (Text::Coming(text), Some(stream)) = (&self.text, &mut self.stream)
             && *text != *whole
         {
             match whole.strip_prefix(text.as_str()) {
                 Some(missing) => stream.push(missing),
-                // Rows in the scrollback stay as they are.
+                // Rows in the scrollback cannot change.
                 None if self.given => {}
                 None => {
                     **stream = StreamedMarkdown::new();
@@ -105,7 +105,7 @@ impl Answer {
         }
     }
 
-    /// Rows that are final and were not given out.
+    /// Returns final rows not returned before.
     pub(super) fn take_finished(&mut self, draw: &Draw<'_>) -> Vec<Line> {
         let first = !self.given;
         if self.is_open() {
@@ -132,7 +132,7 @@ impl Answer {
         signed(rows, first, draw)
     }
 
-    /// Rows that were not given out, as they look now.
+    /// Returns the rows not returned before, as they look now.
     pub(super) fn rest(&mut self, draw: &Draw<'_>) -> Vec<Line> {
         let first = !self.given;
         match &mut self.stream {
@@ -143,18 +143,17 @@ impl Answer {
         }
     }
 
-    /// Whether rows of it were given out.
+    /// Whether rows were returned for the scrollback.
     pub(super) fn is_given(&self) -> bool {
         self.given
     }
 
-    /// Whether it has rows at all.
+    /// Whether the answer has any rows.
     pub(super) fn is_shown(&self) -> bool {
         !self.dropped && !self.text().trim().is_empty()
     }
 
-    /// All its rows, as [`Self::rows`], while more may come: only what is new is
-    /// rendered.
+    /// Like [`Self::rows`] while more text may arrive: renders only what is new.
     pub(super) fn growing_rows(&mut self, draw: &Draw<'_>) -> Vec<Line> {
         let Text::Coming(text) = &self.text else { return self.rows(draw) };
         let current = self.seen.take().filter(|seen| {
@@ -185,7 +184,7 @@ impl Answer {
         rows
     }
 
-    /// All its rows, given out or not.
+    /// Returns all rows, whether returned before or not.
     pub(super) fn rows(&self, draw: &Draw<'_>) -> Vec<Line> {
         if self.dropped {
             return Vec::new();
@@ -204,7 +203,7 @@ fn look<'a>(draw: &Draw<'a>) -> markdown::Look<'a> {
     }
 }
 
-/// Puts the sign of the model before the first row, and the others in line.
+/// Puts the model's sign before the first row and indents the others.
 fn signed(rows: Vec<Line>, first: bool, draw: &Draw<'_>) -> Vec<Line> {
     if draw.options.screen_reader {
         let head = (first && !rows.is_empty()).then(|| Line::raw("Model:"));

@@ -1,4 +1,4 @@
-//! The command that a call or the user ran, in rows.
+//! Rows of the command that a tool call or the user ran.
 
 use parallax_screen::{Line, Span, Style, text_width, wrap};
 
@@ -7,18 +7,18 @@ use crate::clean;
 use crate::highlight;
 use crate::layout::{prefixed, shortened};
 
-/// Rows of a command that are shown unless all are wanted.
+/// Maximum number of command rows unless expanded.
 const COMMAND_ROWS: usize = 3;
 
-/// What stands around a command.
+/// What is shown around a command.
 pub(super) struct Surroundings<'t> {
     /// The prefix of the first row; the other rows are indented to its end.
     pub(super) before: Line,
-    /// What is said of it, behind it or in a row of its own.
+    /// Notes after the command or on their own row.
     pub(super) behind: [&'t str; 2],
 }
 
-/// The rows of a command. A line of it that is too long goes on in the next row.
+/// Returns the rows of a command. Long lines wrap.
 pub(super) fn rows(
     command: &str,
     style: Style,

@@ -1,14 +1,14 @@
-//! Calls in words: the names people see, what the arguments say.
+//! Describes tool calls: display names and the relevant arguments.
 
 use parallax_protocol::Object;
 use parallax_protocol::tool::{FileDiff, ToolKind};
 use serde_json::Value;
 
-/// How much of an argument is shown, in characters.
+/// Maximum number of characters shown of an argument.
 const MAX_VALUE: usize = 200;
 
-/// The built-in tools: the name the model uses, the one people see, what it is
-/// for, and the arguments that say what it does.
+/// The built-in tools: the name for the model, the display name, the kind, and the arguments that
+/// describe the call.
 const TOOLS: &[(&str, &str, ToolKind, &[&str])] = &[
     ("read_file", "ReadFile", ToolKind::Read, &["file_path", "absolute_path"]),
     ("read_many_files", "ReadManyFiles", ToolKind::Read, &["include", "paths"]),
@@ -45,17 +45,17 @@ fn known(
     TOOLS.iter().find(|(tool, ..)| *tool == name)
 }
 
-/// The name that people see.
+/// Returns the display name of a tool.
 pub(crate) fn display_name(name: &str) -> &str {
     known(name).map_or(name, |(_, shown, ..)| shown)
 }
 
-/// What a built-in tool is for.
+/// Returns the kind of a built-in tool.
 pub(super) fn kind(name: &str) -> Option<ToolKind> {
     known(name).map(|(_, _, kind, _)| *kind)
 }
 
-/// One line for a call of which only the arguments are known.
+/// Returns one line for a call of which only the arguments are known.
 pub(super) fn arguments(name: &str, args: &Object) -> String {
     if let Some((_, _, _, keys)) = known(name) {
         let value = keys.iter().find_map(|key| args.get(*key));
@@ -66,7 +66,7 @@ pub(super) fn arguments(name: &str, args: &Object) -> String {
     pairs.join(", ")
 }
 
-/// The command that a call runs, and what the model says of it.
+/// Returns the command that a call runs and the model's description of it.
 pub(super) fn command(name: &str, args: &Object) -> Option<(String, String)> {
     let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
     if name != "run_shell_command" || text("command").trim().is_empty() {
@@ -96,12 +96,12 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// How many lines a change adds and removes.
+/// Formats the number of lines that a change adds and removes.
 pub(crate) fn counts(diff: &FileDiff) -> String {
     format!("+{} −{}", diff.lines_added, diff.lines_removed)
 }
 
-/// A title without the verb that the tool's name says already.
+/// Returns a title without the verb that the display name already contains.
 pub(crate) fn without_verb<'t>(name: &str, title: &'t str) -> &'t str {
     let verb = match name {
         "read_file" | "read_many_files" | "get_internal_docs" => "Read ",

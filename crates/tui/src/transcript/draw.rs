@@ -1,4 +1,4 @@
-//! How items become rows: what they are drawn with, signs, boxes, bands.
+//! Draws items as rows: signs, boxes, bands.
 
 use parallax_protocol::event::Level;
 use parallax_screen::{Line, Span, Style, truncate, wrap};
@@ -10,29 +10,28 @@ use crate::layout::{padded, prefixed, shortened};
 use crate::theme::Theme;
 use crate::tokens::{FAILED, SPINNER, SPINNER_MS, TURN_END};
 
-/// The narrowest that items are drawn for.
+/// The minimum width that items are drawn for.
 const MIN_WIDTH: usize = 12;
 
-/// What rows are made with.
+/// The parameters for drawing rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Draw<'a> {
     pub(super) theme: &'a Theme,
     pub(super) width: usize,
     pub(super) options: ViewOptions,
-    /// The time, in milliseconds, of any clock.
+    /// The time in milliseconds of any clock.
     pub(super) now_ms: u64,
-    /// How many rows of live output a call may show.
+    /// Maximum number of live output rows of a call.
     pub(super) output_rows: usize,
-    /// The rows will be painted over: none is longer than its text. A terminal that gets
+    /// Whether the rows will be painted over: none is longer than its text. A terminal that gets
     /// narrower wraps long rows, and what this pushes into the scrollback stays there.
     pub(super) passing: bool,
 }
 
-/// What kind of rows an item gives, as far as the empty row between two items
-/// depends on it.
+/// The shape of an item's rows, which determines the empty row between two items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A row that may stand next to its like: a compact call.
+    /// A row without an empty row next to others of its kind: a compact call.
     Compact,
     /// A notice.
     Notice,
@@ -59,7 +58,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// A sign, or a word for those who listen.
+    /// Returns a sign, or a word for screen readers.
     pub(super) fn sign(&self, sign: &'static str, word: &'static str) -> &'static str {
         if self.options.screen_reader { word } else { sign }
     }
@@ -72,7 +71,7 @@ impl<'a> Draw<'a> {
         self.sign(SPINNER[frame], "running:")
     }
 
-    /// Text from outside in rows, with a hanging sign before it.
+    /// Returns external text as rows with a hanging sign.
     pub(super) fn hanging(
         &self,
         sign: &str,
@@ -94,8 +93,8 @@ impl<'a> Draw<'a> {
         rows.map(|row| if row.width() > self.width { cut(&row, self.width) } else { row }).collect()
     }
 
-    /// Rows in a box with round corners, of which there is only the left side while the
-    /// rows are passing; for a screen reader just the rows.
+    /// Draws a box with round corners around rows; only its left side if the rows will be painted
+    /// over, and no box for a screen reader.
     pub(super) fn boxed(&self, rows: Vec<Line>, style: Style) -> Vec<Line> {
         let inner = self.inner();
         let fit = |row: Line| if row.width() > inner { cut(&row, inner) } else { row };
@@ -119,12 +118,12 @@ impl<'a> Draw<'a> {
         boxed
     }
 
-    /// Columns inside a box.
+    /// Returns the columns inside a box.
     pub(super) fn inner(&self) -> usize {
         if self.options.screen_reader { self.width } else { self.width - 4 }
     }
 
-    /// All rows of an item that does not stream, and their shape.
+    /// Returns all rows of an item that does not stream, and their shape.
     pub(super) fn item(&self, item: &Item) -> (Vec<Line>, Shape) {
         match item {
             Item::User { text, typed } => {
@@ -153,7 +152,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// A row of a command's answer; a long one goes on under its text.
+    /// Wraps a row of command output under its text.
     fn wrapped(&self, row: &Line) -> Vec<Line> {
         if row.width() <= self.width {
             return vec![row.clone()];
@@ -163,7 +162,7 @@ impl<'a> Draw<'a> {
         wrap(row, self.width, &[Span::raw(" ".repeat(indent))])
     }
 
-    /// The shape of an item's rows, if it gives any.
+    /// Returns the shape of an item's rows, if it has any.
     pub(super) fn shape(&self, item: &Item) -> Option<Shape> {
         match item {
             Item::Answer(answer) if !answer.is_shown() => None,
@@ -267,7 +266,7 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// Rows with the left side of a box.
+/// Draws the left side of a box.
 fn left_side(rows: Vec<Line>, style: Style) -> Vec<Line> {
     let mut boxed = vec![Line::styled("╭─", style)];
     for row in rows {
@@ -277,7 +276,7 @@ fn left_side(rows: Vec<Line>, style: Style) -> Vec<Line> {
     boxed
 }
 
-/// A row no wider than `width`.
+/// Cuts a row to `width`.
 pub(super) fn cut(row: &Line, width: usize) -> Line {
     if row.width() <= width {
         return row.clone();

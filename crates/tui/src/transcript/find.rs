@@ -1,4 +1,4 @@
-//! Text that is looked for in the rows of the transcript.
+//! Searches text in the rows of the transcript.
 
 use parallax_screen::{Attributes, Line, Span};
 
@@ -7,7 +7,7 @@ use super::draw::Draw;
 use super::item::Item;
 use crate::theme::Theme;
 
-/// What is looked for. Without a capital letter in it, capitals do not count.
+/// A search text. Case is ignored unless it contains an uppercase letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needle {
     text: String,
@@ -15,18 +15,18 @@ pub struct Needle {
 }
 
 impl Needle {
-    /// Of a text as it was typed.
+    /// Creates a search for typed text.
     pub fn new(text: &str) -> Self {
         let exact = text.chars().any(char::is_uppercase);
         Self { text: if exact { text.to_owned() } else { small(text) }, exact }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where it is in a text, in bytes.
+    /// Returns the byte ranges of the matches.
     fn places(&self, text: &str) -> Vec<(usize, usize)> {
         if self.text.is_empty() {
             return Vec::new();
@@ -39,15 +39,15 @@ impl Needle {
         !self.places(&row.text()).is_empty()
     }
 
-    /// Whether an answer of this source may have a row with it: each word is somewhere.
-    /// What is not ASCII may come from an entity or a formula.
+    /// Whether an answer with this source may have a matching row: each word must occur in it. Text
+    /// that is not ASCII may come from an entity or a formula.
     fn may_come_from(&self, source: &str) -> bool {
         let words = self.text.split(|char: char| !char.is_ascii_alphanumeric());
         let source = if self.exact { source.to_owned() } else { small(source) };
         !self.text.is_ascii() || words.into_iter().all(|word| source.contains(word))
     }
 
-    /// The row with what was found standing out.
+    /// Highlights the matches in a row.
     pub fn mark(&self, row: Line) -> Line {
         let places = self.places(&row.text());
         if places.is_empty() {
@@ -80,7 +80,7 @@ impl Needle {
     }
 }
 
-/// Lowercase letters with the same length as the originals.
+/// Lowercases characters whose lowercase form has the same length.
 fn small(text: &str) -> String {
     let small = |char: char| {
         let mut lower = char.to_lowercase();
@@ -93,8 +93,8 @@ fn small(text: &str) -> String {
 }
 
 impl Transcript {
-    /// The next row with `needle` in it, as item and row: from this one on, or the last
-    /// one before it. Items are rendered one after another until it is found.
+    /// Returns the next row with a match as item and row: the first one from the given position on,
+    /// or the last one before it. Items are rendered one by one until a match is found.
     pub fn find(
         &mut self,
         needle: &Needle,

@@ -1,4 +1,4 @@
-//! Events become items.
+//! Builds items from events.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::tool::Tool;
 use super::{Transcript, words};
 
 impl Transcript {
-    /// Takes what the engine reports.
+    /// Applies an engine event.
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
             EventBody::ItemStarted { item, start } => self.start(item, start),
@@ -92,8 +92,7 @@ impl Transcript {
             EventBody::Image(image) => {
                 self.items.push(Item::Picture(Box::new(Shown::new(image.clone()))));
             }
-            // What these tell stands elsewhere on the screen, or comes as an
-            // item of its own.
+            // These are shown elsewhere on the screen or arrive as separate items.
             EventBody::SessionReady(_)
             | EventBody::ModelCall(_)
             | EventBody::ContextUsed(_)
@@ -157,7 +156,7 @@ impl Transcript {
         }
     }
 
-    /// The terminal of a command, in place of what it wrote.
+    /// Replaces the output of a command with the contents of its terminal.
     fn screen(&mut self, id: &ItemId, screen: &Screen) {
         let Some(at) = self.open.get(id).copied() else { return };
         self.memory.forget(at);
@@ -176,7 +175,7 @@ impl Transcript {
             self.items.push(Item::notice(*level, text.as_str()));
             return;
         }
-        // An item whose beginning was not seen is complete in itself.
+        // An item without a start event is complete in itself.
         let at = self.open.remove(id);
         if let Some(at) = at {
             self.memory.forget(at);
@@ -219,10 +218,10 @@ impl Transcript {
         }
     }
 
-    /// Nothing stays open after its turn, whatever was not told.
+    /// Closes all items of an ended turn, even those whose end was not reported.
     pub(super) fn close_open(&mut self) {
         (self.retry, self.subject) = (None, None);
-        // Shell commands of the user run beside turns.
+        // Shell commands of the user run independently of turns.
         let (stays, ends): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|(_, at)| matches!(self.items.get(*at), Some(Item::Shell(_))));

@@ -13,24 +13,24 @@ use crate::theme::Theme;
 
 /// The maximum number of lines of one command that are announced while it runs.
 const MOST: usize = 100;
-/// Told lines by which the place in the whole output is found again.
+/// Number of announced lines used to find the position in the whole output.
 const REMEMBERED: usize = 3;
-/// The longest line that is waited for, in bytes.
+/// Maximum length in bytes of an incomplete line before it is announced.
 const LONGEST: usize = 4_000;
 
 const MORE: &str = "More output follows; the end is announced when the command is done.";
 
-/// What was told of each running command, and what is to be told.
+/// What was announced of each running command, and what is pending.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     open: HashMap<ItemId, Told>,
     news: Vec<(ItemId, String)>,
 }
 
-/// What was told of one.
+/// What was announced of one command.
 #[derive(Debug, Default)]
 struct Told {
-    /// The line that is not complete.
+    /// The incomplete line.
     rest: String,
     count: usize,
     last: Vec<String>,
@@ -39,7 +39,7 @@ struct Told {
 }
 
 impl Heard {
-    /// It wrote something.
+    /// Handles output of a command.
     pub(super) fn wrote(&mut self, id: &ItemId, text: &str) {
         let told = self.open.entry(id.clone()).or_default();
         for piece in text.split_inclusive('\n') {
@@ -68,13 +68,13 @@ impl Heard {
         }
     }
 
-    /// It draws on the whole screen: that is not read out.
+    /// Stops announcing a command that draws on the whole screen.
     pub(super) fn draws(&mut self, id: &ItemId) {
         self.open.entry(id.clone()).or_default().over = true;
     }
 
-    /// The command is done, with this output: determines what is still to be announced.
-    /// Lines not yet taken are included, in their place before what follows the command.
+    /// Handles the end of a command with its output: determines what is still to be announced.
+    /// Pending lines are included, before what follows the command.
     pub(super) fn ended(&mut self, id: &ItemId, output: &mut Output) {
         let (late, others) =
             std::mem::take(&mut self.news).into_iter().partition(|(of, _)| of == id);
@@ -99,7 +99,7 @@ impl Heard {
     }
 }
 
-/// A line as it ended, without what steers a terminal.
+/// Returns the final state of a line without control sequences.
 fn shown(line: &str) -> String {
     let mut shown = String::new();
     let mut replace = false;
@@ -120,7 +120,7 @@ fn shown(line: &str) -> String {
 }
 
 impl Transcript {
-    /// Lines that running commands wrote since the last time, each once.
+    /// Returns the lines of running commands to announce, each once.
     pub fn take_heard(&mut self, theme: &Theme) -> Vec<Line> {
         let news = std::mem::take(&mut self.heard.news);
         news.into_iter().map(|(_, line)| Line::styled(line, theme.secondary)).collect()

@@ -12,59 +12,58 @@ use super::output::Output;
 use super::picture::Shown;
 use super::tool::Tool;
 
-/// An item that the face adds by itself.
+/// An item added by the front end.
 #[derive(Debug, Clone)]
 pub enum LocalItem {
-    /// Rows that are ready, such as the head of the session or the answer to a
-    /// slash command. They are cut at the width.
+    /// Ready rows, such as the session header or the output of a slash command. They are cut to the
+    /// width.
     Rows(Vec<Line>),
     /// A message of the user that no event reports.
     User(String),
-    /// A command of the shell mode that is done: its text, its output with
-    /// colours, its exit code (`None`: ended by a signal).
+    /// A finished shell mode command with its output and exit code (`None`: ended by a signal).
     Shell {
         /// The command line.
         command: String,
-        /// What it wrote.
+        /// The output with colors.
         output: String,
-        /// Its exit code.
+        /// The exit code.
         code: Option<i32>,
     },
-    /// A command of the shell mode that runs.
+    /// A running shell mode command.
     ShellRunning {
         /// The command line.
         command: String,
     },
     /// A notice for the user.
     Notice {
-        /// How bad.
+        /// The severity.
         level: Level,
         /// The text.
         text: String,
     },
-    /// The history was summarised: tokens before and after.
+    /// The history was compacted: tokens before and after.
     Compressed {
-        /// Before.
+        /// Tokens before.
         before: u64,
-        /// After.
+        /// Tokens after.
         after: u64,
     },
-    /// Another model answers from here on.
+    /// The model changed.
     ModelChanged {
-        /// Its name.
+        /// The name of the new model.
         model: String,
     },
     /// Files that were read for a prompt.
     Read(Vec<String>),
-    /// Where an answer has its words from.
+    /// The sources of an answer.
     Sources(Vec<Citation>),
-    /// A hint of the user for the running turn.
+    /// A steering message for the running turn.
     Hint(String),
-    /// The end of a turn: how long it took, what it cost, when it was.
+    /// The end of a turn: duration, cost, and time.
     TurnEnd(String),
 }
 
-/// A local item, for changing it later.
+/// A handle for changing a local item later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalId(pub(super) usize);
 
@@ -73,7 +72,7 @@ pub struct LocalId(pub(super) usize);
 pub(super) enum Item {
     User {
         text: Arc<str>,
-        /// As it was typed, with labels for what was pasted, where that differs.
+        /// The text as typed, with labels for pasted text, if that differs.
         typed: Option<Arc<str>>,
     },
     Answer(Box<Answer>),
@@ -87,7 +86,7 @@ pub(super) enum Item {
         level: Level,
         text: Arc<str>,
     },
-    /// One row with a sign before it.
+    /// One row with a sign.
     Remark {
         sign: &'static str,
         word: &'static str,
@@ -108,7 +107,7 @@ pub(super) struct Shell {
     pub(super) running: bool,
     /// When it was first shown as running.
     pub(super) since_ms: Option<u64>,
-    /// What else is to be known of its end.
+    /// A note about its end.
     pub(super) note: Option<String>,
 }
 
@@ -124,7 +123,7 @@ impl Shell {
         }
     }
 
-    /// It is about to be shown: its clock begins when it is first seen running.
+    /// Starts the clock when the command is first shown as running.
     pub(super) fn seen(&mut self, now_ms: u64) {
         if self.running {
             self.since_ms.get_or_insert(now_ms);
@@ -171,7 +170,7 @@ impl Item {
         Self::User { text: text.into(), typed: None }
     }
 
-    /// Whether its rows can still change.
+    /// Whether the rows can still change.
     pub(super) fn is_open(&self) -> bool {
         match self {
             Self::Answer(answer) => answer.is_open(),
@@ -228,7 +227,7 @@ impl From<LocalItem> for Item {
     }
 }
 
-/// Names of files, the first few of many.
+/// Returns the names of files, limited to the first few.
 fn read_text(names: &[String]) -> String {
     const SHOWN: usize = 6;
     let mut text =

@@ -1,4 +1,4 @@
-//! The items of a session that goes on.
+//! Loads the items of a resumed session from its contents.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::tool::Tool;
 
 /// The markers of text that was prepended to the user's prompt.
 const CONTEXT: &str = "<session_context>";
-/// What begins and ends the files that were put behind them.
+/// The markers around the contents of referenced files, which follow the prompt.
 const FILES: (&str, &str) = ("\n--- Content from referenced files ---", "\n--- End of content ---");
 
 impl Transcript {
-    /// Adds what was said in earlier runs of the session. Nothing is rendered
-    /// until it is seen. Only the last `recent` items go to the scrollback.
+    /// Adds the history of earlier runs of the session. Nothing is rendered until it is shown. Only
+    /// the last `recent` items go to the scrollback.
     pub fn load(&mut self, contents: &[Content], recent: usize) {
         let begin = self.items.len();
-        // Open calls by name, and those that have an id by it.
+        // Open calls by name, and by id if they have one.
         let mut calls: HashMap<String, VecDeque<usize>> = HashMap::new();
         for content in contents {
             // Pieces of an answer form one text; a user message consists of separate parts.
@@ -85,7 +85,7 @@ impl Transcript {
     }
 }
 
-/// The text of a response, and whether it is a failure.
+/// Returns the text of a response and whether it is an error.
 fn outcome(response: Option<&Value>) -> (&str, bool) {
     let field = |name: &str| response.and_then(|response| response.get(name)?.as_str());
     match (field("error"), field("output")) {

@@ -1,5 +1,5 @@
-//! What a command wrote: colours kept, everything else that steers a terminal
-//! dropped, lines that were written over (`\r`) as they ended.
+//! Command output: colors are kept, other control sequences are removed, and overwritten lines
+//! (`\r`) are shown in their final state.
 
 use parallax_protocol::shell::Screen;
 use parallax_screen::{Attributes, Color, Line, Span, Style};
@@ -9,20 +9,20 @@ use crate::clean::{self, Piece};
 use crate::layout::{count, hard_wrap};
 use crate::theme::Theme;
 
-/// The most that is kept, in bytes: the end counts.
+/// Maximum number of bytes kept, counted from the end.
 const MAX_KEPT: usize = 200_000;
 
 /// The output of a command.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Output {
     text: String,
-    /// Whether the beginning is gone.
+    /// Whether the beginning was dropped.
     cut: bool,
-    /// Lines that are known to stand above it.
+    /// Number of lines known to precede the text.
     above: usize,
 }
 
-/// The last `most` bytes of a text, from a line's beginning if there is one.
+/// Returns the last `most` bytes of a text, starting at a line if possible.
 pub(super) fn tail_of(text: &str, most: usize) -> &str {
     if text.len() <= most {
         return text;
@@ -37,7 +37,7 @@ impl Output {
         Self { text: kept.to_owned(), cut: kept.len() < text.len(), above: 0 }
     }
 
-    /// What stands on the terminal of a command.
+    /// Returns the contents of a command's terminal.
     pub(super) fn on(screen: &Screen) -> Self {
         let above = usize::try_from(screen.scrolled).unwrap_or(usize::MAX);
         Self { above, ..Self::of(&screen.rows.join("\n")) }
@@ -59,12 +59,12 @@ impl Output {
         self.text.trim().is_empty()
     }
 
-    /// The last `most` rows, with a note above them when there are more.
+    /// Returns the last `most` rows, with a note above them if there are more.
     pub(super) fn rows(&self, columns: usize, most: usize, theme: &Theme) -> Vec<Line> {
         let text = self.text.trim_end();
         let base = theme.secondary;
-        // Only the end is looked at. Colours that were set above it are lost,
-        // which is the price of not reading everything for each frame.
+        // Only the end is parsed. Colors set above it are lost, so that not everything is parsed
+        // for each frame.
         let wanted = most.saturating_mul(3).max(200);
         let begin = if most == usize::MAX {
             0
@@ -99,13 +99,11 @@ impl Output {
     }
 }
 
-/// One line with the colours that its sequences set; `set` holds from line to
-/// line.
+/// Parses a line into spans with colors; `set` is the style carried from line to line.
 fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut column = 0;
-    // A carriage return goes back to the beginning: what follows replaces what
-    // was there, if there is anything.
+    // After a carriage return, further text replaces the line.
     let mut replace = false;
     for piece in clean::pieces(line) {
         match piece {
@@ -129,7 +127,7 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
     spans
 }
 
-/// The colours of the output, over the look of output without any.
+/// Applies the output's colors to the default style.
 fn over(base: Style, set: Style) -> Style {
     if set.fg.is_some() || set.bg.is_some() { set } else { base.patch(set) }
 }
@@ -146,7 +144,7 @@ fn push(spans: &mut Vec<Span>, text: &str, style: Style, column: &mut usize, rep
     }
 }
 
-/// Applies the parameters of a sequence that sets colours.
+/// Applies the parameters of a color sequence (SGR).
 fn colour(parameters: &str, style: &mut Style) {
     let mut numbers = parameters.split([';', ':']).map(|number| match number {
         "" => Some(0),
@@ -215,7 +213,7 @@ mod tests {
         assert_eq!(rows[0].text(), "red xy");
         assert_eq!(rows[0].spans[0].style.fg, Some(Color::Ansi(1)));
         assert_eq!(rows[0].spans[2].style.fg, Some(Color::Indexed(99)));
-        // A colour holds for the next line.
+        // A color carries over to the next line.
         assert_eq!(rows[1].spans[0].style.fg, Some(Color::Indexed(99)));
     }
 

@@ -1,5 +1,5 @@
-//! Any part of the transcript, for a view that scrolls. Only the items that are
-//! seen are rendered, so that a long session opens at once.
+//! Pages of the transcript for scrolling views. Only visible items are rendered, so that a long
+//! session opens at once.
 
 use std::collections::HashMap;
 
@@ -11,54 +11,54 @@ use super::{Transcript, ViewOptions, read_group};
 use crate::highlight::is_loaded;
 use crate::theme::Theme;
 
-/// How many rows of items are remembered.
+/// Maximum number of cached rows.
 const MAX_ROWS: usize = 4_000;
 
-/// A place in the transcript.
+/// A scroll position in the transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Anchor {
-    /// The end, whatever comes.
+    /// The end, even as items are added.
     #[default]
     Bottom,
-    /// The first row to be seen is row `row` of item `item`.
+    /// The first visible row is row `row` of item `item`.
     Top {
-        /// The item, from 0.
+        /// The index of the item.
         item: usize,
-        /// Its row, from 0.
+        /// The index of the row in the item.
         row: usize,
     },
 }
 
-/// What is seen.
+/// A visible part of the transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// At most as many rows as asked for.
+    /// The rows, at most as many as requested.
     pub rows: Vec<Line>,
-    /// Where the first one is.
+    /// The position of the first row.
     pub anchor: Anchor,
-    /// Whether the last row of all is among them.
+    /// Whether the page includes the very last row.
     pub at_end: bool,
-    /// Where the page begins, in thousandths of the items, for a scroll bar.
+    /// The position of the page in thousandths of the items, for a scroll bar.
     pub position: u16,
-    /// The title of the box that the first row is in, where that is above it.
+    /// The title of the box that contains the first row, if the title is above it.
     pub title: Option<Line>,
 }
 
-/// Rows of items that were rendered.
+/// The cache of rendered rows.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     rows: HashMap<usize, Vec<Line>>,
     kept: usize,
-    /// What the rows were made for.
+    /// The parameters the rows were rendered for.
     width: usize,
     theme: String,
     options: ViewOptions,
-    /// Whether code in them could have its colours.
+    /// Whether the rows were rendered with syntax highlighting available.
     coloured: bool,
 }
 
 impl Memory {
-    /// The item changed.
+    /// Removes a changed item from the cache.
     pub(super) fn forget(&mut self, item: usize) {
         if let Some(rows) = self.rows.remove(&item) {
             self.kept -= rows.len();
@@ -83,8 +83,7 @@ impl Memory {
 }
 
 impl Transcript {
-    /// The rows from a place on, `height` of them if there are so many. At the end
-    /// the page is filled from above.
+    /// Returns up to `height` rows from a position on. At the end the page is filled from above.
     pub fn page(
         &mut self,
         anchor: Anchor,
@@ -99,7 +98,7 @@ impl Transcript {
         let (item, row) = match anchor {
             Anchor::Bottom => self.back(self.items.len(), 0, height, &draw),
             Anchor::Top { item, row } => {
-                // Never further down than a full page at the end.
+                // Not beyond a full page at the end.
                 let last = self.back(self.items.len(), 0, height, &draw);
                 last.min((item, row))
             }
@@ -113,7 +112,7 @@ impl Transcript {
             let more = item_rows.get(skip..).unwrap_or(&[]);
             let room = height - rows.len();
             rows.extend(more.iter().take(room).cloned());
-            // Items behind the last row may have none.
+            // The remaining items may have no rows.
             at_end = more.len() <= room;
             if !at_end {
                 break;
@@ -126,7 +125,7 @@ impl Transcript {
         Page { rows, anchor: Anchor::Top { item, row }, at_end, position, title }
     }
 
-    /// The title row of a call's box that is cut at this row.
+    /// Returns the title row of a call's box that is cut off at this row.
     fn title_above(&mut self, item: usize, row: usize, draw: &Draw<'_>) -> Option<Line> {
         if !matches!(self.items.get(item), Some(Item::Tool(_) | Item::Shell(_))) {
             return None;
@@ -134,12 +133,12 @@ impl Transcript {
         let rows = self.item_rows(item, draw);
         let border = rows.iter().position(|row| !row.spans.is_empty())?;
         let boxed = rows.get(border)?.spans.first()?.text.starts_with('╭');
-        // Above the last border there is nothing to be named any more.
+        // Only the bottom border is left, which needs no title.
         let cut = row > border + 1 && row + 1 < rows.len();
         if boxed && cut { rows.get(border + 1).cloned() } else { None }
     }
 
-    /// Lets the clocks of open calls begin.
+    /// Starts the clocks of open calls.
     fn see_calls(&mut self, now_ms: u64) {
         let mut open: Vec<usize> = self.open.values().copied().collect();
         open.sort_unstable();
@@ -152,7 +151,7 @@ impl Transcript {
         }
     }
 
-    /// The place `delta` rows below (or above, if negative) another.
+    /// Returns the position `delta` rows below (or above, if negative) another.
     pub fn scroll(
         &mut self,
         anchor: Anchor,
@@ -184,7 +183,7 @@ impl Transcript {
         if (item, row) >= last { Anchor::Bottom } else { Anchor::Top { item, row } }
     }
 
-    /// The place `rows` rows above another.
+    /// Returns the position `rows` rows above another.
     fn back(&mut self, item: usize, row: usize, rows: usize, draw: &Draw<'_>) -> (usize, usize) {
         let (mut item, mut row, mut left) = (item.min(self.items.len()), row, rows);
         loop {
@@ -200,7 +199,7 @@ impl Transcript {
         }
     }
 
-    /// The rows of an item with the empty row above it.
+    /// Returns the rows of an item with the empty row above it.
     pub(super) fn item_rows(&mut self, at: usize, draw: &Draw<'_>) -> &[Line] {
         let moving = self.items.get(at).is_some_and(Item::is_moving);
         let group = read_group::around(&self.items, at).filter(|_| read_group::is_on(draw.options));
@@ -210,7 +209,7 @@ impl Transcript {
         if !self.memory.rows.contains_key(&at) {
             let mut rows = Vec::new();
             if let Some(group) = group {
-                // The first one has the line of them all.
+                // The first item has the row of the whole group.
                 if group.start == at {
                     if Shape::separates(self.shape_before(at, draw), Shape::Compact) {
                         rows.push(Line::EMPTY);
@@ -237,7 +236,7 @@ impl Transcript {
         self.memory.rows.get(&at).map_or(&[], Vec::as_slice)
     }
 
-    /// The shape of the item above that gives rows.
+    /// Returns the shape of the nearest item above that has rows.
     fn shape_before(&self, at: usize, draw: &Draw<'_>) -> Option<Shape> {
         self.items.get(..at)?.iter().rev().find_map(|item| draw.shape(item))
     }

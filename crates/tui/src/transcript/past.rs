@@ -1,4 +1,4 @@
-//! The items of a session that goes on, as its journal tells them.
+//! Loads the items of a resumed session from its journal.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn shell(command: &str, output: String, code: Option<i32>) -> Shell {
 }
 
 impl Transcript {
-    /// Adds what happened in earlier runs. Nothing is rendered until it is seen.
+    /// Adds the history of earlier runs. Nothing is rendered until it is shown.
     pub fn resume(&mut self, items: Vec<PastItem>) {
         let before = self.items.len();
         for item in items {
@@ -82,7 +82,7 @@ impl Transcript {
         self.settle_old_pictures(before);
     }
 
-    /// The session is over: nothing of it is under way any more.
+    /// Ends everything that is in progress because the session ended.
     pub fn end_session(&mut self) {
         self.in_turn = false;
         self.close_open();

@@ -1,5 +1,5 @@
-//! A picture between the items: a row that says what it is, and under it, once, the
-//! picture itself where the terminal draws any.
+//! Pictures in the transcript: a caption row and, once, the picture below it if the terminal
+//! supports pictures.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use super::item::{Item, LocalId};
 use crate::clean;
 use crate::layout::bytes;
 
-/// Blank columns before a picture: it stands under the text.
+/// Indentation of a picture, which aligns it with the text.
 const INDENT: usize = 2;
-/// The most rows of a picture, and the part of the window that it may take.
+/// The maximum number of rows of a picture, and the divisor for its share of the window.
 const MOST_ROWS: usize = 16;
 const SHARE_OF_WINDOW: usize = 3;
-/// Of the pictures of earlier runs so many are drawn, the last ones.
+/// Number of pictures of earlier runs that are drawn, counted from the end.
 const DRAWN_AGAIN: usize = 4;
 
 /// A picture.
@@ -34,13 +34,13 @@ pub(super) struct Shown {
 
 #[derive(Debug)]
 enum State {
-    /// Not yet decoded.
+    /// Not decoded yet.
     Waiting,
-    /// Being decoded on its own thread.
+    /// Being decoded on a thread.
     Preparing,
-    /// To be drawn with its rows.
+    /// Ready to be drawn with its rows.
     Ready(Arc<Picture>),
-    /// There is nothing more to draw.
+    /// Already drawn, or not to be drawn.
     Told,
 }
 
@@ -53,8 +53,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Looks at a picture, and makes it ready where there is something to draw it with.
-    /// Takes its time.
+    /// Decodes a picture and encodes it if the terminal can draw it. Slow.
     pub(crate) fn new(image: &Image, drawing: Option<&Drawing>, window: (u16, u16)) -> Self {
         let nothing = |problem: String| Self { head: None, picture: None, problem: Some(problem) };
         let Ok(bytes) = STANDARD.decode(image.data.trim_ascii()) else {
@@ -86,7 +85,7 @@ impl Shown {
         matches!(self.state, State::Waiting | State::Preparing)
     }
 
-    /// The row that says what it is.
+    /// Returns the caption row.
     pub(super) fn caption(&self, draw: &Draw<'_>) -> Vec<Line> {
         let mut text = String::new();
         if let Some(name) = &self.image.name {
@@ -107,7 +106,7 @@ impl Shown {
         draw.hanging(draw.sign("↳", "Picture:"), draw.theme.symbol, &text, style)
     }
 
-    /// All its rows, once.
+    /// Returns all rows, including the picture the first time.
     pub(super) fn take(&mut self, draw: &Draw<'_>) -> Vec<Line> {
         let mut rows = self.caption(draw);
         if let State::Ready(picture) = std::mem::replace(&mut self.state, State::Told) {
@@ -116,7 +115,7 @@ impl Shown {
         rows
     }
 
-    /// How many bytes it has, by its base64.
+    /// Returns the size in bytes, computed from its base64.
     fn length(&self) -> usize {
         let data = self.image.data.trim_ascii_end();
         let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
@@ -125,7 +124,7 @@ impl Shown {
 }
 
 impl Transcript {
-    /// A picture to decode, if none is being decoded; pictures that will not be drawn are
+    /// Returns a picture to decode if none is being decoded; pictures that will not be drawn are
     /// skipped.
     pub(crate) fn unseen_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
         let released = self.released;
@@ -143,10 +142,10 @@ impl Transcript {
         Some((LocalId(at), Arc::clone(&shown.image)))
     }
 
-    /// The result of decoding.
+    /// Handles the result of decoding.
     pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: Prepared) {
         let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
-        // The session may be another one by now, or at its end.
+        // The session may have changed or ended in the meantime.
         if !Arc::ptr_eq(&shown.image, image) || !matches!(shown.state, State::Preparing) {
             return;
         }
@@ -155,7 +154,7 @@ impl Transcript {
         self.memory.forget(id.0);
     }
 
-    /// Of what was there before only the last ones are drawn again.
+    /// Skips drawing all but the last pictures of earlier runs.
     pub(super) fn settle_old_pictures(&mut self, from: usize) {
         let pictures = self.items.iter_mut().skip(from).rev().filter_map(|item| match item {
             Item::Picture(shown) => Some(shown),
@@ -164,7 +163,7 @@ impl Transcript {
         pictures.skip(DRAWN_AGAIN).for_each(|shown| shown.state = State::Told);
     }
 
-    /// Pictures are no longer awaited.
+    /// Stops waiting for pictures.
     pub(crate) fn settle_pictures(&mut self) {
         for item in &mut self.items {
             if let Item::Picture(shown) = item

@@ -1,5 +1,4 @@
-//! How far a call is: a bar where its server says how much there is to do, else
-//! how much is done.
+//! The progress of a call: a bar if the server reports a total, else the amount done.
 
 use parallax_protocol::tool::Advance;
 use parallax_screen::{Line, Span};
@@ -7,12 +6,12 @@ use parallax_screen::{Line, Span};
 use super::draw::{Draw, cut};
 use crate::clean;
 
-/// Cells of the bar, where there is room.
+/// Maximum number of cells of the bar.
 const CELLS: usize = 24;
-/// Where a row has less room than that there is no bar.
+/// Rows with fewer columns have no bar.
 const NARROW: usize = 36;
 
-/// The row of a call that told how far it is.
+/// Returns the progress row of a call.
 pub(super) fn row(advance: &Advance, draw: &Draw<'_>) -> Line {
     let theme = draw.theme;
     let Some(percent) = advance.percent() else {

@@ -1,4 +1,4 @@
-//! What can be asked of a transcript besides rows.
+//! Queries on the transcript other than rows.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::{Transcript, ViewOptions, read_group};
 use crate::diff_view::{self, DiffLook};
 use crate::theme::Theme;
 
-/// Texts that are on their way at most.
+/// Maximum number of remembered texts in transit.
 const MAX_TYPED: usize = 50;
 
 impl Transcript {
-    /// The arguments of a call that is not done yet, as the model wrote them.
+    /// Returns the arguments of an unfinished call as the model wrote them.
     pub fn arguments(&self, call: &CallId) -> Option<Object> {
         match self.calls.get(call).and_then(|at| self.items.get(*at)) {
             Some(Item::Tool(tool)) => tool.arguments().cloned(),
@@ -25,8 +25,8 @@ impl Transcript {
         }
     }
 
-    /// The last finished call, command or prompt before item `before` of which rows were
-    /// left out: which item it is, and all its rows.
+    /// Returns the last finished call, command, or prompt before item `before` that was truncated:
+    /// its index and all its rows.
     pub fn folded_before(
         &self,
         before: usize,
@@ -51,8 +51,8 @@ impl Transcript {
         })
     }
 
-    /// A text that is about to be sent, and how it was typed: with labels in the place of
-    /// what was pasted.
+    /// Remembers the typed form of a text that is about to be sent: with labels instead of pasted
+    /// text.
     pub fn note_typed(&mut self, text: &str, typed: &str) {
         if text != typed {
             self.typed.push((text.to_owned(), typed.into()));
@@ -61,13 +61,13 @@ impl Transcript {
         }
     }
 
-    /// How a text that is sent was typed.
+    /// Returns the typed form of a text that is sent.
     pub(super) fn take_typed(&mut self, text: &str) -> Option<Arc<str>> {
         let at = self.typed.iter().position(|(sent, _)| sent.trim() == text.trim())?;
         Some(self.typed.remove(at).1)
     }
 
-    /// All changes to files that edits made, one after another.
+    /// Returns all file changes made by edits, one after another.
     pub fn diffs(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let mut rows = Vec::new();
         for item in &self.items {

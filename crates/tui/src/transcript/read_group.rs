@@ -1,5 +1,5 @@
-//! Reads and searches in a row, as one line: what they found is for the model. Ctrl+O shows
-//! each of them.
+//! Groups consecutive read and search calls in one line, because their results are for the model.
+//! Ctrl+O shows each of them.
 
 use std::ops::Range;
 
@@ -15,10 +15,10 @@ use crate::clean;
 use crate::layout::shortened;
 use crate::tokens::DONE;
 
-/// Fewer calls have a line each.
+/// Minimum number of calls in a group.
 const LEAST: usize = 3;
 
-/// What a call of a group did.
+/// The kind of a call in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deed {
     Read,
@@ -35,13 +35,13 @@ fn deed(tool: &Tool) -> Option<Deed> {
     }
 }
 
-/// Whether calls are grouped at all.
+/// Whether calls are grouped.
 pub(super) fn is_on(options: ViewOptions) -> bool {
     !(options.expanded || options.screen_reader || options.whole_results)
 }
 
-/// What the item did, if it can be part of a group: a call that succeeded and has no more
-/// to show than a line.
+/// Returns the kind of an item that can be part of a group: a successful call with at most one line
+/// to show.
 fn member(item: &Item) -> Option<Deed> {
     let Item::Tool(tool) = item else { return None };
     let State::Done(done) = &tool.state else { return None };
@@ -58,13 +58,13 @@ pub(super) fn may_join(item: &Item) -> bool {
     matches!(item, Item::Tool(tool) if tool.is_open() && deed(tool).is_some())
 }
 
-/// The items around `at` that are shown as one line, if they are enough.
+/// Returns the items around `at` that are shown as one line, if there are enough.
 pub(super) fn around(items: &[Item], at: usize) -> Option<Range<usize>> {
     let run = run(items, at)?;
     (run.len() >= LEAST).then_some(run)
 }
 
-/// The items around `at` that could be shown as one line.
+/// Returns the items around `at` that could be shown as one line.
 pub(super) fn run(items: &[Item], at: usize) -> Option<Range<usize>> {
     items.get(at).and_then(member)?;
     let before = items[..at].iter().rev().take_while(|item| member(item).is_some()).count();
@@ -72,7 +72,7 @@ pub(super) fn run(items: &[Item], at: usize) -> Option<Range<usize>> {
     Some(at - before..at + after)
 }
 
-/// The line of a group.
+/// Returns the line of a group.
 pub(super) fn row(group: &[Item], draw: &Draw<'_>) -> Line {
     let theme = draw.theme;
     let counted = |deed: Deed| group.iter().filter(|item| member(item) == Some(deed)).count();

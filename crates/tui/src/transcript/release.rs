@@ -1,4 +1,4 @@
-//! Rows for the scrollback, each once, and rows of what is under way.
+//! Returns rows for the scrollback, each once, and rows of unfinished items.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use super::item::Item;
 use super::{Thoughts, Transcript, read_group, tool_rows};
 use crate::theme::Theme;
 
-/// The most rows of live output of one call.
+/// Maximum number of live output rows of a call.
 const OUTPUT_ROWS: usize = 15;
 
 impl Transcript {
-    /// Rows that are final and were not given out, in order. An item's rows come
-    /// when all items before it are final; an answer's as far as they are.
+    /// Returns final rows not returned before, in order. An item's rows are returned when all items
+    /// before it are final; those of an answer as far as they are final.
     pub fn take_finished(&mut self, width: usize, theme: &Theme) -> Vec<Line> {
         let draw = Draw::new(theme, width, self.options, 0);
         let mut rows = Vec::new();
@@ -61,15 +61,15 @@ impl Transcript {
         rows
     }
 
-    /// The calls from `at` on that could be shown as one line.
+    /// Returns the calls from `at` on that could be shown as one line.
     fn run_at(&self, at: usize, draw: &Draw<'_>) -> Option<Range<usize>> {
         let is_on = read_group::is_on(draw.options);
         let run = read_group::run(&self.items, at).filter(|_| is_on)?;
-        // What was given out before stays as it was.
+        // Rows returned before cannot change.
         Some(run.start.max(self.released)..run.end)
     }
 
-    /// Whether the next calls may join a run that ends at `end`.
+    /// Whether the next calls may join a group that ends at `end`.
     fn may_grow(&self, end: usize) -> bool {
         match self.items.get(end) {
             Some(next) => read_group::may_join(next),
@@ -77,13 +77,13 @@ impl Transcript {
         }
     }
 
-    /// The rows of what was not given out: at most `max_rows`, the last ones.
-    /// `now_ms` is the time of any clock that does not go back.
+    /// Returns at most `max_rows` of the rows not returned before, counted from the end. `now_ms`
+    /// is the time of any monotonic clock.
     pub fn live(&mut self, width: usize, max_rows: usize, theme: &Theme, now_ms: u64) -> Vec<Line> {
         if max_rows == 0 {
             return Vec::new();
         }
-        // Boxes that are done and wait for one above them take rows, too.
+        // Finished boxes that wait for one above them take rows too.
         let boxes = self.items.iter().skip(self.released).filter(|item| match item {
             Item::Tool(tool) => tool_rows::shape(tool, self.options.whole_results) == Shape::Block,
             item => item.is_moving(),
@@ -91,8 +91,8 @@ impl Transcript {
         let boxes = boxes.count().max(1);
         let mut draw = Draw::new(theme, width, self.options, now_ms);
         draw.passing = true;
-        // A call in a box takes four rows besides its output: the frame, the head, the
-        // empty row above it.
+        // A call in a box takes four rows besides its output: the frame, the title, and the empty
+        // row above it.
         draw.output_rows = (max_rows / boxes).saturating_sub(4).clamp(1, OUTPUT_ROWS);
         let mut rows = Vec::new();
         let mut shape_before = self.last_shape;
@@ -116,7 +116,7 @@ impl Transcript {
                 Item::Answer(answer) => {
                     let given = answer.is_given();
                     let more = answer.rest(&draw);
-                    // The rows above it are its own.
+                    // The rows above belong to the same answer.
                     if given {
                         shape_before = None;
                     }

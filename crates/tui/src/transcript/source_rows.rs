@@ -1,4 +1,4 @@
-//! Where an answer has its words from: one source a row, each a link.
+//! The sources of an answer: one per row, each a link.
 
 use parallax_protocol::model::Citation;
 use parallax_screen::{Line, Span, wrap};
@@ -7,7 +7,7 @@ use super::draw::{Draw, cut};
 use crate::clean;
 use crate::markdown::href;
 
-/// The list under its heading, numbered.
+/// Returns the numbered list with its heading.
 pub(super) fn rows(sources: &[Citation], draw: &Draw<'_>) -> Vec<Line> {
     let indent = if draw.options.screen_reader { "" } else { "  " };
     let mut rows = vec![Line::styled(format!("{indent}Sources"), draw.theme.secondary.bold())];

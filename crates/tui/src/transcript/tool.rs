@@ -1,4 +1,4 @@
-//! A call: from the model's wish to its end.
+//! A tool call from request to end.
 
 use std::sync::Arc;
 
@@ -18,47 +18,47 @@ use super::describe;
 use super::output::{Output, tail_of};
 use super::topic_rows::Topic;
 
-/// The longest text of a finished call that is kept, in bytes.
+/// Maximum size in bytes of the text kept of a finished call.
 const MAX_TEXT: usize = 100_000;
-/// The longest diff that is kept, in bytes.
+/// Maximum size in bytes of a kept diff.
 const MAX_DIFF: usize = 400_000;
-/// How the message to the model about a cancelled call begins.
+/// The start of the message to the model about a cancelled call.
 const CANCELLED: &str = "[Operation Cancelled]";
 /// The message if the user denied the call.
 const REFUSED: &str = "User denied execution";
-/// The text before the user's instruction for the model in it.
+/// The text before the user's instruction in that message.
 const SAYS: &str = " The user says: ";
 
-/// A call.
+/// A tool call.
 #[derive(Debug)]
 pub(super) struct Tool {
     pub(super) name: String,
-    /// One line: what is done, to which thing.
+    /// One line that describes what is done.
     pub(super) title: String,
-    /// The command that it runs, and what the model says of it.
+    /// The command that it runs and the model's description of it.
     pub(super) command: Option<(String, String)>,
     pub(super) state: State,
-    /// The arguments, until it is over.
+    /// The arguments until the call ends.
     args: Option<Object>,
 }
 
-/// How far a call is.
+/// The state of a call.
 #[derive(Debug)]
 pub(super) enum State {
     Open(Open),
     Done(Done),
-    /// Its turn ended without a word about it.
+    /// The turn ended without a result.
     Abandoned,
 }
 
-/// A call that is not over.
+/// A call in progress.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     pub(super) stage: Stage,
     pub(super) output: Output,
     /// The progress of the subagent that it started.
     pub(super) agent: Option<Arc<AgentProgress>>,
-    /// How far it is, as its server tells it.
+    /// The progress reported by the server.
     pub(super) advance: Option<Advance>,
     /// When it was first shown as running.
     pub(super) since_ms: Option<u64>,
@@ -66,10 +66,10 @@ pub(super) struct Open {
     asked_ms: Option<u64>,
 }
 
-/// Where an open call is.
+/// The stage of an unfinished call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
-    /// Before anything of it happened.
+    /// Not started.
     #[default]
     Pending,
     /// Waiting for approval.
@@ -77,14 +77,14 @@ pub(super) enum Stage {
     Running,
 }
 
-/// A call that is over.
+/// A finished call.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) kind: Option<ToolKind>,
     pub(super) status: ToolStatus,
     pub(super) body: Body,
     pub(super) error: Option<(ToolErrorKind, String)>,
-    /// The rule that refused it, and why.
+    /// The rule that denied the call, and the reason.
     pub(super) denied: Option<(String, String)>,
     /// Whether the user denied it.
     pub(super) refused: bool,
@@ -94,7 +94,7 @@ pub(super) struct Done {
     pub(super) duration_ms: u64,
 }
 
-/// What a call has to show.
+/// The content of a call.
 #[derive(Debug)]
 pub(super) enum Body {
     None,
@@ -107,7 +107,7 @@ pub(super) enum Body {
 }
 
 impl Open {
-    /// Whether there is more to show than what is done.
+    /// Whether there is more to show than the title.
     pub(super) fn shows_more(&self) -> bool {
         !self.output.is_empty() || self.agent.is_some() || self.advance.is_some()
     }
@@ -124,7 +124,7 @@ impl Tool {
         }
     }
 
-    /// One that is over already.
+    /// Creates a finished call.
     pub(super) fn whole(done: &ToolDone) -> Self {
         let mut tool = Self {
             name: done.name.clone(),
@@ -137,20 +137,20 @@ impl Tool {
         tool
     }
 
-    /// One of a loaded session, before its response is read.
+    /// Creates a call of a loaded session, before its response is read.
     pub(super) fn loaded(name: &str, args: Option<&Object>) -> Self {
         let title = args.map(|args| describe::arguments(name, args)).unwrap_or_default();
         let command = args.and_then(|args| describe::command(name, args));
         Self { name: name.to_owned(), title, command, state: State::Abandoned, args: None }
     }
 
-    /// The response of a loaded call: its text, and whether it is a failure.
+    /// Sets the response of a loaded call: its text, and whether it is an error.
     pub(super) fn respond(&mut self, (text, failed): (&str, bool)) {
         let kind = describe::kind(&self.name);
         let body = match kind {
             _ if failed => Body::None,
             Some(ToolKind::Execute) => Body::Output(Output::of(text)),
-            // What was read or changed is for the model.
+            // The content is for the model.
             Some(_) => Body::None,
             None => Body::Text(head_of(text)),
         };
@@ -171,7 +171,7 @@ impl Tool {
         matches!(self.state, State::Open(_))
     }
 
-    /// Whether its row has a turning sign or a clock: not while it waits or asks.
+    /// Whether its row has a spinner or clock: not while it is pending or waits for approval.
     pub(super) fn is_moving(&self) -> bool {
         match &self.state {
             State::Open(open) => open.stage == Stage::Running || open.agent.is_some(),
@@ -184,12 +184,12 @@ impl Tool {
         matches!(&self.state, State::Open(open) if open.stage == Stage::Asked && !open.shows_more())
     }
 
-    /// The arguments of a call that is not over.
+    /// Returns the arguments of an unfinished call.
     pub(super) fn arguments(&self) -> Option<&Object> {
         self.args.as_ref()
     }
 
-    /// What it wrote, once it is over.
+    /// Returns the output of a finished call.
     pub(super) fn done_output(&mut self) -> Option<&mut Output> {
         match &mut self.state {
             State::Done(Done { body: Body::Output(output), .. }) => Some(output),
@@ -197,7 +197,7 @@ impl Tool {
         }
     }
 
-    /// The change that it made to a file.
+    /// Returns the diff of a file change.
     pub(super) fn diff(&self) -> Option<&FileDiff> {
         match &self.state {
             State::Done(Done { body: Body::Diff(diff), .. }) => Some(diff),
@@ -205,7 +205,7 @@ impl Tool {
         }
     }
 
-    /// It got further.
+    /// Updates the phase.
     pub(super) fn phase(&mut self, state: &CallState) {
         self.entitle(state.title.as_deref().unwrap_or_default());
         if let State::Open(open) = &mut self.state {
@@ -217,14 +217,14 @@ impl Tool {
         }
     }
 
-    /// What its terminal shows, in place of what it wrote.
+    /// Replaces the output with the contents of the call's terminal.
     pub(super) fn screen(&mut self, screen: &Screen) {
         if let State::Open(open) = &mut self.state {
             open.output = Output::on(screen);
         }
     }
 
-    /// How far it is, as its server tells it.
+    /// Updates the progress reported by the server.
     pub(super) fn advance(&mut self, advance: &Advance) {
         if let State::Open(open) = &mut self.state {
             open.stage = Stage::Running;
@@ -232,7 +232,7 @@ impl Tool {
         }
     }
 
-    /// The progress of the subagent that it started.
+    /// Updates the progress of the subagent.
     pub(super) fn agent(&mut self, progress: &Arc<AgentProgress>) {
         if let State::Open(open) = &mut self.state {
             open.agent = Some(Arc::clone(progress));
@@ -252,7 +252,7 @@ impl Tool {
     pub(super) fn answered(&mut self, outcome: Option<AskOutcome>) {
         if let State::Open(open) = &mut self.state {
             open.stage = match outcome {
-                // A subagent continues, whatever the answer was.
+                // A subagent continues whatever the answer was.
                 _ if open.agent.is_some() => Stage::Running,
                 Some(AskOutcome::Cancel) | None => Stage::Pending,
                 Some(_) => Stage::Running,
@@ -267,13 +267,13 @@ impl Tool {
         }
     }
 
-    /// It is about to be shown: its clock begins when it is first seen running.
+    /// Starts the clock when the call is first shown as running.
     pub(super) fn seen(&mut self, now_ms: u64) {
         let State::Open(open) = &mut self.state else { return };
         match open.stage {
             Stage::Running => {
                 let since = open.since_ms.get_or_insert(now_ms);
-                // The time of a question does not count.
+                // Waiting for approval does not count.
                 if let Some(asked) = open.asked_ms.take() {
                     *since += now_ms.saturating_sub(asked);
                 }
@@ -292,7 +292,7 @@ impl Tool {
         let message = error.as_ref().map(|(_, message)| message.as_ref());
         let body = body_of(unsaid(done.display.as_ref(), message), done.kind);
         if done.status == ToolStatus::Cancelled {
-            // The sign and a word say it.
+            // The sign and the note already show it.
             error = None;
         }
         let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
@@ -309,8 +309,8 @@ impl Tool {
         });
     }
 
-    /// A loaded call shows what it showed: its status and what it gave to be shown,
-    /// what the model read, and what people were told beside that, if it is known.
+    /// Restores a loaded call from its status, its display, the text for the model, and what the
+    /// user was shown besides, if known.
     pub(super) fn recall(
         &mut self,
         status: &str,
@@ -323,7 +323,7 @@ impl Tool {
         let State::Done(done) = &mut self.state else { return };
         let message = failed.then(|| without_marks(output));
         if status == "cancelled" {
-            // The sign and a word say it.
+            // The sign and the note already show it.
             done.status = ToolStatus::Cancelled;
             done.error = None;
             done.refused = output.contains(REFUSED);
@@ -355,16 +355,16 @@ impl Tool {
         self.entitle(&told.title);
     }
 
-    /// Takes a better title. One that only names the tool says nothing.
+    /// Sets a better title. One that only names the tool is ignored.
     fn entitle(&mut self, title: &str) {
         if title.is_empty() || title == self.name {
             return;
         }
         title.clone_into(&mut self.title);
-        // A hook has changed the command: what runs is shown.
+        // A hook may have changed the command: show what actually runs.
         let is_it = |(command, _): &(String, String)| {
             let mut words = title.split_whitespace().filter(|word| *word != "⏎");
-            // A long title is cut.
+            // Long titles are truncated.
             command.split_whitespace().take(50).all(|word| {
                 words.next().is_some_and(|it| word.starts_with(it.trim_end_matches('…')))
             })
@@ -379,8 +379,8 @@ impl Tool {
     }
 }
 
-/// What a call gave to be shown, unless its failure's message says it: that is
-/// said once.
+/// Returns the display of a call unless the message of its error contains the same text, which is
+/// then shown once.
 fn unsaid<'d>(display: Option<&'d Display>, message: Option<&str>) -> Option<&'d Display> {
     let bare = |text: &str| {
         let text = text.trim();
@@ -395,7 +395,7 @@ fn unsaid<'d>(display: Option<&'d Display>, message: Option<&str>) -> Option<&'d
     display.filter(|display| !matches!(display, Display::Text { text } if is_said(text)))
 }
 
-/// What a call has to show, of what it gave to be shown.
+/// Returns the content of a call from its display.
 fn body_of(display: Option<&Display>, kind: Option<ToolKind>) -> Body {
     match display {
         None => Body::None,
@@ -430,7 +430,7 @@ pub(super) fn keep_tail(text: &mut String, most: usize) {
     }
 }
 
-/// The user's instruction in the message about a denied call.
+/// Returns the user's instruction from the message about a denied call.
 fn said_with(message: &str) -> Option<String> {
     let message = without_marks(message);
     let (before, said) = message.split_once(SAYS)?;

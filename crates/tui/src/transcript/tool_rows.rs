@@ -1,4 +1,4 @@
-//! The rows of a call: one where that says it, else a box.
+//! Rows of a tool call: one row if that is enough, otherwise a box.
 
 use parallax_protocol::event::ToolStatus;
 use parallax_protocol::tool::{Todo, TodoStatus, ToolKind};
@@ -14,16 +14,16 @@ use crate::diff_view::{self, DiffLook};
 use crate::layout::{count, shortened};
 use crate::tokens::{ASKS, BLOCKED, CANCELLED, CURRENT, DONE, FAILED, IDLE};
 
-/// Rows of a result that are shown unless all are wanted.
+/// Maximum number of result rows unless expanded.
 const RESULT_ROWS: usize = 15;
-/// Rows of a diff that are shown unless all are wanted.
+/// Maximum number of diff rows unless expanded.
 const DIFF_ROWS: usize = 40;
-/// Rows of an error's message.
+/// Maximum number of rows of an error message.
 const ERROR_ROWS: usize = 8;
-/// Columns of a note that are kept free for it.
+/// Columns reserved for a short note.
 const SHORT_NOTE: usize = 10;
 
-/// The rows of a call and their shape.
+/// Returns the rows of a call and their shape.
 pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
     let (rows, border) = match &tool.state {
         State::Open(open) => {
@@ -46,8 +46,7 @@ pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
     (draw.boxed(rows, border), Shape::Block)
 }
 
-/// The shape alone, without making rows. `whole`: a result of one line has a
-/// box, too.
+/// Returns the shape without rendering rows. `whole` is whether one-line results have a box too.
 pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
     let State::Done(done) = &tool.state else {
         return match &tool.state {
@@ -75,7 +74,7 @@ pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
     if body || failed || command { Shape::Block } else { Shape::Compact }
 }
 
-/// Sign, name, what is done, and a note at the end: in one row, but for commands.
+/// Returns the sign, name, title, and note: in one row, except for commands.
 fn head(
     tool: &Tool,
     sign: Span,
@@ -102,8 +101,8 @@ fn head(
         let around = command_rows::Surroundings { before: line, behind: [about, note] };
         return command_rows::rows(command, strike(theme.text), around, columns, draw);
     }
-    // What is done comes first; the note gets what is left of the row, yet a
-    // short one (the seconds) has its place.
+    // The title comes first; the note gets the rest of the row, but a short one (the seconds) has
+    // reserved columns.
     let note = clean::one_row(note);
     let reserved = if note.is_empty() { 0 } else { text_width(&note).min(SHORT_NOTE) + 2 };
     for (text, reserved, style) in
@@ -156,10 +155,10 @@ fn sign(done: &Done, draw: &Draw<'_>) -> Span {
     }
 }
 
-/// The note of a call that was refused or did not run to its end. Programs wait for it.
+/// The note of a call that was denied or cancelled. Programs wait for this text.
 const CANCELLED_NOTE: &str = "Cancelled";
 
-/// The user's instruction with a denial.
+/// Returns the user's instruction given with a denial.
 fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
     let Some(said) = &done.said else { return Vec::new() };
     let line = Line::styled("  you answered: ", draw.theme.secondary)
@@ -167,7 +166,7 @@ fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
     wrap(&line, columns, &[Span::raw("    ")])
 }
 
-/// The call and its result.
+/// Returns the call and its result in one row.
 fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Vec<Line> {
     let cancelled = done.status == ToolStatus::Cancelled;
     let note = match &done.body {
@@ -178,7 +177,7 @@ fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Vec<Line> {
     head(tool, sign(done, draw), &note, cancelled, draw.width, draw)
 }
 
-/// The rows inside the box, and the box's style.
+/// Returns the rows inside the box, and the style of the box.
 fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
     let theme = draw.theme;
     let columns = draw.inner();
@@ -203,7 +202,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
     match &done.body {
         Body::None => {}
         Body::Text(text) => {
-            // A failure's text is said below.
+            // The text of an error is shown below.
             if done.error.is_none() {
                 rows.extend(text_rows(text, columns, most(RESULT_ROWS), theme.secondary, draw));
             }
@@ -221,7 +220,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
             rows.extend(todos.iter().flat_map(|todo| todo_rows(todo, columns, draw)))
         }
         Body::Agent(progress) => rows.extend(agent_rows::done(progress, draw)),
-        // Drawn as a heading.
+        // Shown as a heading.
         Body::Topic(_) => {}
     }
     let error_rows = if draw.options.whole_errors { usize::MAX } else { most(ERROR_ROWS) };
@@ -230,7 +229,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
             let text = format!("Denied by rule {rule}: {why}");
             rows.extend(text_rows(&text, columns, error_rows, theme.error, draw));
         }
-        // The result of a subagent is already shown.
+        // The result of the subagent is already shown.
         (None, Some(_)) if matches!(done.body, Body::Agent(_)) => {}
         (None, Some((_, message))) => {
             rows.extend(text_rows(message, columns, error_rows, theme.error, draw));
@@ -244,7 +243,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
     (rows, if failed { theme.error } else { theme.border })
 }
 
-/// The numbers of added and removed lines in their colours.
+/// Colors the numbers of added and removed lines.
 fn colour_counts(row: &mut Line, note: &str, draw: &Draw<'_>) {
     let Some(last) = row.spans.pop_if(|span| span.text == note) else { return };
     let (added, removed) = last.text.split_once(' ').unwrap_or((&last.text, ""));
@@ -252,7 +251,7 @@ fn colour_counts(row: &mut Line, note: &str, draw: &Draw<'_>) {
     row.push(Span::styled(format!(" {removed}"), draw.theme.error));
 }
 
-/// The first rows of a text, and how many lines follow.
+/// Returns the first rows of a text and a note about the remaining lines.
 fn text_rows(text: &str, columns: usize, most: usize, style: Style, draw: &Draw<'_>) -> Vec<Line> {
     let text = clean::lines(text.trim_end());
     let mut rows = Vec::new();

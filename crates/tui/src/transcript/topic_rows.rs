@@ -1,4 +1,4 @@
-//! Headings that the model puts over what follows.
+//! Topic headings that the model puts above its next steps.
 
 use parallax_screen::{Line, Span, text_width, wrap};
 
@@ -6,7 +6,7 @@ use super::draw::{Draw, cut};
 use crate::clean;
 use crate::layout::{prefixed, shortened};
 
-/// A heading, or a new intent under the one in force.
+/// A topic, or a new intent under the current one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Topic {
     pub(super) title: String,
@@ -14,7 +14,7 @@ pub(super) struct Topic {
     pub(super) intent: String,
 }
 
-/// The rows of it.
+/// Returns the rows of a topic.
 pub(super) fn rows(topic: &Topic, draw: &Draw<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let intent = clean::one_row(&topic.intent);

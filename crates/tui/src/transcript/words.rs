@@ -1,4 +1,4 @@
-//! What happened, said in words.
+//! Texts of transcript notices.
 
 use parallax_protocol::event::{
     Compaction, CompactionCause, EndReason, Failure, FailureKind, Level, NOTHING_TO_COMPRESS,
@@ -9,7 +9,7 @@ use parallax_protocol::model::Retry;
 use super::item::{Item, LocalItem};
 use crate::clean;
 
-/// A wait before another attempt.
+/// A wait before a retry.
 #[derive(Debug)]
 pub(super) struct Waiting {
     retry: Retry,
@@ -22,7 +22,7 @@ impl Waiting {
         Self { retry, since_ms: None }
     }
 
-    /// One row, with what is left of the wait.
+    /// Returns one row with the remaining time.
     pub(super) fn text(&mut self, now_ms: u64) -> String {
         let since = *self.since_ms.get_or_insert(now_ms);
         let left = self.retry.delay_ms.saturating_sub(now_ms.saturating_sub(since)).div_ceil(1000);
@@ -33,14 +33,14 @@ impl Waiting {
     }
 }
 
-/// An attempt that failed and is not the last.
+/// Describes a failed attempt that is retried.
 pub(super) fn retried(retry: &Retry) -> String {
     let of = retry.max_attempts;
     let model = clean::one_row(&retry.model);
     format!("{} Attempt {} of {of} with {model} failed", failed(retry), retry.attempt)
 }
 
-/// What failed, as a sentence.
+/// Describes the failure as a sentence.
 fn failed(retry: &Retry) -> String {
     let what = match retry.class.as_str() {
         "rate_limit" => "Rate limited",
@@ -57,7 +57,7 @@ fn failed(retry: &Retry) -> String {
     format!("{what}{status}: {message}{end}")
 }
 
-/// The end of a turn, if there is something to say.
+/// Describes the end of a turn, if there is something to report.
 pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
     Some(match reason {
         EndReason::Done => return None,
@@ -86,7 +86,7 @@ pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
     })
 }
 
-/// The same, as a journal tells it.
+/// Describes the end of a turn from a journal entry.
 pub(super) fn ended_before(reason: &str, detail: Option<&str>) -> Option<(Level, String)> {
     let reason = match (reason, detail.map(str::to_owned)) {
         ("cancelled" | "shutdown", _) => EndReason::Cancelled,
@@ -98,7 +98,7 @@ pub(super) fn ended_before(reason: &str, detail: Option<&str>) -> Option<(Level,
     ended(&reason)
 }
 
-/// What the user can do about a failure.
+/// Returns what the user can do about a failure.
 fn hint(failure: &Failure) -> Option<&'static str> {
     Some(match failure.kind {
         FailureKind::Auth => "Check the API key with /auth.",
@@ -116,7 +116,7 @@ fn hint(failure: &Failure) -> Option<&'static str> {
     })
 }
 
-/// What an undo did.
+/// Describes the result of an undo.
 pub(super) fn undone(undone: &Undone) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Undo failed: {problem}"));
@@ -130,7 +130,7 @@ pub(super) fn undone(undone: &Undone) -> (Level, String) {
     files_told(text, undone)
 }
 
-/// The same with the files behind it.
+/// Appends the affected files.
 fn files_told(mut text: String, undone: &Undone) -> (Level, String) {
     for path in &undone.restored {
         text.push_str(&format!("\n  {}", clean::one_row(&path.to_string_lossy())));
@@ -141,7 +141,7 @@ fn files_told(mut text: String, undone: &Undone) -> (Level, String) {
     (if undone.kept.is_empty() { Level::Info } else { Level::Warning }, text)
 }
 
-/// What going back to a single change came to.
+/// Describes the result of restoring the state before a single change.
 pub(super) fn restored(undone: &Undone) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Restore failed: {problem}"));
@@ -149,7 +149,7 @@ pub(super) fn restored(undone: &Undone) -> (Level, String) {
     files_told("Reverted to before the change; it requires approval again".to_owned(), undone)
 }
 
-/// What a compaction came to.
+/// Describes the result of a compaction.
 pub(super) fn compacted(compaction: &Compaction) -> Item {
     let Compaction { cause, how, before, after, remark } = compaction;
     let remark = remark.as_deref().map(clean::one_row);
@@ -172,7 +172,7 @@ pub(super) fn compacted(compaction: &Compaction) -> Item {
     }
 }
 
-/// Where the session went back to.
+/// Describes a rewind.
 pub(super) fn rewound(rewound: &Rewound) -> (Level, String) {
     let mut text = match rewound.chat {
         true => format!("Rewound the conversation to before prompt {}", rewound.number),
@@ -193,8 +193,7 @@ pub(super) fn rewound(rewound: &Rewound) -> (Level, String) {
     files_told(text, files)
 }
 
-/// The subject of a thought (its first bold words, else its first line) and the
-/// rest.
+/// Splits a thought into its subject (the first bold text, else the first line) and the rest.
 pub(super) fn subject(text: &str) -> (String, String) {
     if let Some((before, rest)) = text.split_once("**")
         && let Some((subject, after)) = rest.split_once("**")
@@ -211,7 +210,7 @@ pub(super) fn subject(text: &str) -> (String, String) {
     }
 }
 
-/// How long something took or takes.
+/// Formats a duration.
 pub(super) fn seconds(millis: u64) -> String {
     let seconds = millis / 1000;
     if seconds < 60 {
