@@ -313,7 +313,7 @@ impl Workspace {
         IgnoreRules::new(cache, roots, &self.filtering, flags).why(path)
     }
 
-    /// `@/x` and `@x/y` mean `x` and `x/y` unless they exist as written.
+    /// Resolves a leading `@`: `@/x` and `@x/y` mean `x` and `x/y` unless they exist as written.
     fn strip_at_sign(&self, text: &str) -> PathBuf {
         let literal = PathBuf::from(text);
         let Some(rest) = text.strip_prefix('@') else { return literal };

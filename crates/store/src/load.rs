@@ -359,7 +359,7 @@ impl Builder {
                 self.contents.push(sealed);
                 return;
             }
-            // These reasons are not a choice of the user.
+            // The user did not choose to end the turn for these reasons.
             Record::TurnEnd { reason, .. } => {
                 self.ended = !matches!(reason.as_str(), "error" | "max_turns" | "shutdown");
                 self.shut_down = reason == "shutdown";

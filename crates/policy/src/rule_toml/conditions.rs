@@ -1,4 +1,4 @@
-//! What a rule or a checker is about: tools, arguments, commands, paths, modes.
+//! Parses the conditions of rules and safety checkers: tools, arguments, commands, paths, modes.
 
 use crate::command_prefix::CommandPrefix;
 use crate::conditions::{CommandPattern, Commands, Conditions};
@@ -149,7 +149,7 @@ impl Reader<'_> {
                         None => some.push(text),
                     }
                 }
-                // The others of a list hold.
+                // The other prefixes of the list still apply.
                 let prefixes = match (some.is_empty(), never.first()) {
                     (true, Some(message)) => return Err(invalid(message.clone())),
                     _ => some,

@@ -356,7 +356,7 @@ fn assemble(calls: &[(libc::c_long, Option<Condition>)]) -> Vec<Instruction> {
     program
 }
 
-/// Offset of the low half of a 64-bit argument.
+/// Returns the offset of the low half of a 64-bit argument.
 fn low_half() -> u32 {
     if cfg!(target_endian = "big") { 4 } else { 0 }
 }

@@ -144,7 +144,7 @@ impl Checkpoints {
     }
 }
 
-/// The loop of the thread that accompanies a command.
+/// Runs the thread that accompanies a command.
 fn stand_by(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
     let is_over = |after| !matches!(ended.recv_timeout(after), Err(RecvTimeoutError::Timeout));
     if is_over(AT_ONCE) {

@@ -265,7 +265,7 @@ impl NetworkBroker {
         }
     }
 
-    /// With [`Network::Loopback`], refuses to listen where other hosts could connect.
+    /// Listens on a socket, except where other hosts could connect with [`Network::Loopback`].
     fn listen(&self, socket: &OwnedFd, backlog: i32) -> Result<i64, Errno> {
         let internet = [AddressFamily::INET, AddressFamily::INET6];
         if internet.contains(&socket_domain(socket)?) {
