@@ -1,15 +1,15 @@
-//! The model's Markdown as rows.
+//! Renders the model's Markdown as rows.
 //!
-//! Text is rendered while it streams: what can no longer change is given out
-//! once, and only the block that is still open is rendered again. [`render`] of
-//! a whole text gives the same rows, since it goes the same way.
+//! Text is rendered while it streams: what can no longer change is returned once, and only the
+//! block that is still open is rendered again. [`render`] of a whole text returns the same rows,
+//! since it works the same way.
 //!
-//! Rules that follow from it:
-//! - `[text][label]` is a link if `label` is defined before the next block; a definition
-//!   without an earlier link that refers to it is text;
-//! - a footnote stands where it is written, and `[^1]` always points to one;
-//! - a list item is followed by an empty row exactly when the source has an empty
-//!   line there, whether or not the list is "loose";
+//! The following rules result from this:
+//! - `[text][label]` is a link if `label` is defined before the next block; a definition without an
+//!   earlier link that refers to it is text;
+//! - a footnote stays where it is written, and `[^1]` always refers to one;
+//! - a list item is followed by an empty row exactly when the source has an empty line there,
+//!   whether or not the list is "loose";
 //! - a line break in a paragraph is a line break.
 
 mod block;
@@ -32,28 +32,28 @@ pub use streamed::StreamedMarkdown;
 
 use crate::theme::Theme;
 
-/// The narrowest that text is rendered for, in columns.
+/// Minimum width for rendering, in columns.
 pub const MIN_WIDTH: usize = 8;
 
-/// How text is to be rendered.
+/// Rendering options.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
-    /// The colours.
+    /// The theme.
     pub theme: &'a Theme,
-    /// Columns; at least [`MIN_WIDTH`] are used.
+    /// The width in columns; at least [`MIN_WIDTH`] is used.
     pub width: usize,
-    /// The style of ordinary text.
+    /// The style of plain text.
     pub base: Style,
-    /// Numbers before lines of code.
+    /// Whether code has line numbers.
     pub line_numbers: bool,
-    /// For a screen reader: no boxes, no bars, no drawn signs.
+    /// Whether to omit boxes, bars, and drawn signs, for screen readers.
     pub plain: bool,
-    /// The source, its marks coloured, instead of what they mean.
+    /// Whether to show the source with highlighted markup.
     pub raw: bool,
 }
 
 impl<'a> Look<'a> {
-    /// Ordinary rendering for a theme and a width.
+    /// Creates the default options for a theme and a width.
     pub fn new(theme: &'a Theme, width: usize) -> Self {
         Self { theme, width, base: theme.response, line_numbers: false, plain: false, raw: false }
     }
@@ -63,7 +63,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The rows of a whole text.
+/// Renders a whole text.
 pub fn render(text: &str, look: &Look<'_>) -> Vec<Line> {
     let mut stream = StreamedMarkdown::new();
     stream.push(text);

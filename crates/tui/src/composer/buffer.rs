@@ -200,7 +200,7 @@ impl Buffer {
         }
     }
 
-    /// What a line shows, left to right: clusters, labels, images.
+    /// Returns what a line shows, left to right: clusters, labels, images.
     pub(super) fn atoms(&self, number: usize) -> Box<dyn Iterator<Item = Atom<'_>> + '_> {
         let line = self.text.line(number);
         let mut labels: Vec<(Range<usize>, Option<String>)> =
@@ -221,7 +221,7 @@ impl Buffer {
         layout::atoms(line, labels, self.columns)
     }
 
-    /// Those atoms of a line that begin in a range; its start is an atom's start.
+    /// Returns the atoms of a line that begin in a range, which starts at an atom.
     pub(super) fn atoms_between(
         &self,
         number: usize,
@@ -229,7 +229,7 @@ impl Buffer {
     ) -> Box<dyn Iterator<Item = Atom<'_>> + '_> {
         let line = self.text.line(number);
         if memchr::memchr2(b'[', b'@', line.as_bytes()).is_none() {
-            // Nothing to look out for: only the stretch itself is looked at.
+            // No labels or images: only the range itself is examined.
             let end = range.end.min(line.len());
             let piece = line.get(range.start..end).unwrap_or("");
             let atoms = layout::atoms(piece, Vec::new(), self.columns);
@@ -242,7 +242,7 @@ impl Buffer {
         Box::new(atoms.take_while(move |atom| atom.byte < range.end))
     }
 
-    /// Where the rows of a line begin, in bytes.
+    /// Returns the byte positions where the rows of a line begin.
     pub(super) fn rows(&self, number: usize) -> Vec<usize> {
         let line = self.text.line(number);
         if layout::is_simple(line) {

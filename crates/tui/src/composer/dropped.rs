@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-/// Longer pastes are not lists of files.
+/// Maximum size in bytes of a paste that can be a list of files.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// Pasted text that is nothing but paths of existing files, as `@path` words.
-/// Paths are plain, escaped with backslashes or in single quotes; only absolute
-/// ones and those from the home folder count, as terminals give them.
+/// Converts pasted text that consists only of paths of existing files to `@path` words. Paths are
+/// plain, escaped with backslashes, or in single quotes; only absolute ones and those below the
+/// home directory count, as terminals insert them.
 pub fn at_paths(text: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Option<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > MAX_BYTES || !text.starts_with(['/', '~', '\'', 'f']) {
         return None;
     }
-    // A plain path may hold spaces; escaped and quoted ones stand side by side.
+    // A plain path may contain spaces; escaped and quoted ones are separated by spaces.
     let paths = if is_path(text, home, exists) {
         vec![text.to_owned()]
     } else {
@@ -36,7 +36,7 @@ fn is_path(path: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> b
     !path.contains('\n') && full.is_some_and(|full| exists(&full))
 }
 
-/// Words of a shell line, without quotes and backslashes.
+/// Splits a shell line into words without quotes and backslashes.
 fn split(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -64,7 +64,7 @@ fn split(text: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// A path as an `@` word: delimiters are escaped with a backslash, and control characters
+/// Converts a path to an `@` word: delimiters are escaped with a backslash, and control characters
 /// are written as numbers.
 pub fn escape(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());

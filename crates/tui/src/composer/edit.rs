@@ -14,7 +14,7 @@ impl Buffer {
         self.change(self.cursor..self.cursor, &clean(text), Joins::Typing);
     }
 
-    /// Begins a new line.
+    /// Starts a new line.
     pub fn newline(&mut self) {
         self.change(self.cursor..self.cursor, "\n", Joins::Nothing);
     }
@@ -30,8 +30,8 @@ impl Buffer {
         }
     }
 
-    /// Shows the pasted text whose label is at the cursor, before or behind it;
-    /// `false` when there is none.
+    /// Replaces the label at the cursor, before or after it, with its pasted text. Returns `false`
+    /// if there is none.
     pub fn expand_paste(&mut self) -> bool {
         let line = self.current_line();
         let byte = self.cursor.byte;
@@ -52,7 +52,7 @@ impl Buffer {
         self.change(self.previous(self.cursor)..self.cursor, "", Joins::Deleting);
     }
 
-    /// Deletes the character behind the cursor.
+    /// Deletes the character after the cursor.
     pub fn delete_right(&mut self) {
         self.change(self.cursor..self.next(self.cursor), "", Joins::Deleting);
     }
@@ -62,7 +62,7 @@ impl Buffer {
         self.kill(self.word_left_of(self.cursor)..self.cursor, Side::Left);
     }
 
-    /// Deletes the word behind the cursor.
+    /// Deletes the word after the cursor.
     pub fn delete_word_right(&mut self) {
         self.kill(self.cursor..self.word_right_of(self.cursor), Side::Right);
     }
@@ -72,7 +72,7 @@ impl Buffer {
         self.kill(Position::new(self.cursor.line, 0)..self.cursor, Side::Left);
     }
 
-    /// Deletes to the end of the line, there the line's break.
+    /// Deletes to the end of the line, or the line break if the cursor is there.
     pub fn delete_right_all(&mut self) {
         let end = self.text.line_end(self.cursor.line);
         let end = if end == self.cursor { self.next(end) } else { end };
@@ -97,14 +97,13 @@ impl Buffer {
         self.last = Last::Kill;
     }
 
-    /// Inserts what was deleted last; `false` when nothing was.
+    /// Inserts the text deleted last. Returns `false` if there is none.
     pub fn yank(&mut self) -> bool {
         self.yank_back(self.cursor..self.cursor, 0)
     }
 
-    /// Right after [`yank`](Self::yank): exchanges it for what was deleted
-    /// before that; where there is nothing else, it stays. `false` at other times:
-    /// the key may mean something else then.
+    /// Directly after [`yank`](Self::yank), replaces the inserted text with the one deleted before
+    /// it, if any. Returns `false` at other times, when the key may have another meaning.
     pub fn yank_pop(&mut self) -> bool {
         let Last::Yank(range, back) = self.last.clone() else { return false };
         !self.kills.has_several() || self.yank_back(range, back + 1)

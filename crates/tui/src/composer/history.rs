@@ -1,25 +1,24 @@
-//! Stepping through what was sent before. What was changed on the way is kept
-//! until something is sent.
+//! Steps through the history. Changes to history entries are kept until something is sent.
 
 use std::collections::HashMap;
 
 use super::buffer::Buffer;
 use super::text::Position;
 
-/// Earlier inputs, the oldest first.
+/// Earlier inputs, oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     entries: Vec<String>,
-    /// How many steps back the input is; 0 is what is being written.
+    /// How many steps back the shown entry is; 0 is the current input.
     level: usize,
-    /// Texts that were left by stepping, with their cursors.
+    /// Entries left by stepping, with their cursors.
     left: HashMap<usize, (String, Position)>,
-    /// The buffer's version after the last step.
+    /// The buffer version after the last step.
     stepped: Option<u64>,
 }
 
 impl History {
-    /// Earlier inputs, the oldest first.
+    /// Creates a history from earlier inputs, oldest first.
     pub fn new(entries: Vec<String>) -> Self {
         let mut history = Self::default();
         for entry in entries {
@@ -28,12 +27,12 @@ impl History {
         history
     }
 
-    /// All, the oldest first.
+    /// Returns all entries, oldest first.
     pub fn entries(&self) -> &[String] {
         &self.entries
     }
 
-    /// Takes in what was sent, and goes back to the present.
+    /// Adds a sent text and returns to the current input.
     pub fn add(&mut self, text: &str) {
         self.push(text);
         self.reset();
@@ -45,19 +44,19 @@ impl History {
         }
     }
 
-    /// Back to the present.
+    /// Returns to the current input.
     pub fn reset(&mut self) {
         self.level = 0;
         self.left.clear();
         self.stepped = None;
     }
 
-    /// Whether the last thing that happened to the buffer was a step.
+    /// Whether the buffer is unchanged since the last step.
     pub fn just_stepped(&self, buffer: &Buffer) -> bool {
         self.stepped == Some(buffer.version())
     }
 
-    /// A step to older inputs; `false` at the oldest.
+    /// Steps to the previous entry. Returns `false` at the oldest.
     pub fn previous(&mut self, buffer: &mut Buffer) -> bool {
         if self.level >= self.entries.len() {
             return false;
@@ -66,7 +65,7 @@ impl History {
         true
     }
 
-    /// A step to newer inputs; `false` at the present.
+    /// Steps to the next entry. Returns `false` at the current input.
     pub fn next(&mut self, buffer: &mut Buffer) -> bool {
         let Some(level) = self.level.checked_sub(1) else { return false };
         self.go(buffer, level);
@@ -83,7 +82,7 @@ impl History {
             buffer.set_cursor(*cursor);
         } else if let Some(entry) = index.and_then(|index| self.entries.get(index)) {
             buffer.set_text(entry);
-            // Where the next step in the same direction needs no way.
+            // The next step in the same direction needs no cursor movement.
             let line = if back { 0 } else { buffer.text().last_line() };
             buffer.set_cursor(buffer.text().line_end(line));
         }

@@ -1,20 +1,20 @@
-//! `@…/long/name.png` in the input, shown as `[Image …name.png]`.
+//! Shows `@…/long/name.png` in the input as `[Image …name.png]`.
 
 use std::ops::Range;
 
 use parallax_screen::text_width;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Files that are sent as images.
+/// Extensions of files that are sent as images.
 const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "webp", "heic", "heif"];
 
-/// Columns of the name that are shown.
+/// Maximum columns of the displayed name.
 const MAX_COLUMNS: usize = 20;
 
-/// Longer words are not shortened to a label.
+/// Maximum length in bytes of a word that is shown as a label.
 const MAX_WORD: usize = 4096;
 
-/// The `@` words of a line that name images, left to right.
+/// Returns the `@` words of a line that name images, left to right.
 pub fn ranges(line: &str) -> Vec<Range<usize>> {
     memchr::memchr_iter(b'@', line.as_bytes()).filter_map(|at| word(line, at)).collect()
 }
@@ -38,7 +38,7 @@ fn word(line: &str, at: usize) -> Option<Range<usize>> {
     (known && !stem.is_empty()).then_some(at..end)
 }
 
-/// How such a word is shown.
+/// Returns the label for such a word.
 pub fn shown(word: &str) -> String {
     let path = word.trim_start_matches('@').replace('\\', "");
     let name = path.rsplit('/').next().unwrap_or(&path);

@@ -1,4 +1,4 @@
-//! What keys do in the input.
+//! Key handling of the composer.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use super::text::Position;
 use super::{Composer, ComposerAction, InputMode, VimMode};
 use crate::keymap::{Context, KeyCommand, Keymap};
 
-/// Within how long a second Esc clears the input, in milliseconds.
+/// The maximum time between two Esc presses that clear the input, in milliseconds.
 pub(crate) const TWICE_MS: u64 = 2_000;
 const TWICE: Duration = Duration::from_millis(TWICE_MS);
 
 impl Composer {
-    /// Takes a key that comes now.
+    /// Handles a key pressed now.
     pub fn key(&mut self, key: Key, keymap: &Keymap) -> ComposerAction {
         self.key_at(key, keymap, Instant::now())
     }
 
-    /// As [`key`](Self::key), for one that came at a time.
+    /// Like [`key`](Self::key), for a key pressed at `now`.
     pub fn key_at(&mut self, key: Key, keymap: &Keymap, now: Instant) -> ComposerAction {
         if self.search.is_some() {
             return self.search_key(key, keymap);
@@ -39,7 +39,7 @@ impl Composer {
         action
     }
 
-    /// A key without regard to vi's modes.
+    /// Handles a key without vi modes.
     fn plain_key(
         &mut self,
         key: Key,
@@ -78,7 +78,7 @@ impl Composer {
         ComposerAction::Changed
     }
 
-    /// Runs a command; `None` when it has nothing to do here.
+    /// Runs a command. Returns `None` if it does not apply.
     fn run(
         &mut self,
         command: KeyCommand,
@@ -128,8 +128,8 @@ impl Composer {
         Some(Action::Changed)
     }
 
-    /// Runs a command that concerns nothing but the text; `false` when it is
-    /// none, or finds nothing to do that another command of the key could not.
+    /// Runs an editing command. Returns `false` if it is not one, or if it has no effect and
+    /// another command of the key may apply.
     fn edit(&mut self, command: KeyCommand) -> bool {
         let buffer = &mut self.buffer;
         match command {
@@ -169,7 +169,7 @@ impl Composer {
         self.send()
     }
 
-    /// Sends the text, as Enter does where nothing speaks against it.
+    /// Sends the text, as Enter does by default.
     pub fn send(&mut self) -> ComposerAction {
         use ComposerAction as Action;
         if self.buffer.text().is_blank() {
@@ -185,7 +185,7 @@ impl Composer {
     }
 
     fn escape(&mut self, now: Instant, escaped: Option<Instant>) -> ComposerAction {
-        // While something runs, Esc is for it.
+        // While something runs, Esc cancels it.
         if self.surroundings.running {
             return ComposerAction::Escape;
         }
@@ -262,7 +262,7 @@ impl Composer {
                 self.search = Some(search);
                 return ComposerAction::Ignored;
             }
-            // The input was not touched.
+            // The input is unchanged.
             SearchAction::Cancel => {}
             SearchAction::Accept(text) => self.set_text(&text),
             SearchAction::Submit(text) => {

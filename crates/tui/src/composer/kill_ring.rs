@@ -1,26 +1,26 @@
-//! What was deleted by whole words and lines, to be inserted again.
+//! The kill ring: text deleted by words and lines, which can be inserted again.
 
-/// Older ones are forgotten.
+/// Maximum number of texts.
 const MAX: usize = 60;
 
-/// Where the deleted text stood as seen from the cursor.
+/// The position of the deleted text relative to the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Before it.
+    /// Before the cursor.
     Left,
-    /// Behind it.
+    /// After the cursor.
     Right,
 }
 
-/// The deleted texts, the newest last.
+/// The deleted texts, newest last.
 #[derive(Debug, Clone, Default)]
 pub struct KillRing {
     texts: Vec<String>,
 }
 
 impl KillRing {
-    /// Takes in what was deleted. `joined`: right after another deletion, whose
-    /// text it becomes part of.
+    /// Adds deleted text. `joined` is whether it directly follows another deletion and is merged
+    /// with its text.
     pub fn push(&mut self, text: String, side: Side, joined: bool) {
         if text.is_empty() {
             return;
@@ -42,12 +42,12 @@ impl KillRing {
         self.texts.is_empty()
     }
 
-    /// Whether there is more than one text.
+    /// Whether there are several texts.
     pub fn has_several(&self) -> bool {
         self.texts.len() > 1
     }
 
-    /// The text deleted `back` deletions ago, round and round.
+    /// Returns the text deleted `back` deletions ago, wrapping around.
     pub fn get(&self, back: usize) -> Option<&str> {
         let count = self.texts.len();
         let index = count.checked_sub(1)? - back % count;

@@ -1,5 +1,5 @@
-//! A line of the input broken into rows. Unlike text that is only shown, no
-//! space is dropped: the cursor can stand on each.
+//! Breaks a line of the input into rows. Unlike in displayed text, no space is dropped, because the
+//! cursor can be on each.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,35 +7,35 @@ use std::ops::Range;
 use parallax_screen::{grapheme_width, text_width, truncate};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// A tab takes this many columns, wherever it stands.
+/// A tab is shown as these spaces in any column.
 const TAB: &str = "    ";
 
-/// One thing that the cursor passes at once, as it is shown.
+/// A unit that the cursor passes at once, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Atom<'a> {
-    /// Where it begins in the line.
+    /// The start in the line, in bytes.
     pub byte: usize,
-    /// What is shown; the tab as spaces.
+    /// The displayed text; a tab as spaces.
     pub shown: Cow<'a, str>,
-    /// Columns it takes.
+    /// The width in columns.
     pub width: usize,
-    /// What it is.
+    /// The kind of atom.
     pub kind: AtomKind,
 }
 
-/// What an atom is.
+/// The kind of an atom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtomKind {
-    /// A cluster of the text.
+    /// A grapheme cluster.
     Plain,
-    /// White space: behind it a row may end.
+    /// Whitespace, after which a row may end.
     Space,
-    /// It represents something else: pasted text, an image.
+    /// A label for pasted text or an image.
     Label,
 }
 
 impl<'a> Atom<'a> {
-    /// A cluster of the line.
+    /// Creates an atom for a grapheme cluster.
     pub fn cluster(byte: usize, cluster: &'a str) -> Self {
         match cluster {
             "\t" => Self { byte, shown: TAB.into(), width: TAB.len(), kind: AtomKind::Space },
@@ -49,7 +49,7 @@ impl<'a> Atom<'a> {
         }
     }
 
-    /// Something that is shown as `shown`, cut to a row's columns.
+    /// Creates a label, truncated to the columns of a row.
     pub fn label(byte: usize, shown: impl Into<Cow<'a, str>>, columns: usize) -> Self {
         let mut shown = shown.into();
         if text_width(&shown) > columns {
@@ -59,13 +59,13 @@ impl<'a> Atom<'a> {
     }
 }
 
-/// Where the rows of a line begin, in bytes; the first is 0. Breaks behind
-/// spaces where it can, and before or behind wide characters.
+/// Returns the byte positions where the rows of a line begin; the first is 0. Breaks after spaces
+/// if possible, and before or after wide characters.
 pub fn row_starts<'a>(atoms: impl Iterator<Item = Atom<'a>>, columns: usize) -> Vec<usize> {
     let columns = columns.max(1);
     let mut starts = vec![0];
     let mut used = 0;
-    // The last position for a line break, and the part that would move to the next row.
+    // The last possible line break, and the columns that would move to the next row.
     let mut chance: Option<(usize, usize)> = None;
     let mut row = 0;
     for atom in atoms {
@@ -81,7 +81,7 @@ pub fn row_starts<'a>(atoms: impl Iterator<Item = Atom<'a>>, columns: usize) -> 
             row = start;
             used = rest;
             chance = None;
-            // What was carried over may be too long by itself.
+            // The moved part may be too long for a row.
             if used + atom.width > columns && atom.byte > row {
                 starts.push(atom.byte);
                 row = atom.byte;
@@ -102,13 +102,12 @@ pub fn row_starts<'a>(atoms: impl Iterator<Item = Atom<'a>>, columns: usize) -> 
     starts
 }
 
-/// Whether a line is plain: ASCII without tabs, and nothing in it that is shown
-/// as something else.
+/// Whether a line is plain ASCII without tabs, labels, and images.
 pub fn is_simple(line: &str) -> bool {
     line.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'[' && byte != b'@')
 }
 
-/// As [`row_starts`], for a [simple](is_simple) line of any length.
+/// Like [`row_starts`], for a [simple](is_simple) line of any length.
 pub fn simple_row_starts(line: &str, columns: usize) -> Vec<usize> {
     let columns = columns.max(1);
     let bytes = line.as_bytes();
@@ -122,8 +121,8 @@ pub fn simple_row_starts(line: &str, columns: usize) -> Vec<usize> {
     starts
 }
 
-/// What a line shows, left to right. `labels` are the ranges that are one atom,
-/// in order; those with a text are shown as that. `columns`: those of a row.
+/// Returns the atoms of a line, left to right. `labels` are the ranges that are one atom, in order;
+/// a text replaces what is shown. `columns` is the width of a row.
 pub fn atoms<'a>(
     line: &'a str,
     labels: Vec<(Range<usize>, Option<String>)>,
@@ -151,7 +150,7 @@ pub fn atoms<'a>(
     Box::new(labelled.chain(clusters(behind_last..line.len())))
 }
 
-/// The number of the row in which `byte` stands.
+/// Returns the index of the row that contains `byte`.
 pub fn row_of(starts: &[usize], byte: usize) -> usize {
     starts.partition_point(|start| *start <= byte).saturating_sub(1)
 }

@@ -1,4 +1,4 @@
-//! Movements of the cursor.
+//! Cursor movements.
 
 use super::buffer::Buffer;
 use super::layout::row_of;
@@ -6,27 +6,27 @@ use super::text::Position;
 use super::words;
 
 impl Buffer {
-    /// A character to the left.
+    /// Moves one character left.
     pub fn left(&mut self) {
         self.set_cursor(self.previous(self.cursor));
     }
 
-    /// A character to the right.
+    /// Moves one character right.
     pub fn right(&mut self) {
         self.set_cursor(self.next(self.cursor));
     }
 
-    /// To the start of the word before the cursor.
+    /// Moves to the start of the word before the cursor.
     pub fn word_left(&mut self) {
         self.set_cursor(self.word_left_of(self.cursor));
     }
 
-    /// To the end of the word behind the cursor.
+    /// Moves to the end of the word after the cursor.
     pub fn word_right(&mut self) {
         self.set_cursor(self.word_right_of(self.cursor));
     }
 
-    /// The place to which [`word_left`](Self::word_left) would lead.
+    /// Returns the target of [`word_left`](Self::word_left).
     pub fn word_left_of(&self, from: Position) -> Position {
         let line = self.text.line(from.line);
         let previous = self.previous(from);
@@ -37,11 +37,11 @@ impl Buffer {
         let before = labels.iter().rev().find(|label| label.end <= from.byte);
         let start = before.map_or(0, |label| label.end);
         let word = start + words::start_of_last(line.get(start..from.byte).unwrap_or(""));
-        // Never inside a cluster, and never without a step.
+        // Never inside a cluster, and always at least one step.
         self.snap(Position::new(from.line, word)).min(previous)
     }
 
-    /// The place to which [`word_right`](Self::word_right) would lead.
+    /// Returns the target of [`word_right`](Self::word_right).
     pub fn word_right_of(&self, from: Position) -> Position {
         let line = self.text.line(from.line);
         let labels = self.labels().ranges(line);
@@ -54,7 +54,7 @@ impl Buffer {
         self.snap(Position::new(from.line, word))
     }
 
-    /// To the start of the row; from there to the start of the line.
+    /// Moves to the start of the row, or from there to the start of the line.
     pub fn home(&mut self) {
         let starts = self.rows(self.cursor.line);
         let start = starts.get(row_of(&starts, self.cursor.byte)).copied().unwrap_or(0);
@@ -62,29 +62,29 @@ impl Buffer {
         self.set_cursor(Position::new(self.cursor.line, start));
     }
 
-    /// To the end of the row; from there to the end of the line.
+    /// Moves to the end of the row, or from there to the end of the line.
     pub fn end(&mut self) {
         let line_end = self.text.line_end(self.cursor.line);
         let starts = self.rows(self.cursor.line);
         let end = match starts.get(row_of(&starts, self.cursor.byte) + 1) {
-            // The end of a row is the start of the next: the cursor stays before it.
+            // The end of a row is the start of the next, so the cursor stays before it.
             Some(next) => self.previous(Position::new(self.cursor.line, *next)),
             None => line_end,
         };
         self.set_cursor(if end == self.cursor { line_end } else { end });
     }
 
-    /// To the start of the text.
+    /// Moves to the start of the text.
     pub fn text_start(&mut self) {
         self.set_cursor(Position::START);
     }
 
-    /// To the end of the text.
+    /// Moves to the end of the text.
     pub fn text_end(&mut self) {
         self.set_cursor(self.text.end());
     }
 
-    /// A row up; `false` on the first one.
+    /// Moves one row up. Returns `false` on the first row.
     pub fn up(&mut self) -> bool {
         let starts = self.rows(self.cursor.line);
         let row = row_of(&starts, self.cursor.byte);
@@ -102,7 +102,7 @@ impl Buffer {
         true
     }
 
-    /// A row down; `false` on the last one.
+    /// Moves one row down. Returns `false` on the last row.
     pub fn down(&mut self) -> bool {
         let starts = self.rows(self.cursor.line);
         let row = row_of(&starts, self.cursor.byte);
@@ -137,12 +137,12 @@ impl Buffer {
         })
     }
 
-    /// The columns that a piece of a line takes.
+    /// Returns the columns of a part of a line.
     pub(super) fn columns_between(&self, line: usize, start: usize, end: usize) -> usize {
         self.atoms_between(line, start..end).map(|atom| atom.width).sum()
     }
 
-    /// Puts the cursor into a row, as near to a column as it can.
+    /// Moves the cursor into a row, as near to a column as possible.
     pub(super) fn go_to_row(&mut self, line: usize, starts: &[usize], row: usize, column: usize) {
         let start = starts.get(row).copied().unwrap_or(0);
         let next = starts.get(row + 1).copied();

@@ -1,12 +1,12 @@
-//! Long pasted text is shown as a label in the input.
+//! Long pasted texts, which the input shows as labels.
 
 use super::boundary::{LABEL_START, Labels};
 
-/// Text with more lines or characters is shown as a label.
+/// Longer texts are shown as labels.
 const MAX_LINES: usize = 5;
 const MAX_CHARS: usize = 500;
 
-/// The pasted texts by their labels.
+/// The pasted texts by label.
 #[derive(Debug, Clone, Default)]
 pub struct Pastes {
     entries: Vec<(String, String)>,
@@ -14,7 +14,7 @@ pub struct Pastes {
 }
 
 impl Pastes {
-    /// The labels, for the movements of the cursor.
+    /// Returns the labels, for cursor movements.
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
@@ -25,8 +25,7 @@ impl Pastes {
             || text.lines().count() > MAX_LINES
     }
 
-    /// Takes in a text; gives its label, which no other text has and which is not among
-    /// what is `written` already.
+    /// Adds a text and returns its label, which is unique and does not occur in `written`.
     pub fn add(&mut self, text: String, written: &str) -> String {
         let lines = text.lines().count();
         let size = if lines > MAX_LINES {
@@ -46,12 +45,12 @@ impl Pastes {
         label
     }
 
-    /// The text behind a label.
+    /// Returns the text of a label.
     pub fn content(&self, label: &str) -> Option<&str> {
         self.entries.iter().find(|(known, _)| known == label).map(|(_, text)| text.as_str())
     }
 
-    /// `text` with the pasted texts in the place of their labels.
+    /// Replaces the labels in `text` with the pasted texts.
     pub fn expand(&self, text: &str) -> String {
         let mut expanded = String::with_capacity(text.len());
         let mut from = 0;
@@ -65,7 +64,7 @@ impl Pastes {
         expanded
     }
 
-    /// Forgets all.
+    /// Removes all pasted texts.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.labels.clear();

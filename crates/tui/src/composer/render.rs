@@ -1,4 +1,4 @@
-//! The input as rows.
+//! Renders the input as rows.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::text::Position;
 use super::{Composer, InputMode, VimMode};
 use crate::theme::Theme;
 
-/// What the empty input teaches, another thing after each prompt.
+/// The placeholders of the empty input; they change after each prompt.
 const PLACEHOLDERS: [&str; 6] = [
     "Type your message or @path/to/file",
     "Type your message or / for a command",
@@ -18,23 +18,23 @@ const PLACEHOLDERS: [&str; 6] = [
     "Type your message or /undo to revert the last changes",
     "Type your message or /rewind to go back to an earlier one",
 ];
-/// The same while the agent works.
+/// The placeholder while the agent is running.
 const BUSY_PLACEHOLDER: &str = "Type your message to steer the agent";
-/// Longer lines are not looked through for words to colour.
+/// Maximum length in bytes of a line that is highlighted.
 const MAX_COLOURED_LINE: usize = 10_000;
 
-/// What the input looks like.
+/// The rendered input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// Its rows, at least one; they fit the columns.
+    /// The rows, at least one.
     pub rows: Vec<Line>,
-    /// Where the cursor is in them: column and row, from 0.
+    /// The cursor position in the rows: column and row, from 0.
     pub cursor: (usize, usize),
 }
 
 impl Composer {
-    /// The input as rows of at most `columns` columns, at most `max_rows` of
-    /// them: those around the cursor.
+    /// Renders the input as at most `max_rows` rows of at most `columns` columns, around the
+    /// cursor.
     pub fn render(&mut self, columns: usize, max_rows: usize, theme: &Theme) -> Rendered {
         let max_rows = max_rows.max(1);
         let (prefix, prefix_style) = self.prefix(theme);
@@ -50,7 +50,7 @@ impl Composer {
             row.push(Span::styled(query.to_owned(), theme.text));
             return Rendered { rows: vec![row], cursor };
         }
-        // A column is left for the cursor behind a full row.
+        // One column is reserved for the cursor after a full row.
         let room = columns.saturating_sub(text_width(prefix) + 1).max(1);
         self.buffer.set_columns(room);
         if self.buffer.is_empty() {
@@ -101,7 +101,7 @@ impl Composer {
 
     fn placeholder(&self) -> &'static str {
         match (self.mode, self.vim_is_normal()) {
-            // Esc is for what runs.
+            // Esc cancels the running command.
             (InputMode::Shell, _) if self.surroundings.running => {
                 "Type your shell command (! to leave)"
             }
@@ -112,8 +112,7 @@ impl Composer {
         }
     }
 
-    /// Moves the first shown row so that the cursor is among the shown ones and
-    /// no row is empty that could show text.
+    /// Scrolls so that the cursor is visible and no row is empty that could show text.
     fn scroll(&mut self, max_rows: usize) {
         let cursor = self.buffer.cursor();
         let row = row_of(&self.buffer.rows(cursor.line), cursor.byte);
@@ -137,7 +136,7 @@ impl Composer {
         (line, row - left)
     }
 
-    /// The stretches of a line that do not look like plain text.
+    /// Returns the styled ranges of a line.
     fn styles(&self, number: usize, theme: &Theme) -> Vec<(Range<usize>, Style)> {
         let line = self.buffer.text().line(number);
         let mut styles = Vec::new();
@@ -194,9 +193,8 @@ impl Composer {
         }
     }
 
-    /// Puts the cursor where the mouse was clicked: column and row in what
-    /// [`render`](Self::render) gave last. A click on a label that has the
-    /// cursor already (a double click) shows its text.
+    /// Moves the cursor to a mouse click, given as column and row of the last
+    /// [`render`](Self::render). A click on the label at the cursor (a double click) expands it.
     pub fn click(&mut self, column: usize, row: usize) {
         let (mut line, mut number) = self.top;
         for _ in 0..row {
@@ -220,7 +218,7 @@ impl Composer {
         }
     }
 
-    /// The selected text (visual mode), its end excluded.
+    /// Returns the selected range (visual mode) without its end.
     fn selection(&self) -> Option<Range<Position>> {
         self.vim.as_ref()?.selection(&self.buffer)
     }

@@ -1,5 +1,4 @@
-//! The search in the history (Ctrl+R): what is typed is looked for in earlier
-//! inputs, the newest first.
+//! The history search (Ctrl+R): searches earlier inputs, newest first.
 
 use parallax_screen::{Key, KeyCode, Line, Style, text_width, truncate};
 
@@ -7,38 +6,38 @@ use crate::keymap::{Context, KeyCommand, Keymap};
 use crate::theme::Theme;
 use crate::tokens::pointer;
 
-/// Rows of the list.
+/// Maximum number of rows of the list.
 const ROWS: usize = 8;
-/// Rows of one entry that is shown whole.
+/// Maximum number of rows of an expanded entry.
 const EXPANDED_ROWS: usize = 12;
 
-/// A running search.
+/// A search in progress.
 #[derive(Debug, Clone)]
 pub struct Search {
     query: String,
-    /// What was found, the newest first, each text once.
+    /// The matches, newest first, without duplicates.
     found: Vec<String>,
     selected: usize,
     expanded: bool,
 }
 
-/// What a key in the search leads to.
+/// The result of a key in the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchAction {
-    /// It goes on.
+    /// The search continues.
     Going,
-    /// Put this into the input.
+    /// Put this text into the input.
     Accept(String),
-    /// Send this.
+    /// Send this text.
     Submit(String),
-    /// It is over; the input stays as it was.
+    /// Close the search without changing the input.
     Cancel,
-    /// The key is the program's.
+    /// Not used; the program handles the key.
     Ignored,
 }
 
 impl Search {
-    /// A search that shows everything.
+    /// Creates a search that shows all entries.
     pub fn new(entries: &[String]) -> Self {
         let mut search =
             Self { query: String::new(), found: Vec::new(), selected: 0, expanded: false };
@@ -46,12 +45,12 @@ impl Search {
         search
     }
 
-    /// What is looked for.
+    /// Returns the search text.
     pub fn query(&self) -> &str {
         &self.query
     }
 
-    /// The chosen entry.
+    /// Returns the selected entry.
     pub fn selected(&self) -> Option<&str> {
         self.found.get(self.selected).map(String::as_str)
     }
@@ -76,7 +75,7 @@ impl Search {
         self.expanded = false;
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: Key, keymap: &Keymap, entries: &[String]) -> SearchAction {
         let chosen = self.selected().map(str::to_owned);
         for command in keymap.commands_for(key, Context::SEARCH) {
@@ -89,7 +88,7 @@ impl Search {
                 }
                 KeyCommand::Cancel | KeyCommand::Quit => return SearchAction::Cancel,
                 KeyCommand::SuggestPrevious => self.step(false),
-                // Ctrl+R once more goes on to older entries.
+                // Another Ctrl+R selects an older entry.
                 KeyCommand::SuggestNext | KeyCommand::SearchStart => self.step(true),
                 KeyCommand::SuggestExpand => self.expanded = true,
                 KeyCommand::SuggestCollapse => self.expanded = false,
@@ -106,7 +105,7 @@ impl Search {
                     self.query.clear();
                     self.look(entries);
                 }
-                // What is meant for other places is tried further down.
+                // Commands of other contexts are handled below.
                 KeyCommand::Confirm => continue,
                 _ => break,
             }
@@ -123,14 +122,14 @@ impl Search {
         }
     }
 
-    /// Takes pasted text into the query.
+    /// Adds pasted text to the query.
     pub fn paste(&mut self, text: &str, entries: &[String]) {
         self.query
             .extend(text.lines().next().unwrap_or("").chars().filter(|char| !char.is_control()));
         self.look(entries);
     }
 
-    /// The list of what was found.
+    /// Returns the list of matches.
     pub fn rows(&self, columns: usize, theme: &Theme) -> Vec<Line> {
         if self.found.is_empty() {
             return vec![Line::styled("  no match", theme.secondary)];

@@ -1,27 +1,26 @@
-//! The plain text of the input: lines, positions in them, and the one way to
-//! change them.
+//! The plain text of the input: lines, positions, and replacement of ranges.
 
 use std::ops::Range;
 
-/// A place between two characters.
+/// A position between two characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position {
-    /// The line, from 0.
+    /// The line index.
     pub line: usize,
-    /// Bytes from its start; always at a character's border.
+    /// Bytes from the start of the line, always at a character boundary.
     pub byte: usize,
 }
 
 impl Position {
-    /// The very beginning.
+    /// The start of the text.
     pub const START: Self = Self { line: 0, byte: 0 };
 
-    /// A place.
+    /// Creates a position.
     pub const fn new(line: usize, byte: usize) -> Self {
         Self { line, byte }
     }
 
-    /// The place behind `text`, if it began here.
+    /// Returns the position after `text` if it began here.
     #[must_use]
     pub fn after(self, text: &str) -> Self {
         match text.rsplit_once('\n') {
@@ -34,7 +33,7 @@ impl Position {
     }
 }
 
-/// Lines without their breaks; never none.
+/// Lines without line breaks; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     lines: Vec<String>,
@@ -65,47 +64,47 @@ impl std::fmt::Display for Text {
 }
 
 impl Text {
-    /// A line; empty when there is none of this number.
+    /// Returns a line; empty if it does not exist.
     pub fn line(&self, number: usize) -> &str {
         self.lines.get(number).map_or("", String::as_str)
     }
 
-    /// All lines; at least one.
+    /// Returns all lines; at least one.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// How many lines; at least one.
+    /// Returns the number of lines; at least one.
     pub fn line_count(&self) -> usize {
         self.lines.len()
     }
 
-    /// The number of the last line.
+    /// Returns the index of the last line.
     pub fn last_line(&self) -> usize {
         self.lines.len() - 1
     }
 
-    /// Whether there is nothing.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.lines.len() == 1 && self.line(0).is_empty()
     }
 
-    /// Whether there is nothing but white space.
+    /// Whether the text is only whitespace.
     pub fn is_blank(&self) -> bool {
         self.lines.iter().all(|line| line.trim().is_empty())
     }
 
-    /// The place behind the last character.
+    /// Returns the position after the last character.
     pub fn end(&self) -> Position {
         self.line_end(self.last_line())
     }
 
-    /// The place behind a line's last character.
+    /// Returns the position after the last character of a line.
     pub fn line_end(&self, line: usize) -> Position {
         Position::new(line, self.line(line).len())
     }
 
-    /// The nearest place before or at `position` that exists.
+    /// Returns the nearest existing position at or before `position`.
     pub fn clamp(&self, position: Position) -> Position {
         if position.line >= self.lines.len() {
             return self.end();
@@ -114,7 +113,7 @@ impl Text {
         Position::new(position.line, line.floor_char_boundary(position.byte))
     }
 
-    /// The text between two positions.
+    /// Returns the text between two positions.
     pub fn slice(&self, range: Range<Position>) -> String {
         let Range { start, end } = self.clamp_range(range);
         if start.line == end.line {
@@ -130,8 +129,7 @@ impl Text {
         text
     }
 
-    /// Puts `text` in the place of a range; gives what stood there and the
-    /// place behind the new text.
+    /// Replaces a range with `text`. Returns the replaced text and the position after the new text.
     pub fn replace(&mut self, range: Range<Position>, text: &str) -> (String, Position) {
         let range = self.clamp_range(range);
         let removed = self.slice(range.clone());
@@ -160,13 +158,13 @@ impl Text {
         start..self.clamp(range.end).max(start)
     }
 
-    /// Bytes from the beginning, line breaks included.
+    /// Returns the byte offset from the start, including line breaks.
     pub fn offset(&self, position: Position) -> usize {
         let before: usize = self.lines.iter().take(position.line).map(|line| line.len() + 1).sum();
         before + position.byte
     }
 
-    /// The place that many bytes from the beginning.
+    /// Returns the position at a byte offset.
     pub fn position(&self, offset: usize) -> Position {
         let mut rest = offset;
         for (number, line) in self.lines.iter().enumerate() {
@@ -179,8 +177,8 @@ impl Text {
     }
 }
 
-/// Text as the input holds it: line breaks are `\n`; escape sequences and other
-/// control characters are left out, except for the tab.
+/// Sanitizes text for the input: line breaks become `\n`; escape sequences and control characters
+/// other than tabs are removed.
 pub fn clean(text: &str) -> std::borrow::Cow<'_, str> {
     let fits = |char: char| !char.is_control() || char == '\n' || char == '\t';
     if text.chars().all(fits) {
@@ -195,7 +193,7 @@ pub fn clean(text: &str) -> std::borrow::Cow<'_, str> {
                 clean.push('\n');
             }
             '\u{1b}' if chars.next_if_eq(&'[').is_some() => {
-                // Parameters, then one final character; anything else ends it too.
+                // Parameters, then one final byte; anything else ends the sequence too.
                 while chars.next_if(|char| (' '..='?').contains(char)).is_some() {}
                 chars.next_if(|char| ('@'..='~').contains(char));
             }

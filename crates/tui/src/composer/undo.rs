@@ -1,11 +1,11 @@
-//! Steps back and forth. A step holds what changed, not the whole text.
+//! Undo and redo. A step stores what changed, not the whole text.
 
 use super::text::{Position, Text};
 
-/// Older steps are forgotten.
+/// Maximum number of steps.
 const MAX_STEPS: usize = 100;
 
-/// One replacement of text.
+/// A replacement of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Edit {
     at: Position,
@@ -13,7 +13,7 @@ struct Edit {
     inserted: String,
 }
 
-/// What one press of undo takes back.
+/// The changes undone by one undo.
 #[derive(Debug, Clone)]
 struct Step {
     edits: Vec<Edit>,
@@ -21,30 +21,30 @@ struct Step {
     after: Position,
 }
 
-/// How a change joins the step before it.
+/// How a change is merged with the previous step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joins {
-    /// Never.
+    /// Not merged.
     Nothing,
-    /// Characters typed one behind the other, up to the end of a word.
+    /// Consecutively typed characters, up to the end of a word.
     Typing,
-    /// Characters deleted one after the other.
+    /// Consecutively deleted characters.
     Deleting,
 }
 
-/// The steps done and undone.
+/// The done and undone steps.
 #[derive(Debug, Clone, Default)]
 pub struct Undo {
     done: Vec<Step>,
     undone: Vec<Step>,
-    /// What the last step was made by, if the next change may join it.
+    /// The kind of the last step if the next change may be merged with it.
     open: Option<Joins>,
     /// Inside a group: whether its step exists already.
     group: Option<bool>,
 }
 
 impl Undo {
-    /// Takes in a change that was made.
+    /// Records a change.
     pub fn record(
         &mut self,
         at: Position,
@@ -77,24 +77,24 @@ impl Undo {
         self.open = (joins != Joins::Nothing).then_some(joins);
     }
 
-    /// The next change begins a step of its own.
+    /// Makes the next change a new step.
     pub fn close(&mut self) {
         self.open = None;
     }
 
-    /// All changes until [`end_group`](Self::end_group) are one step.
+    /// Makes all changes until [`end_group`](Self::end_group) one step.
     pub fn begin_group(&mut self) {
         self.close();
         self.group.get_or_insert(false);
     }
 
-    /// The group is over.
+    /// Ends the group.
     pub fn end_group(&mut self) {
         self.close();
         self.group = None;
     }
 
-    /// Takes the last step back; gives the place of the cursor before it.
+    /// Undoes the last step and returns the cursor position before it.
     pub fn undo(&mut self, text: &mut Text) -> Option<Position> {
         self.end_group();
         let step = self.done.pop()?;
@@ -106,7 +106,7 @@ impl Undo {
         Some(before)
     }
 
-    /// Does the step again that was taken back last.
+    /// Redoes the last undone step and returns the cursor position after it.
     pub fn redo(&mut self, text: &mut Text) -> Option<Position> {
         self.end_group();
         let step = self.undone.pop()?;
@@ -121,7 +121,7 @@ impl Undo {
 
 impl Step {
     fn push(&mut self, edit: Edit) {
-        // Typing inside a group would otherwise be one edit a character.
+        // Otherwise, typing inside a group would create one edit per character.
         if let Some(last) = self.edits.last_mut()
             && edit.removed.is_empty()
             && last.at.after(&last.inserted) == edit.at
@@ -132,7 +132,7 @@ impl Step {
         }
     }
 
-    /// Makes the edit part of the last one, if they belong together.
+    /// Merges the edit with the last one if they belong together.
     fn join(&mut self, edit: &Edit, joins: Joins) -> bool {
         let Some(last) = self.edits.last_mut() else { return false };
         match joins {

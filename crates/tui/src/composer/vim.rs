@@ -1,5 +1,5 @@
-//! Editing as in vi: normal, insert and visual mode. Keys that mean nothing in
-//! a mode are left to the input.
+//! Vi mode: normal, insert, and visual mode. Keys without a meaning in the current mode are passed
+//! on.
 
 mod change;
 mod motion;
@@ -19,10 +19,10 @@ use motion::{Found, Kind, Motion};
 use operate::Operator;
 use register::Registers;
 
-/// Larger counts are taken for this.
+/// Maximum count.
 const MAX_COUNT: usize = 9999;
 
-/// The mode, as the footer shows it.
+/// The vi mode shown in the footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum VimMode {
@@ -34,7 +34,7 @@ pub enum VimMode {
 }
 
 impl VimMode {
-    /// Its name as shown to the user.
+    /// Returns the displayed name.
     pub fn label(self) -> &'static str {
         match self {
             Self::Normal => "NORMAL",
@@ -45,22 +45,22 @@ impl VimMode {
     }
 }
 
-/// What the next character belongs to.
+/// What the next character is an argument of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Waiting {
     #[default]
     Command,
-    /// Behind `g`.
+    /// After `g`.
     G,
-    /// Behind `f`, `F`, `t`, `T`: that character.
+    /// After `f`, `F`, `t`, or `T`, which is the value.
     Find(char),
-    /// Behind `r`.
+    /// After `r`.
     Replace,
-    /// Behind `"`.
+    /// After `"`.
     Register,
-    /// Behind an operator's `i` or `a`: whether it was `a`.
+    /// After an operator and `i` or `a`; whether it was `a`.
     Object(bool),
-    /// The pattern behind `/` or `?`, and whether it was `/`.
+    /// The pattern after `/` or `?`, and whether it was `/`.
     Pattern(String, bool),
 }
 
@@ -68,16 +68,16 @@ enum Waiting {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Pending {
     count: Option<usize>,
-    /// The operator and the count before it.
+    /// The operator and its count.
     operator: Option<(Operator, Option<usize>)>,
     register: Option<char>,
     waiting: Waiting,
-    /// The characters without counts and registers: what `.` repeats.
+    /// The characters without counts and registers, which `.` repeats.
     keys: String,
 }
 
 impl Pending {
-    /// The counts before operator and motion, multiplied.
+    /// The product of the counts of operator and motion.
     fn total(&self) -> Option<usize> {
         match (self.operator.and_then(|(_, count)| count), self.count) {
             (None, count) | (count, None) => count,
@@ -90,46 +90,46 @@ impl Pending {
     }
 }
 
-/// Text being inserted.
+/// An insertion in progress.
 #[derive(Debug, Clone)]
 struct Insertion {
     start: Position,
-    /// How often the inserted text is repeated at the end.
+    /// How often the text is repeated at the end.
     times: usize,
-    /// Each on a line of its own.
+    /// Whether each repetition is on its own line.
     lines: bool,
 }
 
-/// The state of the modes.
+/// The vi state.
 #[derive(Debug, Clone, Default)]
 pub struct Vim {
     mode: VimMode,
     pending: Pending,
     registers: Registers,
-    /// The last `f`, `F`, `t` or `T` with its character.
+    /// The last `f`, `F`, `t`, or `T` with its character.
     find: Option<(char, char)>,
-    /// The last pattern, and whether it was looked for forwards.
+    /// The last pattern, and whether the search was forward.
     pattern: Option<(String, bool)>,
     change: Option<Change>,
     insertion: Option<Insertion>,
-    /// Where the selection began.
+    /// The start of the selection.
     anchor: Position,
-    /// What was selected last: from, to, and how.
+    /// The last selection: start, end, and mode.
     last_selection: Option<(Position, Position, VimMode)>,
-    /// Behind `R`: what each character typed since took the place of.
+    /// After `R`: the characters replaced by each typed character.
     overwritten: Option<Vec<Option<String>>>,
-    /// How much the running command found selected.
+    /// The size of the selection of the running command.
     selected: Option<visual::Extent>,
     repeating: bool,
 }
 
 impl Vim {
-    /// The mode.
+    /// Returns the mode.
     pub fn mode(&self) -> VimMode {
         self.mode
     }
 
-    /// The typed part of an unfinished command (`2d`, `/pattern`), for display.
+    /// Returns the typed part of an unfinished command (`2d`, `/pattern`), for display.
     pub fn pending(&self) -> String {
         match &self.pending.waiting {
             Waiting::Pattern(pattern, forward) => {
@@ -142,7 +142,7 @@ impl Vim {
         }
     }
 
-    /// Another text was put into the buffer: no command is pending any more.
+    /// Cancels pending commands after the text was replaced.
     pub fn text_changed(&mut self, buffer: &mut Buffer) {
         self.pending = Pending::default();
         (self.insertion, self.overwritten) = (None, None);
@@ -153,7 +153,7 @@ impl Vim {
         self.settle(buffer);
     }
 
-    /// Takes a key; `false` when it is the input's.
+    /// Handles a key. Returns `false` if it is passed on.
     pub fn key(&mut self, buffer: &mut Buffer, key: Key) -> bool {
         if self.is_visual() {
             self.last_selection = Some((self.anchor, buffer.cursor(), self.mode));
@@ -180,7 +180,7 @@ impl Vim {
         let Some(char) = self.char_of(key) else {
             let was_pending = self.pending != Pending::default();
             self.reset();
-            // Half a command is given up; whole keys are the input's.
+            // An unfinished command is cancelled; other keys are passed on.
             return was_pending && key.code == KeyCode::Enter;
         };
         self.char(buffer, char);
@@ -188,7 +188,7 @@ impl Vim {
         true
     }
 
-    /// The character for a key in normal and visual mode.
+    /// Returns the command character of a key in normal and visual mode.
     fn char_of(&self, key: Key) -> Option<char> {
         if let Some(char) = key.typed() {
             return Some(char);
@@ -201,7 +201,7 @@ impl Vim {
             KeyCode::Home if alone => Some('0'),
             KeyCode::End if alone => Some('$'),
             KeyCode::Delete if alone => Some('x'),
-            // Without an operator these go on into the history.
+            // Without an operator, these continue into the history.
             KeyCode::Up if alone && (self.is_visual() || self.pending.operator.is_some()) => {
                 Some('k')
             }
@@ -229,7 +229,7 @@ impl Vim {
         self.selected = None;
     }
 
-    /// In normal mode the cursor is on a character, not behind the last.
+    /// Moves the cursor onto a character in normal mode, where it cannot be after the last.
     pub fn settle(&mut self, buffer: &mut Buffer) {
         let cursor = buffer.cursor();
         let behind = cursor.byte > 0 && cursor.byte >= buffer.current_line().len();
@@ -292,7 +292,7 @@ impl Vim {
         }
     }
 
-    /// `guu`, `gUU` and `g~~`: the letter alone is the operator once more.
+    /// `guu`, `gUU` and `g~~`: the repeated letter is the same operator.
     fn doubled_case(&self, char: char) -> Option<Operator> {
         let (operator, _) = self.pending.operator?;
         let same = matches!(char, 'u' | 'U' | '~') && Operator::of_case(char) == operator;
@@ -317,7 +317,7 @@ impl Vim {
         }
     }
 
-    /// An operator: waits for its motion, or doubled takes whole lines.
+    /// Handles an operator: waits for its motion, or takes whole lines if doubled.
     fn operator(&mut self, buffer: &mut Buffer, operator: Operator) {
         match self.pending.operator {
             Some((same, _)) if same == operator => {
@@ -378,7 +378,7 @@ impl Vim {
             },
             '*' | '#' => match motion::word_at(buffer) {
                 Some((start, word)) => {
-                    // Or `#` would find the word that the cursor is in.
+                    // Otherwise `#` would find the word at the cursor.
                     buffer.set_cursor(start);
                     self.pattern = Some((word.clone(), char == '*'));
                     motion::search(buffer, &word, char == '*', times)
@@ -389,7 +389,7 @@ impl Vim {
         }
     }
 
-    /// Moves, extends the selection, or gives the way to the operator.
+    /// Moves the cursor, extends the selection, or applies the operator.
     fn go(&mut self, buffer: &mut Buffer, found: Found) {
         let Found::To(motion) = found else { return self.reset() };
         match self.pending.operator {
@@ -429,7 +429,7 @@ impl Vim {
         match key.code {
             KeyCode::Enter => {
                 if pattern.is_empty() {
-                    // As in vi: the pattern before.
+                    // An empty pattern repeats the previous one, as in vi.
                     pattern = self.pattern.take().map_or(String::new(), |(pattern, _)| pattern);
                 }
                 self.pattern = (!pattern.is_empty()).then_some((pattern.clone(), forward));

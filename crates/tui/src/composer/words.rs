@@ -1,12 +1,12 @@
-//! Words: the segments of Unicode, with runs of one East Asian script taken as
-//! one word (finding the real borders there would need a dictionary).
+//! Word boundaries: Unicode segments, where runs of one East Asian script are one word (finding the
+//! real boundaries would need a dictionary).
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// What a segment is, as far as moving by words is concerned.
+/// The class of a segment for word movements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// White space and punctuation.
+    /// Whitespace and punctuation.
     Between,
     /// Letters, digits, `_`.
     Word,
@@ -15,7 +15,7 @@ pub enum Class {
     Katakana,
 }
 
-/// What a segment, or a cluster, is.
+/// Returns the class of a segment or cluster.
 pub fn class(segment: &str) -> Class {
     let Some(char) = segment.chars().next() else { return Class::Between };
     match char {
@@ -33,7 +33,7 @@ pub fn class(segment: &str) -> Class {
     }
 }
 
-/// Bytes of `text` up to the end of its first word: all of it without one.
+/// Returns the length in bytes up to the end of the first word; the whole length without one.
 pub fn end_of_first(text: &str) -> usize {
     let mut found = None;
     for (at, segment) in text.split_word_bound_indices() {
@@ -48,7 +48,7 @@ pub fn end_of_first(text: &str) -> usize {
     text.len()
 }
 
-/// Where the last word of `text` begins: 0 without one.
+/// Returns the start of the last word; 0 without one.
 pub fn start_of_last(text: &str) -> usize {
     let mut found: Option<(Class, usize)> = None;
     for (at, segment) in text.split_word_bound_indices().rev() {

@@ -1,4 +1,4 @@
-//! Blocks as rows: headings, lists, quotes, code, tables.
+//! Renders Markdown blocks: headings, lists, quotes, code, tables.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,35 +17,35 @@ use super::{Look, mermaid, table};
 use crate::clean;
 use crate::layout::prefixed;
 
-/// What is understood beyond CommonMark.
+/// The supported extensions of CommonMark.
 const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS)
     .union(Options::ENABLE_MATH)
     .union(Options::ENABLE_OLD_FOOTNOTES);
 
-/// The columns that prefixes leave at least.
+/// Minimum columns left for text after prefixes.
 const MIN_TEXT: usize = 6;
-/// How many link definitions are remembered.
+/// Maximum number of remembered link definitions.
 const MAX_DEFINITIONS: usize = 1_000;
 
-/// Kinds of blocks, as far as the empty row between two depends on them.
+/// The kind of a block, which determines the empty row between two blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     List,
-    /// Stands apart, whatever the source has.
+    /// Always separated by empty rows.
     Apart,
 }
 
-/// Where a rendering goes on after an earlier part of the same text.
+/// The state carried over from the previous part of the same text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flow {
-    /// The last block that gave rows, if any did.
+    /// The last block that had rows, if any.
     pub(super) last: Option<Kind>,
     /// Whether an empty line precedes the next block.
     pub(super) blank: bool,
-    /// How far was counted, when the text begins inside a list.
+    /// The list numbering, if the text begins inside a list.
     pub(super) number: Option<Numbers>,
 }
 
@@ -61,7 +61,7 @@ impl Flow {
     }
 }
 
-/// Where the labels of links lead.
+/// The targets of link labels.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Definitions(HashMap<String, String>);
 
@@ -77,14 +77,14 @@ impl<'input> BrokenLinkCallback<'input> for Known<'_> {
     }
 }
 
-/// What a rendering needs besides the text.
+/// What rendering needs besides the text.
 pub(super) struct Context<'c> {
     pub(super) look: &'c Look<'c>,
     pub(super) codes: &'c mut Codes,
 }
 
-/// Renders complete blocks. `flow` says what came before, and is moved on; the
-/// labels that the text defines are added to `definitions`.
+/// Renders complete blocks. `flow` is the state after the previous text and is updated; labels that
+/// the text defines are added to `definitions`.
 pub(super) fn render(
     source: &str,
     context: &mut Context<'_>,
@@ -129,7 +129,7 @@ pub(super) fn render(
     rows
 }
 
-/// The parser for finding out where blocks begin.
+/// Returns the parser for finding block starts.
 pub(super) fn parser(source: &str) -> Parser<'_> {
     Parser::new_ext(source, OPTIONS)
 }
@@ -137,7 +137,7 @@ pub(super) fn parser(source: &str) -> Parser<'_> {
 /// Whether the last line of a text is empty.
 pub(super) fn ends_blank(text: &str) -> bool {
     let mut lines = text.rsplit('\n');
-    // After the last line break there is nothing.
+    // Nothing follows the last line break.
     lines.next();
     lines.next().is_some_and(|line| line.trim().is_empty())
 }
@@ -158,11 +158,11 @@ struct Writer<'w, 'c> {
     context: &'w mut Context<'c>,
     rows: Vec<Line>,
     prefixes: Vec<Prefix>,
-    /// One for the text, and one for each block that holds blocks.
+    /// One level for the text, and one for each nested container block.
     levels: Vec<Level>,
-    /// How far each list in force has counted.
+    /// The numbering of each open list.
     lists: Vec<Option<Numbers>>,
-    /// How many quotes are in force.
+    /// Number of open quotes.
     quotes: usize,
     flow: Flow,
     inline: Option<Inline<'w>>,
@@ -262,7 +262,7 @@ impl<'w> Writer<'w, '_> {
                 if self.inline.is_none() {
                     self.begin_text(range.start, self.look.base);
                 }
-                // One that continues a line of a shell is part of it.
+                // A backslash that continues a shell line is part of the text.
                 let backslash = matches!(inline, Event::HardBreak)
                     && self.source.get(range).is_some_and(|text| text.starts_with('\\'));
                 if let Some(block) = &mut self.inline {
@@ -285,7 +285,7 @@ impl<'w> Writer<'w, '_> {
         }
     }
 
-    /// Columns that the prefixes leave.
+    /// Returns the columns left after the prefixes.
     fn columns(&self) -> usize {
         let taken: usize = self.prefixes.iter().map(|prefix| prefix.width).sum();
         self.look.columns().saturating_sub(taken).max(MIN_TEXT)
@@ -295,7 +295,7 @@ impl<'w> Writer<'w, '_> {
         let width = |spans: &[Span]| spans.iter().map(Span::width).sum::<usize>();
         let wider = width(&first).max(width(&rest));
         let room = self.columns() >= wider + MIN_TEXT;
-        // So deep that nothing would be left for the text: no further in.
+        // Too deep to leave space for text: do not indent further.
         let prefix = if room {
             let pad = wider - width(&rest);
             let mut rest = rest;
@@ -312,7 +312,7 @@ impl<'w> Writer<'w, '_> {
 
     fn unnest(&mut self) {
         self.end_inline();
-        // An item without anything still shows its sign.
+        // An empty item still shows its marker.
         if self.prefixes.last().is_some_and(|prefix| prefix.first.is_some()) {
             self.put(vec![Line::EMPTY]);
         }
@@ -367,8 +367,7 @@ impl<'w> Writer<'w, '_> {
         self.inline = Some(Inline::new(self.look, base));
     }
 
-    /// Ends text without a paragraph around it, and puts the empty row that
-    /// belongs before a block.
+    /// Ends text without a paragraph around it and adds the empty row before a block.
     fn begin_block(&mut self, kind: Kind, at: usize) {
         self.end_inline();
         let last = self.levels.last().and_then(|level| level.last);
@@ -398,7 +397,7 @@ impl<'w> Writer<'w, '_> {
         self.rows.push(row);
     }
 
-    /// Whether the line before that of `at` is empty (in a quote: but for its sign).
+    /// Whether the line before that of `at` is empty (apart from quote markers).
     fn blank_before(&self, at: usize) -> bool {
         let before = self.source.get(..at).unwrap_or("");
         let Some(line_start) = before.rfind('\n') else { return self.flow.blank };

@@ -1,4 +1,4 @@
-//! Rows of code, and the memory that spares highlighting it again.
+//! Renders code, with a cache that avoids repeated highlighting.
 
 use parallax_screen::{Line, Span};
 
@@ -10,7 +10,7 @@ use crate::layout::hard_wrap;
 /// The indentation of code.
 const INDENT: &str = "  ";
 
-/// The rows of one line of code. `number` counts from 1.
+/// Returns the rows of one line of code. `number` counts from 1.
 pub(crate) fn code_rows(
     text: &str,
     pieces: &Pieces,
@@ -19,7 +19,7 @@ pub(crate) fn code_rows(
     look: &Look<'_>,
 ) -> Vec<Line> {
     let gutter = if look.line_numbers { format!("{number:>3} ") } else { String::new() };
-    // Where there is hardly room the code counts, not its frame.
+    // In a very narrow window the code matters more than its frame.
     let wide = columns >= gutter.len() + INDENT.len() + 8;
     let mut prefix = Vec::new();
     if wide && !look.plain {
@@ -44,7 +44,7 @@ pub(crate) fn code_rows(
     rows
 }
 
-/// One line of code with its colours, tabs expanded.
+/// Returns one line of code with highlighting and expanded tabs.
 pub(crate) fn code_spans(text: &str, pieces: &Pieces, look: &Look<'_>) -> Vec<Span> {
     let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
     for (end, role) in pieces {
@@ -55,7 +55,7 @@ pub(crate) fn code_spans(text: &str, pieces: &Pieces, look: &Look<'_>) -> Vec<Sp
     spans
 }
 
-/// The code blocks of a text that is rendered again and again while it grows.
+/// The code blocks of a growing text that is rendered repeatedly.
 #[derive(Debug, Default)]
 pub(super) struct Codes {
     blocks: Vec<Known>,
@@ -65,28 +65,26 @@ pub(super) struct Codes {
 #[derive(Debug)]
 struct Known {
     language: String,
-    /// All lines as they were rendered last.
+    /// All lines as they were last rendered.
     lines: Vec<(String, Pieces)>,
-    /// How many of them the highlighter has seen: all but the last, which may
-    /// still grow.
+    /// How many of them the highlighter has processed: all but the last, which may still grow.
     settled: usize,
     highlighter: Highlighter,
 }
 
 impl Codes {
-    /// Begins a rendering: the next block is the text's first.
+    /// Starts a rendering with the first block of the text.
     pub(super) fn begin(&mut self) {
         self.next = 0;
     }
 
-    /// Forgets all of it.
+    /// Clears the cache.
     pub(super) fn clear(&mut self) {
         self.blocks.clear();
         self.next = 0;
     }
 
-    /// The next block's lines with their pieces. Lines that were there the last
-    /// time are not highlighted again.
+    /// Returns the next block's lines with their pieces. Unchanged lines are not highlighted again.
     pub(super) fn lines(&mut self, language: &str, code: &str) -> &[(String, Pieces)] {
         let at = self.next;
         self.next += 1;

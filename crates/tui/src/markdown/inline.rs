@@ -1,4 +1,4 @@
-//! Text inside a block: emphasis, code, links, formulas.
+//! Renders inline Markdown: emphasis, code, links, formulas.
 
 use std::sync::Arc;
 
@@ -9,18 +9,19 @@ use pulldown_cmark::{Event, Tag, TagEnd};
 use super::{Look, latex, links};
 use crate::clean;
 
-/// Collects the inline events of one block into lines that are not yet wrapped.
+/// Collects the inline events of one block into lines that are not wrapped yet.
 pub(super) struct Inline<'l> {
     look: &'l Look<'l>,
-    /// The styles in force, innermost last; never empty.
+    /// The active styles, innermost last; never empty.
     styles: Vec<Style>,
-    /// Where the link in force leads, and where its text begins.
+    /// The open link: its target and its text so far.
     link: Option<OpenLink>,
-    /// Text of one style, not yet looked through for addresses and formulas.
+    /// Text of one style, not yet searched for URLs and formulas.
     pending: String,
     lines: Vec<Line>,
     current: Line,
-    /// In a table cell `<br>` is a line break; Markdown has no other syntax for one there.
+    /// Whether `<br>` is a line break, as in table cells, where Markdown has no other syntax for
+    /// one.
     in_cell: bool,
 }
 
@@ -28,7 +29,7 @@ struct OpenLink {
     target: Arc<str>,
     href: Option<Arc<str>>,
     text: String,
-    /// It is shown in the angle brackets that it was written in.
+    /// Whether it is shown in the angle brackets of the source.
     brackets: bool,
 }
 
@@ -45,7 +46,7 @@ impl<'l> Inline<'l> {
         }
     }
 
-    /// The text of a cell of a table.
+    /// Creates a collector for the text of a table cell.
     pub(super) fn of_cell(look: &'l Look<'l>, base: Style) -> Self {
         Self { in_cell: true, ..Self::new(look, base) }
     }
@@ -54,7 +55,7 @@ impl<'l> Inline<'l> {
         self.styles.last().copied().unwrap_or(self.look.base)
     }
 
-    /// Takes an inline event; says whether it was one.
+    /// Handles an inline event. Returns whether it was one.
     pub(super) fn event(&mut self, event: &Event<'_>) -> bool {
         match event {
             Event::Text(text) => self.text(text),
@@ -75,8 +76,7 @@ impl<'l> Inline<'l> {
             ) => {
                 self.open(self.look.theme.link);
                 let target = clean::one_row(dest_url);
-                // A link in a picture's text or the other way round: the outer
-                // one counts.
+                // For a link in a picture's text or the other way round, the outer one counts.
                 if self.link.is_none() {
                     let href = links::href(&target);
                     let brackets = keeps_brackets(*link_type, &target);
@@ -126,7 +126,7 @@ impl<'l> Inline<'l> {
         }
     }
 
-    /// Text as it is, with only its tabs and line breaks replaced.
+    /// Adds text with its tabs and line breaks replaced.
     pub(super) fn text(&mut self, text: &str) {
         let text = clean::one_row(text);
         if let Some(link) = &mut self.link {
@@ -135,7 +135,7 @@ impl<'l> Inline<'l> {
         self.pending.push_str(&text);
     }
 
-    /// Text of a style of its own, in which nothing is looked for.
+    /// Adds text with its own style, which is not searched for URLs and formulas.
     pub(super) fn marked(&mut self, text: &str, style: Style) {
         self.flush();
         let text = clean::one_row(text);
@@ -147,8 +147,8 @@ impl<'l> Inline<'l> {
     }
 
     fn formula(&mut self, math: &str, sign: &str) {
-        // A dollar sign is more often money or a variable than a formula, two are also a
-        // process of a shell.
+        // A single dollar sign is more often money or a variable than a formula; two are also a
+        // shell's process id.
         let calculates = sign == "$$" && math.contains(['=', '+', '-', '_', '{']);
         if calculates || latex::is_formula(math) {
             let math = clean::one_row(math);
@@ -189,7 +189,7 @@ impl<'l> Inline<'l> {
         }
     }
 
-    /// The lines; none for a block without text.
+    /// Returns the lines; none for a block without text.
     pub(super) fn end(mut self) -> Vec<Line> {
         self.flush();
         if !self.current.spans.is_empty() {

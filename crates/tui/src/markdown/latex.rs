@@ -1,4 +1,4 @@
-//! The LaTeX that models write into answers, as far as Unicode has it.
+//! Converts the LaTeX that models write into answers to Unicode, as far as possible.
 
 mod symbols;
 
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use symbols::{ABOVE, BELOW, DOUBLE_STRUCK, SYMBOLS};
 
-/// Commands that only say how their argument looks, or how large a bracket is.
+/// Commands that only set the look of their argument or the size of a bracket.
 const DROPPED: &[&str] = &[
     "text",
     "mathrm",
@@ -32,15 +32,15 @@ const DROPPED: &[&str] = &[
     "end",
 ];
 
-/// How deep braces are followed.
+/// Maximum nesting depth of braces.
 const MAX_DEPTH: usize = 16;
 
 fn symbol(name: &str) -> Option<&'static str> {
     SYMBOLS.iter().find(|(command, _)| *command == name).map(|(_, symbol)| *symbol)
 }
 
-/// Whether the text between two dollar signs is a formula, and not two amounts of money or
-/// two shell variables.
+/// Whether the text between two dollar signs is a formula, and not two amounts of money or two
+/// shell variables.
 pub(super) fn is_formula(math: &str) -> bool {
     let mut chars = math.chars();
     let one_letter = chars.next().is_some_and(char::is_alphabetic) && chars.next().is_none();
@@ -50,7 +50,7 @@ pub(super) fn is_formula(math: &str) -> bool {
     one_letter || command || math.contains('^')
 }
 
-/// A formula in Unicode, as far as it goes; the rest stays as it is.
+/// Converts a formula to Unicode as far as possible; the rest is unchanged.
 pub(super) fn to_unicode(math: &str) -> String {
     let mut shown = String::with_capacity(math.len());
     convert(math, &mut shown, 0);
@@ -88,11 +88,11 @@ fn inner(math: &str, depth: usize) -> String {
     shown
 }
 
-/// What follows a backslash; gives what comes after it.
+/// Converts a command after a backslash and returns the text after it.
 fn command<'a>(after: &'a str, shown: &mut String, depth: usize) -> &'a str {
     let length = after.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(after.len());
     if length == 0 {
-        // `\{`, `\,` and their like.
+        // `\{`, `\,` and similar.
         let Some(char) = after.chars().next() else {
             shown.push('\\');
             return after;
@@ -168,7 +168,7 @@ fn command<'a>(after: &'a str, shown: &mut String, depth: usize) -> &'a str {
     }
 }
 
-/// The argument at the beginning: in braces, or one character.
+/// Returns the argument at the start: in braces, or one character.
 fn argument(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let Some(first) = text.chars().next() else { return ("", "") };
@@ -223,8 +223,8 @@ fn script<'a>(
     rest
 }
 
-/// Text with single commands such as `\rightarrow` replaced where they stand as
-/// words of their own. (A path such as `C:\to\x` keeps its backslashes.)
+/// Replaces single commands such as `\rightarrow` that are separate words. (A path such as
+/// `C:\to\x` keeps its backslashes.)
 pub(super) fn fragments(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -238,7 +238,7 @@ pub(super) fn fragments(text: &str) -> Cow<'_, str> {
         }
         let after = &text[at + 1..];
         let length = after.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(after.len());
-        // `\in` and `\to` are too short to be sure of, before another backslash.
+        // Before another backslash, `\in` and `\to` are too short to be certain.
         let Some(symbol) = symbol(&after[..length]).filter(|_| !after[length..].starts_with('\\'))
         else {
             continue;

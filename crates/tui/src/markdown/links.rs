@@ -1,12 +1,12 @@
-//! Where links lead, and addresses in plain text.
+//! Link targets, and URLs in plain text.
 
 use std::sync::Arc;
 
-/// The longest address that a terminal is given, in bytes.
+/// Maximum length in bytes of a URL sent to the terminal.
 const MAX_ADDRESS: usize = 2_000;
 
-/// The address for the terminal, if it is of a kind that is safe to open. Given
-/// without control characters.
+/// Returns the URL for the terminal if its scheme is safe to open. `target` must not contain
+/// control characters.
 pub(crate) fn href(target: &str) -> Option<Arc<str>> {
     let scheme = target.split(':').next()?.to_ascii_lowercase();
     let safe = matches!(scheme.as_str(), "http" | "https" | "mailto" | "file" | "ftp");
@@ -14,7 +14,7 @@ pub(crate) fn href(target: &str) -> Option<Arc<str>> {
     (safe && fits && target.len() > scheme.len() + 1).then(|| Arc::from(target))
 }
 
-/// The text in pieces, addresses apart with where they lead.
+/// Splits text into pieces, with URLs as separate linked pieces.
 pub(super) fn bare(text: &str) -> Vec<(&str, Option<Arc<str>>)> {
     if !text.contains("://") {
         return vec![(text, None)];

@@ -1,5 +1,5 @@
-//! Mermaid diagrams as boxes of text: flowcharts as trees, sequences as columns. What is not
-//! understood, or does not fit, stays code.
+//! Renders Mermaid diagrams as text: flowcharts as trees, sequence diagrams as columns. Diagrams
+//! that are not understood or do not fit stay code.
 
 mod canvas;
 mod flowchart;
@@ -9,17 +9,17 @@ use parallax_screen::Line;
 
 use super::Look;
 
-/// Nodes or steps of a diagram at most: larger ones are not read as boxes anyway.
+/// Maximum number of nodes or steps; larger diagrams are not readable as boxes.
 const MOST: usize = 60;
 
-/// Whether a fence has a diagram.
+/// Whether the code block is a diagram.
 pub(super) fn is_diagram(language: &str) -> bool {
     language.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("mermaid"))
 }
 
-/// The rows of a diagram, if it can be drawn in so many columns.
+/// Returns the rows of a diagram if it fits the columns.
 pub(super) fn rows(code: &str, columns: usize, look: &Look<'_>) -> Option<Vec<Line>> {
-    // A diagram that is drawn cannot be listened to.
+    // A screen reader cannot read a drawn diagram.
     if look.plain {
         return None;
     }

@@ -1,21 +1,21 @@
-//! The numbers of an ordered list.
+//! Numbering of ordered lists.
 
-/// How far a list has counted. Items have the number that is written; a number that
-/// is written again and again (`1.` before each) is counted on.
+/// The current number of a list. Items use the number in the source; a repeated number (`1.` before
+/// each) is incremented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Numbers {
-    /// What was written before the last item.
+    /// The number written before the last item.
     written: Option<u64>,
     next: u64,
 }
 
 impl Numbers {
-    /// A list that begins with this number.
+    /// Creates the numbering of a list that begins with this number.
     pub(super) fn from(start: u64) -> Self {
         Self { written: None, next: start }
     }
 
-    /// The number of the item that begins at `at` in the source.
+    /// Returns the number of the item that begins at `at` in the source.
     pub(super) fn item(&mut self, source: &str, at: usize) -> u64 {
         let text = source.get(at..).unwrap_or("").trim_start();
         let end = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());

@@ -1,28 +1,27 @@
 //! Finds the start of the last block of a growing text, so that everything before it can be
 //! rendered.
 //!
-//! CommonMark is read line by line: a block that was closed by a later line stays
-//! as it is, and the later text is read as if it stood alone (link definitions
-//! aside). The same holds for the items of a list.
+//! CommonMark is parsed line by line: a block that was closed by a later line does not change, and
+//! the later text is parsed as if it stood alone (apart from link definitions). The same is true
+//! for the items of a list.
 
 use pulldown_cmark::{CodeBlockKind, Event, Tag};
 
 use super::block::parser;
 use super::numbers::Numbers;
 
-/// The end of a text that is made of complete lines.
+/// The last block of a text of complete lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenBlock {
-    /// Where it begins: the start of a line.
+    /// The start of its first line.
     pub(super) start: usize,
-    /// How far it has counted, if it is an ordered list that is cut before an item
-    /// which is not its first.
+    /// The numbering, if it is an ordered list that is split before an item other than its first.
     pub(super) number: Option<Numbers>,
-    /// The fence that it begins with.
+    /// The code fence that it begins with.
     pub(super) fence: Option<Fence>,
 }
 
-/// The line that begins fenced code.
+/// The opening line of fenced code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fence {
     sign: char,
@@ -41,7 +40,7 @@ impl Fence {
         (indent <= 3 && length >= 3).then(|| Self { sign, length, indent, info: info.to_owned() })
     }
 
-    /// Whether the line ends the code.
+    /// Whether the line closes the fence.
     pub(super) fn closes(&self, line: &str) -> bool {
         let rest = line.trim_start_matches(' ');
         let length = rest.chars().take_while(|char| *char == self.sign).count();
@@ -50,7 +49,7 @@ impl Fence {
             && rest[length..].chars().all(|char| matches!(char, ' ' | '\t'))
     }
 
-    /// A line of code without the indentation of the fence.
+    /// Returns a line of code without the indentation of the fence.
     pub(super) fn content<'t>(&self, line: &'t str) -> &'t str {
         let spaces = line.bytes().take_while(|byte| *byte == b' ').count();
         &line[spaces.min(self.indent)..]
@@ -60,19 +59,18 @@ impl Fence {
 /// The last item of a list.
 struct LastItem {
     at: usize,
-    /// How far was counted before it, and with it.
+    /// The numbering before and after the item.
     before: Option<Numbers>,
     numbers: Option<Numbers>,
-    /// Which one it is, from 1.
+    /// The position in the list, from 1.
     nth: usize,
 }
 
-/// Finds the last block. `number` says how far was counted, when the text begins
-/// inside an ordered list.
+/// Finds the last block. `number` is the numbering if the text begins inside an ordered list.
 pub(super) fn find(source: &str, number: Option<Numbers>) -> Option<OpenBlock> {
     let mut depth = 0usize;
     let mut last: Option<(usize, Option<String>)> = None;
-    // Of the last block, if it is a list.
+    // The last item of the last block, if it is a list.
     let mut list: Option<LastItem> = None;
     let mut first_block = true;
     for (event, range) in parser(source).into_offset_iter() {
@@ -130,7 +128,7 @@ pub(super) fn find(source: &str, number: Option<Numbers>) -> Option<OpenBlock> {
     Some(OpenBlock { start, number, fence })
 }
 
-/// Whether a complete line can begin a block, so that it is worth looking.
+/// Whether a complete line can begin a block, so that searching is worthwhile.
 pub(super) fn may_begin(line: &str, after_blank: bool) -> bool {
     let text = line.trim_start();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! The source of a text, its marks in colours.
+//! Shows the Markdown source with highlighted markup.
 
 use parallax_screen::{Line, Span, Style, wrap};
 
@@ -6,7 +6,7 @@ use super::Look;
 use crate::clean;
 use crate::layout::hard_wrap;
 
-/// The rows of one line outside code.
+/// Returns the rows of a line outside code.
 pub(super) fn row(line: &str, look: &Look<'_>) -> Vec<Line> {
     let line = clean::expand_tabs(line, &mut 0).into_owned();
     let text = line.trim_start();
@@ -25,14 +25,14 @@ pub(super) fn row(line: &str, look: &Look<'_>) -> Vec<Line> {
     wrap(&Line::from(spans), look.columns(), &[])
 }
 
-/// The rows of one line inside fenced code.
+/// Returns the rows of a line inside fenced code.
 pub(super) fn code_row(line: &str, look: &Look<'_>) -> Vec<Line> {
     let line = clean::expand_tabs(line, &mut 0).into_owned();
     let spans = vec![Span::styled(line, look.theme.code)];
     hard_wrap(spans, look.columns()).into_iter().map(Line::from).collect()
 }
 
-/// How long the sign of a heading, an item or a quote is.
+/// Returns the length of the marker of a heading, item, or quote.
 fn marker_length(text: &str) -> usize {
     let signs = text.bytes().take_while(|byte| matches!(byte, b'#' | b'>')).count();
     if signs > 0 {
@@ -48,7 +48,7 @@ fn marker_length(text: &str) -> usize {
     }
 }
 
-/// Code, bold and links, by their signs alone.
+/// Highlights code, bold, and links by their markers.
 fn inline(text: &str, look: &Look<'_>, spans: &mut Vec<Span>) {
     let mut rest = text;
     while !rest.is_empty() {
@@ -61,7 +61,7 @@ fn inline(text: &str, look: &Look<'_>, spans: &mut Vec<Span>) {
     }
 }
 
-/// The length and the style of what begins with a sign.
+/// Returns the length and style of the text that begins with a marker.
 fn marked(text: &str, look: &Look<'_>) -> (usize, Style) {
     let theme = look.theme;
     let between = |sign: &str| {

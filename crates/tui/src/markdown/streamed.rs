@@ -1,13 +1,13 @@
-//! A text that arrives in pieces.
+//! Renders Markdown that arrives in pieces.
 //!
-//! Everything is decided line by line, never piece by piece, so how the text was
-//! cut on its way changes nothing. Lines are final
+//! Everything is decided line by line, never piece by piece, so how the text was split does not
+//! matter. Lines are final
 //! - in fenced code at the top level: as soon as they end;
 //! - in a list at the top level: when the next item begins;
 //! - elsewhere: when the next block begins.
 //!
-//! A block without such an end is broken at 64 KiB, a line at 16 KiB, so that the
-//! work for each frame is bounded.
+//! A block without such an end is split at 64 KiB, a line at 16 KiB, so that the work for each
+//! frame is bounded.
 
 use std::collections::VecDeque;
 
@@ -20,28 +20,28 @@ use super::{Look, mermaid, raw};
 use crate::clean;
 use crate::highlight::Highlighter;
 
-/// The most that one block may grow to, in bytes.
+/// Maximum size of a block in bytes.
 const MAX_BLOCK: usize = 64 * 1024;
-/// The longest line, in bytes.
+/// Maximum length of a line in bytes.
 const MAX_LINE: usize = 16 * 1024;
-/// Up to this size a block is looked at again at each line that may begin one.
+/// Up to this size, a block is parsed again at each line that may begin a new one.
 const SMALL_BLOCK: usize = 4 * 1024;
 
-/// Markdown that grows at its end. See [`super::render`] for one that is whole.
+/// Markdown that grows at its end. See [`super::render`] for complete text.
 #[derive(Debug)]
 pub struct StreamedMarkdown {
-    /// Text that was not looked at: complete lines, perhaps, and one that is open.
+    /// Text that is not processed yet: possibly complete lines and an open one.
     incoming: String,
-    /// Complete lines that can still change, made harmless.
+    /// Sanitized complete lines that can still change.
     open: String,
-    /// The fence that is open, instead of `open`.
+    /// The open code fence, if any, instead of `open`.
     code: Option<OpenCode>,
     flow: Flow,
     definitions: Definitions,
     codes: Codes,
-    /// How large `open` was when it was looked at without success.
+    /// The size of `open` when it was last parsed without result.
     looked: usize,
-    /// Rows that are final and were not taken.
+    /// Final rows not taken yet.
     ready: Vec<Line>,
     shown: Option<Shown>,
 }
@@ -53,7 +53,7 @@ struct OpenCode {
     lines: usize,
 }
 
-/// The rows of what can still change, as they were made last.
+/// The cached rows of what can still change.
 #[derive(Debug)]
 struct Shown {
     width: usize,
@@ -69,7 +69,7 @@ impl Default for StreamedMarkdown {
 }
 
 impl StreamedMarkdown {
-    /// An empty text.
+    /// Creates an empty text.
     pub fn new() -> Self {
         Self {
             incoming: String::new(),
@@ -84,7 +84,7 @@ impl StreamedMarkdown {
         }
     }
 
-    /// More text. Costs no more than copying it.
+    /// Adds text. Costs no more than copying it.
     pub fn push(&mut self, text: &str) {
         if !text.is_empty() {
             self.incoming.push_str(text);
@@ -92,13 +92,13 @@ impl StreamedMarkdown {
         }
     }
 
-    /// Rows that are final and were not given out yet.
+    /// Returns final rows not returned before.
     pub fn take_finished(&mut self, look: &Look<'_>) -> Vec<Line> {
         self.advance(look);
         std::mem::take(&mut self.ready)
     }
 
-    /// All rows that were not given out: the text is over.
+    /// Ends the text and returns all remaining rows.
     pub fn finish(&mut self, look: &Look<'_>) -> Vec<Line> {
         self.advance(look);
         if !self.incoming.is_empty() {
@@ -111,7 +111,7 @@ impl StreamedMarkdown {
         std::mem::take(&mut self.ready)
     }
 
-    /// The rows that [`Self::take_finished`] has not given out, as they look now.
+    /// Returns the rows not returned by [`Self::take_finished`], as they look now.
     pub fn rest(&mut self, look: &Look<'_>) -> Vec<Line> {
         self.advance(look);
         let current = self.shown.as_ref().is_some_and(|shown| {
@@ -150,12 +150,12 @@ impl StreamedMarkdown {
         }
         let mut flow = self.flow;
         let mut context = Context { look, codes: &mut self.codes };
-        // Definitions of an open block count for it, and are not kept.
+        // Definitions of an open block apply to it and are not kept.
         let mut definitions = self.definitions.clone();
         block::render(&source, &mut context, &mut flow, &mut definitions)
     }
 
-    /// Looks at the complete lines that came.
+    /// Processes the complete lines received.
     fn advance(&mut self, look: &Look<'_>) {
         if !self.incoming.contains('\n') && self.incoming.len() <= MAX_LINE {
             return;
@@ -187,7 +187,7 @@ impl StreamedMarkdown {
         self.incoming = rest.to_owned();
     }
 
-    /// One complete line. Lines of a fence that was found late go to `again`.
+    /// Processes a complete line. Lines of a fence that was detected late go to `again`.
     fn line(&mut self, line: &str, look: &Look<'_>, again: &mut VecDeque<String>) {
         if self.code.is_some() {
             self.code_line(line, look);
@@ -225,7 +225,7 @@ impl StreamedMarkdown {
         let is_drawn = |fence: &Fence| !look.raw && !look.plain && mermaid::is_diagram(&fence.info);
         if let Some(fence) = last.fence.filter(|fence| !is_drawn(fence)) {
             let lines = std::mem::take(&mut self.open);
-            // The fence itself is known; what follows it is code.
+            // The fence itself is known; the following lines are code.
             for line in lines.lines().skip(1).collect::<Vec<_>>().into_iter().rev() {
                 again.push_front(line.to_owned());
             }
@@ -264,7 +264,7 @@ impl StreamedMarkdown {
         code.lines += 1;
     }
 
-    /// Gives out the first `length` bytes of the open lines.
+    /// Renders the first `length` bytes of the open lines.
     fn release(&mut self, length: usize, look: &Look<'_>) {
         if length == 0 {
             return;
@@ -285,7 +285,7 @@ impl StreamedMarkdown {
     }
 }
 
-/// The empty row before the first line of fenced code.
+/// Returns the empty row before the first line of fenced code.
 fn separator(flow: Flow, lines: usize) -> Vec<Line> {
     let needed = lines == 0 && Flow::separates(flow.last, flow.blank, Kind::Apart);
     if needed { vec![Line::EMPTY] } else { Vec::new() }

@@ -1,4 +1,4 @@
-//! Tables: drawn with lines where they fit, else one entry below the other.
+//! Tables: drawn with lines if they fit, otherwise as a list of entries.
 
 use parallax_screen::{Line, Span, longest_word, wrap};
 use pulldown_cmark::{Alignment, Event, Tag, TagEnd};
@@ -6,14 +6,14 @@ use pulldown_cmark::{Alignment, Event, Tag, TagEnd};
 use super::Look;
 use super::inline::Inline;
 
-/// The narrowest column of a table that is drawn.
+/// Minimum width of a column of a drawn table.
 const MIN_COLUMN: usize = 5;
 
-/// A table as it is read.
+/// A table being parsed.
 pub(super) struct Table<'l> {
     look: &'l Look<'l>,
     alignments: Vec<Alignment>,
-    /// The head first. A cell has the lines of its text.
+    /// The rows, starting with the header. A cell has the lines of its text.
     rows: Vec<Vec<Vec<Line>>>,
     cell: Option<Inline<'l>>,
     in_head: bool,
@@ -61,7 +61,7 @@ impl<'l> Table<'l> {
         }
     }
 
-    /// How wide each column is, or nothing where they do not fit.
+    /// Returns the width of each column, or `None` if they do not fit.
     fn widths(&self, count: usize, columns: usize) -> Option<Vec<usize>> {
         let room = columns.checked_sub(3 * count + 1)?;
         let of = |width: fn(&Line) -> usize| -> Vec<usize> {
@@ -114,7 +114,7 @@ impl<'l> Table<'l> {
         rows
     }
 
-    /// One line a cell, named by the head; an empty row between entries.
+    /// Lists one cell per line, named by the header, with an empty row between entries.
     fn listed(&self, columns: usize) -> Vec<Line> {
         let Some((head, body)) = self.rows.split_first() else { return Vec::new() };
         let mut rows = Vec::new();
@@ -142,11 +142,11 @@ impl<'l> Table<'l> {
     }
 }
 
-/// Shares `room` among columns, of which it is known how wide they would be and how
-/// wide their longest word is. Nothing where a column would be too narrow.
+/// Divides `room` among columns with known natural widths and longest words. Returns `None` if a
+/// column would be too narrow.
 ///
-/// Each gets its longest word first, and what is left is shared by what they lack.
-/// Where not even the words fit, the longest give way.
+/// Each gets the width of its longest word first; the rest is divided in proportion to what they
+/// lack. If not even the words fit, the longest are broken.
 fn shared(natural: &[usize], words: &[usize], room: usize) -> Option<Vec<usize>> {
     let least: Vec<usize> = words
         .iter()
@@ -167,7 +167,7 @@ fn shared(natural: &[usize], words: &[usize], room: usize) -> Option<Vec<usize>>
         *width += if lacking <= spare { *lack } else { lack * spare / lacking };
     }
     if lacking > spare {
-        // What the division left goes to the first ones.
+        // The remainder of the division goes to the first columns.
         let mut left = room - widths.iter().sum::<usize>();
         for (width, _) in widths.iter_mut().zip(&lacks).filter(|(_, lack)| **lack > 0) {
             *width += usize::from(left > 0);
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// No word is broken while another column has room that its own words do not need.
+        /// No word is broken while another column has space that its own words do not need.
         #[test]
         fn words_come_before_room(
             columns in proptest::collection::vec((1usize..30, 0usize..60), 1..7),

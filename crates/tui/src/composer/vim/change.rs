@@ -1,4 +1,4 @@
-//! The commands that change text without a motion, insert mode, and `.`.
+//! Vi commands that change text without a motion, insert mode, and `.`.
 
 use parallax_screen::{Key, KeyCode};
 
@@ -9,24 +9,24 @@ use super::operate::Operator;
 use super::visual::Extent;
 use super::{Insertion, Pending, Vim, VimMode};
 
-/// Text inserted with a count is no longer than this.
+/// Maximum length of text inserted with a count.
 const MAX_INSERTED: usize = 1 << 20;
 
-/// What `.` repeats.
+/// The change that `.` repeats.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Of the command, without counts and register.
+    /// The command without counts and registers.
     keys: String,
     count: Option<usize>,
     register: Option<char>,
-    /// What was selected, when it began in visual mode.
+    /// The size of the selection if the command began in visual mode.
     selected: Option<Extent>,
-    /// What was inserted, when it ended in insert mode.
+    /// The inserted text if the command ended in insert mode.
     inserted: Option<String>,
 }
 
 impl Vim {
-    /// Runs a command that is neither motion nor operator.
+    /// Runs a command that is neither a motion nor an operator.
     pub(super) fn change(&mut self, buffer: &mut Buffer, char: char) {
         let times = self.pending.times();
         let cursor = buffer.cursor();
@@ -95,7 +95,7 @@ impl Vim {
         self.go(buffer, found);
     }
 
-    /// `cw` changes to the end of the word, not the space behind it.
+    /// `cw` changes to the end of the word, without the space after it.
     pub(super) fn change_word(&mut self, buffer: &mut Buffer, big: bool) {
         let from = buffer.cursor();
         if motion::sort(buffer, from, big) == Sort::Blank {
@@ -118,7 +118,7 @@ impl Vim {
         self.finish(buffer);
     }
 
-    /// `r` and its character.
+    /// Handles `r` and its character.
     pub(super) fn replace_chars(&mut self, buffer: &mut Buffer, char: char) {
         if self.is_visual() {
             return self.visual_replace(buffer, char);
@@ -128,7 +128,7 @@ impl Vim {
         let mut end = start;
         for _ in 0..times {
             let next = buffer.next(end);
-            // All or nothing, as in vi.
+            // All or none are replaced, as in vi.
             if next.line != start.line || next == end {
                 return self.reset();
             }
@@ -144,7 +144,7 @@ impl Vim {
         self.finish(buffer);
     }
 
-    /// `J`: joins lines, with a space between them; `gJ` without.
+    /// Joins lines: `J` with a space between them, `gJ` without.
     pub(super) fn join(&mut self, buffer: &mut Buffer, spaced: bool) {
         let times = self.pending.times().max(2) - 1;
         self.join_lines(buffer, times, spaced);
@@ -174,8 +174,8 @@ impl Vim {
         self.finish(buffer);
     }
 
-    /// After `R`, before a key of insert mode: overwrites the character under the cursor,
-    /// and Backspace restores it. `true` if the key was handled.
+    /// After `R`, handles a key of insert mode: overwrites the character under the cursor, and
+    /// Backspace restores it. Returns whether the key was handled.
     pub(super) fn overwrite(&mut self, buffer: &mut Buffer, key: Key) -> bool {
         let Some(gone) = self.overwritten.as_mut() else { return false };
         let cursor = buffer.cursor();
@@ -210,7 +210,7 @@ impl Vim {
         self.insert(buffer, times, false);
     }
 
-    /// To insert mode; the text typed there will stand `times` times.
+    /// Switches to insert mode; the typed text is repeated `times` times.
     pub(super) fn insert(&mut self, buffer: &mut Buffer, times: usize, lines: bool) {
         self.mode = VimMode::Insert;
         self.insertion = Some(Insertion { start: buffer.cursor(), times, lines });
@@ -245,7 +245,7 @@ impl Vim {
         self.reset();
     }
 
-    /// Keeps the command for `.`.
+    /// Saves the command for `.`.
     pub(super) fn remember(&mut self) {
         if self.repeating {
             return;

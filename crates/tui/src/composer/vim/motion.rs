@@ -1,4 +1,4 @@
-//! Where the motions of vi lead.
+//! Vi motions.
 
 use std::ops::Range;
 
@@ -7,31 +7,31 @@ use super::super::buffer::Buffer;
 use super::super::text::Position;
 use super::super::words::{self, Class};
 
-/// How an operator takes a motion.
+/// How an operator uses a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Up to the place.
+    /// Up to the target.
     Exclusive,
-    /// The character at the place too.
+    /// Including the character at the target.
     Inclusive,
     /// Whole lines.
     Linewise,
 }
 
-/// A way through the text.
+/// The target of a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Motion {
     pub to: Position,
     pub kind: Kind,
 }
 
-/// What became of a character that may be a motion.
+/// The result of a character that may be a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     To(Motion),
-    /// The cursor was moved already.
+    /// The cursor was already moved.
     Moved,
-    /// A motion that leads nowhere here.
+    /// A motion without a target here.
     Failed,
     NoMotion,
 }
@@ -40,7 +40,7 @@ fn to(position: Position, kind: Kind) -> Found {
     Found::To(Motion { to: position, kind })
 }
 
-/// The motions that need nothing but the text.
+/// Returns motions that depend only on the text.
 pub fn of(buffer: &Buffer, char: char, count: Option<usize>, operating: bool) -> Found {
     let times = count.unwrap_or(1);
     let from = buffer.cursor();
@@ -100,7 +100,7 @@ pub fn of(buffer: &Buffer, char: char, count: Option<usize>, operating: bool) ->
     }
 }
 
-/// Takes a step again and again, until it leads nowhere.
+/// Repeats a step until it has no effect.
 fn repeat(from: Position, times: usize, step: impl Fn(Position) -> Position) -> Position {
     let mut at = from;
     for _ in 0..times {
@@ -113,20 +113,20 @@ fn repeat(from: Position, times: usize, step: impl Fn(Position) -> Position) -> 
     at
 }
 
-/// The start of a line, by number from 1, whose white space is passed.
+/// Returns the first non-whitespace character of a line, numbered from 1.
 pub fn to_line(buffer: &Buffer, number: usize) -> Found {
     let line = number.saturating_sub(1).min(buffer.text().last_line());
     to(first_filled(buffer, line), Kind::Linewise)
 }
 
-/// The first non-whitespace character of a line.
+/// Returns the first non-whitespace character of a line.
 pub fn first_filled(buffer: &Buffer, line: usize) -> Position {
     let text = buffer.text().line(line);
     let byte = text.find(|char: char| !char.is_whitespace()).unwrap_or(text.len());
     Position::new(line, byte)
 }
 
-/// `g_`: the last non-whitespace character of the line.
+/// `g_`: returns the last non-whitespace character of the line.
 pub fn last_filled(buffer: &Buffer) -> Found {
     let line = buffer.cursor().line;
     let end = buffer.text().line(line).trim_end().len();
@@ -134,7 +134,7 @@ pub fn last_filled(buffer: &Buffer) -> Found {
     to(if end.byte == 0 { end } else { buffer.previous(end) }, Kind::Inclusive)
 }
 
-/// What a character is for `w` and its kin.
+/// The class of a character for `w` and similar motions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     Blank,
@@ -145,7 +145,7 @@ pub enum Sort {
     Big,
 }
 
-/// The sort of what stands at a place; the end of a line is blank.
+/// Returns the class of the character at a position; the end of a line is blank.
 pub fn sort(buffer: &Buffer, at: Position, big: bool) -> Sort {
     let line = buffer.text().line(at.line);
     if at.byte >= line.len() {
@@ -177,7 +177,7 @@ fn word_forward(buffer: &Buffer, from: Position, big: bool) -> Position {
         if next == at {
             break;
         }
-        // An empty line is a word.
+        // An empty line counts as a word.
         let empty = next.line != at.line && buffer.text().line(next.line).is_empty();
         at = next;
         if empty {
@@ -187,7 +187,7 @@ fn word_forward(buffer: &Buffer, from: Position, big: bool) -> Position {
     at
 }
 
-/// With an operator, `w` does not go on into the next line from the last word.
+/// With an operator, `w` on the last word stays in the line.
 fn word_for_operator(buffer: &Buffer, from: Position, end: Position) -> Position {
     let mut end = end;
     while end.line > from.line {
@@ -200,7 +200,7 @@ fn word_for_operator(buffer: &Buffer, from: Position, end: Position) -> Position
     end
 }
 
-/// The end of the word that stands at a place, for `cw`.
+/// Returns the end of the word at a position, for `cw`.
 pub fn end_of_word_at(buffer: &Buffer, from: Position, times: usize, big: bool) -> Position {
     let mut at = from;
     let here = sort(buffer, at, big);
@@ -246,7 +246,7 @@ fn word_back(buffer: &Buffer, from: Position, big: bool) -> Position {
     at
 }
 
-/// `ge`: the end of the word before.
+/// `ge`: returns the end of the previous word.
 pub fn word_end_back(buffer: &Buffer, times: usize, big: bool) -> Found {
     let step = |from: Position| {
         let mut at = from;
@@ -282,7 +282,7 @@ fn paragraph(buffer: &Buffer, from: Position, forward: bool) -> Position {
 
 const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
 
-/// The partner of the first bracket at or behind the cursor in its line.
+/// Returns the match of the first bracket at or after the cursor in its line.
 fn bracket(buffer: &Buffer) -> Option<Position> {
     let cursor = buffer.cursor();
     let rest = buffer.current_line().get(cursor.byte..)?;
@@ -300,7 +300,7 @@ fn bracket(buffer: &Buffer) -> Option<Position> {
     partner.map(|offset| buffer.text().position(offset))
 }
 
-/// The bracket that closes what is open at `from`.
+/// Returns the bracket that closes the one open at `from`.
 pub fn closing(text: &str, from: usize, open: char, close: char) -> Option<usize> {
     let mut depth = 0usize;
     for (at, char) in text.get(from..)?.char_indices() {
@@ -316,7 +316,7 @@ pub fn closing(text: &str, from: usize, open: char, close: char) -> Option<usize
     None
 }
 
-/// The bracket that opened what is open before `to`.
+/// Returns the bracket that opened the one open before `to`.
 pub fn opening(text: &str, to: usize, open: char, close: char) -> Option<usize> {
     let mut depth = 0usize;
     for (at, char) in text.get(..to)?.char_indices().rev() {
@@ -332,13 +332,13 @@ pub fn opening(text: &str, to: usize, open: char, close: char) -> Option<usize> 
     None
 }
 
-/// `f` to `T` the other way round.
+/// Reverses the direction of `f`, `F`, `t`, or `T`.
 pub fn reversed(kind: char) -> char {
     if kind.is_lowercase() { kind.to_ascii_uppercase() } else { kind.to_ascii_lowercase() }
 }
 
-/// A character in the line. `again`: by `;` or `,`, where `t` must not stop at
-/// the character it already stands at.
+/// Finds a character in the line. `again` is whether `;` or `,` was used, where `t` must not stop
+/// at the character that it is next to.
 pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) -> Found {
     let from = buffer.cursor();
     let line = buffer.current_line();
@@ -367,7 +367,7 @@ pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) 
     to(at, if forward { Kind::Inclusive } else { Kind::Exclusive })
 }
 
-/// The word at or behind the cursor in its line, and where it begins.
+/// Returns the word at or after the cursor in its line, and its start.
 pub fn word_at(buffer: &Buffer) -> Option<(Position, String)> {
     let cursor = buffer.cursor();
     let line = buffer.current_line();
@@ -390,8 +390,8 @@ pub fn word_at(buffer: &Buffer) -> Option<(Position, String)> {
     line.get(start.byte..end.byte).map(|word| (start, word.to_owned()))
 }
 
-/// The next place of a pattern, round and round. Upper case in the pattern makes
-/// the case count.
+/// Returns the next match of a pattern, wrapping around. Uppercase in the pattern makes the match
+/// case-sensitive.
 pub fn search(buffer: &Buffer, pattern: &str, forward: bool, times: usize) -> Found {
     let from = buffer.cursor();
     let mut places = Vec::new();
@@ -436,7 +436,7 @@ fn matches<'a>(line: &'a str, pattern: &'a str) -> impl Iterator<Item = Range<us
     })
 }
 
-/// Bytes at the start of `text` that are `pattern`, but for the case.
+/// Returns the length in bytes of the start of `text` that equals `pattern` when case is ignored.
 fn folded_prefix(text: &str, pattern: &str) -> Option<usize> {
     let mut chars = text.char_indices();
     for wanted in pattern.chars() {

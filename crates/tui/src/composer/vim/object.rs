@@ -1,4 +1,4 @@
-//! Text objects: the word, string, bracket or paragraph around the cursor.
+//! Vi text objects: the word, string, bracket, or paragraph around the cursor.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use super::super::buffer::Buffer;
 use super::super::text::Position;
 use super::motion::{self, Sort};
 
-/// A stretch of text that belongs together.
+/// The range of a text object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     pub range: Range<Position>,
-    /// Whole lines; the range is from the first to the last one.
+    /// Whether the range consists of whole lines, from the first to the last.
     pub lines: bool,
 }
 
-/// The object of a character behind `i` or `a` (`around`).
+/// Returns the object of a character after `i` or `a` (`around`).
 pub fn of(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<Object> {
     match char {
         'w' | 'W' => Some(word(buffer, char == 'W', around, times)),
@@ -60,7 +60,7 @@ fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> Object {
             spaced = true;
         }
     }
-    // Without space behind the word, that before it goes.
+    // If no space follows the word, include the space before it.
     if around && !spaced && !began_blank {
         while start.byte > 0 && sort(buffer.previous(start)) == Sort::Blank {
             start = buffer.previous(start);
@@ -69,7 +69,7 @@ fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> Object {
     charwise(start..end)
 }
 
-/// Between two quotes of the line: those around the cursor, or the next ones.
+/// Returns the text between two quotes of the line: those around the cursor, or the next ones.
 fn quoted(buffer: &Buffer, quote: char, around: bool) -> Option<Object> {
     let cursor = buffer.cursor();
     let line = buffer.current_line();
@@ -113,7 +113,7 @@ fn bracketed(
         return Some(charwise(place(start)..place(end + 1)));
     }
     let inner = text.get(start + 1..end)?;
-    // Brackets on lines of their own: the lines between them.
+    // Brackets on their own lines: the lines between them.
     if let Some(rest) = inner.strip_prefix('\n')
         && let Some((lines, last)) = rest.rsplit_once('\n')
         && last.trim().is_empty()
@@ -156,7 +156,7 @@ fn paragraph(buffer: &Buffer, around: bool, times: usize) -> Object {
             }
         }
     }
-    // Without blank lines behind it, those before it go.
+    // If no blank lines follow, include those before it.
     if around && !whole {
         while first > 0 && blank(first - 1) {
             first -= 1;
@@ -165,8 +165,8 @@ fn paragraph(buffer: &Buffer, around: bool, times: usize) -> Object {
     Object { range: Position::new(first, 0)..text.line_end(last), lines: true }
 }
 
-/// Stretches of a text in turn: a sentence, then the space behind it. A sentence ends with
-/// `.`, `!` or `?` (and what closes behind it) before a space, and at an empty line.
+/// Splits a text into alternating sentences and spaces. A sentence ends with `.`, `!` or `?` (and
+/// closing characters) before a space, and at an empty line.
 fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let (mut start, mut in_space, mut ended) = (0, false, false);
@@ -194,7 +194,7 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether a text that begins with a line end continues with an empty line.
+/// Whether a text that starts with a line break continues with an empty line.
 fn is_empty_line(rest: &str) -> bool {
     rest.get(1..).and_then(|rest| rest.split('\n').next()).is_some_and(|it| it.trim().is_empty())
 }
@@ -209,7 +209,7 @@ fn sentence(buffer: &Buffer, around: bool, times: usize) -> Object {
     let count = if around { times.saturating_mul(2) } else { times };
     let last = here.saturating_add(count - 1).min(all.len() - 1);
     let mut first = here;
-    // Without space behind it, that before it goes.
+    // If no space follows, include the space before it.
     let ends_in_space = all.get(last).is_some_and(is_space);
     if around && !ends_in_space && here > 0 && !all.get(here).is_some_and(is_space) {
         first -= 1;
@@ -219,7 +219,7 @@ fn sentence(buffer: &Buffer, around: bool, times: usize) -> Object {
     charwise(place(edge(first).start)..place(edge(last).end))
 }
 
-/// Between `<name …>` and its `</name>`, the `times`th pair around the cursor.
+/// Returns the text between `<name …>` and `</name>`, the `times`th pair around the cursor.
 fn tagged(buffer: &Buffer, around: bool, times: usize) -> Option<Object> {
     let text = buffer.text().to_string();
     let at = buffer.text().offset(buffer.cursor());

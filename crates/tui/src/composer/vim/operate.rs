@@ -1,4 +1,4 @@
-//! Operators on stretches and on lines, and putting kept text back.
+//! Vi operators on ranges and lines, and putting text from registers.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use super::motion::first_filled;
 use super::register::Kept;
 use super::{Vim, VimMode};
 
-/// What `>` puts before a line.
+/// The indentation added by `>`.
 const INDENT: &str = "    ";
-/// Text put in with a count is no longer than this.
+/// Maximum length of text put with a count.
 const MAX_PUT: usize = 1 << 20;
 
-/// What is done with a stretch of text.
+/// An operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     Delete,
@@ -28,7 +28,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The operator of a character.
+    /// Returns the operator of a character.
     pub fn of(char: char) -> Option<Self> {
         match char {
             'd' => Some(Self::Delete),
@@ -40,7 +40,7 @@ impl Operator {
         }
     }
 
-    /// The operator of `gu`, `gU` and `g~`.
+    /// Returns the operator of `gu`, `gU`, or `g~`.
     pub fn of_case(char: char) -> Self {
         match char {
             'u' => Self::Lower,
@@ -49,7 +49,7 @@ impl Operator {
         }
     }
 
-    /// The text with the operator's case; `None` for operators of another sort.
+    /// Returns the text with changed case, or `None` for other operators.
     pub fn cased(self, text: &str) -> Option<String> {
         match self {
             Self::Lower => Some(text.to_lowercase()),
@@ -73,7 +73,7 @@ fn toggled(text: &str) -> String {
 }
 
 impl Vim {
-    /// Does it to a stretch, and ends the command.
+    /// Applies the operator to a range and ends the command.
     pub(super) fn operate(
         &mut self,
         buffer: &mut Buffer,
@@ -111,7 +111,7 @@ impl Vim {
         }
     }
 
-    /// Does it to whole lines, and ends the command.
+    /// Applies the operator to whole lines and ends the command.
     pub(super) fn operate_lines(
         &mut self,
         buffer: &mut Buffer,
@@ -126,7 +126,7 @@ impl Vim {
             self.keep(buffer, text, true, operator);
         }
         if operator == Operator::Yank {
-            // From below, the cursor goes up; in the same line it stays.
+            // The cursor moves up to the first line, but stays if it is in it.
             if first < buffer.cursor().line {
                 buffer.set_cursor(Position::new(first, buffer.cursor().byte));
             }
@@ -172,7 +172,7 @@ impl Vim {
         self.registers.put(self.pending.register, Kept { text, lines }, copied);
     }
 
-    /// `p` and `P`.
+    /// Handles `p` and `P`.
     pub(super) fn put(&mut self, buffer: &mut Buffer, behind: bool) {
         let Some(kept) = self.registers.get(self.pending.register).cloned() else {
             return self.reset();
@@ -205,7 +205,7 @@ impl Vim {
         self.finish(buffer);
     }
 
-    /// The command is done; what it changed is one step, and `.` repeats it.
+    /// Ends the command; its changes are one undo step, and `.` repeats it.
     pub(super) fn finish(&mut self, buffer: &mut Buffer) {
         buffer.end_group();
         self.remember();

@@ -1,23 +1,23 @@
-//! Where deleted and copied text is kept.
+//! Vi registers.
 
 use std::collections::HashMap;
 
-/// Kept text.
+/// The text in a register.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept {
     pub text: String,
-    /// Whole lines; the last break is not in the text.
+    /// Whether it consists of whole lines; the last line break is not in the text.
     pub lines: bool,
 }
 
-/// The registers: `"` (the last one used), `0` (the last copy), `a` to `z`, `_`.
+/// The registers: `"` (the last one used), `0` (the last yank), `a` to `z`, `_`.
 #[derive(Debug, Clone, Default)]
 pub struct Registers {
     kept: HashMap<char, Kept>,
 }
 
 impl Registers {
-    /// Keeps text. An upper-case name adds to the register; `_` forgets.
+    /// Stores text. An uppercase name appends to the register; `_` discards.
     pub fn put(&mut self, name: Option<char>, kept: Kept, copied: bool) {
         match name {
             Some('_') => return,
@@ -47,7 +47,7 @@ impl Registers {
         self.kept.insert('"', kept);
     }
 
-    /// What a register keeps; without a name the last one used.
+    /// Returns the contents of a register, by default of the last one used.
     pub fn get(&self, name: Option<char>) -> Option<&Kept> {
         let name = match name {
             Some(name @ ('a'..='z' | '0')) => name,

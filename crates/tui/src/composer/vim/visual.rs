@@ -1,4 +1,4 @@
-//! Visual mode: first the text is selected, then it is said what happens to it.
+//! Vi visual mode: the text is selected first, then the command is given.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use super::object;
 use super::operate::Operator;
 use super::{Vim, VimMode, Waiting};
 
-/// How much was selected, for `.`.
+/// The size of a selection, for `.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     lines: usize,
-    /// Characters in the last line; `None`: whole lines.
+    /// Characters in the last line; `None` for whole lines.
     characters: Option<usize>,
 }
 
@@ -22,10 +22,10 @@ impl Vim {
         matches!(self.mode, VimMode::Visual | VimMode::VisualLine)
     }
 
-    /// The selected text; `None` outside of visual mode.
+    /// Returns the selected range, or `None` outside of visual mode.
     pub fn selection(&self, buffer: &Buffer) -> Option<Range<Position>> {
         let cursor = buffer.cursor();
-        // The text may have changed since.
+        // The text may have changed in the meantime.
         let anchor = buffer.snap(self.anchor);
         let (start, end) = (anchor.min(cursor), anchor.max(cursor));
         match self.mode {
@@ -40,7 +40,7 @@ impl Vim {
         }
     }
 
-    /// A command in visual mode.
+    /// Handles a command in visual mode.
     pub(super) fn visual(&mut self, buffer: &mut Buffer, char: char) {
         match char {
             'v' | 'V' => {
@@ -80,7 +80,7 @@ impl Vim {
         }
     }
 
-    /// Begins to insert before the first line of the selection, or behind its last.
+    /// Starts inserting before the first line of the selection, or after its last.
     fn visual_insert(&mut self, buffer: &mut Buffer, behind: bool) {
         let Some(range) = self.selection(buffer) else { return self.reset() };
         self.leave(buffer, &range);
@@ -94,7 +94,7 @@ impl Vim {
         self.insert(buffer, 1, false);
     }
 
-    /// `gv`: selects again what was selected last.
+    /// `gv`: restores the last selection.
     pub(super) fn select_again(&mut self, buffer: &mut Buffer) {
         let Some((anchor, cursor, mode)) = self.last_selection else { return self.reset() };
         self.mode = mode;
@@ -107,7 +107,7 @@ impl Vim {
         let Some(range) = self.selection(buffer) else { return self.reset() };
         let lines = self.mode == VimMode::VisualLine;
         self.leave(buffer, &range);
-        // The count belonged to the selection's motions.
+        // The count belonged to the motions of the selection.
         self.pending.count = None;
         if lines {
             buffer.set_cursor(range.start);
@@ -117,7 +117,7 @@ impl Vim {
         }
     }
 
-    /// Notes how much is selected, and goes to normal mode.
+    /// Records the size of the selection and switches to normal mode.
     fn leave(&mut self, buffer: &Buffer, range: &Range<Position>) {
         let lines = range.end.line - range.start.line;
         let characters = (self.mode == VimMode::Visual).then(|| {
@@ -134,7 +134,7 @@ impl Vim {
         self.mode = VimMode::Normal;
     }
 
-    /// Selects as much as before, from the cursor.
+    /// Selects the same amount from the cursor.
     pub(super) fn select(&mut self, buffer: &mut Buffer, extent: Extent) {
         let cursor = buffer.cursor();
         self.anchor = cursor;
@@ -175,7 +175,7 @@ impl Vim {
         } else {
             buffer.set_cursor(buffer.previous(buffer.cursor()).max(range.start));
         }
-        // What was replaced can be put elsewhere.
+        // The replaced text can be put elsewhere.
         self.registers.put(None, super::register::Kept { text: replaced, lines }, false);
         self.finish(buffer);
     }
@@ -203,7 +203,7 @@ impl Vim {
         self.finish(buffer);
     }
 
-    /// A text object: operated on, or selected.
+    /// Applies the operator to a text object, or selects it.
     pub(super) fn object(&mut self, buffer: &mut Buffer, char: char, around: bool) {
         let Some(object) = object::of(buffer, char, around, self.pending.times()) else {
             return self.reset();

@@ -1,6 +1,6 @@
-//! LaTeX commands and their characters.
+//! LaTeX commands and their Unicode characters.
 
-/// Commands that are one character.
+/// Commands for a single character.
 pub(super) const SYMBOLS: &[(&str, &str)] = &[
     ("alpha", "α"),
     ("beta", "β"),
@@ -140,9 +140,9 @@ pub(super) const DOUBLE_STRUCK: &[(char, &str)] = &[
     ('E', "𝔼"),
 ];
 
-/// Characters, and the same raised.
+/// Characters and their superscripts.
 pub(super) const ABOVE: (&str, &str) =
     ("0123456789+-=()niabcdehjkmoprstuvwxyz", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱᵃᵇᶜᵈᵉʰʲᵏᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ");
-/// Characters, and the same lowered.
+/// Characters and their subscripts.
 pub(super) const BELOW: (&str, &str) =
     ("0123456789+-=()aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ");

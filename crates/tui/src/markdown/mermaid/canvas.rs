@@ -1,4 +1,4 @@
-//! Cells to draw on.
+//! A canvas of character cells.
 
 use parallax_screen::{Line, Span, Style, grapheme_width, text_width};
 use unicode_segmentation::UnicodeSegmentation;
@@ -19,7 +19,7 @@ impl Canvas {
         self.rows.len()
     }
 
-    /// Writes a text; it covers what was there.
+    /// Writes a text over the existing cells.
     pub(super) fn put(&mut self, column: usize, row: usize, text: &str) {
         if self.rows.len() <= row {
             self.rows.resize(row + 1, Vec::new());
@@ -43,7 +43,7 @@ impl Canvas {
         self.width = self.width.max(end);
     }
 
-    /// A box with a text in it; gives its width.
+    /// Draws a box with a text and returns its width.
     pub(super) fn put_box(&mut self, column: usize, row: usize, text: &str) -> usize {
         let rule = "─".repeat(text_width(text) + 2);
         self.put(column, row, &format!("┌{rule}┐"));
@@ -52,7 +52,7 @@ impl Canvas {
         text_width(text) + 4
     }
 
-    /// Copies another canvas to a place.
+    /// Copies another canvas to a position.
     pub(super) fn copy(&mut self, from: &Self, column: usize, row: usize) {
         for (index, cells) in from.rows.iter().enumerate() {
             let text: String = cells.concat();
@@ -65,7 +65,7 @@ impl Canvas {
         self.width = self.width.max(column + from.width);
     }
 
-    /// The rows: lines in one style, texts in the other.
+    /// Returns the rows, with separate styles for lines and texts.
     pub(super) fn rows(&self, line: Style, text: Style) -> Vec<Line> {
         let is_line =
             |cell: &str| cell.chars().all(|char| matches!(char, '─'..='╿' | '▲'..='◀' | ' '));

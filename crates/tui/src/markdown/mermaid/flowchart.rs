@@ -1,5 +1,5 @@
-//! Flowcharts, from the top down. A node that has several parents, or is its own ancestor,
-//! is drawn once and named by the others.
+//! Renders flowcharts from top to bottom. A node that has several parents, or is its own ancestor,
+//! is drawn once and referenced elsewhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,20 +11,20 @@ use crate::clean;
 
 /// Columns between two boxes.
 const GAP: usize = 3;
-/// The longest label of a box, in columns.
+/// Maximum columns of a label.
 const LABEL: usize = 40;
 
-/// What a flowchart says.
+/// A parsed flowchart.
 #[derive(Debug, Default)]
 struct Graph {
-    /// Ids in the order in which they appear.
+    /// Node ids in order of appearance.
     ids: Vec<String>,
     labels: HashMap<String, String>,
-    /// From, to, and what is written beside the arrow.
+    /// Edges: source, target, label.
     edges: Vec<(String, String, String)>,
 }
 
-/// Draws the lines after the first one.
+/// Draws the lines after the header.
 pub(super) fn draw<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Canvas> {
     let mut graph = Graph::default();
     for line in lines {
@@ -49,12 +49,12 @@ pub(super) fn draw<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Canvas> {
         canvas.copy(&tree, column, 0);
         column += tree.width() + GAP;
     }
-    // A circle beside the tree has no root.
+    // A cycle outside the tree has no root.
     graph.ids.iter().all(|id| drawn.contains(id)).then_some(canvas)
 }
 
 impl Graph {
-    /// Nodes and arrows in one line.
+    /// Parses the nodes and arrows of a line.
     fn read(&mut self, line: &str) -> Option<()> {
         let (mut from, mut rest) = self.node(line)?;
         while !rest.is_empty() {
@@ -69,7 +69,7 @@ impl Graph {
         Some(())
     }
 
-    /// A node at the start of a text: its id, and the rest.
+    /// Parses a node at the start of a text. Returns its id and the rest.
     fn node<'t>(&mut self, text: &'t str) -> Option<(String, &'t str)> {
         let text = text.trim_start();
         let end =
@@ -92,7 +92,7 @@ impl Graph {
         Some((id.to_owned(), rest.trim_start()))
     }
 
-    /// A node and what is below it, and the column of the node's middle.
+    /// Draws a node and its children. Returns the canvas and the middle column of the node.
     fn tree(&self, id: &str, drawn: &mut HashSet<String>, depth: usize) -> Option<(Canvas, usize)> {
         let label = self.labels.get(id)?;
         let mut canvas = Canvas::default();
@@ -111,7 +111,7 @@ impl Graph {
             canvas.put_box(0, 0, label);
             return Some((canvas, width / 2));
         }
-        // The children side by side, each with room for what is beside its arrow.
+        // The children side by side, each with space for the label of its arrow.
         let mut places = Vec::new();
         let mut column = 0;
         for (tree, middle, label) in &children {
@@ -153,7 +153,7 @@ impl Graph {
     }
 }
 
-/// The text in the brackets at the start of a text, and the rest.
+/// Parses the bracketed label at the start of a text. Returns it and the rest.
 fn shape(text: &str) -> Option<(String, &str)> {
     const SHAPES: [(&str, &str); 9] = [
         ("((", "))"),
@@ -171,7 +171,7 @@ fn shape(text: &str) -> Option<(String, &str)> {
     Some((shown(label), rest))
 }
 
-/// A label in one row.
+/// Returns a label as one row.
 fn shown(text: &str) -> String {
     let text = text.trim().trim_matches('"').replace("<br/>", " ").replace("<br>", " ");
     let text = clean::one_row(&text).into_owned();
@@ -179,7 +179,7 @@ fn shown(text: &str) -> String {
     crate::layout::shortened(if text.is_empty() { " " } else { text }, LABEL)
 }
 
-/// An arrow at the start of a text: what is written beside it, and the rest.
+/// Parses an arrow at the start of a text. Returns its label and the rest.
 fn arrow(text: &str) -> Option<(String, &str)> {
     let is_line = |char: char| matches!(char, '-' | '.' | '=' | '>');
     let end = text.find(|char| !is_line(char)).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Sequence diagrams: a column for each participant, arrows from top to bottom.
+//! Renders sequence diagrams: a column for each participant, arrows from top to bottom.
 
 use parallax_screen::text_width;
 
@@ -7,12 +7,12 @@ use super::canvas::Canvas;
 use crate::clean;
 use crate::layout::shortened;
 
-/// The least columns between two participants.
+/// Minimum columns between two participants.
 const GAP: usize = 4;
-/// The longest text, in columns.
+/// Maximum columns of a text.
 const TEXT: usize = 40;
 
-/// Arrows, the longer ones first, and whether the line is dashed.
+/// Arrows, longer ones first, and whether the line is dashed.
 const ARROWS: [(&str, bool); 8] = [
     ("-->>", true),
     ("->>", false),
@@ -36,7 +36,7 @@ struct Sequence {
     steps: Vec<SequenceStep>,
 }
 
-/// Draws the lines after the first one.
+/// Draws the lines after the header.
 pub(super) fn draw<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Canvas> {
     let mut sequence = Sequence::default();
     for line in lines {
@@ -70,7 +70,7 @@ impl Sequence {
             }
             _ => {}
         }
-        // Blocks (`loop`, `alt`) need more than columns.
+        // Blocks (`loop`, `alt`) are not supported.
         let (place, text) = line.split_once(':').unwrap_or((line, ""));
         let (at, (arrow, dashed)) =
             ARROWS.iter().find_map(|arrow| Some((place.find(arrow.0)?, *arrow)))?;
@@ -80,7 +80,7 @@ impl Sequence {
         Some(())
     }
 
-    /// The column of a participant, which may be new.
+    /// Returns the column of a participant, which may be new.
     fn participant(&mut self, id: &str) -> Option<usize> {
         let id = id.trim();
         if id.is_empty() || id.contains(['-', '>', ' ']) {
@@ -94,7 +94,7 @@ impl Sequence {
         Some(self.ids.len() - 1)
     }
 
-    /// The middle of each column.
+    /// Returns the middle of each column.
     fn middles(&self) -> Vec<usize> {
         let half = |at: usize| self.names.get(at).map_or(0, |name| text_width(name) + 4) / 2;
         let mut middles = vec![half(0)];
