@@ -1,29 +1,28 @@
-//! Which rows of the old window stay in the new one, so that a block that only
-//! moved is moved by the terminal instead of painted again.
+//! Aligns the rows of the old and new window, so that a block that only moved is moved by the
+//! terminal instead of repainted.
 
 use std::sync::Arc;
 
 use crate::row::Row;
 
-/// About what inserting or deleting a row costs, in bytes.
+/// Approximate cost of inserting or deleting a row, in bytes.
 const LINE_OPERATION: usize = 8;
-/// About what going to another row costs.
+/// Approximate cost of moving to another row, in bytes.
 const MOVE: usize = 4;
-/// More than any window costs.
+/// Higher than the cost of any window.
 const NEVER: usize = 1 << 30;
-/// Beyond this many pairs rows are compared in place.
+/// With more pairs than this, rows are compared in place.
 const PAIRS_CAP: usize = 10_000;
 
-/// For each new row the old row to paint it over, in increasing order; old rows
-/// that are not named are deleted, new rows without one are inserted. Neither side
-/// is empty.
+/// Returns for each new row the old row to paint it over, in increasing order. Old rows that are
+/// not listed are deleted; new rows without one are inserted. Neither side is empty.
 ///
-/// The first old row is always painted over: it may be the window's first, and a
-/// line deleted there goes into the scrollback in some terminals.
+/// The first old row is always painted over: it may be the first of the window, and a line deleted
+/// there goes into the scrollback in some terminals.
 pub(crate) fn align(old: &[Arc<Row>], new: &[Arc<Row>]) -> Vec<Option<usize>> {
     let prefix = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (tail(old, prefix), tail(new, prefix));
-    // An empty row is nothing that would have to be moved.
+    // Empty rows need not be moved.
     let suffix = old_rest
         .iter()
         .rev()
@@ -46,8 +45,8 @@ fn tail(rows: &[Arc<Row>], from: usize) -> &[Arc<Row>] {
     rows.get(from..).unwrap_or_default()
 }
 
-/// Cheapest way of `old` to `new` by deletions, insertions and repainting, where they
-/// are the first rows of all, and the last ones, or not.
+/// Returns the cheapest way from `old` to `new` by deletions, insertions, and repainting. `first`
+/// and `last` are whether the rows include the first and last of all.
 fn align_middle(
     old: &[Arc<Row>],
     new: &[Arc<Row>],
@@ -61,7 +60,7 @@ fn align_middle(
         return (0..width).map(|at| (at < height).then_some(at)).collect();
     }
     let stride = width + 1;
-    // costs[i * stride + j]: from old[i..] to new[j..].
+    // costs[i * stride + j]: the cost from old[i..] to new[j..].
     let mut costs = vec![0_usize; (height + 1) * stride];
     let mut choices = vec![Choice::Paint; (height + 1) * stride];
     for i in (0..=height).rev() {
@@ -78,7 +77,7 @@ fn align_middle(
                 best = best.min((delete + cost(i + 1, j), Choice::Delete));
             }
             if let Some(new_row) = new_row {
-                // Below the last old row there are empty ones already.
+                // Below the last old row there are already empty ones.
                 let at_end = last && old_row.is_none();
                 let insert = if at_end { 1 } else { LINE_OPERATION } + new_row.len();
                 best = best.min((insert + cost(i, j + 1), Choice::Insert));
@@ -109,7 +108,7 @@ fn align_middle(
     pairs
 }
 
-/// Ordered so that of equal costs painting wins.
+/// Ordered so that painting wins among equal costs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Choice {
     Paint,

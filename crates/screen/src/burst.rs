@@ -14,23 +14,23 @@ use crate::key::{InputEvent, Key};
 
 /// The longest pause within a burst.
 const GAP: Duration = Duration::from_millis(30);
-/// A longer paste comes in several pieces.
+/// Maximum number of keys in a paste event; longer pastes are split.
 const PIECE: usize = 1 << 20;
 
 /// The keys of the current burst that are not delivered yet.
 #[derive(Debug, Default)]
 pub(crate) struct Burst {
     held: Vec<Key>,
-    /// When the newest key of the burst came.
+    /// When the newest key of the burst arrived.
     newest: Option<Instant>,
-    /// Text of this burst was delivered as keys.
+    /// Whether text of this burst was delivered as keys.
     delivered_text: bool,
-    /// The burst has several lines.
+    /// Whether the burst has several lines.
     is_paste: bool,
 }
 
 impl Burst {
-    /// Takes what was decoded at a time, and leaves in it what can be delivered now.
+    /// Takes the items decoded at `now` and leaves those that can be delivered now.
     pub fn take(&mut self, decoded: &mut Vec<Decoded>, now: Instant) {
         let mut out = Vec::with_capacity(decoded.len());
         if self.left(now) == Some(Duration::ZERO) {
@@ -38,7 +38,7 @@ impl Burst {
         }
         for item in decoded.drain(..) {
             match item {
-                // The terminal answers whenever it likes.
+                // The terminal may answer at any time.
                 Decoded::Answer(_) => {
                     self.settle(&mut out);
                     out.push(item);
@@ -57,7 +57,7 @@ impl Burst {
         *decoded = out;
     }
 
-    /// How long to wait for more of the burst; `None` if nothing of it is held.
+    /// Returns how long to wait for more of the burst, or `None` if nothing is held.
     pub fn patience(&self, now: Instant) -> Option<Duration> {
         self.left(now).filter(|_| !self.held.is_empty())
     }
@@ -66,16 +66,16 @@ impl Burst {
         self.newest.map(|newest| GAP.saturating_sub(now.saturating_duration_since(newest)))
     }
 
-    /// Nothing more of the burst came.
+    /// Ends the burst because nothing more arrived.
     pub fn end(&mut self, out: &mut Vec<Decoded>) {
         self.release(out);
         *self = Self::default();
     }
 
-    /// Delivers the keys that mean the same whatever follows.
+    /// Delivers the keys whose meaning does not depend on what follows.
     fn settle(&mut self, out: &mut Vec<Decoded>) {
         if !self.is_paste {
-            // Line ends at the end say nothing yet; text behind one makes several lines.
+            // Line ends at the end are undecided; text after one makes several lines.
             let ends = self.held.iter().rev().take_while(|key| key.ends_line()).count();
             let text = self.held.len() - ends;
             self.is_paste = self.held.iter().take(text).any(|key| key.ends_line());
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::key::{KeyCode, burst_text};
 
-    /// What is delivered for pieces of text that come at times (milliseconds).
+    /// Returns what is delivered for pieces of text that arrive at these times (milliseconds).
     fn delivered(pieces: &[(u64, &str)]) -> String {
         let start = Instant::now();
         let mut burst = Burst::default();
@@ -163,7 +163,7 @@ mod tests {
             (&[(0, "\rone")], r#"<paste "\none">"#),
             (&[(0, "a\r\r\rb")], r#"<paste "a\n\n\nb">"#),
             (&[(0, "ä\r漢字")], r#"<paste "ä\n漢字">"#),
-            // A read ends where it likes.
+            // A read may end anywhere.
             (&[(0, "one\r"), (20, "two\r"), (40, "three")], r#"one<paste "\ntwo\nthree">"#),
             (&[(0, "o"), (5, "ne"), (9, "\r"), (12, "two\r")], r#"one<paste "\ntwo\n">"#),
             (&[(0, "one\r\n"), (29, "two\r\n")], r#"one<paste "\ntwo\n">"#),
@@ -183,7 +183,7 @@ mod tests {
             (&[(0, "\r\r")], "<enter><enter>"),
             (&[(0, "text\n")], "text<ctrl+j>"),
             (&[(0, "/he\t")], "/he<tab>"),
-            // A key that types nothing ends the burst.
+            // A key that types no text ends the burst.
             (&[(0, "text\r^text\r")], "text<enter><up>text<enter>"),
             (&[(0, "^\r")], "<up><enter>"),
         ] {

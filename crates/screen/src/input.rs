@@ -1,9 +1,8 @@
-//! What comes in: a thread that reads the terminal, and the end from which the
-//! interface takes events.
+//! Terminal input: a thread that reads the terminal, and the receiving end for the interface.
 //!
-//! The thread sleeps in `poll` until there are bytes; a timer runs only while a
-//! sequence is unfinished. When the queue is full it stops reading, so that keys
-//! wait in the kernel and none is lost.
+//! The thread sleeps in `poll` until there are bytes; a timer runs only while a sequence is
+//! unfinished. When the queue is full it stops reading, so that keys wait in the kernel and none is
+//! lost.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,14 +21,14 @@ use crate::shared::Shared;
 
 const READ_SIZE: usize = 16 << 10;
 
-/// The end from which events are taken.
+/// The receiving end of input events.
 #[derive(Debug)]
 pub struct Input {
     shared: Arc<Shared>,
-    /// Missing where no runtime is: sizes are then seen when a frame is drawn.
+    /// Missing outside a tokio runtime: size changes are then noticed when a frame is drawn.
     window_changes: Option<Signal>,
     continues: Option<Signal>,
-    /// When the event that was taken last came.
+    /// When the last event arrived.
     came: Instant,
 }
 
@@ -40,14 +39,14 @@ impl Input {
         Self {
             shared,
             window_changes: listen(SignalKind::window_change()),
-            // SIGCONT: the program goes on after it was stopped.
+            // SIGCONT: the program continues after it was stopped.
             continues: listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())),
             came: Instant::now(),
         }
     }
 
-    /// The next event; `None` after [`InputEvent::Closed`]. May be dropped and called
-    /// again without losing any.
+    /// Returns the next event, or `None` after [`InputEvent::Closed`]. Cancel safe: no event is
+    /// lost.
     pub async fn next(&mut self) -> Option<InputEvent> {
         loop {
             if let Some(event) = self.try_next() {
@@ -71,7 +70,7 @@ impl Input {
         }
     }
 
-    /// The next event if there is one.
+    /// Returns the next event if there is one.
     pub fn try_next(&mut self) -> Option<InputEvent> {
         let (event, came) = self.shared.take_event()?;
         self.came = came;
@@ -130,7 +129,7 @@ impl Drop for Reader {
     }
 }
 
-/// `early`: how many bytes were typed before raw mode.
+/// Reads until stopped. `early` is how many bytes were typed before raw mode.
 fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize) {
     let mut buffer = vec![0; READ_SIZE];
     let mut decoded = Vec::new();
@@ -175,7 +174,7 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
             Ok(0) => return shared.end(),
             Ok(length) => {
                 for byte in buffer.iter_mut().take(length.min(early)) {
-                    // It was Enter before the terminal read it as a line's end.
+                    // This was Enter before the terminal translated it to a line feed.
                     if *byte == b'\n' {
                         *byte = b'\r';
                     }
@@ -194,7 +193,7 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
 }
 
 fn timespec(duration: Duration) -> Timespec {
-    // Rounded up, so that the time is over when `poll` returns.
+    // Rounded up, so that the time has passed when `poll` returns.
     let duration = duration + Duration::from_millis(1);
     Timespec {
         tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),

@@ -1,33 +1,33 @@
-//! What is said to the terminal beside the rows: title, progress, notifications,
-//! the clipboard. Text in it loses its control characters.
+//! Terminal sequences other than rows: title, progress, notifications, the clipboard. Control
+//! characters are removed from their text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::capabilities::{Capabilities, Terminal};
 
-/// More text is not copied: terminals drop longer sequences.
+/// Maximum size in bytes of copied text: terminals drop longer sequences.
 const COPY_CAP: usize = 1 << 20;
-/// Longer titles and notifications are cut.
+/// Maximum length of titles and notifications.
 const TEXT_CAP: usize = 1_000;
 
-/// How far a task is, as terminals show it in their tab or task bar.
+/// Progress as shown in the terminal's tab or task bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing is shown.
+    /// No progress is shown.
     None,
-    /// So many per cent.
+    /// The percentage done.
     Percent(u8),
-    /// In progress, for an unknown time.
+    /// In progress, with unknown duration.
     Busy,
-    /// It failed.
+    /// Failed.
     Error,
 }
 
-/// How a notification is sent.
+/// The kind of notification sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notify {
-    /// As the terminal likes it.
+    /// Selected by the terminal.
     Auto,
     /// OSC 9: one text.
     Osc9,
@@ -85,7 +85,7 @@ pub(crate) fn notification(
     }
 }
 
-/// Puts text on the clipboard; `None` if it is too long for that.
+/// Returns the sequence that copies text to the clipboard, or `None` if it is too long.
 pub(crate) fn copy(text: &str, capabilities: &Capabilities) -> Option<Vec<u8>> {
     if text.len() > COPY_CAP {
         return None;
@@ -93,19 +93,19 @@ pub(crate) fn copy(text: &str, capabilities: &Capabilities) -> Option<Vec<u8>> {
     let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
     let mut out = passed(sequence.as_bytes(), capabilities);
     if capabilities.terminal == Terminal::Tmux {
-        // It hands on nothing by default; it takes the sequence itself where
-        // `set-clipboard` is on.
+        // By default tmux passes nothing on; with `set-clipboard on` it handles the sequence
+        // itself.
         out.extend_from_slice(sequence.as_bytes());
     }
     Some(out)
 }
 
-/// Asks for the clipboard's text.
+/// Returns the sequence that requests the clipboard text.
 pub(crate) fn ask_clipboard(capabilities: &Capabilities) -> Vec<u8> {
     passed(b"\x1b]52;c;?\x07", capabilities)
 }
 
-/// Wraps a sequence so that tmux or screen hand it on to the terminal behind them.
+/// Wraps a sequence so that tmux or screen pass it on to the terminal behind them.
 fn passed(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
     match capabilities.terminal {
         Terminal::Tmux => {
@@ -119,7 +119,7 @@ fn passed(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
             out.extend_from_slice(b"\x1b\\");
             out
         }
-        // Its strings are short: a long one goes in pieces.
+        // screen limits the length of strings, so a long sequence is split.
         Terminal::Screen => {
             sequence.chunks(240).flat_map(|piece| [b"\x1bP", piece, b"\x1b\\"].concat()).collect()
         }

@@ -1,16 +1,15 @@
-//! Rows as plain lines, for screen readers and terminals that only print: nothing
-//! is painted twice, nothing has colours, and the cursor only ever goes back to the
-//! beginning of the prompt's line.
+//! Rows as plain lines, for screen readers and terminals that only print: nothing is repainted,
+//! nothing has colors, and the cursor only returns to the beginning of the prompt's line.
 
 use crate::line::Line;
 use crate::region::Frame;
 use crate::row::{Glyph, Row};
 use crate::width::{text_width, truncate};
 
-/// Columns of a finished line; it is not cut by anything narrower.
+/// Columns of a finished line, large enough never to truncate it.
 const UNCUT: usize = 100_000;
 
-/// The prompt's line as it is shown.
+/// The prompt's line as shown.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     prompt: String,
@@ -19,9 +18,9 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// The bytes that print the finished rows, and the row of the cursor as prompt.
+    /// Returns the bytes that print the finished rows, and the row of the cursor as the prompt.
     pub fn frame(&mut self, frame: &Frame<'_>, columns: usize) -> Vec<u8> {
-        // The last column would make some terminals wrap.
+        // Some terminals wrap when the last column is written.
         let room = columns.saturating_sub(1).max(1);
         let prompt = frame.cursor.and_then(|(x, y)| {
             Some((printable(frame.live.get(usize::from(y))?, room), usize::from(x).min(room)))
@@ -80,7 +79,7 @@ impl Plain {
         self.column = column;
     }
 
-    /// Leaves the prompt's line.
+    /// Ends the prompt's line.
     pub fn close(&mut self, rows: &[Line]) -> Vec<u8> {
         let keeps = rows.is_empty() && !self.prompt.is_empty();
         let mut out = self.frame(&Frame { commit: rows, live: &[], cursor: None }, UNCUT);
@@ -90,7 +89,7 @@ impl Plain {
         out
     }
 
-    /// The prompt's line has been left by something else.
+    /// Records that something else ended the prompt's line.
     pub fn restart(&mut self) {
         *self = Self::default();
     }

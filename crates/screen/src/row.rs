@@ -1,5 +1,5 @@
-//! A row of cells: what a [`Line`] becomes when it is cut to the width of the
-//! window, and the unit in which the window is compared.
+//! A row of cells: a [`Line`] cut to the width of the window, and the unit in which windows are
+//! compared.
 
 use std::sync::Arc;
 
@@ -9,16 +9,15 @@ use crate::line::{Line, Span};
 use crate::style::Style;
 use crate::width::grapheme_width;
 
-/// Shown in place of a cluster that holds a control character: one column wide in
-/// every terminal.
+/// Replaces clusters that contain a control character: one column wide in every terminal.
 const REPLACEMENT: char = '?';
 
 /// The content of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Glyph {
-    /// One character.
+    /// A single character.
     Char(char),
-    /// A cluster of several; terminals disagree about the width of some.
+    /// A cluster of several characters; terminals disagree about the width of some.
     Cluster(Arc<str>),
     /// The right half of a wide glyph.
     Tail,
@@ -45,7 +44,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The row that shows `line` in a window of `columns`.
+    /// Returns the row that shows `line` in a window with `columns`.
     pub fn new(line: &Line, columns: usize) -> Self {
         let mut cells = Vec::with_capacity(columns.min(256));
         for span in &line.spans {
@@ -64,23 +63,22 @@ impl Row {
         Self { cells }
     }
 
-    /// Columns that are painted.
+    /// Returns the number of painted columns.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Columns of plain leading spaces.
+    /// Returns the number of leading plain spaces.
     pub fn indent(&self) -> usize {
         self.cells.iter().take_while(|cell| cell.is_plain_blank()).count()
     }
 
-    /// How many rows of a window of `columns` a terminal that reflows makes of
-    /// this row.
+    /// Returns how many rows a reflowing terminal makes of this row in a window with `columns`.
     pub fn reflowed_height(&self, columns: usize) -> usize {
         1 + self.breaks(columns).count()
     }
 
-    /// The cells that fill the first `count` of these rows.
+    /// Returns the cells of the first `count` of these rows.
     pub fn first_rows(&self, count: usize, columns: usize) -> Self {
         let end = match count.checked_sub(1) {
             Some(last) => self.breaks(columns).nth(last).unwrap_or(self.cells.len()),
@@ -89,12 +87,12 @@ impl Row {
         Self { cells: self.cells.iter().take(end).cloned().collect() }
     }
 
-    /// This row and another in one.
+    /// Concatenates two rows.
     pub fn followed_by(&self, other: &Self) -> Self {
         Self { cells: self.cells.iter().chain(&other.cells).cloned().collect() }
     }
 
-    /// At which cells a terminal that reflows begins another row.
+    /// Returns the cells at which a reflowing terminal starts another row.
     fn breaks(&self, columns: usize) -> impl Iterator<Item = usize> {
         let columns = columns.max(1);
         let (mut used, mut at) = (0, 0);
@@ -114,8 +112,8 @@ impl Row {
         })
     }
 
-    /// Columns in which the rows differ: about what painting one over the other
-    /// costs.
+    /// Returns the number of different columns, the approximate cost of painting one row over the
+    /// other.
     pub fn distance(&self, other: &Self) -> usize {
         let differing = self.cells.iter().zip(&other.cells).filter(|(a, b)| a != b).count();
         let longer = other.len().saturating_sub(self.len());
@@ -171,7 +169,7 @@ fn push_char(cells: &mut Vec<Cell>, char: char, span: &Span) {
     cells.push(Cell { glyph: Glyph::Char(char), style, link: span.link.clone() });
 }
 
-/// Control characters, also those that turn the direction of text or end lines.
+/// Whether a character is a control character, including bidirectional marks and line separators.
 fn is_forbidden(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

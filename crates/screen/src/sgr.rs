@@ -1,22 +1,21 @@
-//! Styles as the terminal reads them: the shortest sequence from one look to the
-//! next, in the colours that the terminal has.
+//! SGR sequences: the shortest change from one style to the next, in the colors of the terminal.
 
 use crate::style::{Attributes, Color, Style};
 
-/// How many colours the terminal shows.
+/// The color depth of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColorDepth {
-    /// None: `NO_COLOR`, or a terminal without. Attributes still show.
+    /// No colors: `NO_COLOR`, or a terminal without colors. Attributes are still shown.
     None,
-    /// Sixteen.
+    /// 16 colors.
     Ansi16,
-    /// 256.
+    /// 256 colors.
     Ansi256,
-    /// 24 bits.
+    /// 24-bit colors.
     True,
 }
 
-/// Set, reset and bit of each attribute.
+/// The attributes with their codes for setting and resetting.
 const ATTRIBUTES: [(Attributes, u8, u8); 6] = [
     (Attributes::BOLD, 1, 22),
     (Attributes::DIM, 2, 22),
@@ -26,7 +25,7 @@ const ATTRIBUTES: [(Attributes, u8, u8); 6] = [
     (Attributes::STRIKE, 9, 29),
 ];
 
-/// Writes what turns the look `from` into `to`.
+/// Writes the sequence that changes the style.
 pub(crate) fn change(out: &mut Vec<u8>, from: Style, to: Style, depth: ColorDepth) {
     if from == to {
         return;
@@ -36,7 +35,7 @@ pub(crate) fn change(out: &mut Vec<u8>, from: Style, to: Style, depth: ColorDept
         return;
     }
     let mut codes = Codes { out, begun: false };
-    // Bold and faint are switched off together.
+    // Bold and faint are reset together.
     let weight = Attributes::BOLD.0 | Attributes::DIM.0;
     let weight_lost = from.attributes.0 & !to.attributes.0 & weight != 0;
     let mut have = from.attributes.0;
@@ -111,7 +110,7 @@ pub(crate) fn number(out: &mut Vec<u8>, value: usize) {
     out.push(b'0' + u8::try_from(value % 10).unwrap_or(0));
 }
 
-/// The nearest colour that the terminal has.
+/// Returns the nearest color that the terminal supports.
 pub(crate) fn reduce(color: Color, depth: ColorDepth) -> Color {
     match (color, depth) {
         (Color::Rgb(red, green, blue), ColorDepth::Ansi256) => {
@@ -149,7 +148,7 @@ const SIXTEEN: [Rgb; 16] = [
     (255, 255, 255),
 ];
 
-/// What colour `index` of 256 commonly is.
+/// Returns the usual RGB value of a color in the 256-color palette.
 fn rgb_of(index: u8) -> Rgb {
     match index {
         0..16 => SIXTEEN.get(usize::from(index)).copied().unwrap_or_default(),
@@ -167,7 +166,7 @@ fn rgb_of(index: u8) -> Rgb {
 
 fn difference(a: Rgb, b: Rgb) -> u32 {
     let square = |a: u8, b: u8| u32::from(a.abs_diff(b)).pow(2);
-    // The eye sees green best and blue least.
+    // The eye is most sensitive to green and least to blue.
     3 * square(a.0, b.0) + 4 * square(a.1, b.1) + 2 * square(a.2, b.2)
 }
 

@@ -1,5 +1,5 @@
-//! The terminal as a device: its two ends, raw mode, its size, and the way back to
-//! what it was, also when the program dies.
+//! The terminal device: its two ends, raw mode, its size, and restoring it, even when the program
+//! crashes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,13 +12,13 @@ use rustix::termios::{
     OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
-/// Where nothing is known: a common window.
+/// The size if nothing is known.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
-/// What a dying program sends: modes off, the cursor shown, its own look.
+/// Sent by a crashing program: resets modes, shows the cursor, resets the style.
 const EMERGENCY: &[u8] = b"\x1b[?2026l\x1b[?1006l\x1b[?1002l\x1b[?1004l\x1b[?2004l\x1b[?2031l\
 \x1b[?7h\x1b[?25h\x1b[m\r\n";
 
-/// The device.
+/// The terminal device.
 #[derive(Debug)]
 pub(crate) struct Tty {
     input: OwnedFd,
@@ -27,14 +27,14 @@ pub(crate) struct Tty {
 }
 
 impl Tty {
-    /// The terminal of standard input and output, or else the controlling one.
+    /// Opens the terminal of standard input and output, or else the controlling terminal.
     pub fn open() -> io::Result<Self> {
         let input = terminal_of(rustix::stdio::stdin())?;
         let output = terminal_of(rustix::stdio::stdout())?;
         Self::of(input, output)
     }
 
-    /// A terminal by its two ends.
+    /// Opens a terminal given by its two ends.
     pub fn of(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
         let cooked = tcgetattr(&input)?;
         Ok(Self { input, output, cooked })
@@ -44,10 +44,9 @@ impl Tty {
         self.input.as_fd()
     }
 
-    /// Bytes as they are typed, and nothing done to what is written. What was typed
-    /// before is kept.
-    /// Raw mode. Gives how many bytes were typed before: in those the terminal has
-    /// made a line feed of each Enter.
+    /// Enables raw mode: input arrives byte by byte, and output is not changed. Input typed before
+    /// is kept. Returns how many bytes were typed before; in those, the terminal has translated
+    /// each Enter to a line feed.
     pub fn raw(&self) -> io::Result<usize> {
         let mut raw = self.cooked.clone();
         raw.make_raw();
@@ -66,14 +65,14 @@ impl Tty {
         Ok(usize::try_from(early).unwrap_or(0))
     }
 
-    /// As it was found.
+    /// Restores the original mode.
     pub fn cooked(&self) -> io::Result<()> {
         tcsetattr(&self.input, OptionalActions::Drain, &self.cooked)?;
         *lock(&SAVED) = None;
         Ok(())
     }
 
-    /// Columns and rows.
+    /// Returns columns and rows.
     pub fn size(&self) -> (u16, u16) {
         match tcgetwinsize(&self.output) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
@@ -81,7 +80,7 @@ impl Tty {
         }
     }
 
-    /// A cell's width and height in pixels, where the device knows.
+    /// Returns the width and height of a cell in pixels if the device knows.
     pub fn cell(&self) -> Option<(u16, u16)> {
         let size = tcgetwinsize(&self.output).ok()?;
         let width = size.ws_xpixel.checked_div(size.ws_col)?;
@@ -89,7 +88,7 @@ impl Tty {
         (width > 0 && height > 0).then_some((width, height))
     }
 
-    /// Writes all of it, with one call if the terminal takes it.
+    /// Writes all bytes, with one call if the terminal accepts them.
     pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
         write_all(self.output.as_fd(), bytes)
     }
@@ -123,7 +122,7 @@ struct Saved {
     input: OwnedFd,
     output: OwnedFd,
     cooked: Termios,
-    /// What only this session has switched on.
+    /// Sequences for modes that only this session enabled.
     bytes: Vec<u8>,
 }
 
@@ -133,14 +132,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Adds to what [`emergency_restore`] sends.
+/// Adds to the bytes sent by [`emergency_restore`].
 pub(crate) fn restore_also(bytes: &[u8]) {
     if let Some(saved) = lock(&SAVED).as_mut() {
         saved.bytes.extend_from_slice(bytes);
     }
 }
 
-/// Takes back what [`restore_also`] added.
+/// Removes what [`restore_also`] added.
 pub(crate) fn restore_no_more(bytes: &[u8]) {
     if let Some(saved) = lock(&SAVED).as_mut()
         && let Some(at) = saved.bytes.windows(bytes.len()).rposition(|part| part == bytes)
@@ -149,9 +148,8 @@ pub(crate) fn restore_no_more(bytes: &[u8]) {
     }
 }
 
-/// Gives the terminal back as it was found, if it is in raw mode. For a panic hook
-/// or the way out of a signal: it only writes prepared bytes and sets the saved
-/// modes, waits for no lock, and does nothing the second time.
+/// Restores the terminal if it is in raw mode. For a panic hook or a signal exit: it only writes
+/// prepared bytes and sets the saved modes, waits for no lock, and does nothing the second time.
 pub fn emergency_restore() {
     let Ok(mut saved) = SAVED.try_lock() else { return };
     let Some(saved) = saved.take() else { return };
@@ -160,7 +158,7 @@ pub fn emergency_restore() {
     let _ = tcsetattr(&saved.input, OptionalActions::Now, &saved.cooked);
 }
 
-/// From now on a panic gives the terminal back before its message is printed.
+/// Installs a panic hook that restores the terminal before the message is printed.
 pub fn restore_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -5,26 +5,26 @@
 
 use std::time::{Duration, Instant};
 
-/// Two changes within this time are the beginning of many.
+/// Two changes within this time start a series.
 const SERIES: Duration = Duration::from_millis(600);
-/// Without a change for so long, the size rests. tmux tells of changes at most each
-/// quarter of a second.
+/// Time without a change after which the size is stable. tmux reports changes at most every quarter
+/// of a second.
 const CALM: Duration = Duration::from_millis(400);
-/// After this time live rows are shown, whatever the window does.
+/// After this time, live rows are painted even if the size keeps changing.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What may be painted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum May {
     All,
-    /// All, once it is sure how large the window is.
+    /// All, after the window size was queried.
     AfterAsking,
-    /// What can be taken off again.
+    /// Only rows that can be removed again.
     Live,
     Nothing,
 }
 
-/// Changes of the window's size.
+/// Tracks changes of the window size.
 #[derive(Debug, Default)]
 pub(crate) struct Unrest {
     last: Option<Instant>,
@@ -33,7 +33,7 @@ pub(crate) struct Unrest {
 }
 
 impl Unrest {
-    /// The size has changed.
+    /// Records a change of the size.
     pub fn changed(&mut self, now: Instant) {
         if self.last.is_some_and(|last| now.duration_since(last) < SERIES) {
             self.waits_since.get_or_insert(now);
@@ -41,12 +41,12 @@ impl Unrest {
         self.last = Some(now);
     }
 
-    /// Whether frames wait for the end of the changes.
+    /// Whether frames wait until the size is stable.
     pub fn lasts(&self) -> bool {
         self.waits_since.is_some()
     }
 
-    /// What may be painted now.
+    /// Returns what may be painted now.
     pub fn may(&mut self, now: Instant) -> May {
         let (Some(since), Some(last)) = (self.waits_since, self.last) else { return May::All };
         if now.duration_since(last) >= CALM {

@@ -1,16 +1,15 @@
-//! How many columns text takes. Terminals disagree about rare clusters; this
-//! follows what most do: a cluster is as wide as its widest character, and two
-//! columns at most.
+//! Text width in columns. Terminals disagree about rare clusters; this follows what most do: a
+//! cluster is as wide as its widest character, and at most two columns.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Columns of a character; control characters take none.
+/// Returns the width of a character; 0 for control characters.
 pub fn char_width(char: char) -> usize {
     char.width().unwrap_or(0)
 }
 
-/// Columns of one grapheme cluster, 0 to 2.
+/// Returns the width of a grapheme cluster, 0 to 2.
 pub fn grapheme_width(cluster: &str) -> usize {
     if cluster.len() == 1 {
         return usize::from(!cluster.as_bytes()[0].is_ascii_control());
@@ -18,7 +17,7 @@ pub fn grapheme_width(cluster: &str) -> usize {
     cluster.width().min(2)
 }
 
-/// Columns of a text without line breaks.
+/// Returns the width of a text without line breaks.
 pub fn text_width(text: &str) -> usize {
     if text.is_ascii() {
         return text.bytes().filter(|byte| !byte.is_ascii_control()).count();
@@ -26,7 +25,7 @@ pub fn text_width(text: &str) -> usize {
     text.graphemes(true).map(grapheme_width).sum()
 }
 
-/// The beginning of `text` that fits into `columns`, cut between clusters.
+/// Returns the part of `text` that fits into `columns`, cut between clusters.
 pub fn truncate(text: &str, columns: usize) -> &str {
     if text.len() <= columns && text.is_ascii() {
         return text;

@@ -1,20 +1,20 @@
-//! Styled text broken into rows at word borders.
+//! Wraps styled text at word boundaries.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::line::{Line, Span};
 use crate::width::grapheme_width;
 
-/// Breaks `line` into rows of at most `columns` columns: between words where it
-/// can, inside one where a word alone is too wide. Rows after the first begin
-/// with `indent`. Spaces at a break are dropped. Never gives no row.
+/// Wraps `line` into rows of at most `columns` columns: between words if possible, inside a word
+/// that is too wide by itself. Rows after the first start with `indent`. Spaces at a break are
+/// dropped. Always returns at least one row.
 pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     let columns = columns.max(1);
     if line.width() <= columns {
         return vec![line.clone()];
     }
     let indent_width: usize = indent.iter().map(Span::width).sum();
-    // An indent that leaves no room is left out.
+    // An indent that leaves no space for text is omitted.
     let (indent, indent_width) =
         if indent_width + 2 > columns { (&[][..], 0) } else { (indent, indent_width) };
     let mut rows = Rows {
@@ -35,7 +35,7 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
                 rows.space(index, cluster, line);
             } else {
                 word.push((index, cluster));
-                // Between wide characters a break is possible anywhere.
+                // A break is possible anywhere between wide characters.
                 if grapheme_width(cluster) == 2 {
                     rows.word(&mut word, line);
                 }
@@ -46,7 +46,7 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     rows.end(line)
 }
 
-/// The columns of the longest piece that [`wrap`] breaks only where it is too wide.
+/// Returns the columns of the longest word.
 pub fn longest_word(line: &Line) -> usize {
     let (mut longest, mut word) = (0, 0);
     for cluster in line.spans.iter().flat_map(|span| span.text.graphemes(true)) {
@@ -113,7 +113,7 @@ impl Rows<'_> {
     }
 
     fn break_row(&mut self, line: &Line) {
-        // Nothing but the indent: breaking would not help.
+        // Only the indent: breaking would not help.
         if !self.begun {
             return;
         }

@@ -1,5 +1,5 @@
-//! The whole window for a while, in inline mode: the terminal's alternate screen lies
-//! over the rows, which are as they were when it goes. Until then finished rows wait.
+//! Views in inline mode: the terminal's alternate screen temporarily covers the inline rows.
+//! Finished rows wait until the view is closed.
 
 use std::io;
 
@@ -12,32 +12,32 @@ use crate::tty::{restore_also, restore_no_more};
 const BEGIN: &[u8] = b"\x1b[?1049h\x1b[H\x1b[?1002h\x1b[?1006h";
 const END: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1049l";
 
-/// What the view lies over.
+/// The inline rows covered by the view.
 #[derive(Debug)]
 pub(super) struct Covered {
     region: Region,
-    /// The size that it is painted for.
+    /// The size they are painted for.
     size: (u16, u16),
-    /// Each of the two screens has keyboard modes of its own.
+    /// Whether kitty keyboard modes were set; each of the two screens has its own.
     kitty: bool,
 }
 
 impl Covered {
-    /// What a dying program sends besides.
+    /// Returns the bytes that a crashing program sends in addition.
     fn emergency(&self) -> Vec<u8> {
-        // The modes of the view are taken off before, as those that were set first.
+        // The modes of the view are reset before, because they were set first.
         let keys = if self.kitty { KITTY_OFF } else { b"" };
         [b"\x1b[?1049l", keys].concat()
     }
 }
 
 impl Canvas {
-    /// Whether a view lies over the inline rows.
+    /// Whether a view covers the inline rows.
     pub fn is_covered(&self) -> bool {
         self.covered.is_some()
     }
 
-    /// Lays the view over the inline rows, if that may be done now.
+    /// Opens the view over the inline rows, if that is possible now.
     pub(super) fn cover(&mut self, shared: &Shared) -> io::Result<bool> {
         let Some(Turn { size, resize, .. }) = self.turn(shared)? else { return Ok(false) };
         let mut bytes = Vec::new();
@@ -65,8 +65,8 @@ impl Canvas {
         Ok(true)
     }
 
-    /// Takes the view off. If the window has another size than before, what is known of
-    /// it is found out first, as after any change.
+    /// Closes the view. If the window has another size than before, it is measured first, as after
+    /// any change.
     pub fn uncover(&mut self, shared: &Shared) -> io::Result<()> {
         let Some(covered) = self.covered.take() else { return Ok(()) };
         restore_no_more(&covered.emergency());

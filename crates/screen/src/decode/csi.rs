@@ -1,22 +1,22 @@
-//! Control sequences: keys with modifiers, the mouse, and most answers.
+//! Decodes control sequences: keys with modifiers, the mouse, and most answers.
 
 use super::keys::{coded, lettered, modifiers, normal, numbered};
 use super::{Answer, Decoded, ESC, Step, key};
 use crate::key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind};
 
-/// No sequence that means something is longer.
+/// Maximum length of a sequence with a meaning.
 const LENGTH_CAP: usize = 128;
 
-/// Decides the sequence at the beginning of `bytes`, which is `ESC [` and more.
+/// Decodes the sequence at the start of `bytes`, which begins with `ESC [`.
 pub(super) fn step(bytes: &[u8], cursor_report: bool) -> Step {
     let body = bytes.get(2..).unwrap_or_default();
     match body {
-        // The Linux console's F1 to F5.
+        // F1 to F5 of the Linux console.
         [b'[', letter @ b'A'..=b'E', ..] => {
             return Step::Done(4, key(Key::plain(KeyCode::F(letter - b'A' + 1))));
         }
         [b'['] => return Step::More,
-        // rxvt's Shift with a key: the dollar ends it.
+        // rxvt's Shift with a key, which ends with a dollar sign.
         [a @ b'1'..=b'8', b'$', ..] => return Step::Done(4, rxvt(&[*a], Modifiers::SHIFT)),
         [a @ b'1'..=b'3', b @ b'0'..=b'9', b'$', ..] => {
             return Step::Done(5, rxvt(&[*a, *b], Modifiers::SHIFT));
@@ -40,7 +40,7 @@ pub(super) fn step(bytes: &[u8], cursor_report: bool) -> Step {
             let parameters = body.get(..length).unwrap_or_default();
             Step::Done(length + 3, meaning(parameters, *last, cursor_report))
         }
-        // Not a sequence: it was Alt with a bracket, or it was cut by another one.
+        // Not a sequence: Alt with a bracket, or interrupted by another sequence.
         Some(&ESC) if length > 0 => Step::Done(2 + length, None),
         Some(_) if length == 0 => Step::Done(2, key(Key::with(KeyCode::Char('['), Modifiers::ALT))),
         Some(_) => Step::Done(2 + length, None),
@@ -64,7 +64,7 @@ fn meaning(parameters: &[u8], last: u8, cursor_report: bool) -> Option<Decoded> 
     }
 }
 
-/// Answers with `?`.
+/// Decodes answers with `?`.
 fn private(text: &str, last: u8) -> Option<Decoded> {
     let numbers = Numbers::new(text.trim_end_matches('$'));
     let answer = match last {
@@ -104,7 +104,7 @@ fn plain(numbers: &Numbers<'_>, last: u8, cursor_report: bool) -> Option<Decoded
             let (row, column) = (short(numbers.first(0)), short(numbers.first(1)));
             return Some(Decoded::Answer(Answer::Cursor(row, column)));
         }
-        // Only the key has no number or a 1 there.
+        // Only a key has no number or a 1 here.
         b'R' if numbers.first(0) > 1 => return None,
         b'a' => return key(Key::with(KeyCode::Up, Modifiers::SHIFT)),
         b'b' => return key(Key::with(KeyCode::Down, Modifiers::SHIFT)),
@@ -120,7 +120,7 @@ fn plain(numbers: &Numbers<'_>, last: u8, cursor_report: bool) -> Option<Decoded
         b'~' => numbered(numbers.first(0))?,
         _ => lettered(last)?,
     };
-    // The number pad's keys come as keys; a release is not told.
+    // Numeric keypad keys are reported as keys; releases are ignored.
     if numbers.part(1, 1) == RELEASE {
         return None;
     }
@@ -146,7 +146,7 @@ fn rxvt(number: &[u8], held: Modifiers) -> Option<Decoded> {
 fn x10(button: u8, column: u8, row: u8) -> Option<Decoded> {
     let button = u32::from(button.wrapping_sub(32));
     let at = |byte: u8| u32::from(byte.saturating_sub(32));
-    // It does not say which button was released.
+    // The report does not say which button was released.
     let released = button & 0b11 == 3 && button & 64 == 0;
     mouse(if released { button & !0b11 } else { button }, at(column), at(row), released)
 }
@@ -173,8 +173,7 @@ fn short(number: u32) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
-/// The parameters of a sequence: `a:b;c` is two, the first of two parts. What is
-/// left out is 0.
+/// The parameters of a sequence: `a:b;c` is two, the first with two parts. Missing parts are 0.
 struct Numbers<'a>(&'a str);
 
 impl<'a> Numbers<'a> {

@@ -1,9 +1,9 @@
-//! Characters, control codes and the short sequences of function keys.
+//! Decodes characters, control codes, and the short sequences of function keys.
 
 use super::{DecoderOptions, ESC, Step, key};
 use crate::key::{Key, KeyCode, Modifiers};
 
-/// What Option types on a Mac's keyboard where the terminal does not send Alt.
+/// Characters that Option types on a Mac keyboard if the terminal does not send Alt.
 const OPTION_KEYS: [(char, char, bool); 7] = [
     ('∫', 'b', false),
     ('ƒ', 'f', false),
@@ -11,12 +11,12 @@ const OPTION_KEYS: [(char, char, bool); 7] = [
     ('Ω', 'z', true),
     ('¸', 'Z', false),
     ('∂', 'd', false),
-    // The Greek letter, as some keyboards type it.
+    // The Greek letter as typed by some keyboards.
     ('Ω', 'z', true),
 ];
 
-/// The key of a character as the terminal reports it: with Ctrl, Alt or Cmd the
-/// lower case and Shift as a modifier; alone, as typed.
+/// Normalizes a key: with Ctrl, Alt, or Cmd, the character is lowercase and Shift is a modifier;
+/// otherwise the character is as typed.
 pub(super) fn normal(code: KeyCode, modifiers: Modifiers) -> Key {
     let KeyCode::Char(char) = code else {
         return Key::with(code, modifiers);
@@ -35,7 +35,7 @@ pub(super) fn normal(code: KeyCode, modifiers: Modifiers) -> Key {
     Key::with(code, modifiers)
 }
 
-/// The case mapping if it is one character.
+/// Returns the case mapping if it is one character.
 fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> char {
     match (mapped.next(), mapped.next()) {
         (Some(char), None) => char,
@@ -43,8 +43,8 @@ fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> char {
     }
 }
 
-/// One character or control code at the beginning of `bytes`, and its length.
-/// `None` if it is not all there.
+/// Decodes a character or control code at the start of `bytes`. Returns its length and key, or
+/// `None` if it is incomplete.
 pub(super) fn character(bytes: &[u8], options: DecoderOptions) -> Option<(usize, Key)> {
     let first = *bytes.first()?;
     if first.is_ascii() {
@@ -62,7 +62,7 @@ pub(super) fn character(bytes: &[u8], options: DecoderOptions) -> Option<(usize,
             let char = text.chars().next()?;
             Some((length, option_key(char, options)))
         }
-        // The beginning of a character.
+        // An incomplete character.
         Err(error) if error.error_len().is_none() => None,
         Err(error) => {
             let skipped = error.error_len().unwrap_or(1);
@@ -94,7 +94,7 @@ fn control(byte: u8) -> Key {
     }
 }
 
-/// `ESC O` and a letter, with modifiers between them in some terminals.
+/// Decodes `ESC O` and a letter, with modifiers in between in some terminals.
 pub(super) fn ss3(bytes: &[u8]) -> Step {
     let digits = bytes.iter().skip(2).take_while(|byte| byte.is_ascii_digit()).count();
     let Some(letter) = bytes.get(2 + digits) else {
@@ -115,14 +115,14 @@ pub(super) fn ss3(bytes: &[u8]) -> Step {
     };
     match pressed {
         Some(pressed) => Step::Done(3 + digits, key(pressed)),
-        // Alt with a capital O, and then something else.
+        // Alt with a capital O, followed by something else.
         None => Step::Done(2, key(Key::with(KeyCode::Char('o'), SHIFT_ALT))),
     }
 }
 
 const SHIFT_ALT: Modifiers = Modifiers(Modifiers::SHIFT.0 | Modifiers::ALT.0);
 
-/// The keys whose sequences end in a letter, after CSI or SS3.
+/// Returns the key whose sequence ends with a letter, after CSI or SS3.
 pub(super) fn lettered(letter: u8) -> Option<KeyCode> {
     Some(match letter {
         b'A' => KeyCode::Up,
@@ -139,7 +139,7 @@ pub(super) fn lettered(letter: u8) -> Option<KeyCode> {
     })
 }
 
-/// The number pad in application mode.
+/// Returns the numeric keypad key in application mode.
 fn keypad(letter: u8) -> Option<KeyCode> {
     Some(match letter {
         b'M' => KeyCode::Enter,
@@ -151,7 +151,7 @@ fn keypad(letter: u8) -> Option<KeyCode> {
     })
 }
 
-/// The keys whose sequences end in `~`.
+/// Returns the key whose sequence ends with `~`.
 pub(super) fn numbered(number: u32) -> Option<KeyCode> {
     Some(match number {
         1 | 7 => KeyCode::Home,
@@ -169,8 +169,8 @@ pub(super) fn numbered(number: u32) -> Option<KeyCode> {
     })
 }
 
-/// The keys of the kitty protocol and of modifyOtherKeys, by code point. `None`
-/// for keys that do nothing alone.
+/// Returns the key of the kitty protocol or of modifyOtherKeys by code point, or `None` for keys
+/// without a function of their own.
 pub(super) fn coded(code: u32) -> Option<KeyCode> {
     Some(match code {
         8 | 127 => KeyCode::Backspace,
@@ -201,8 +201,8 @@ pub(super) fn coded(code: u32) -> Option<KeyCode> {
     })
 }
 
-/// A modifier parameter: one more than the bits of Shift, Alt, Ctrl, Super, Hyper
-/// and Meta.
+/// Decodes a modifier parameter: one more than the bits of Shift, Alt, Ctrl, Super, Hyper, and
+/// Meta.
 pub(super) fn modifiers(parameter: u32) -> Modifiers {
     let bits = parameter.saturating_sub(1);
     let mut modifiers = Modifiers(small(bits & 0b111));

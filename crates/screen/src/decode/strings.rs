@@ -1,5 +1,5 @@
-//! Answers that are strings: colours and the clipboard (OSC), the terminal's name
-//! (DCS), whether it draws pictures (APC).
+//! Decodes string answers: colors and the clipboard (OSC), the terminal's name (DCS), and graphics
+//! support (APC).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,19 +7,19 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Answer, Decoded, ESC, Step, key};
 use crate::key::{InputEvent, Key, KeyCode, Modifiers};
 
-/// No answer but the clipboard is longer.
+/// Maximum length of an answer other than the clipboard.
 const LENGTH_CAP: usize = 4 << 10;
-/// More of a clipboard is not taken.
+/// Maximum size of clipboard contents.
 const CLIPBOARD_CAP: usize = 24 << 20;
 
-/// `ESC ]`, a number, `;` and a text up to BEL or ST.
+/// Decodes `ESC ]`, a number, `;` and a text up to BEL or ST.
 pub(super) fn osc(bytes: &[u8], searched: usize) -> Step {
     let body = bytes.get(2..).unwrap_or_default();
     let digits = body.iter().take_while(|byte| byte.is_ascii_digit()).count();
     match body.get(digits) {
         None if digits <= 4 => return Step::More,
         Some(b';') if (1..=4).contains(&digits) => {}
-        // No answer: Alt with a bracket, and then something else.
+        // Not an answer: Alt with a bracket followed by something else.
         _ => return Step::Done(2, key(Key::with(KeyCode::Char(']'), Modifiers::ALT))),
     }
     let is_clipboard = body.starts_with(b"52;");
@@ -46,7 +46,7 @@ fn osc_meaning(text: &[u8]) -> Option<Decoded> {
     Some(Decoded::Answer(Answer::Background(red, green, blue)))
 }
 
-/// `rgb:ffff/ffff/ffff`, with 1 to 4 digits each, or `#ffffff`.
+/// Parses `rgb:ffff/ffff/ffff`, with 1 to 4 digits each, or `#ffffff`.
 fn color_of(text: &str) -> Option<(u8, u8, u8)> {
     if let Some(digits) = text.strip_prefix('#') {
         let step = digits.len() / 3;
@@ -58,18 +58,18 @@ fn color_of(text: &str) -> Option<(u8, u8, u8)> {
     Some((levels.next()??, levels.next()??, levels.next()??))
 }
 
-/// One to four hexadecimal digits, as a part of 255.
+/// Scales one to four hexadecimal digits to 0–255.
 fn level(digits: &str) -> Option<u8> {
     let length = u32::try_from(digits.len()).ok().filter(|length| (1..=4).contains(length))?;
     let value = u32::from_str_radix(digits, 16).ok()?;
     u8::try_from(value * 255 / (16_u32.pow(length) - 1)).ok()
 }
 
-/// `ESC P`, and a text up to ST.
+/// Decodes `ESC P` and a text up to ST.
 pub(super) fn dcs(bytes: &[u8], searched: usize) -> Step {
     let body = bytes.get(2..).unwrap_or_default();
     let known = |prefix: &[u8]| body.iter().zip(prefix).all(|(a, b)| a == b);
-    // The name, and the answers to DECRQSS and XTGETTCAP, which others may ask for.
+    // The name, and the answers to DECRQSS and XTGETTCAP, which other programs may have requested.
     if ![&b">|"[..], b"0$r", b"1$r", b"0+r", b"1+r"].iter().any(|prefix| known(prefix)) {
         let held = Modifiers::ALT.union(Modifiers::SHIFT);
         return Step::Done(2, key(Key::with(KeyCode::Char('p'), held)));
@@ -85,12 +85,12 @@ pub(super) fn dcs(bytes: &[u8], searched: usize) -> Step {
     }
 }
 
-/// Whether this, behind `ESC _`, is the beginning of an answer: `Gi=1;`.
+/// Whether the text after `ESC _` begins like an answer: `Gi=1;`.
 pub(super) fn is_graphics(body: &[u8]) -> bool {
     body.iter().zip(b"Gi=1").all(|(a, b)| a == b)
 }
 
-/// `ESC _`, and a text up to ST.
+/// Decodes `ESC _` and a text up to ST.
 pub(super) fn apc(bytes: &[u8], searched: usize) -> Step {
     match end(bytes, searched.max(2), LENGTH_CAP) {
         End::At(at, length) => {
@@ -103,9 +103,9 @@ pub(super) fn apc(bytes: &[u8], searched: usize) -> Step {
 }
 
 enum End {
-    /// Where the string ends, and how long its terminator is.
+    /// The position of the terminator, and its length.
     At(usize, usize),
-    /// Something else begins here, or it is too long.
+    /// Something else begins here, or the string is too long.
     Cut(usize),
     NotYet,
 }

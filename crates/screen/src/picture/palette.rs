@@ -3,21 +3,21 @@
 
 use super::pixels::{Pixel, Pixels};
 
-/// Colours are told apart by five bits of each part.
+/// Number of bits per color component that are distinguished.
 const BITS: u32 = 5;
 const COLORS: usize = 1 << (3 * BITS);
-/// What is less opaque is not drawn.
+/// Minimum opacity of drawn pixels.
 const OPAQUE: u8 = 128;
 
-/// The colours, and which one is the nearest to which.
+/// The colors, and an index of the nearest one.
 pub(super) struct Palette {
     pub colors: Vec<[u8; 3]>,
     nearest: Vec<Option<u8>>,
 }
 
-/// Colours of the picture that are near each other.
+/// A group of similar colors.
 struct Group {
-    /// The key of each, how many pixels have it, and the sum of their parts.
+    /// The key, the number of pixels, and the sums of the components of each color.
     members: Vec<(usize, u64, [u64; 3])>,
 }
 
@@ -34,7 +34,7 @@ impl Group {
         })
     }
 
-    /// The half above the middle of the longest side.
+    /// Splits off the half above the middle of the longest side.
     fn halved(&mut self) -> Option<Self> {
         let level = |key: usize, part: u32| (key >> (BITS * part)) & ((1 << BITS) - 1);
         let length = |part: &u32| {
@@ -80,12 +80,11 @@ impl Palette {
         Self { colors: groups.iter().map(Group::mean).collect(), nearest: vec![None; COLORS] }
     }
 
-    /// Which colour is drawn for each pixel, if any. What a pixel misses is made good by
-    /// those to its right and below it (Floyd and Steinberg).
+    /// Returns the color drawn for each pixel, if any, with Floyd–Steinberg dithering.
     pub fn drawn(&mut self, pixels: &Pixels) -> Vec<Option<u8>> {
         let (width, height) = pixels.size();
         let mut drawn = Vec::with_capacity(width * height);
-        // A column more at each side, for what falls beside the picture.
+        // One more column on each side for errors that spread beyond the picture.
         let (mut here, mut below) = (vec![[0_i32; 3]; width + 2], vec![[0_i32; 3]; width + 2]);
         for y in 0..height {
             for x in 0..width {

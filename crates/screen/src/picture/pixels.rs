@@ -1,9 +1,9 @@
-//! Pixels, and how there come to be fewer of them.
+//! Pixels in memory and scaling.
 
-/// Red, green, blue, and how opaque.
+/// Red, green, blue, and opacity.
 pub(super) type Pixel = [u8; 4];
 
-/// A picture in memory: 1 to 4 channels as they were decoded.
+/// A decoded picture with 1 to 4 channels.
 #[derive(Debug)]
 pub(super) struct Pixels {
     width: usize,
@@ -13,7 +13,7 @@ pub(super) struct Pixels {
 }
 
 impl Pixels {
-    /// `None` if there are fewer than the size says.
+    /// Returns `None` if `data` is too short for the size.
     pub fn new((width, height): (usize, usize), data: Vec<u8>, channels: usize) -> Option<Self> {
         let length = width.checked_mul(height)?.checked_mul(channels)?;
         let is_whole = (1..=4).contains(&channels) && length > 0 && data.len() >= length;
@@ -48,7 +48,7 @@ impl Pixels {
         Self { width, height, data, channels: 4 }
     }
 
-    /// What is clear has no colour to add.
+    /// Returns the mean color of an area, weighted by opacity.
     fn mean(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> Pixel {
         let count = (columns.len() * rows.len()).max(1) as u64;
         let (mut sums, mut opacity) = ([0_u64; 3], 0_u64);
@@ -71,7 +71,8 @@ impl Pixels {
         [red, green, blue, alpha]
     }
 
-    /// At the upper left of a canvas that is not smaller; the rest is clear.
+    /// Places the picture at the upper left of a canvas that is not smaller; the rest is
+    /// transparent.
     pub fn on_canvas(&self, (width, height): (usize, usize)) -> Self {
         let mut data = Vec::with_capacity(width * height * 4);
         for y in 0..height {
@@ -83,7 +84,7 @@ impl Pixels {
         Self { width, height, data, channels: 4 }
     }
 
-    /// All pixels, row by row.
+    /// Returns all pixels, row by row.
     pub fn iter(&self) -> impl Iterator<Item = Pixel> + '_ {
         (0..self.height).flat_map(move |y| (0..self.width).map(move |x| self.at(x, y)))
     }

@@ -1,4 +1,4 @@
-//! Files to pixels.
+//! Decodes picture files to pixels.
 
 use std::io::Cursor;
 
@@ -10,10 +10,10 @@ use zune_jpeg::JpegDecoder;
 use super::pixels::Pixels;
 use super::{MOST_BYTES, MOST_PIXELS, PictureError, PictureHead};
 
-/// What a decoder may take for itself.
+/// Maximum memory of a decoder in bytes.
 const MOST_MEMORY: usize = 192 << 20;
 
-/// Formats that are decoded.
+/// Supported formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum PictureKind {
@@ -24,7 +24,7 @@ pub enum PictureKind {
 }
 
 impl PictureKind {
-    /// As people write it.
+    /// Returns the usual name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Png => "PNG",
@@ -45,7 +45,7 @@ impl PictureKind {
     }
 }
 
-/// What a file is, and how large.
+/// Returns the format and size of a file.
 pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
     let kind = PictureKind::of(bytes).ok_or(PictureError::Unknown)?;
     if bytes.len() > MOST_BYTES {
@@ -84,7 +84,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
     Ok(PictureHead { kind, width, height })
 }
 
-/// The pixels of a file: of an animation, its first picture.
+/// Decodes a file to pixels; of an animation, the first frame.
 pub(super) fn decode(bytes: &[u8]) -> Result<Pixels, PictureError> {
     let PictureHead { kind, width, height } = head(bytes)?;
     let size = (width as usize, height as usize);
@@ -131,7 +131,7 @@ fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, PictureE
     Ok(decoder)
 }
 
-/// The first frame, at its position in the whole picture.
+/// Decodes the first frame of a GIF, at its position in the whole picture.
 fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, PictureError> {
     let mut options = gif::DecodeOptions::new();
     options.set_color_output(gif::ColorOutput::RGBA);

@@ -1,4 +1,4 @@
-//! Pictures that the terminal decodes itself: a PNG of ours, in base64.
+//! Encodes pictures that the terminal decodes itself, as PNG in base64.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,10 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use super::PictureError;
 use super::pixels::Pixels;
 
-/// The longest piece that kitty takes.
+/// The maximum chunk size of the kitty protocol.
 const PIECE: usize = 4_096;
 
-/// The pixels as a PNG.
+/// Encodes the pixels as a PNG.
 pub(super) fn png(pixels: &Pixels) -> Result<Vec<u8>, PictureError> {
     let failed = |error: png::EncodingError| PictureError::Damaged(error.to_string());
     let (width, height) = pixels.size();
@@ -27,7 +27,8 @@ pub(super) fn png(pixels: &Pixels) -> Result<Vec<u8>, PictureError> {
     Ok(out)
 }
 
-/// Shown at once on so many cells, the cursor stays, nothing is answered.
+/// Returns the kitty sequence that shows the picture on these cells, keeps the cursor, and
+/// suppresses answers.
 pub(super) fn kitty(png: &[u8], columns: usize, rows: usize) -> Vec<u8> {
     let data = STANDARD.encode(png);
     let mut out = Vec::with_capacity(data.len() + data.len() / 256 + 64);
@@ -43,7 +44,8 @@ pub(super) fn kitty(png: &[u8], columns: usize, rows: usize) -> Vec<u8> {
     out
 }
 
-/// On so many cells; the cursor goes somewhere behind it.
+/// Returns the iTerm2 sequence that shows the picture on these cells. The cursor position
+/// afterwards is undefined.
 pub(super) fn iterm(png: &[u8], columns: usize, rows: usize) -> Vec<u8> {
     let size = png.len();
     let head = format!(

@@ -1,4 +1,4 @@
-//! Sixels: bands of six rows, each drawn once in every colour that it has.
+//! Encodes sixels: bands of six rows, each drawn once in every color that it contains.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::palette::Palette;
 use super::pixels::Pixels;
 use crate::sgr::number;
 
-/// Rows of a band.
+/// Rows per band.
 const BAND: usize = 6;
-/// From so many equal ones on a count is shorter.
+/// Minimum number of equal sixels for which a repeat count is shorter.
 const RUN: usize = 4;
 
-/// The pixels in at most so many colours. What is clear stays as it is on the screen.
+/// Encodes the pixels in at most `colors` colors. Transparent pixels leave the screen unchanged.
 pub(super) fn encode(pixels: &Pixels, colors: usize) -> Vec<u8> {
     let (width, height) = pixels.size();
     let mut palette = Palette::of(pixels, colors);
@@ -48,7 +48,7 @@ pub(super) fn encode(pixels: &Pixels, colors: usize) -> Vec<u8> {
     out
 }
 
-/// A row of one colour; what is empty at its end is left out.
+/// Writes a row of one color without trailing empty sixels.
 fn runs(out: &mut Vec<u8>, row: &[u8]) {
     let end = row.iter().rposition(|sixel| *sixel != 0).map_or(0, |last| last + 1);
     for run in row.get(..end).unwrap_or_default().chunk_by(|a, b| a == b) {

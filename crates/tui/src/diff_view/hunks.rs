@@ -1,6 +1,6 @@
-//! A unified diff, read.
+//! Parses unified diffs.
 
-/// What happened to a line.
+/// The kind of change of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Same,
@@ -11,9 +11,9 @@ pub(super) enum Change {
 /// A row of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Row<'t> {
-    /// Lines that are left out.
+    /// Omitted lines.
     Gap,
-    /// A line with its numbers in the old and in the new file.
+    /// A line with its numbers in the old and new file.
     Line { change: Change, text: &'t str, old: usize, new: usize },
 }
 
@@ -21,14 +21,14 @@ pub(super) enum Row<'t> {
 pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
     let mut rows = Vec::new();
     let (mut old, mut new, mut in_hunk) = (0usize, 0usize, false);
-    // What the hunk's head says is still to come; `---` after that is a head.
+    // The remaining lines according to the hunk header; a `---` after them is a file header.
     let (mut old_left, mut new_left) = (0usize, 0usize);
     for line in diff.split('\n') {
         if let Some(head) = line.strip_prefix("@@ ").filter(|_| old_left + new_left == 0) {
             let Some(((old_begin, old_count), (new_begin, new_count))) = ranges(head) else {
                 continue;
             };
-            // Lines between two hunks, or before the first, are left out.
+            // Lines between two hunks, or before the first, are omitted.
             if if in_hunk { old_begin > old } else { old_begin > 1 } {
                 rows.push(Row::Gap);
             }
@@ -62,7 +62,7 @@ pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
 
 type Side = (usize, usize);
 
-/// The ranges of a hunk's head, `-1,3 +1,4 @@`: first line and count.
+/// Parses the ranges of a hunk header, `-1,3 +1,4 @@`: first line and count.
 fn ranges(head: &str) -> Option<(Side, Side)> {
     let mut words = head.split(' ');
     let side = |word: &str| -> Option<Side> {

@@ -1,4 +1,4 @@
-//! The words that changed between removed lines and those in their place.
+//! Finds the words that changed between removed lines and their replacements.
 
 use std::time::Duration;
 
@@ -6,18 +6,17 @@ use similar::{ChangeTag, TextDiff};
 
 use super::hunks::Row;
 
-/// Blocks with more lines on a side are not compared word by word.
+/// Maximum number of lines per side of a block that is compared word by word.
 const MAX_LINES: usize = 60;
-/// Nor are blocks with longer lines, in bytes.
+/// Maximum length in bytes of the lines of such a block.
 const MAX_LINE: usize = 1_000;
-/// How long one comparison may take.
+/// Time limit of one comparison.
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// The pieces of a line: where each ends, and whether it changed. Empty: nothing
-/// is marked.
+/// The pieces of a line: the end of each, and whether it changed. Empty if nothing is marked.
 pub(super) type Marks = Vec<(usize, bool)>;
 
-/// The marks of removed and of added lines.
+/// Returns the marks of the removed and added lines.
 pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<Marks>, Vec<Marks>) {
     let text = |rows: &[Row<'_>]| -> Vec<String> {
         let lines = rows.iter().map(|row| match row {
@@ -47,7 +46,7 @@ pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<Marks>, Vec<
             };
             let Some(place) = place else { continue };
             let pieces = change.values();
-            // A line that is all new needs no marks.
+            // A completely new line needs no marks.
             if pieces.iter().all(|(marked, text)| *marked || text.trim().is_empty()) {
                 continue;
             }
@@ -56,7 +55,7 @@ pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<Marks>, Vec<
                 end += text.len();
                 place.push((end, *marked && !text.trim().is_empty()));
             }
-            // Without the line break that was added for the comparison.
+            // Without the line break added for the comparison.
             if let Some(last) = place.last_mut() {
                 last.0 -= 1;
             }

@@ -1,5 +1,4 @@
-//! The grammars: loaded once, on a thread of their own, when a turn begins or code
-//! is first seen.
+//! Loads the grammars once on a thread, when a turn begins or code is first shown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
@@ -9,23 +8,23 @@ use syntect::parsing::{SyntaxReference, SyntaxSet};
 
 use super::scopes::Roles;
 
-/// How long rows that are to be final wait for the grammars, once.
+/// How long rows about to become final wait for the grammars, once.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 static LOADED: OnceLock<Syntaxes> = OnceLock::new();
 static BEGUN: AtomicBool = AtomicBool::new(false);
 static WAITED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
-/// What is done when they are there.
+/// The callback that runs when they are loaded.
 static THEN: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// All grammars, and what their scopes mean.
+/// All grammars and the roles of their scopes.
 pub(super) struct Syntaxes {
     pub(super) set: SyntaxSet,
     pub(super) roles: Roles,
 }
 
-/// Begins to load the grammars, unless that was done.
+/// Starts loading the grammars unless that was done.
 pub fn load() {
     if BEGUN.swap(true, Ordering::Relaxed) {
         return;
@@ -52,26 +51,26 @@ fn finish() {
     SIGNAL.1.notify_all();
 }
 
-/// The grammars, if they are there.
+/// Returns the grammars if they are loaded.
 pub(super) fn loaded() -> Option<&'static Syntaxes> {
     LOADED.get()
 }
 
-/// Says what is done, on a thread of its own, when the grammars are there: rows
-/// that were plain can have their colours then.
+/// Sets the callback that runs on the loading thread when the grammars are loaded: plain rows can
+/// then be highlighted.
 pub(crate) fn when_loaded(then: impl FnOnce() + Send + 'static) {
     if let Ok(mut place) = THEN.lock() {
         *place = Some(Box::new(then));
     }
 }
 
-/// Whether the grammars are there.
+/// Whether the grammars are loaded.
 pub(crate) fn is_loaded() -> bool {
     LOADED.get().is_some()
 }
 
-/// Before rows of an earlier run become final, which no key waits for: gives the
-/// grammars up to 50 ms, the first time.
+/// Waits up to 50 ms for the grammars the first time, before rows of an earlier run become final.
+/// No user input is waiting then.
 pub(crate) fn wait_a_moment() {
     if LOADED.get().is_none() && !WAITED.swap(true, Ordering::Relaxed) {
         load();
@@ -81,8 +80,7 @@ pub(crate) fn wait_a_moment() {
     }
 }
 
-/// Loads the grammars and waits until they are there. For pages of
-/// sessions, tests and benches.
+/// Loads the grammars and waits for them. For exported pages, tests, and benchmarks.
 pub fn wait_until_loaded() {
     load();
     if let Ok(done) = SIGNAL.0.lock() {
@@ -91,7 +89,7 @@ pub fn wait_until_loaded() {
 }
 
 impl Syntaxes {
-    /// The grammar for what a fence says, or what the first line betrays.
+    /// Returns the grammar for a fence's language, or detected from the first line.
     pub(super) fn find(&self, language: &str, first_line: &str) -> Option<&SyntaxReference> {
         let name = language
             .trim_start_matches(['{', '.', ' '])

@@ -1,11 +1,11 @@
-//! Code in colours for pages of sessions.
+//! Syntax highlighting for exported session pages.
 
 use parallax_sdk::export::CodePiece;
 
 use super::{Highlighter, Role, wait_until_loaded};
 
-/// The pieces of code, for [`parallax_sdk::LaunchOptions::colourist`]. Waits
-/// until the grammars are there.
+/// Returns the pieces of code, for [`parallax_sdk::LaunchOptions::colourist`]. Waits until the
+/// grammars are loaded.
 pub fn code_pieces(language: &str, code: &str) -> Vec<(usize, CodePiece)> {
     wait_until_loaded();
     let mut highlighter = Highlighter::new(language);

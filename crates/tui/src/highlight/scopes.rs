@@ -1,11 +1,11 @@
-//! Which scope of a grammar is which role.
+//! Maps scopes of grammars to roles.
 
 use syntect::parsing::Scope;
 
 use super::Role;
 
-/// Scopes and their roles; of several that fit, the first counts. `None`: the
-/// scope around it decides.
+/// Scope prefixes and their roles; the first match counts. Unlisted scopes inherit the role of the
+/// scope around them.
 const TABLE: &[(&str, Role)] = &[
     ("comment", Role::Comment),
     ("constant.numeric", Role::Number),
@@ -48,12 +48,12 @@ const TABLE: &[(&str, Role)] = &[
     ("markup.deleted", Role::Removed),
     ("meta.diff.header", Role::Type),
     ("meta.diff.range", Role::Function),
-    // Text between braces in a string is code again.
+    // Text in braces inside a string is code again.
     ("meta.interpolation", Role::Plain),
     ("source", Role::Plain),
 ];
 
-/// The table, ready for comparing.
+/// The parsed table.
 pub(super) struct Roles {
     table: Vec<(Scope, Role)>,
 }

@@ -1,5 +1,5 @@
-//! The themes that are always there. The names are known from elsewhere; the
-//! colours are ours, chosen for what the names promise.
+//! The built-in themes. The names are those of well-known themes; the colors were chosen for
+//! Parallax to match them.
 
 use parallax_screen::{Attributes, Color, Style};
 
@@ -9,15 +9,15 @@ use super::palette::{Palette, WORD};
 
 pub(super) const NO_COLOR: &str = "NoColor";
 
-/// A theme of 24-bit colours, in the order of [`COLORS`].
+/// A theme of 24-bit colors, in the order of [`COLORS`].
 struct Entry {
     name: &'static str,
     light: bool,
     colors: [u32; 13],
 }
 
-/// Background, text, grey, border, comment, blue, purple, cyan, green, yellow,
-/// red, behind added rows, behind removed rows.
+/// Background, text, gray, border, comment, blue, purple, cyan, green, yellow, red, background of
+/// added lines, background of removed lines.
 #[rustfmt::skip]
 const COLORS: &[Entry] = &[
     Entry { name: "Atom One", light: false, colors: [
@@ -52,7 +52,7 @@ const COLORS: &[Entry] = &[
         0xfefefe, 0x18181a, 0x6c727a, 0xd2d5d9, 0x5f6b78, 0x1643c4, 0x9a1f8f, 0x2b6676, 0x1d7038, 0x85590a, 0xbf1f18, 0xddf2e0, 0xfbe0df] },
 ];
 
-/// The order in which themes are offered.
+/// Returns the theme names in display order.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let of = |light: bool| {
         COLORS.iter().filter(move |entry| entry.light == light).map(|entry| entry.name)
@@ -97,7 +97,7 @@ fn full(entry: &Entry) -> Theme {
     let reads = |color: Option<Color>| color.map(|color| legible(color, &behind));
     let [gray, comment, blue, purple, cyan, green, yellow, red] =
         [gray, comment, blue, purple, cyan, green, yellow, red].map(reads);
-    // Text is read on the changed words of a diff, too.
+    // Text must be legible on the changed words of a diff too.
     let word = |row: Option<Color>, sign: Option<Color>| Some(mix(row?, sign?, WORD));
     let words = [word(added, green), word(removed, red)].into_iter().flatten();
     let behind: Vec<Color> = behind.iter().copied().chain(words).collect();
@@ -123,7 +123,7 @@ fn full(entry: &Entry) -> Theme {
     palette.theme(entry.name, entry.light)
 }
 
-/// The terminal's own colours: the ordinary ones, or (8) the bright.
+/// Returns a theme of the terminal's colors: the normal ones, or (8) the bright ones.
 fn ansi(name: &str, light: bool, bright: u8) -> Theme {
     let color = |index: u8| Some(Color::Ansi(index + bright));
     let palette = Palette {
@@ -132,7 +132,7 @@ fn ansi(name: &str, light: bool, bright: u8) -> Theme {
         purple: color(5),
         cyan: color(6),
         green: color(2),
-        // On a light background yellow cannot be read.
+        // Yellow is not legible on a light background.
         yellow: if light { color(5) } else { color(3) },
         red: color(1),
         gradient: [color(4), color(5)].into_iter().flatten().collect(),
@@ -150,7 +150,7 @@ pub(super) fn default_light() -> Theme {
     Theme { name: "Default Light".to_owned(), ..Theme { light: true, ..default() } }
 }
 
-/// Bold, faint, underlined and struck through say what colours would.
+/// Returns the theme that uses bold, faint, underline, and strikethrough instead of colors.
 pub(super) fn no_color() -> Theme {
     let plain = Style::PLAIN;
     let theme = Palette::default().theme(NO_COLOR, false);

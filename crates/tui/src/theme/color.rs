@@ -1,10 +1,10 @@
-//! Colours as people write them, and between two.
+//! Parses, mixes, and compares colors.
 
 use parallax_screen::Color;
 
 use super::css;
 
-/// The terminal's colours by the names that themes use.
+/// The terminal's colors by the names used in themes.
 const ANSI: &[(&str, u8)] = &[
     ("black", 0),
     ("red", 1),
@@ -26,7 +26,7 @@ const ANSI: &[(&str, u8)] = &[
     ("whitebright", 15),
 ];
 
-/// The terminal's colours as numbers, for mixing: about what most show.
+/// Approximate RGB values of the terminal's colors, for mixing.
 const ANSI_RGB: [(u8, u8, u8); 16] = [
     (0, 0, 0),
     (190, 40, 40),
@@ -46,10 +46,10 @@ const ANSI_RGB: [(u8, u8, u8); 16] = [
     (255, 255, 255),
 ];
 
-/// Reads `#rgb`, `#rrggbb`, a colour of the terminal or a CSS name.
+/// Parses `#rgb`, `#rrggbb`, a terminal color, or a CSS name.
 pub fn parse_color(text: &str) -> Option<Color> {
     if let Some(hex) = text.strip_prefix('#') {
-        // A sign would be read as part of a number.
+        // `from_str_radix` would accept a sign.
         if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
@@ -73,13 +73,13 @@ pub fn parse_color(text: &str) -> Option<Color> {
     css::NAMES.get(at).map(|(_, value)| rgb(*value))
 }
 
-/// A colour from `0xrrggbb`.
+/// Returns the color `0xrrggbb`.
 pub(super) const fn rgb(value: u32) -> Color {
     let [_, red, green, blue] = value.to_be_bytes();
     Color::Rgb(red, green, blue)
 }
 
-/// Red, green and blue of a colour; of the terminal's own about what is shown.
+/// Returns red, green, and blue of a color; approximate for terminal colors.
 pub(super) fn parts(color: Color) -> (u8, u8, u8) {
     match color {
         Color::Rgb(red, green, blue) => (red, green, blue),
@@ -97,7 +97,7 @@ pub(super) fn parts(color: Color) -> (u8, u8, u8) {
     }
 }
 
-/// The colour between two: `share` (0 to 1) of the second.
+/// Mixes two colors; `share` (0 to 1) is that of the second.
 pub fn mix(first: Color, second: Color, share: f32) -> Color {
     let (first, second) = (parts(first), parts(second));
     let part = |first: u8, second: u8| {
@@ -109,10 +109,10 @@ pub fn mix(first: Color, second: Color, share: f32) -> Color {
     Color::Rgb(part(first.0, second.0), part(first.1, second.1), part(first.2, second.2))
 }
 
-/// The contrast that text must have with what is behind it (WCAG AA).
+/// The minimum contrast between text and background (WCAG AA).
 pub(super) const CONTRAST: f32 = 4.5;
 
-/// The contrast of two colours, from 1 to 21.
+/// Returns the contrast of two colors, from 1 to 21.
 pub(super) fn contrast(first: Color, second: Color) -> f32 {
     let luminance = |color: Color| {
         let (red, green, blue) = parts(color);
@@ -126,7 +126,7 @@ pub(super) fn contrast(first: Color, second: Color) -> f32 {
     (first.max(second) + 0.05) / (first.min(second) + 0.05)
 }
 
-/// The colour, lighter or darker where it could not be read on one of the backgrounds.
+/// Makes the color lighter or darker until it is legible on all backgrounds.
 pub(super) fn legible(color: Color, behind: &[Color]) -> Color {
     let is_dark = behind.first().is_none_or(|behind| !is_light(parts(*behind)));
     let end = if is_dark { Color::Rgb(255, 255, 255) } else { Color::Rgb(0, 0, 0) };
@@ -136,7 +136,7 @@ pub(super) fn legible(color: Color, behind: &[Color]) -> Color {
     shades.next().unwrap_or(end)
 }
 
-/// Whether a background calls for dark text.
+/// Whether a background needs dark text.
 pub fn is_light((red, green, blue): (u8, u8, u8)) -> bool {
     let weighted = 2126 * u32::from(red) + 7152 * u32::from(green) + 722 * u32::from(blue);
     weighted > 10_000 * 127

@@ -1,7 +1,7 @@
-//! The colour names of CSS. Those that the terminal has by the same name (`red`)
-//! are not here: they are the terminal's.
+//! CSS color names. Names that are also terminal colors (`red`) are omitted: they mean the
+//! terminal's color.
 
-/// Names in alphabetical order, with red, green and blue.
+/// Names in alphabetical order with their RGB values.
 pub(super) const NAMES: &[(&str, u32)] = &[
     ("aliceblue", 0xf0f8ff),
     ("antiquewhite", 0xfaebd7),

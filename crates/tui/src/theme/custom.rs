@@ -1,5 +1,5 @@
-//! Themes that people write: groups (`text.primary`), or the flat keys of older
-//! files (`AccentBlue`).
+//! Parses custom themes with groups (`text.primary`) or the flat keys of older files
+//! (`AccentBlue`).
 
 use parallax_screen::Color;
 use serde_json::{Map, Value};
@@ -8,21 +8,21 @@ use super::Theme;
 use super::color::{is_light, parse_color, parts};
 use super::palette::Palette;
 
-/// Why a theme cannot be used.
+/// Why a theme is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ThemeError {
-    /// There is none of that name.
+    /// Unknown theme name.
     #[error("Unknown theme `{name}`. Themes: `{known}`")]
     #[expect(missing_docs, reason = "the message says it")]
     Unknown { name: String, known: String },
-    /// The text is not valid JSON.
+    /// Invalid JSON.
     #[error("invalid JSON: {0}")]
     NotJson(String),
-    /// Something has not the form it must have.
+    /// A value has the wrong type.
     #[error("`{key}` must be {wanted}")]
     #[expect(missing_docs, reason = "the message says it")]
     Form { key: String, wanted: &'static str },
-    /// A value is not a color.
+    /// Invalid color.
     #[error(
         "invalid color `{value}` of `{key}`: use `#rrggbb`, a CSS name, or a terminal color such \
          as `redBright`"
@@ -34,7 +34,7 @@ pub enum ThemeError {
 struct Source<'j>(&'j Map<String, Value>);
 
 impl Source<'_> {
-    /// A colour by the path of its group, or by its flat key.
+    /// Returns a color by the path of its group, or by its flat key.
     fn color(&self, path: &str, flat: &str) -> Result<Option<Color>, ThemeError> {
         let mut value = None;
         let mut object = Some(self.0);
@@ -123,7 +123,7 @@ pub(super) fn read(json: &Value) -> Result<Theme, ThemeError> {
     Ok(palette.theme(name, light))
 }
 
-/// What is not said is the terminal's.
+/// Fills unset colors with the terminal's.
 fn filled(palette: Palette) -> Palette {
     let or = |color: Option<Color>, index: u8| color.or(Some(Color::Ansi(index)));
     Palette {

@@ -1,27 +1,27 @@
-//! A theme from a handful of colours.
+//! Builds a theme from a small palette.
 
 use parallax_screen::{Attributes, Color, Style};
 
 use super::Theme;
 use super::color::{is_light, mix, parts};
 
-/// The share of grey in the band of the composer.
+/// The share of gray in the background of the composer.
 const INPUT: f32 = 0.24;
 /// The share of gray in the background of prompts.
 const MESSAGE: f32 = 0.16;
-/// The share of colour in the band of what has the keys.
+/// The share of color in the background of the focused element.
 const FOCUS: f32 = 0.2;
-/// How much stronger the changed words of a diff are than their row.
+/// How much stronger the color of changed words is than that of their line.
 pub(super) const WORD: f32 = 0.28;
-/// The share of colour behind the rows of a diff that are mixed from a dark background.
+/// The share of color behind diff lines on a dark background.
 const DARK_ROW: f32 = 0.22;
-/// The same for a light background.
+/// The share of color behind diff lines on a light background.
 const LIGHT_ROW: f32 = 0.16;
-/// Added and removed, before they are mixed.
+/// The base colors of added and removed lines.
 const ADDED: Color = Color::Rgb(46, 160, 67);
 const REMOVED: Color = Color::Rgb(222, 62, 56);
 
-/// The colours of a theme. `None` is the terminal's own.
+/// The colors of a theme. `None` is the terminal's default.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Palette {
     pub(super) background: Option<Color>,
@@ -38,12 +38,12 @@ pub(super) struct Palette {
     pub(super) yellow: Option<Color>,
     pub(super) red: Option<Color>,
     pub(super) focused: Option<Color>,
-    /// Behind added rows.
+    /// The background of added lines.
     pub(super) added: Option<Color>,
-    /// Behind removed rows.
+    /// The background of removed lines.
     pub(super) removed: Option<Color>,
     pub(super) gradient: Vec<Color>,
-    /// Bands that are not to be mixed.
+    /// Explicit background colors that are not mixed.
     pub(super) message: Option<Color>,
     pub(super) input: Option<Color>,
     pub(super) focus: Option<Color>,
@@ -101,7 +101,7 @@ impl Palette {
             let focus = self.focused.or(self.green).unwrap_or(gray);
             set_bands(&mut theme, parts(background), gray, focus);
         } else {
-            // Without a background, prompts need a color of their own.
+            // Without a background, prompts need their own color.
             theme.user = style(self.cyan);
         }
         theme.band = self.message.or(theme.band);
@@ -111,7 +111,7 @@ impl Palette {
     }
 }
 
-/// Mixes the bands from a background, where the theme does not say them.
+/// Mixes the background colors of prompts and input that the theme does not set.
 pub(super) fn set_bands(theme: &mut Theme, background: (u8, u8, u8), gray: Color, focus: Color) {
     let background = Color::Rgb(background.0, background.1, background.2);
     theme.band.get_or_insert(mix(background, gray, MESSAGE));
@@ -119,7 +119,7 @@ pub(super) fn set_bands(theme: &mut Theme, background: (u8, u8, u8), gray: Color
     theme.focus_band.get_or_insert(mix(background, focus, FOCUS));
 }
 
-/// Tints the rows of diffs from a background, where the theme only colours their text.
+/// Tints diff lines if the theme only colors their text.
 pub(super) fn tint_diffs(theme: &mut Theme, background: (u8, u8, u8)) {
     let share = if is_light(background) { LIGHT_ROW } else { DARK_ROW };
     let background = Color::Rgb(background.0, background.1, background.2);
@@ -135,7 +135,7 @@ pub(super) fn tint_diffs(theme: &mut Theme, background: (u8, u8, u8)) {
     tint(&mut theme.removed, &mut theme.removed_word, REMOVED);
 }
 
-/// The same from the few shades that a terminal of 256 colours has.
+/// Does the same with shades of the 256-color palette.
 pub(super) fn shade(theme: &mut Theme, is_light: bool) {
     let [band, added, added_word, removed, removed_word] =
         if is_light { [254, 194, 157, 224, 217] } else { [236, 22, 28, 52, 88] }
