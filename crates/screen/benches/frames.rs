@@ -1,4 +1,4 @@
-//! What a frame costs: a typed key, and a piece of a streamed answer.
+//! Benchmarks of frames: a typed key, and a piece of a streamed answer.
 
 use divan::Bencher;
 use parallax_screen::{Attributes, Color, ColorDepth, Frame, Line, Look, Region, Style};

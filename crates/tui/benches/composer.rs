@@ -1,5 +1,5 @@
-//! A key in a long text, and a query over many paths.
-//! `cargo bench -p parallax-tui --bench composer`.
+//! Benchmarks: a key in a long text, and a query over many paths. `cargo bench -p parallax-tui
+//! --bench composer`.
 
 use divan::Bencher;
 use parallax_screen::{Key, KeyCode};
@@ -12,7 +12,7 @@ fn main() {
     divan::main();
 }
 
-/// A character typed and the input drawn again, in the middle of `lines` lines.
+/// Types a character in the middle of `lines` lines and renders the input.
 #[divan::bench(args = [10, 10_000])]
 fn key_and_rows(bencher: Bencher<'_, '_>, lines: usize) {
     let keymap = Keymap::default();
@@ -28,7 +28,7 @@ fn key_and_rows(bencher: Bencher<'_, '_>, lines: usize) {
     });
 }
 
-/// The same in one line of a megabyte.
+/// The same in a single line of one megabyte.
 #[divan::bench]
 fn key_and_rows_in_one_long_line(bencher: Bencher<'_, '_>) {
     let keymap = Keymap::default();

@@ -1,4 +1,4 @@
-//! A long answer that streams, and a long session that is opened.
+//! Benchmarks: streaming a long answer and opening a long session.
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part};
@@ -13,7 +13,7 @@ fn main() {
     divan::main();
 }
 
-/// About 2,000 lines of what models write: half of it code.
+/// About 2,000 lines of typical model output, half of it code.
 fn answer() -> String {
     let mut text = String::new();
     for part in 0..50 {
@@ -62,7 +62,7 @@ fn stream(text: &str, frame: usize) -> usize {
     rows + transcript.take_finished(100, &theme).len()
 }
 
-/// 2,000 lines in pieces of 20 bytes; a frame for each so many pieces.
+/// Streams 2,000 lines in pieces of 20 bytes with a frame every `pieces_a_frame` pieces.
 #[divan::bench(sample_count = 5, args = [1, 4, 16])]
 fn stream_an_answer(bencher: divan::Bencher<'_, '_>, pieces_a_frame: usize) {
     let text = answer();
@@ -91,7 +91,7 @@ fn session() -> Vec<Content> {
     contents
 }
 
-/// 10,000 items from contents to the last page.
+/// Opens 10,000 items at the last page.
 #[divan::bench(sample_count = 20)]
 fn open_a_long_session(bencher: divan::Bencher<'_, '_>) {
     let (contents, theme) = (session(), Theme::default());
@@ -102,7 +102,7 @@ fn open_a_long_session(bencher: divan::Bencher<'_, '_>) {
     });
 }
 
-/// A page up in it, 20 times.
+/// Scrolls up 20 pages.
 #[divan::bench(sample_count = 20)]
 fn scroll_a_long_session(bencher: divan::Bencher<'_, '_>) {
     let (contents, theme) = (session(), Theme::default());

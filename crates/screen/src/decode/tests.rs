@@ -1,4 +1,4 @@
-//! Sequences that terminals send, and what they mean.
+//! Sequences that terminals send, and their meaning.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn keys(bytes: &[u8]) -> String {
     named.collect::<Vec<_>>().join(" ")
 }
 
-/// A key as users write it.
+/// Returns the name of a key as users write it.
 fn name(key: Key) -> String {
     let mut name = String::new();
     for (modifier, prefix) in [
@@ -82,7 +82,7 @@ fn keys_come_from_every_dialect() {
             "\x1b[a\x1bOd\x1b[3$\x1b[3^\x1b[3@\x1b[11^",
             "shift+up ctrl+left shift+delete ctrl+delete ctrl+shift+delete ctrl+f1",
         ),
-        // The number pad.
+        // The numeric keypad.
         ("\x1bOM\x1bOp\x1bOy\x1bOk\x1bOX", "enter 0 9 + ="),
         // kitty.
         (
@@ -164,7 +164,7 @@ fn what_is_said_of_pictures_is_no_key() {
     expected.push(Decoded::Answer(Answer::Attributes { sixel: true }));
     expected.push(Decoded::Answer(Answer::SixelColors(256)));
     expected.push(Decoded::Answer(Answer::Cell(10, 20)));
-    // Nothing of the kind is expected any more.
+    // No answer of this kind is expected any more.
     expected.push(alt('_'));
     expected.extend("Gi=1;d".chars().map(typed));
     assert_eq!(out, expected);
@@ -258,7 +258,7 @@ fn only_a_lone_escape_is_decided_fast() {
     assert_eq!(decoder.patience(), Some(Duration::from_secs(1)));
     decoder.feed(b"0/0/0\x07", &mut out);
     assert_eq!((decoder.patience(), out.len()), (None, 1));
-    // A slow network tears what belongs together.
+    // A slow network may split sequences.
     decoder.feed(b"\xe6", &mut out);
     assert_eq!(decoder.patience(), Some(Duration::from_secs(1)));
     decoder.feed(b"\x97", &mut out);
@@ -274,14 +274,14 @@ fn only_a_lone_escape_is_decided_fast() {
     );
 }
 
-/// The events from pieces. `true` means that the wait after a piece was long enough for a
+/// Returns the events of the pieces. `true` means that the wait after a piece was long enough for a
 /// lone Escape to be the key.
 fn torn(pieces: &[(&[u8], bool)]) -> String {
     let mut decoder = Decoder::default();
     let mut out = Vec::new();
     for (bytes, is_over) in pieces {
         decoder.feed(bytes, &mut out);
-        // 45 ms are too long for Alt, and too short for a lone Escape.
+        // 45 ms is too long for Alt and too short for a lone Escape.
         decoder.give_up(&mut out);
         if *is_over {
             decoder.give_up(&mut out);
@@ -309,7 +309,7 @@ fn sequence_that_is_torn_behind_escape_is_one() {
     ] {
         assert_eq!(torn(&[(b"\x1b", false), (rest, false)]), expected);
     }
-    // A character that follows Escape after a pause is a key of its own.
+    // A character that follows Escape after a pause is a separate key.
     assert_eq!(torn(&[(b"\x1b", false), (b"j", false)]), "escape j");
     assert_eq!(torn(&[(b"\x1b", false), (b"\x1b", true)]), "escape escape");
 }
@@ -331,7 +331,7 @@ fn rest_of_a_sequence_that_comes_after_escape_was_a_key_is_no_text() {
     }
 }
 
-/// Bytes as they come: pieces of sequences, and anything.
+/// Byte streams: pieces of sequences, and arbitrary bytes.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::sample::select(
@@ -402,7 +402,7 @@ proptest! {
         while decoder.patience().is_some() {
             decoder.give_up(&mut out);
             rounds += 1;
-            // A lone Escape takes three: no Alt, the key, nothing behind it.
+            // A lone Escape takes three rounds: not Alt, then the key, then nothing after it.
             prop_assert!(rounds <= 3 * bytes.len() + 1);
         }
     }

@@ -1,4 +1,4 @@
-//! Decodes what was sent; and malformed files.
+//! Tests that decode what was sent, and malformed files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,14 +13,14 @@ fn drawing(graphics: Graphics) -> Drawing {
     Drawing { graphics, cell: CELL, colors: 256 }
 }
 
-/// A file of these pixels.
+/// Returns a PNG of these pixels.
 fn file(width: usize, height: usize, pixel: impl Fn(usize, usize) -> Pixel) -> Vec<u8> {
     let at = |index: usize| pixel(index % width, index / width);
     let data = (0..width * height).flat_map(at).collect();
     send::png(&Pixels::new((width, height), data, 4).unwrap()).unwrap()
 }
 
-/// Red above, blue below, a clear column at the right.
+/// Red above, blue below, a transparent column at the right.
 fn flag(width: usize, height: usize) -> Vec<u8> {
     file(width, height, |x, y| match (x + 1 == width, y * 2 < height) {
         (true, _) => [0; 4],
@@ -29,7 +29,7 @@ fn flag(width: usize, height: usize) -> Vec<u8> {
     })
 }
 
-/// The file in a kitty sequence, with the cells that it is for.
+/// Returns the file in a kitty sequence and the cells it is for.
 fn from_kitty(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
     let text = std::str::from_utf8(bytes).unwrap();
     let (mut data, mut size, mut more) = (String::new(), None, true);
@@ -50,7 +50,7 @@ fn from_kitty(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
     (columns, rows, STANDARD.decode(data).unwrap())
 }
 
-/// What a terminal draws of sixels: a pixel or nothing, in colours of per cents.
+/// Decodes sixels as a terminal does: pixels or nothing, with colors in percent.
 fn from_sixels(bytes: &[u8]) -> (usize, usize, Vec<Option<[u32; 3]>>) {
     let text = std::str::from_utf8(bytes).unwrap();
     let text = text.strip_prefix("\x1bP0;1;0q\"1;1;").unwrap().strip_suffix("\x1b\\").unwrap();
@@ -181,7 +181,7 @@ fn few_colours_are_enough_for_old_terminals() {
     assert!((8..=16).contains(&colors.len()), "{}", colors.len());
 }
 
-/// A GIF of two frames, the first with a border around it that is clear.
+/// Returns a GIF of two frames; the first has a transparent border.
 fn gif() -> Vec<u8> {
     let mut out = Vec::new();
     let palette = [255, 0, 0, 0, 0, 255];
@@ -222,7 +222,7 @@ fn hostile_files_are_refused_before_they_cost_anything() {
     long.resize(MOST_BYTES + 1, 0);
     assert_eq!(new(&long), Err(PictureError::TooLong));
     for end in 0..good.len() - 1 {
-        // Its last piece says only that it is over.
+        // The last chunk only marks the end.
         assert!(new(&good[..end]).is_err() || end + 12 >= good.len(), "{end} of {}", good.len());
     }
     // The decoder checks the size again.

@@ -1,4 +1,4 @@
-//! What frames cost: bytes are what a slow line and a slow terminal feel.
+//! The cost of frames in bytes, which slow lines and terminals are sensitive to.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::frames::LOOK;
 const COLUMNS: u16 = 100;
 const ROWS: usize = 30;
 
-/// An answer of 2,000 lines of many lengths.
+/// An answer of 2,000 lines of different lengths.
 fn answer() -> Vec<String> {
     (0..2_000)
         .map(|line| {
@@ -30,7 +30,7 @@ fn a_streamed_answer_costs_at_most_three_bytes_a_byte() {
     let mut emulators = Emulators::new(COLUMNS.into(), ROWS);
     let (mut text_bytes, mut sent, mut frames) = (0, 0, 0);
     let lines = answer();
-    // The last lines stay live, as a paragraph does that is not finished.
+    // The last lines stay live, like an unfinished paragraph.
     let mut live: Vec<Line> = Vec::new();
     for line in &lines {
         let mut commit = Vec::new();

@@ -1,6 +1,5 @@
-//! A program that streams words through the live region until `q` is typed; the
-//! tests run it in terminals of its own. It is this same test binary, started with
-//! the name of the "test" below.
+//! A program that streams words through the live region until `q` is typed; the tests run it in
+//! their own terminals. It is this same test binary, started with the name of the "test" below.
 
 use std::time::Duration;
 
@@ -8,18 +7,18 @@ use parallax_screen::{
     Color, Frame, InputEvent, KeyCode, Line, Screen, ScreenOptions, Style, text_width, wrap,
 };
 
-/// The name by which the program is started.
+/// The test name that starts the streaming program.
 pub const NAME: &str = "child::streams_until_q";
-/// The name of the program that only stands there.
+/// The test name of the program that shows live rows without streaming.
 pub const STANDING: &str = "child::stands_until_q";
-/// The name of the program that fills the window and shows no cursor.
+/// The test name of the program that fills the window and hides the cursor.
 pub const ASKING: &str = "child::asks_until_q";
-/// The variable with the number of finished rows above it.
+/// The environment variable with the number of finished rows above it.
 pub const ABOVE: &str = "ROWS_ABOVE";
-/// Words in each line; a word is unique.
+/// Maximum number of words per line; each word is unique.
 pub const WORDS: usize = 17;
 
-/// The text of a line: words that tell which they are.
+/// Returns the words of a line, which identify themselves.
 pub fn words(line: usize) -> Vec<String> {
     (0..1 + line * 7 % WORDS).map(|word| format!("L{line}w{word}")).collect()
 }
@@ -74,7 +73,7 @@ async fn stream() -> std::io::Result<()> {
     screen.close(&last)
 }
 
-/// A line's words as rows.
+/// Wraps the words of a line into rows.
 pub fn rows(words: &[String], columns: u16) -> Vec<Line> {
     if words.is_empty() {
         return Vec::new();
@@ -82,7 +81,7 @@ pub fn rows(words: &[String], columns: u16) -> Vec<Line> {
     wrap(&Line::raw(words.join(" ")), columns.into(), &[])
 }
 
-/// Status, composer and footer, with the cursor's column.
+/// Returns the status, composer, and footer rows, and the cursor's column.
 pub fn surroundings(typed: &str, columns: u16, seconds: usize) -> (u16, Vec<Line>) {
     let width = usize::from(columns);
     let dim = Style::PLAIN.dim();
@@ -107,7 +106,8 @@ fn stands_until_q() {
     runtime.block_on(stand()).unwrap();
 }
 
-/// Live rows as wide as the window, below so many finished ones as the environment says.
+/// Shows live rows as wide as the window, below the number of finished rows given in the
+/// environment.
 async fn stand() -> std::io::Result<()> {
     let (mut screen, mut input) = Screen::open(ScreenOptions::default())?;
     let above = std::env::var(ABOVE).unwrap().parse::<usize>().unwrap();
@@ -143,7 +143,7 @@ fn asks_until_q() {
     runtime.block_on(ask()).unwrap();
 }
 
-/// Finished rows, and a question over nearly the whole window. Nothing moves but with it.
+/// Shows finished rows and a dialog over nearly the whole window, repainted only on changes.
 async fn ask() -> std::io::Result<()> {
     let (mut screen, mut input) = Screen::open(ScreenOptions::default())?;
     let mut commit: Vec<Line> = (0..50).map(|row| Line::raw(format!("ABOVE{row}."))).collect();
@@ -164,7 +164,7 @@ async fn ask() -> std::io::Result<()> {
                 Some(InputEvent::Closed) | None => return Ok(()),
                 Some(_) => {}
             },
-            // It is tried again when the window rests.
+            // Try again when the window size is stable.
             () = tokio::time::sleep(Duration::from_millis(50)), if !shown => {}
         }
     }

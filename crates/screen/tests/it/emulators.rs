@@ -1,4 +1,4 @@
-//! Two emulators that see the same bytes.
+//! Two terminal emulators that receive the same bytes.
 
 use std::num::NonZeroU16;
 
@@ -7,8 +7,7 @@ use avt::Terminal;
 /// What a terminal shows and keeps.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// All rows, the scrollback's first, without blanks at their ends and without
-    /// empty rows at the end.
+    /// All rows starting with the scrollback, without trailing spaces and trailing empty rows.
     pub rows: Vec<String>,
     /// The cursor's column, and its row in `rows`.
     pub cursor: (usize, usize),
@@ -39,12 +38,12 @@ impl Emulators {
         self.avt.resize(columns, rows);
     }
 
-    /// What both see; the names are for the message when they differ.
+    /// Returns what both show; the names are for failure messages.
     pub fn seen(&mut self) -> [(&'static str, Seen); 2] {
         [("vt100", self.by_vt100()), ("avt", self.by_avt())]
     }
 
-    /// The terminal that reflows: its lines, with wrapped rows joined.
+    /// Returns the lines of the reflowing terminal, with wrapped rows joined.
     pub fn joined(&self) -> Vec<String> {
         let mut lines = vec![String::new()];
         for row in self.avt.screen().all_lines() {

@@ -1,4 +1,4 @@
-//! Whatever is drawn: the terminal shows the end of the document, and keeps every
+//! Property tests: for any frames, the terminal shows the end of the document and keeps every
 //! committed row exactly once and in order.
 
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub const LOOK: Look = Look { depth: ColorDepth::True, links: false, synchronize
 
 #[derive(Debug, Clone)]
 struct Step {
-    /// How many of the live rows are finished.
+    /// How many of the live rows become finished.
     finish: usize,
-    /// Rows that are finished without having been live.
+    /// Rows committed without having been live.
     commit: Vec<Line>,
-    /// Edits of the live rows: where, how many go, and what comes.
+    /// Edits of the live rows: position, number of removed rows, inserted rows.
     edits: Vec<(prop::sample::Index, usize, Vec<Line>)>,
     cursor: Option<(u16, prop::sample::Index)>,
 }
@@ -67,7 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn shown(line: &Line, columns: usize) -> String {
-    // A new terminal shows one row without the help of any other.
+    // A new terminal shows one row correctly without any other.
     let mut alone = Region::new(columns, 2, LOOK);
     let mut emulators = Emulators::new(columns, 2);
     emulators.feed(&alone.frame(&Frame {
@@ -93,7 +93,7 @@ proptest! {
         let mut region = Region::new(columns, height, LOOK);
         let mut document: Vec<String> = Vec::new();
         for at in 0..start {
-            // What the shell has printed.
+            // Output of the shell.
             emulators.feed(format!("$ {at}\r\n").as_bytes());
             document.push(format!("$ {at}"));
         }
@@ -123,7 +123,7 @@ proptest! {
             }
             for (name, seen) in emulators.seen() {
                 prop_assert_eq!(&seen.rows, &rows, "{} after {:?}", name, String::from_utf8_lossy(&bytes));
-                // One that is hidden waits in the first live row; avt does not tell it.
+                // A hidden cursor waits in the first live row; avt does not report it.
                 let (column, row) = cursor.unwrap_or((0, 0));
                 let column = usize::from(column).min(columns - 1);
                 if cursor.is_some() || name == "vt100" {
@@ -150,7 +150,7 @@ proptest! {
         let (mut columns, mut height) = (40, 16);
         let mut emulators = Emulators::new(columns, height);
         let mut region = Region::new(columns, height, LOOK);
-        // A full window: this emulator scrolls even where there are empty rows below.
+        // A full window: this emulator scrolls even if there are empty rows below.
         let mut document: Vec<String> = (0..20).map(|row| format!("row{row}")).collect();
         let rows: Vec<Line> = document.iter().cloned().map(Line::raw).collect();
         emulators.feed(&region.frame(&Frame { commit: &rows, live: &[], cursor: None }));
@@ -161,7 +161,7 @@ proptest! {
                 emulators.resize(columns, height);
                 bytes = region.resize(columns, height, true);
             }
-            // Wide glyphs and fills leave blanks where rows are joined.
+            // Wide glyphs and fills leave spaces where rows are joined.
             let commit: Vec<Line> = commit
                 .iter()
                 .map(|line| Line::raw(line.text().replace(|char: char| !char.is_ascii_alphanumeric(), "")))
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// Rows of which no two are alike.
+/// Returns unique rows.
 fn numbered(name: &str, from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|number| format!("{name}{number}")).collect()
 }
@@ -189,7 +189,7 @@ fn lines(rows: &[String]) -> Vec<Line> {
     rows.iter().cloned().map(Line::raw).collect()
 }
 
-/// A picture of so many rows.
+/// Returns a picture with this number of rows.
 fn picture(rows: usize, graphics: Graphics) -> Arc<Picture> {
     let mut png = Vec::new();
     let height = u32::try_from(rows).unwrap() * 20;
@@ -226,7 +226,7 @@ proptest! {
             let live = lines(&numbered(&format!("{step}live"), 0, live));
             let cursor = Some((0, u16::try_from(live.len() - 1).unwrap()));
             let bytes = region.frame(&Frame { commit: &commit, live: &live, cursor });
-            // Where the cursor is when a picture begins.
+            // The cursor position when a picture begins.
             let text = std::str::from_utf8(&bytes).unwrap();
             let mut pieces = text.split("\x1b7");
             emulators.feed(pieces.next().unwrap().as_bytes());

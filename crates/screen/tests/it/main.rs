@@ -1,4 +1,4 @@
-//! What the screen promises, seen by terminals.
+//! Integration tests of the screen against terminal emulators.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects")]
 

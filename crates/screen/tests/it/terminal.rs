@@ -1,4 +1,4 @@
-//! The screen on a device, and a terminal at its other end that answers or does not.
+//! Tests of the screen on a pseudo-terminal whose other end answers queries or does not.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +10,7 @@ use parallax_screen::{
 };
 use portable_pty::{MasterPty, PtySize, native_pty_system};
 
-/// The terminal's end of a pair.
+/// The terminal's end of a pseudo-terminal.
 struct Terminal {
     master: Box<dyn MasterPty + Send>,
     keyboard: Box<dyn Write + Send>,
@@ -50,7 +50,7 @@ impl Terminal {
         self.keyboard.flush().unwrap();
     }
 
-    /// Reads what comes until `end` is in it, and gives that.
+    /// Reads until `end` appears and returns what was read.
     fn read_until(&mut self, end: &str) -> String {
         while !self.seen.contains(end) {
             match self.output.recv_timeout(Duration::from_secs(10)) {
@@ -83,7 +83,7 @@ async fn what_is_typed_before_the_start_comes_through() {
     let mut terminal = Terminal::new();
     let device = terminal.device();
     terminal.types("hé");
-    // The line discipline has it when it has echoed it.
+    // The line discipline has received it when it has echoed it.
     terminal.read_until("hé");
     let (_screen, mut input) = terminal.open(ScreenOptions::default());
     assert_eq!(input.next().await, Some(typed('h')));
@@ -145,7 +145,7 @@ async fn what_draws_pictures_is_asked_how() {
     let wanted = screen.drawing(Some(Graphics::Kitty)).map(|drawing| drawing.graphics);
     assert_eq!(wanted, Some(Graphics::Kitty));
 
-    // Without pictures nothing of this is asked.
+    // Without pictures, none of this is queried.
     drop(screen);
     let mut terminal = Terminal::new();
     let options = ScreenOptions { pictures: false, ..ScreenOptions::default() };
@@ -172,7 +172,7 @@ async fn a_window_that_changes_is_painted_when_the_cursor_is_known() {
     let finished = live(&["finished"]);
     assert!(!screen.frame(frame(&finished)).unwrap());
     terminal.read_until("\x1b[6n");
-    // Keys come through while the terminal is waited for.
+    // Keys are delivered while an answer of the terminal is pending.
     terminal.types("y\x1b[1;5R");
     assert_eq!(input.next().await, Some(typed('y')));
     assert_eq!(input.next().await, Some(InputEvent::Resize(40, 24)));
@@ -243,14 +243,14 @@ async fn a_view_lies_over_the_inline_rows_and_leaves_them_as_they_were() {
     shown.process(bytes.as_bytes());
     assert_eq!(shown.screen().contents().trim_end(), "one\ntwo\nthree\nfour");
 
-    // Another size, and back again: each is painted at once.
+    // Another size and back again: each is painted at once.
     for columns in [60, 80] {
         terminal.master.resize(size(columns, 24)).unwrap();
         screen.view(over(&[])).unwrap();
         terminal.read_until("four");
     }
 
-    // After many changes of the size a frame waits until that rests.
+    // After many size changes a frame waits until the size is stable.
     while !screen.frame(inline(&[])).unwrap() {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -263,7 +263,7 @@ async fn a_view_lies_over_the_inline_rows_and_leaves_them_as_they_were() {
     shown.process(after.as_bytes());
     assert_eq!(shown.screen().contents().trim_end(), "said\nmeanwhile\ncomposer\nfooter");
 
-    // Whoever leaves in a view leaves the terminal sane.
+    // Closing the screen in a view restores the terminal.
     screen.view(over(&[])).unwrap();
     terminal.read_until("four");
     screen.close(&live(&["bye"])).unwrap();

@@ -1,11 +1,11 @@
-//! A real terminal that reflows: tmux.
+//! Tests in tmux, a real terminal that reflows.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use crate::child;
 
-/// A tmux server of its own.
+/// A separate tmux server.
 struct Tmux {
     directory: tempfile::TempDir,
 }
@@ -16,7 +16,7 @@ fn command() -> Command {
 }
 
 impl Tmux {
-    /// `None` if there is no tmux here.
+    /// Returns `None` if tmux is not installed.
     fn start(columns: u16, rows: u16, name: &str) -> Option<Self> {
         Self::start_with(columns, rows, "", name)
     }
@@ -67,7 +67,7 @@ impl Tmux {
         assert!(resized.status.success(), "{resized:?}");
     }
 
-    /// Scrollback and window; wrapped rows joined.
+    /// Returns the scrollback and the window with wrapped rows joined.
     fn contents(&self) -> String {
         let captured = self.run(&["capture-pane", "-p", "-J", "-S", "-"]);
         String::from_utf8(captured.stdout).unwrap()
@@ -92,7 +92,7 @@ impl Drop for Tmux {
     }
 }
 
-/// All that was streamed, in order and once, and nothing of the live region.
+/// Checks that everything streamed is there in order and once, and nothing of the live region.
 fn assert_whole(contents: &str) {
     let end = contents.lines().find(|line| line.starts_with("END ")).unwrap();
     let mut numbers = end.split(' ').skip(1).map(|number| number.parse::<usize>().unwrap());
@@ -144,8 +144,8 @@ fn nothing_is_lost_or_doubled_when_only_the_height_changes() {
     assert_whole(&tmux.wait_for("END "));
 }
 
-/// When rows become two, tmux moves as many into its scrollback. With so many above
-/// them the live ones come to stand at the window's very top, or near it.
+/// When rows are wrapped into two, tmux moves as many into its scrollback. With this number of rows
+/// above them, the live ones end up at or near the top of the window.
 #[test]
 fn live_rows_at_the_windows_top_leave_nothing_behind() {
     for above in [10, 11, 12, 14] {
@@ -166,9 +166,9 @@ fn live_rows_at_the_windows_top_leave_nothing_behind() {
     }
 }
 
-/// What a smaller window pushes out of a question is taken off when the window grows; no
-/// finished row goes with it. Where the machine is so busy that a frame and the change of
-/// the window cross, rows may stay: then it counts only when it is so each time.
+/// Rows of a dialog that a smaller window pushed out are removed when the window grows, and no
+/// finished row is removed. On a busy machine, where a frame and a size change overlap, rows may
+/// stay: then the test fails only if this happens every time.
 #[test]
 fn a_question_leaves_nothing_in_a_window_that_shrank_and_grew() {
     let drag = [(110, 36), (95, 32), (80, 28), (70, 24), (60, 20), (75, 25), (90, 30), (110, 36)];
@@ -176,7 +176,7 @@ fn a_question_leaves_nothing_in_a_window_that_shrank_and_grew() {
         [&[(60, 20)], &[(120, 20), (60, 20), (60, 40)], &[(20, 5), (80, 24)], &drag, &[(60, 20)]];
     let mut left = Vec::new();
     for attempt in 0..6 {
-        // Load that lasts for some seconds must not reach all of them.
+        // Load that lasts several seconds must not affect all attempts.
         std::thread::sleep(Duration::from_secs(3 * attempt.min(1)));
         let Some(tmux) = Tmux::start(120, 40, child::ASKING) else {
             println!("no tmux here: not tested");
@@ -190,7 +190,7 @@ fn a_question_leaves_nothing_in_a_window_that_shrank_and_grew() {
     panic!("{}", left.join("\n---\n"));
 }
 
-/// Changes the window under a question; what is not there just once is told.
+/// Resizes the window under a dialog and reports everything that is not there exactly once.
 fn after_changes(tmux: &Tmux, steps: &[&[(u16, u16)]]) -> Result<(), String> {
     tmux.wait_for("FOOTER 120x40.");
     for (number, steps) in steps.iter().enumerate() {

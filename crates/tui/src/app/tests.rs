@@ -1,4 +1,4 @@
-//! The fold: events and keys in, rows and effects out.
+//! Tests of the application state: events and keys in, rows and effects out.
 
 mod pager;
 
@@ -65,7 +65,7 @@ impl Bench {
         self.app.input(InputEvent::Key(key), std::time::Instant::now());
     }
 
-    /// What stands on the screen now, and what went to the scrollback with it.
+    /// Returns the rows on the screen and those that went to the scrollback with them.
     fn rows(&mut self) -> Vec<String> {
         let frame = self.app.frame(self.layout);
         frame.finished.iter().chain(&frame.live).map(Line::text).collect()
@@ -93,7 +93,7 @@ impl Bench {
             .collect()
     }
 
-    /// Prompts on their way to the engine.
+    /// Returns the prompts being sent to the engine.
     fn prompts(&mut self) -> Vec<String> {
         let effects = self.app.take_effects().into_iter();
         effects
@@ -147,7 +147,7 @@ fn a_silent_command_is_told_of_and_the_keys_show_whose_they_are() {
     let mut bench = Bench::new(Layout::Inline);
     bench.shell("cat");
     bench.hides("to type into it");
-    // Not before five seconds.
+    // Not before five seconds have passed.
     assert!(bench.app.next_tick_ms().is_some_and(|ms| ms <= 5_000));
     bench.app.begun -= std::time::Duration::from_secs(6);
     bench.shows("has had no output for a while; press Tab to type into it");
@@ -176,7 +176,7 @@ fn a_screen_reader_hears_no_empty_composer_while_an_answer_comes() {
         bench.event(EventBody::ItemDelta { item: "a".into(), text: piece.to_owned() });
         bench.hides("Type your message");
     }
-    // A draft is heard of all the same.
+    // A draft is announced anyway.
     bench.keys("no");
     bench.shows("> no");
 }
@@ -284,7 +284,7 @@ fn a_turned_down_todo_counts_as_it_does_in_the_block() {
     bench.shows("Todo 2/3 done");
     bench.app.show_todos = true;
     bench.shows("  - b");
-    // When the work is over it is out of the way, and can still be had.
+    // When the work is over the list is hidden but can still be shown.
     bench.app.show_todos = false;
     bench.turn();
     bench.shows("Todo 2/3 done");
@@ -310,7 +310,7 @@ fn a_picture_that_nobody_asked_for_tells_the_footer_only() {
     assert!(bench.app.overlay.is_none());
 }
 
-/// What the terminal is sent for a key, and for what follows when the keys rest.
+/// The bytes sent to the terminal for a key and after a pause in typing.
 struct Costs {
     bench: Bench,
     region: parallax_screen::Region,
@@ -345,7 +345,7 @@ impl Costs {
         self.frame()
     }
 
-    /// The keys rest.
+    /// A pause in typing.
     fn rest(&mut self) {
         self.bench.app.begun -= std::time::Duration::from_millis(200);
         self.frame();
@@ -399,7 +399,7 @@ fn a_screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
     bench.turn();
     bench.event(EventBody::TurnEnded(ended()));
     bench.shows("─ 12s · ");
-    // Not in a window that has no row for it.
+    // Not in a window without space for it.
     let mut bench = Bench::new(Layout::Inline);
     bench.app.size = (20, 5);
     bench.turn();
@@ -407,7 +407,7 @@ fn a_screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
     bench.hides("12s");
 }
 
-/// The engine asks whether a command may run.
+/// Sends an approval request for a command.
 fn asks(bench: &mut Bench) {
     use parallax_protocol::event::{Ask, Question};
     use parallax_protocol::op::AskOutcome;
@@ -434,7 +434,7 @@ fn asks(bench: &mut Bench) {
     })));
 }
 
-/// A question that came up over a text, long after it was seen.
+/// An approval request that opened over text and was visible for long.
 fn asked_over(text: &str) -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
@@ -486,13 +486,13 @@ fn the_key_that_inserts_in_place_of_yolo_says_so_once() {
     bench.press(Key::ctrl('y'));
     bench.shows("foo bar");
     bench.shows("ctrl+y inserted the deleted text; press another key before alt+y to toggle YOLO");
-    // Once for a session.
+    // Shown once per session.
     bench.app.toast = None;
     bench.press(Key::ctrl('y'));
     bench.hides("inserted the deleted text");
     bench.ops();
     let yolo = Key::with(KeyCode::Char('y'), Modifiers::ALT);
-    // Now it is for what was cut before, of which there is nothing.
+    // Now the key inserts deleted text, of which there is none.
     bench.press(yolo);
     assert!(bench.ops().is_empty());
     bench.press(Key::plain(KeyCode::Left));

@@ -1,4 +1,4 @@
-//! The buffer against a model that is nothing but a string and an offset.
+//! Compares the buffer with a model that is only a string and an offset.
 
 use parallax_screen::Key;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The effect of keys on the input, as the user sees it.
+//! Effects of keys on the input as the user sees them.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ impl Desk {
         Self { composer: Composer::new(), keymap, now: Instant::now() }
     }
 
-    /// Presses a key a second after the one before.
+    /// Presses a key one second after the previous one.
     fn key(&mut self, key: Key) -> ComposerAction {
         self.after(Duration::from_secs(1), key)
     }

@@ -15,7 +15,7 @@ fn rendered(text: &str, width: usize) -> Vec<String> {
     texts(&render(text, &Look::new(&Theme::default(), width)))
 }
 
-/// The text parsed as one.
+/// Renders the text as one piece.
 fn parsed_whole(text: &str, look: &Look<'_>) -> Vec<Line> {
     let mut codes = Codes::default();
     let mut context = Context { look, codes: &mut codes };
@@ -69,7 +69,7 @@ fn log_lines_that_look_like_definitions_are_shown() {
     let look = Look::new(&theme, 60);
     let pieces: Vec<&str> = log.split_inclusive([' ', '\n']).collect();
     assert_eq!(texts(&streamed(&pieces, &look)).join("|"), shown);
-    // While it is open it is shown too.
+    // Text of an open block is shown too.
     let mut stream = StreamedMarkdown::new();
     stream.push("[INFO]: do");
     assert_eq!(texts(&stream.rest(&look)), ["[INFO]: do"]);
@@ -130,7 +130,7 @@ fn line_that_ends_in_a_backslash_keeps_it() {
     assert_eq!(rendered("cargo build \\\n  --release\n", 60), ["cargo build \\", "--release"]);
 }
 
-/// A little of everything.
+/// A sample of all elements.
 const SAMPLE: &str = include_str!("sample.markdown");
 
 #[test]
@@ -147,7 +147,7 @@ fn everything_at_three_widths() {
     insta::assert_snapshot!("everything_raw", crate::looks::described(&render(SAMPLE, &look)));
 }
 
-/// Markdown made of lines that tend to mean something together.
+/// Markdown made of lines that are likely to interact.
 fn markdown() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         4 => Just(String::new()),
@@ -171,7 +171,7 @@ fn markdown() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
-    /// However the text is cut on its way, the rows are the same, looks included.
+    /// However the text is split, the rows are the same, including styles.
     #[test]
     fn chunking_changes_nothing(text in markdown(), cuts in proptest::collection::vec(0usize..400, 0..12), width in 10usize..70) {
         wait_until_loaded();
@@ -190,7 +190,7 @@ proptest! {
         prop_assert_eq!(streamed(&pieces, &look), render(&text, &look));
     }
 
-    /// Rows that are given out early are those of the text parsed as one.
+    /// Rows returned early equal those of the text rendered as one piece.
     #[test]
     fn early_rows_are_right(text in markdown()) {
         let text = format!("{text}\n");

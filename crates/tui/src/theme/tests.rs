@@ -52,7 +52,7 @@ fn text_has_enough_contrast_on_every_background() {
             let ratio = color::contrast(style.fg.expect("a colour"), behind);
             assert!(ratio >= color::CONTRAST, "{name}: {what} has a contrast of {ratio:.1}");
         }
-        // Code and signs are drawn on the rows of diffs, prompts on their band.
+        // Code and signs are drawn on diff rows, prompts on their band.
         for row in [theme.added, theme.removed].into_iter().filter_map(|row| row.bg) {
             for style in
                 [theme.keyword, theme.string, theme.number, theme.function, theme.type_name]

@@ -1,4 +1,4 @@
-//! What a transcript promises, event by event.
+//! Tests of the transcript.
 
 mod agents;
 mod any_order;
@@ -27,7 +27,7 @@ use serde_json::json;
 use super::*;
 use crate::theme::Theme;
 
-/// A transcript under test, with what it has given out.
+/// A transcript under test and the rows that it returned.
 #[derive(Default)]
 struct Show {
     transcript: Transcript,
@@ -201,7 +201,7 @@ fn a_command_shows_its_stages() {
     assert!(rows[18].starts_with("│ exit code 101"), "{rows:?}");
 }
 
-/// The rows of a finished command.
+/// Returns the rows of a finished command.
 fn command(args: serde_json::Value, title: &str, expanded: bool) -> Vec<String> {
     let mut show = Show::default();
     show.transcript.options.expanded = expanded;
@@ -257,7 +257,7 @@ fn pasted_text_stays_a_label_until_it_is_expanded() {
     assert_eq!(show.take(), ["> Look: [Pasted Text: 200 lines]"]);
     let folded = show.transcript.folded_before(usize::MAX, 60, &show.theme);
     assert!(folded.is_some_and(|(_, rows)| rows.len() >= 200));
-    // The same text that was typed itself is shown as it is.
+    // The same text is shown in full if it was typed.
     show.start("v", ItemStart::User { text });
     assert!(show.take().len() >= 200);
 }
@@ -498,7 +498,7 @@ fn pages_are_parts_of_one_text() {
     assert!(whole.at_end);
     let bottom = transcript.page(Anchor::Bottom, 40, 7, &theme, 0);
     assert_eq!(bottom.rows, whole.rows[whole.rows.len() - 7..]);
-    // Up, row by row, to the top, and down again.
+    // Scroll up row by row to the top, and down again.
     let mut anchor = Anchor::Bottom;
     for begin in (0..whole.rows.len() - 7).rev() {
         anchor = transcript.scroll(anchor, -1, 40, 7, &theme);

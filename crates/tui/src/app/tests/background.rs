@@ -33,7 +33,7 @@ fn what_runs_in_the_background_is_counted_and_its_end_is_told_once() {
     assert!(is_told(&bench.rows()));
     bench.event(EventBody::Background { processes: ended.clone() });
     assert!(!is_told(&bench.rows()));
-    // Where the session tells it.
+    // The session reports it.
     let mut bench = Bench::new(Layout::Inline);
     bench.app.settings.tells_background = false;
     bench.event(EventBody::Background { processes: ended });
@@ -49,7 +49,7 @@ fn a_command_of_the_persons_shows_its_seconds_and_how_to_stop_it() {
     bench.app.begun -= Duration::from_secs(3);
     bench.shows("sleep 60 (3s · esc to cancel · tab to type into it)");
     bench.shows("sleep 60  3s");
-    // In a text Tab means something else.
+    // In text, Tab has another meaning.
     bench.keys("x");
     bench.shows("(3s · esc to cancel · ctrl+b to run it in the background)");
     bench.keys("\u{1b}");

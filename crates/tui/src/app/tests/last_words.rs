@@ -1,4 +1,4 @@
-//! What is printed when the program ends.
+//! Tests of the output at exit.
 
 use parallax_protocol::event::ModelCall;
 use parallax_protocol::model::Usage;

@@ -1,4 +1,4 @@
-//! The whole transcript on the whole window.
+//! Tests of the pager.
 
 use parallax_screen::{MouseEvent, MouseKind};
 use parallax_sdk::past::PastItem;
@@ -27,7 +27,7 @@ fn said(count: usize) -> Vec<PastItem> {
         .collect()
 }
 
-/// A session of so many turns, whose rows went to the scrollback.
+/// A session with this number of turns whose rows are in the scrollback.
 fn bench(turns: usize) -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.app.transcript.resume(said(turns));
@@ -63,7 +63,7 @@ fn it_scrolls_and_goes_without_a_trace() {
     );
     bench.hides("> prompt 0");
     bench.shows("> prompt 1");
-    // Letters are not text here, and nothing is sent.
+    // Letters are not text in the pager, and nothing is sent.
     bench.keys("xyz\n");
     bench.keys("q");
     assert_eq!(bench.rows(), before);
@@ -98,7 +98,7 @@ fn what_is_looked_for_is_found_around_the_ends() {
     bench.keys("\n");
     bench.shows("not found");
     bench.keys("/answer to number 7\n");
-    // Down to the end, then from the beginning.
+    // The search reaches the end and wraps to the start.
     bench.shows("search wrapped to the top");
     bench.shows("number 7 is");
     bench.hides("number 57 is");
@@ -170,7 +170,7 @@ fn a_long_session_costs_no_more_than_what_is_seen() {
         bench.press(Key::plain(KeyCode::PageDown));
         bench.rows();
     }
-    // All of it would take many times as long.
+    // Rendering all of it would take many times as long.
     assert!(drawn.elapsed() < std::time::Duration::from_secs(2), "{:?}", drawn.elapsed());
     bench.keys("/prompt 4321\n");
     bench.shows("> prompt 4321");

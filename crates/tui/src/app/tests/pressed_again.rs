@@ -1,4 +1,4 @@
-//! Keys that mean more when they are pressed again, and keys of a question over a text.
+//! Tests of keys that do more when pressed again, and of approval keys over text.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::*;
 const ESCAPE: &str = "\u{1b}";
 const BACK: &str = "press escape again to go back to an earlier prompt";
 
-/// A session in which something was said.
+/// A session with one finished turn.
 fn talked() -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
@@ -57,7 +57,7 @@ fn a_hint_goes_with_whatever_is_done_next() {
         bench.keys(next);
         bench.hides(BACK);
     }
-    // Also what it spoke of.
+    // The second press has no effect either.
     let mut bench = talked();
     bench.press(Key::ctrl('c'));
     bench.shows("Press Ctrl+C again to exit");
@@ -68,7 +68,7 @@ fn a_hint_goes_with_whatever_is_done_next() {
     assert!(!bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
     bench.press(Key::ctrl('c'));
     assert!(bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { .. })));
-    // And a question that comes by itself.
+    // An approval request that opens by itself.
     let mut bench = talked();
     bench.keys(ESCAPE);
     asks(&mut bench);
@@ -98,7 +98,7 @@ fn yes_and_enter_answer_over_a_text() {
     assert_eq!(outcome(&mut bench), Some(AskOutcome::ProceedOnce));
     assert_eq!(bench.prompts(), [""; 0]);
     bench.shows("> my draft");
-    // A number and Enter take what the number says.
+    // A number followed by Enter takes that choice.
     let mut bench = asked_over("my draft");
     bench.keys("3");
     bench.keys("\n");
@@ -116,11 +116,11 @@ fn enter_never_sends_a_text_that_was_there_before_the_question() {
         assert_eq!(outcome(&mut bench), None, "{keys}");
         assert_eq!(bench.prompts(), [""; 0], "{keys}");
         assert!(!bench.app.composer.is_empty(), "{keys}");
-        // It is asked again at once.
+        // The dialog is shown again at once.
         bench.shows("Allow execution of this command?");
         bench.shows("Your text is kept.");
     }
-    // Too early for the question, and not for the model.
+    // Too early for the dialog, but not for sending the text.
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys("my draft");
@@ -130,11 +130,11 @@ fn enter_never_sends_a_text_that_was_there_before_the_question() {
     bench.keys("y\n");
     assert_eq!(bench.prompts(), [""; 0]);
     assert_eq!(outcome(&mut bench), None);
-    // A text that was begun over the question is meant for the model.
+    // Text typed over the dialog is sent to the model.
     let mut bench = asked_over("");
     bench.keys("use nextest\n");
     assert_eq!(bench.prompts(), ["use nextest"]);
-    // And after the answer the other one is sent as ever.
+    // After the answer, the text is sent as usual.
     let mut bench = asked_over("my draft");
     bench.keys("1");
     bench.keys("1");

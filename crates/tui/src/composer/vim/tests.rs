@@ -1,4 +1,4 @@
-//! Text, keys, and the expected result; `|` is the cursor.
+//! Tables of text, keys, and expected result; `|` is the cursor.
 
 use parallax_screen::{Key, KeyCode};
 

@@ -1,4 +1,4 @@
-//! Lists under keys, and in windows of all sizes.
+//! Tests of lists with keys and in windows of all sizes.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn list(count: usize) -> ListDialog {
     ListDialog::new("Items", items.collect())
 }
 
-/// What a row shows, unless it is empty.
+/// Returns the text of a row unless it is empty.
 fn text(row: &Line) -> Option<String> {
     let text = row.text().trim_end().to_owned();
     (!text.is_empty()).then_some(text)
@@ -54,7 +54,7 @@ fn what_a_narrow_window_cuts_of_the_chosen_item_stands_below() {
     let rows = shown(&list, 40, 6);
     assert_eq!(rows[1], "❯ 1. Paste a key  checked, and kept whe…");
     assert_eq!(rows[3..5], ["Paste a key  checked, and kept where", "only you can read it"]);
-    // Where there is room each is whole.
+    // With enough space, each item is shown in full.
     let rows = shown(&list, 40, 20);
     assert_eq!(rows[1..3], ["❯ 1. Paste a key", "     checked, and kept where only you"]);
     assert_eq!(rows[4], "  2. Try it");
@@ -80,7 +80,7 @@ fn rows_above_a_list_leave_room_for_it_and_come_by_pages() {
     let rows = shown(&list, 40, 10);
     assert_eq!(rows[1..4], ["it brings 4", "it brings 5", "it brings 6"]);
     assert_eq!(rows[5], "❯ 1. item 1", "the choice stays");
-    // Where there is hardly room, each row can still be read before the choice.
+    // With little space, each row can still be read before choosing.
     let mut read = Vec::new();
     for _ in 0..24 {
         read.extend(shown(&list, 30, 4));

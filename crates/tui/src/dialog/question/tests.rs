@@ -1,4 +1,4 @@
-//! Questions: what they show, and what keys answer.
+//! Tests of the approval dialog: what it shows and how keys answer it.
 
 use parallax_protocol::budget::{BudgetKind, BudgetSpent};
 use parallax_protocol::event::Question;
@@ -323,7 +323,7 @@ fn answers_stay_in_sight_of_a_long_command() {
         let rows = dialog.view(60, 20, 1, &Theme::default()).rows;
         rows.iter().map(Line::text).filter(|row| row.contains("echo ")).collect()
     };
-    // A page is what is shown, but for a row that both have.
+    // Two pages overlap by one row.
     let before = rows(&dialog);
     press(&mut dialog, Key::plain(KeyCode::PageDown));
     let after = rows(&dialog);
@@ -387,7 +387,7 @@ fn parts_have_an_empty_row_between_them_where_it_fits() {
         let rows = rows(&dialog, whole - missing);
         assert_eq!((rows.len(), gaps(&rows)), (whole - missing, 4 - missing), "{rows:#?}");
     }
-    // The rule is behind a key.
+    // The rule is shown with a key.
     let names_rule =
         |dialog: &QuestionDialog| rows(dialog, 30).iter().any(|row| row == "Rule: built-in: shell");
     assert!(!names_rule(&dialog));

@@ -1,4 +1,4 @@
-//! Subagents and headings.
+//! Tests of subagents and topic headings.
 
 use parallax_protocol::agent::{AgentEnd, AgentProgress, AgentStep};
 
@@ -47,7 +47,7 @@ fn an_agent_is_a_tree_while_it_works_and_folds_when_it_is_done() {
     ] {
         assert!(rows.contains(wanted), "{wanted}: {rows}");
     }
-    // Only the newest, and no controls.
+    // Only the newest calls, and no control characters.
     assert!(!rows.contains("FindFiles  1") && !rows.contains('\u{1b}'), "{rows}");
     let ended = AgentProgress {
         end: Some(AgentEnd::Goal),

@@ -1,8 +1,8 @@
-//! Events in any order, with any text.
+//! Property tests with any events in any order.
 
 use super::*;
 
-/// One step of a session, from a few numbers and a text.
+/// Applies one event selected by a few numbers and a text.
 fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
     let item = format!("{}{id}", if kind.is_multiple_of(2) { "t" } else { "c" });
     match kind {
@@ -39,8 +39,8 @@ fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
 }
 
 proptest::proptest! {
-    /// For any events in any order: rows fit the width, the live part is not too tall, and
-    /// no output contains terminal controls.
+    /// For any events in any order: rows fit the width, the live part is not too high, and no
+    /// output contains terminal control sequences.
     #[test]
     fn rows_always_fit(
         steps in proptest::collection::vec((0u8..12, 0u8..3, "(?s)[\u{0}-\u{7f}世界\u{202e}]{0,80}"), 1..16),

@@ -1,8 +1,8 @@
-//! A session with one of each item, at several widths.
+//! Snapshots of a session with one of each item at several widths.
 
 use super::*;
 
-/// A session with one of each.
+/// A session with one of each item.
 fn rich() -> Show {
     let mut show = Show::default();
     show.transcript.push(LocalItem::Rows(vec![Line::raw("Parallax 0.1")]));
@@ -87,7 +87,7 @@ fn everything_at_three_widths() {
         let mut show = rich();
         let rows = show.transcript.take_finished(width, &show.theme);
         insta::assert_snapshot!(format!("session_{width}"), crate::looks::described(&rows));
-        // The same rows again, by pages.
+        // The same rows in pages.
         let top = Anchor::Top { item: 0, row: 0 };
         let page = show.transcript.page(top, width, 10_000, &show.theme, 0);
         assert_eq!(page.rows, rows);

@@ -1,4 +1,4 @@
-//! How far calls of servers are.
+//! Tests of the progress of MCP calls.
 
 use parallax_protocol::tool::Advance;
 
@@ -17,7 +17,7 @@ fn a_call_shows_how_far_its_server_is() {
     let half = told(2.0, Some(4.0), "reading\u{1b}[31m");
     let bar = format!("{}{}  50 %  reading", "█".repeat(12), "░".repeat(12));
     assert!(half.contains(&bar) && !half.contains('\u{1b}'), "{half}");
-    // Not all, though nearly.
+    // Not 100 %, although nearly.
     let nearly = told(999.0, Some(1_000.0), "");
     assert!(nearly.contains("░  99 %") && !nearly.contains("reading"), "{nearly}");
     assert!(told(9.0, Some(4.0), "").contains("█ 100 %"));

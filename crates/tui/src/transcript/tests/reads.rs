@@ -1,8 +1,8 @@
-//! Reads and searches as one line.
+//! Tests of grouped reads and searches.
 
 use super::*;
 
-/// Three reads and a search, all done.
+/// Three finished reads and a search.
 fn reads(show: &mut Show) {
     for (id, name, title) in [
         ("a", "read_file", "Read src/a.rs"),
@@ -66,7 +66,7 @@ fn a_group_is_unfolded_to_its_calls() {
     let rows: Vec<String> = rows.iter().map(Line::text).collect();
     assert_eq!((at, rows.len()), (0, 4), "{rows:?}");
     assert_eq!(rows[3], "✓ ReadFile  src/c.rs");
-    // In a view that scrolls, the first item has the line.
+    // In a scrolling view, the first item has the line.
     let page = show.transcript.page(Anchor::Bottom, 60, 20, &show.theme, 0);
     assert_eq!(page.rows.iter().map(Line::text).collect::<Vec<_>>(), [LINE]);
 }
