@@ -43,7 +43,7 @@ pub(crate) enum Purpose {
     /// Whether to continue the interrupted turn.
     CutOff,
     Settings,
-    /// A value for this setting.
+    /// The value of this setting.
     SettingValue(String),
     Editor,
     /// Which items the footer shows.

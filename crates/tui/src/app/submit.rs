@@ -11,7 +11,7 @@ use crate::copied::Copied;
 use crate::debug_console::LogLevel;
 use crate::effect::Effect;
 
-/// The error for an invalid word after a command, with suggestions.
+/// Returns the error for an invalid word after a command, with suggestions.
 fn stray(command: &str, word: &str, near: &[String]) -> String {
     let words: Vec<String> = near.iter().map(|name| format!("`/{command} {name}`")).collect();
     match words.is_empty() {
@@ -173,7 +173,7 @@ impl App {
         })));
     }
 
-    /// A line for the user's shell. A trailing `&` runs it in the background.
+    /// Runs a line in the user's shell. A trailing `&` runs it in the background.
     pub(super) fn run_shell(&mut self, line: String) {
         self.complete();
         if let Some(launch) = self.launch.clone() {

@@ -13,7 +13,7 @@ use crate::tokens::pointer;
 const VISIBLE: usize = 8;
 /// Maximum share of a row for names when there are descriptions, in percent.
 const NAME_SHARE: usize = 55;
-/// Minimum columns for names, and the columns beyond which longer names stick out.
+/// Range of the width of the name column; longer names extend beyond it.
 const NAMES: RangeInclusive<usize> = 18..=30;
 
 /// Maximum columns of names painted for one key.
