@@ -19,7 +19,6 @@ const ID_LENGTH: usize = 50;
 #[derive(Debug)]
 pub(crate) struct TaskWorkspace {
     worktree: Worktree,
-    checkout: PathBuf,
     serial: Arc<Serial>,
 }
 
@@ -90,7 +89,7 @@ impl TaskWorkspace {
             Ok(Worktree::create(&from, &request)?)
         })
         .await?;
-        Ok(Self { worktree, checkout: checkout.to_owned(), serial: Arc::clone(serial) })
+        Ok(Self { worktree, serial: Arc::clone(serial) })
     }
 
     /// That of an earlier attempt, if it is still there.
@@ -101,11 +100,7 @@ impl TaskWorkspace {
     ) -> Result<Option<Self>, BatchError> {
         let (from, name) = (checkout.to_owned(), name.to_owned());
         let worktree = blocking(move || Ok(Worktree::reopen(&from, &name)?)).await?;
-        Ok(worktree.map(|worktree| Self {
-            worktree,
-            checkout: checkout.to_owned(),
-            serial: Arc::clone(serial),
-        }))
+        Ok(worktree.map(|worktree| Self { worktree, serial: Arc::clone(serial) }))
     }
 
     /// Where the agent works.
@@ -148,17 +143,12 @@ impl TaskWorkspace {
 
     /// Removes it, and its branch unless that holds a commit.
     pub(crate) async fn remove(self, commit: Option<&str>) -> Result<(), BatchError> {
-        let Self { worktree, checkout, serial } = self;
+        let Self { worktree, serial } = self;
         let _one = serial.lock().await?;
         let commit = commit.map(str::to_owned);
         blocking(move || match commit {
             Some(commit) => Ok(worktree.remove_keeping_branch(&commit)?),
-            None => {
-                let name = worktree.name().to_owned();
-                // It is found again by its name once nothing holds its lock.
-                drop(worktree);
-                Ok(Worktree::discard_leftover(&checkout, &name)?)
-            }
+            None => Ok(worktree.remove_with_branch()?),
         })
         .await
     }

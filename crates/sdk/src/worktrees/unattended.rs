@@ -151,6 +151,16 @@ impl Worktree {
         manage::remove_record(&self.record)
     }
 
+    /// Removes the worktree and its branch while it is still locked. A child process that another
+    /// thread is starting may hold the lock for a moment after this process released it.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// Whatever git reports.
+    pub fn remove_with_branch(self) -> Result<(), Failure> {
+        manage::delete(&self.record)
+    }
+
     /// Returns the journal path of a session in this worktree.
     ///
     /// # Errors
