@@ -1,5 +1,4 @@
-//! Scenario folders: a project, a script, the arguments, and what must come of
-//! it, readable without Rust.
+//! Scenarios: directories with a project, a model script, arguments, and the expected result.
 //!
 //! ```text
 //! NAME/scenario.json   {"args": […], "stdin"?, "env"?, "exit"?, "limit_ms"?,
@@ -9,22 +8,21 @@
 //!                       "git"?: true (the project is a git repository),
 //!                       "allow"?: ["violations", "unused"]}
 //!                      or {"runs": [{args, stdin, env, exit, signal}, …], …}
-//! NAME/script.json     what the model answers
+//! NAME/script.json     the script of the model
 //! NAME/input/          the project's files
-//! NAME/home/           files of the home folder
+//! NAME/home/           files of the home directory
 //! NAME/expected/       stdout, stderr (stdout-2, … for later runs), files/,
-//!                      requests.json; what is not there is not compared
+//!                      requests.json; only existing files are compared
 //! ```
 //!
-//! NAME in `contains` and `lacks` is `stdout`, `stderr` (`stdout-2`, … for later
-//! runs), `request-1`, `request-2`, … (the body of a model request as it was
-//! sent, JSON escapes and all) or `headers-1`, … (method and address in a line,
-//! then each header).
+//! In `contains` and `lacks`, NAME is `stdout`, `stderr` (`stdout-2`, … for later runs),
+//! `request-1`, `request-2`, … (the raw body of a model request, including JSON escapes), or
+//! `headers-1`, … (a line with method and URL, then each header).
 //!
-//! `[PROJECT]`, `[HOME]`, `[ROOT]` and `[SERVER]` stand for the real ones in
-//! arguments, environment, stdin, script and the files of `home/`, and for
-//! themselves in what is expected. `UPDATE_SCENARIOS=1` writes what came, except
-//! for a stream that `contains` speaks of and that has no file.
+//! In arguments, environment, stdin, the script, and the files of `home/`, `[PROJECT]`, `[HOME]`,
+//! `[ROOT]`, and `[SERVER]` are replaced by the real values; in the actual results, the real
+//! values are replaced by these names. `UPDATE_SCENARIOS=1` writes the actual results to the
+//! expected files, except for a stream that `contains` checks and that has no file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Editors as clients over stdin and stdout.
+//! ACP: editors as clients over stdin and stdout.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
@@ -13,13 +13,13 @@ const LIMIT: Duration = Duration::from_secs(20);
 const WRITE: &str = r#"[{"calls":[{"name":"write_file","args":{"file_path":"b.txt","content":"hello\n"}}]},{"text":"Done"}]"#;
 const SLEEP: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo begun; touch x; sleep 67"}}]},{"text":"over"}]"#;
 
-/// A client of the program.
+/// An ACP client of the program.
 struct Editor {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
     next_id: u64,
-    /// All messages that came, in order.
+    /// All received messages, in order.
     seen: Vec<Value>,
 }
 
@@ -42,7 +42,7 @@ impl Editor {
         Self { child, stdin, lines, next_id: 0, seen: Vec::new() }
     }
 
-    /// A client that has initialized.
+    /// Starts a client and initializes it.
     fn ready(world: &World, args: &[&str]) -> Self {
         let mut editor = Self::start(world, args);
         let begun = Instant::now();
@@ -105,7 +105,7 @@ impl Editor {
         self.send("session/prompt", json!({"sessionId": session, "prompt": prompt}))
     }
 
-    /// Waits for a request for permission and answers it.
+    /// Waits for a permission request and answers it.
     fn permit(&mut self, option: &str) -> Value {
         let request = self.until(|it| it["method"] == "session/request_permission");
         let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
@@ -119,7 +119,7 @@ impl Editor {
         updates.filter(|it| it["sessionUpdate"] == kind).collect()
     }
 
-    /// Closes stdin and waits for the end.
+    /// Closes stdin and waits until the program ends.
     fn end(mut self) -> (i32, Duration) {
         drop(self.stdin.take());
         let begun = Instant::now();
@@ -176,7 +176,7 @@ fn refused_edit_changes_nothing() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "write it");
-    // An option that was not offered refuses as well.
+    // An option that was not offered also denies the request.
     editor.permit("proceed_always_server");
     editor.answer(id);
     assert!(!world.home.project().join("b.txt").exists());
@@ -194,7 +194,7 @@ fn cancelled_prompt_ends_its_command() {
     editor.until(|it| it.to_string().contains("begun\\n"));
     editor.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
-    // The session goes on.
+    // The session continues.
     let id = editor.prompt(&session, "more");
     assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
     world.server.assert_clean();
@@ -265,7 +265,7 @@ fn malformed_messages_are_answered_and_change_nothing() {
     ] {
         assert_eq!(editor.call("session/prompt", params)["error"]["code"], -32602);
     }
-    // More than any model reads.
+    // More than any model accepts.
     let id = editor.prompt(&session, &"x".repeat(10 * 1024 * 1024));
     assert_eq!(editor.answer(id)["id"], json!(id));
     let id = editor.prompt(&session, "short");
@@ -286,7 +286,7 @@ fn modes_and_models_are_set_and_disabled_modes_are_not_offered() {
     let option = json!({"sessionId": session, "configId": "model", "value": "gemini-2.5-pro"});
     let options = editor.call("session/set_config_option", option);
     assert_eq!(options["result"]["configOptions"][1]["currentValue"], "gemini-2.5-pro");
-    // No request for permission comes in this mode.
+    // This mode sends no permission requests.
     let id = editor.prompt(&session, "write it");
     assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
     assert!(world.home.project().join("b.txt").exists());
@@ -308,7 +308,7 @@ fn commands_are_answered_without_the_model() {
     assert!(world.server.requests().is_empty());
 }
 
-/// A client that offers its file system and has started a session.
+/// Starts a session of a client that offers its file system.
 fn with_files(world: &World) -> (Editor, String) {
     let mut editor = Editor::start(world, &[]);
     let capabilities = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
@@ -318,8 +318,8 @@ fn with_files(world: &World) -> (Editor, String) {
 }
 
 impl Editor {
-    /// Answers requests for files until the prompt is over; `buffer` is the only file it has open.
-    /// Returns what was written.
+    /// Answers file requests until the prompt is finished; `buffer` is the content of its only open
+    /// file. Returns the written files.
     fn serve_files(&mut self, prompt: u64, buffer: Option<&str>) -> Vec<(String, String)> {
         let mut written = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Rules of the machine's administrator, in a view of `/etc` of the test's own.
+//! Administrator rules, in a test-specific view of `/etc`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use testkit::TestHome;
 
 use crate::support::{World, finish};
 
-/// Shows a copy of `/etc` with the rules in it, and starts the program there.
+/// Mounts a copy of `/etc` that contains the rules, and starts the program there.
 const WITH_RULES: &str = "mount --make-rprivate / && cp -a /etc/. \"$COPY\" \
      && mkdir -p \"$COPY/gemini-cli/policies\" \
      && cp \"$RULES\" \"$COPY/gemini-cli/policies/rules.toml\" \

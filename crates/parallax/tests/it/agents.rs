@@ -8,7 +8,7 @@ const SCOUT: &str = "---\nname: scout\ndescription: Looks for things.\ntools: [r
                      list_directory]\nmodel: inherit\ntemperature: 0.3\nmax_turns: 3\n---\nYou \
                      are the scout. Your task: ${query}\n";
 
-/// A reply for the session itself, or for the agent whose prompt holds the text.
+/// Returns a reply for the session itself, or for the agent whose prompt contains the text.
 fn to(system: &str, reply: Value) -> Value {
     let mut reply = reply;
     reply["match"] = json!({"systemContains": system});
@@ -40,7 +40,7 @@ fn tools(request: &Value) -> Vec<&str> {
     declared.iter().filter_map(|tool| tool["name"].as_str()).collect()
 }
 
-/// What the model reads of the n-th request's newest content.
+/// Returns the newest content of the n-th request.
 fn last(world: &World, index: usize) -> String {
     let request = body(world, index);
     request["contents"].as_array().expect("contents").last().expect("one").to_string()
@@ -133,20 +133,20 @@ fn an_agent_of_the_project_counts_when_a_person_agreed_to_it() {
     let done = world.run_well(&["-p", "go"]);
     assert!(!done.err().contains(notice), "{}", done.err());
     assert!(knows(1));
-    // Another text is another agent.
+    // A definition with another text is another agent.
     world.home.write(".gemini/agents/scout.md", &SCOUT.replace("scout.", "fox.")).unwrap();
     let done = world.run_well(&["-p", "go"]);
     assert!(done.err().contains(notice) && !knows(2));
 }
 
-/// How many processes have a text in their command line.
+/// Returns the number of processes with a text in their command line.
 fn running(text: &str) -> usize {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
 }
 
-/// An agent of the user's with a server of its own.
+/// Creates a user agent with its own MCP server.
 fn with_server(world: &World, agent: &str, r#do: &str, trust: bool) {
     let server = crate::mcp::stdio(world, r#do);
     let text = format!(
@@ -173,7 +173,7 @@ fn servers_of_an_agent_are_its_own_and_end_with_it() {
     );
     with_server(&world, "clerk", "", true);
     let log = world.home.root().join("log").display().to_string();
-    // No question is put: the server is trusted, and it is the user's own agent.
+    // No approval is required: the server is trusted, and the agent belongs to the user.
     let run = world.start(&["-p", "go"]);
     world.at_gate("after");
     assert!(!tools(&body(&world, 0)).iter().any(|name| name.starts_with("mcp_")));
@@ -199,7 +199,7 @@ fn servers_of_an_agent_ask_unless_they_are_trusted_and_failures_are_told() {
     with_server(&world, "clerk", "", false);
     world.run_well(&["-p", "go"]);
     assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
-    // A trusted server of an agent is trusted there only.
+    // A server that one agent trusts is not trusted elsewhere.
     let world = World::in_home(world.home, &script.to_string());
     with_server(&world, "other", "", true);
     world.run_well(&["-p", "go"]);
@@ -237,7 +237,7 @@ fn agents_without_turns_tools_or_sense_give_a_clear_result() {
         json!({"calls": [{"name": "write_file", "args": {"file_path": "a", "content": "b"}}]}),
         look(1),
         look(2),
-        // The last chance is not taken.
+        // The agent does not use its last chance to finish.
         look(3),
         json!({"calls": [invoke("nobody", "two")]}),
         json!({"text": "all done"}),

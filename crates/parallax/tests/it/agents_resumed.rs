@@ -19,7 +19,7 @@ fn invoke(args: &Value) -> Value {
     json!({"calls": [{"name": "invoke_agent", "args": args}]})
 }
 
-/// The agent's first two calls, and a third that takes its time.
+/// The agent's first two calls, and a third one that takes long.
 fn first_part() -> String {
     json!([
         invoke(&json!({"agent_name": "worker", "prompt": "count to three"})),
@@ -46,7 +46,7 @@ fn world() -> World {
     world
 }
 
-/// Journals of agents, wherever the home keeps them.
+/// Returns the journals of agents in the home directory.
 fn journals(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let found = entries.map(|entry| entry.path()).flat_map(|path| match path.is_dir() {
@@ -81,7 +81,7 @@ fn after_a_kill_the_finished_calls_are_not_made_again() {
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert_eq!(world.read("log"), "one\ntwo\nthree\n");
-    // The session is notified how, and the agent has its previous history.
+    // The session is notified how to resume the agent, and the agent has its previous history.
     assert!(body(&world, 0).contains(r#"`resume`: \"worker-1\""#), "{}", body(&world, 0));
     let resumed = body(&world, 1);
     for text in ["echo one", "echo two", "its result is lost", "mind the gap"] {
@@ -91,7 +91,7 @@ fn after_a_kill_the_finished_calls_are_not_made_again() {
     let system: Value = serde_json::from_slice(&world.server.requests()[1].body).expect("json");
     assert!(system["systemInstruction"].to_string().contains("Your task: count to three"));
     assert!(!body(&world, 3).contains("echo two"));
-    // What is done is forgotten.
+    // The journals of finished agents are deleted.
     assert_eq!(journals(world.home.root()), Vec::<PathBuf>::new());
     world.server.assert_clean();
 }

@@ -1,4 +1,4 @@
-//! Sessions in the background, as other processes see them.
+//! Background sessions, as other processes see them.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -20,7 +20,7 @@ fn start(world: &World, arguments: &[&str]) -> String {
     said["session_id"].as_str().expect("an id").to_owned()
 }
 
-/// The session as `ps --json` shows it.
+/// Returns the session as `ps --json` shows it.
 fn listed(world: &World, id: &str) -> Value {
     let text = world.run_well(&["ps", "--json"]).out();
     let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
@@ -91,7 +91,7 @@ fn running_session_is_stopped_and_a_killed_one_is_dead() {
     until_state(&world, &id, "dead");
     let refused = world.run(&["attach", &id]);
     assert!(refused.err().contains("parallax --resume"), "{}", refused.err());
-    // It continues where it stopped, in the background too.
+    // An interrupted turn can be continued in the background.
     world.run_well(&["--bg", "--resume", &id]);
     until_state(&world, &id, "done");
 }

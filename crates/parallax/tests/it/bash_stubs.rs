@@ -1,5 +1,5 @@
-//! Random lines, run by the real bash in the sandbox with a PATH of stubs that note
-//! their name: whatever was started must be among what the analysis found.
+//! Runs random lines in real bash, in the sandbox, with a PATH of stubs that log their name: every
+//! started program must be among those that the analysis found.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -15,12 +15,12 @@ use parallax_sandbox::{Launcher, Plan};
 
 use crate::support::PROGRAM;
 
-/// The names that can run. `p*` only record that they ran; the others are system programs
-/// that start the program after them.
+/// The names that can run. `p*` only record that they ran; the others are system programs that
+/// start the program after them.
 const STUBS: [&str; 6] = ["pa", "pb", "pc", "pd", "pe", "rm"];
 const REAL: [&str; 6] = ["env", "timeout", "nice", "xargs", "find", "bash"];
 
-/// A generator with a seed, so that a failure can be repeated.
+/// A random generator with a seed, so that a failure can be reproduced.
 struct Dice(u64);
 
 impl Dice {
@@ -304,7 +304,7 @@ impl Dice {
         text
     }
 
-    /// Takes a character out, doubles it, or puts a special one in.
+    /// Removes a character, duplicates it, or inserts a special one.
     fn mutate(&mut self, text: &mut String) {
         let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         if places.is_empty() {
@@ -331,7 +331,7 @@ impl Dice {
     }
 }
 
-/// A folder whose `bin` is all of PATH, and of which lines write `home` and `log`.
+/// A directory whose `bin` is the whole PATH, and in which lines write to `home` and `log`.
 struct Yard {
     root: PathBuf,
     batch: std::cell::Cell<usize>,
@@ -346,8 +346,7 @@ impl Yard {
         fs::create_dir_all(root.join("home")).unwrap();
         fs::create_dir_all(root.join("log")).unwrap();
         let stub = root.join("stub");
-        // Each line has a log of its own: what it left in the background may
-        // start later.
+        // Each line has its own log, because its background processes may start programs later.
         let text = format!(
             "#!/bin/sh\necho \"${{0##*/}}\" >>'{}/'\"${{STUB_LOG-lost}}\"\n",
             root.join("log").display()
@@ -375,10 +374,10 @@ impl Yard {
         plan
     }
 
-    /// The stubs that bash started.
+    /// Returns the stubs that bash started for each line.
     #[expect(clippy::disallowed_methods, reason = "the sandbox is called by its own entry")]
     fn run(&self, lines: &[String]) -> Vec<BTreeSet<String>> {
-        // One shell runs many lines, each in a bash of its own, with a marker between.
+        // One shell runs many lines, each in its own bash.
         let mut script = String::from("ulimit -t 2 -u 4000 -f 2000\n");
         let _ = fs::remove_dir_all(self.root.join("log"));
         fs::create_dir_all(self.root.join("log")).unwrap();
@@ -391,7 +390,7 @@ impl Yard {
                 home = self.root.join("home").display(),
             ));
         }
-        // What runs in the background ends before the log is read.
+        // Waits for background processes before the log is read.
         script.push_str("wait\n");
         let words = ["--norc".into(), "-c".into(), OsString::from(&script)];
         let (program, arguments) = Launcher::from_program(PROGRAM.into())
@@ -405,7 +404,7 @@ impl Yard {
         }
         command.current_dir(self.root.join("home"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // 121 would say that there is no sandbox here.
+        // Exit code 121 would mean that there is no sandbox.
         assert_ne!(command.status().unwrap().code(), Some(i32::from(parallax_sandbox::REFUSED)));
         std::thread::sleep(Duration::from_millis(3));
         (0..lines.len())
@@ -423,7 +422,7 @@ impl Drop for Yard {
     }
 }
 
-/// Lines that use nothing but the stubs: no path but `/dev/null`.
+/// Whether the line uses only the stubs and no path except `/dev/null`.
 fn is_tame(line: &str) -> bool {
     !line.contains('\0')
         && line.len() < 2000
@@ -448,7 +447,7 @@ fn what_bash_starts_was_found() {
     loop {
         let lines: Vec<String> =
             std::iter::repeat_with(|| dice.line()).filter(|line| is_tame(line)).take(40).collect();
-        // Only lines that the analysis answers for are worth a run.
+        // Skip lines that the analysis cannot judge.
         let lines: Vec<String> = lines
             .into_iter()
             .filter(|line| {
@@ -461,7 +460,7 @@ fn what_bash_starts_was_found() {
             let analysis = analyse(line);
             judged += 1;
             started += ran.len();
-            // A stub that is read with `.` goes by the shell's name.
+            // A stub that is sourced with `.` runs under the shell's name.
             for name in ran.into_iter().filter(|name| STUBS.contains(&name.as_str())) {
                 assert!(
                     analysis.commands.iter().any(|command| command.name() == Some(&name)),

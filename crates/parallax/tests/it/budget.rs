@@ -1,4 +1,4 @@
-//! Limits of money, tokens and time on a whole run.
+//! Cost, token, and time limits of a whole run.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn reply(part: &Value, usage: &Value) -> Value {
     json!({"chunks": [{"candidates": candidates, "usageMetadata": usage}]})
 }
 
-/// An answer with a call for each of the counts, then the end.
+/// Returns a script with one call for each of the token counts, then the end.
 fn list(usages: &[Value]) -> String {
     let call = json!({"functionCall": {"name": "write_todos", "args": {"todos": []}}});
     let mut steps: Vec<Value> = usages.iter().map(|usage| reply(&call, usage)).collect();
@@ -27,7 +27,7 @@ fn list(usages: &[Value]) -> String {
 
 #[test]
 fn money_ends_a_run_and_it_can_be_gone_on_with() {
-    // Two dollars for a million tokens of a prompt, twelve for an answer.
+    // Two dollars per million input tokens, twelve per million output tokens.
     let world = World::new(&list(&[usage(100_000, 0, 0), usage(100_000, 50_000, 10_000)]));
     let args = ["-m", "gemini-3-pro-preview", "-o", "json"];
     let done = world.run(&[&args[..], &["-p", "go", "--max-cost", "0.3"]].concat());
@@ -74,7 +74,7 @@ fn a_setting_holds_for_the_session_and_prices_can_be_told() {
     let (code, result) = run("go", &[]);
     assert_eq!((code, &result["status"]), (57, &json!("error")));
     assert_eq!(result["stats"]["cost"]["usd"], json!(6.0));
-    // What an earlier process spent counts.
+    // The usage of an earlier process counts.
     let (code, _) = run("on", &["-r"]);
     assert_eq!(code, 57);
     let (code, result) = run("on", &["-r", "--max-tokens", "5000", "--max-cost", "1"]);

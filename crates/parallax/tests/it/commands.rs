@@ -1,10 +1,10 @@
-//! Custom slash commands, as a user meets them.
+//! Custom slash commands.
 
 use serde_json::{Value, json};
 
 use crate::support::{Conversation, World, until};
 
-/// The texts of the newest user content that the model got.
+/// Returns the texts of the newest user content that the model received.
 fn sent(world: &World) -> String {
     let requests = world.server.requests();
     let body: Value =
@@ -71,7 +71,7 @@ fn an_unknown_command_is_told_with_near_names_and_nothing_is_sent() {
     let told = refused(&world, &["-p", "/git:comit now"]);
     assert!(told.contains("There is no command `/git:comit`"), "{told}");
     assert!(told.contains("`/git:commit`") && told.contains("put a blank before"), "{told}");
-    // The program's own commands are near, too; what only sounds like it is not.
+    // Suggestions include built-in commands, but not commands that only sound similar.
     let told = refused(&world, &["-p", "/abuot"]);
     assert!(told.contains("(there is `/about`)"), "{told}");
     let told = refused(&world, &["-p", "/broken"]);
@@ -120,10 +120,10 @@ fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
     assert!(
         lines.iter().any(|line| line["content"].as_str().is_some_and(|it| it.contains("glob")))
     );
-    // Those that need a terminal say so, and what would answer.
+    // Commands that need a terminal say so and name alternatives.
     let told = refused(&world, &["-p", "/theme"]);
     assert!(told.contains("belongs to the terminal") && told.contains("/tools"), "{told}");
-    // Those that are prompts are sent, and a file may have the name of some.
+    // Built-in prompts are sent, and a custom command may override some of them.
     world.run_well(&["-p", "/commit:no-push"]);
     assert!(sent(&world).contains("commit"), "{}", sent(&world));
     world.run_well(&["-p", "/parallax build it"]);
@@ -173,7 +173,7 @@ fn a_shell_command_that_nobody_may_allow_is_refused() {
     let told = refused(&world, &["-p", "/w"]);
     assert!(told.contains("`touch made`") && told.contains("may not run"), "{told}");
     assert!(!world.home.project().join("made").exists());
-    // One that is known to change nothing runs, and a rule lets the other run.
+    // A read-only shell command runs, and a rule allows the other one.
     world.run_well(&["-p", "/r"]);
     assert_eq!(sent(&world), "now: hi");
     let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch \
@@ -193,7 +193,7 @@ fn files_are_put_in_and_never_read_as_templates() {
     assert_eq!(sent(&world), "See !{touch made} {{args}} @{secret} and @{gone.md}\n\n/see it");
     assert!(done.err().contains("gone.md"), "{}", done.err());
     assert!(!world.home.project().join("made").exists());
-    // Outside of the workspace is outside.
+    // A file outside of the workspace is rejected.
     world.home.write_home("secret.txt", "secret").unwrap();
     let template = format!("prompt = 'X @{{{}}}'", world.home.home().join("secret.txt").display());
     world.home.write_home(".gemini/commands/out.toml", &template).unwrap();
@@ -208,7 +208,7 @@ fn a_file_is_not_put_into_a_shell_command() {
     world.home.write_home(".gemini/commands/cat.toml", "prompt = '!{cat @{a.txt}}'").unwrap();
     let told = refused(&world, &["-y", "-p", "/cat"]);
     assert!(told.contains("`@{a.txt}` stands in a shell command"), "{told}");
-    // Such braces in git syntax are not a file.
+    // Such braces in git syntax do not name a file.
     let template = "prompt = '!{echo HEAD@{1} @{u}}'";
     world.home.write_home(".gemini/commands/git.toml", template).unwrap();
     world.run_well(&["-y", "-p", "/git"]);
@@ -265,20 +265,20 @@ fn a_command_names_its_model_and_tools() {
     assert!(world.home.project().join("made").exists(), "the command lets it through");
     let path = world.server.requests()[0].path.clone();
     assert!(path.contains("gemini-2.5-flash:"), "{path}");
-    // It holds for the one prompt.
+    // The override applies only to this prompt.
     std::fs::remove_file(world.home.project().join("made")).unwrap();
     world.run_well(&["-p", "go"]);
     assert!(!world.home.project().join("made").exists());
     assert!(!world.server.requests()[2].path.contains("gemini-2.5-flash:"));
 
-    // One of the project lets nothing through.
+    // A project command cannot allow anything.
     let world = World::new(&script(touch));
     world.home.write(".gemini/commands/go.md", command).unwrap();
     let done = world.run_well(&["-p", "/go"]);
     assert!(done.err().contains("in your own commands only"), "{}", done.err());
     assert!(!world.home.project().join("made").exists());
 
-    // `tools` leaves only those that it names.
+    // `tools` allows only the listed tools.
     let world = World::new(&script(touch));
     let command = "prompt = 'x'\ntools = ['read_file', 'glob']\n";
     world.home.write_home(".gemini/commands/go.toml", command).unwrap();
@@ -310,14 +310,14 @@ fn a_command_has_a_mode_and_a_time_for_its_turn() {
     world.run_well(&["-p", "edit"]);
     assert!(!world.home.project().join("made").exists(), "it held for the one prompt");
 
-    // One of the project makes nothing looser.
+    // A project command cannot loosen the approval mode.
     let world = World::new(&script.to_string());
     world.home.write(".gemini/commands/edit.md", edit).unwrap();
     let done = world.run_well(&["-p", "/edit"]);
     assert!(done.err().contains("`mode = auto_edit` does not count"), "{}", done.err());
     assert!(!world.home.project().join("made").exists());
 
-    // The turn ends when its time is over, and so do shell commands before it.
+    // The timeout ends the turn, and also shell commands before it.
     let sleep = serde_json::json!([{"calls": [{"name": "run_shell_command",
         "args": {"command": "sleep 60"}}]}]);
     let world = World::new(&sleep.to_string());

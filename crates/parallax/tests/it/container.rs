@@ -1,5 +1,4 @@
-//! The whole program in a container, with a `docker` that writes down how it is
-//! called.
+//! The whole program in a container, with a fake `docker` that records how it is called.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

@@ -80,14 +80,14 @@ fn a_context_file_that_links_out_of_the_project_is_not_read() {
     assert!(done.err().contains("link to what lies outside"), "{}", done.err());
     let sent = raw_contents(&world.server.requests()[0]).join("\n");
     assert!(sent.contains("rule behind a link") && !sent.contains("KEY OF"), "{sent}");
-    // The name of another file of the project's that tools may not read.
+    // A symlink to a project file that tools may not read.
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::os::unix::fs::symlink(".env", project.join("GEMINI.md")).expect("a link");
     let done = world.run_well(&["-p", "go"]);
     assert!(done.err().contains("closed to tools"), "{}", done.err());
     let sent = raw_contents(&world.server.requests()[1]).join("\n");
     assert!(!sent.contains("KEY OF"), "{sent}");
-    // Zeros are not words, but a megabyte of tokens.
+    // NUL bytes are not text and would waste tokens.
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::fs::write(project.join("GEMINI.md"), [0; 4096]).expect("file");
     let done = world.run_well(&["-p", "go"]);
@@ -176,7 +176,7 @@ fn a_folder_tells_its_rules_when_it_is_first_touched() {
     let places = ["root rule", begin, "rule of sub", "imported rule", "deep rule"];
     let places = places.map(|words| last.find(words).unwrap_or_else(|| panic!("{words}")));
     assert!(places.is_sorted(), "{last}");
-    // Another process knows what the session holds already.
+    // A resumed session does not add the file again.
     world.run_well(&["--resume", "latest", "-p", "on"]);
     let last = raw_contents(world.server.requests().last().expect("request")).join("\n");
     assert_eq!(last.matches(begin).count(), 1, "{last}");
@@ -197,7 +197,7 @@ fn only_files_of_exactly_these_names_are_instructions() {
     world.home.write("rules.txt", "linked rule").expect("file");
     let project = world.home.project();
     std::os::unix::fs::symlink("rules.txt", project.join("AGENTS.md")).expect("link");
-    // A second name of the same file makes neither of them unreadable.
+    // A hard link does not make either file unreadable.
     world.home.write("docs/GEMINI.md", "rule of docs").expect("file");
     std::fs::hard_link(project.join("docs/GEMINI.md"), project.join("docs/gemini.md"))
         .expect("a second name");
@@ -302,7 +302,7 @@ fn a_run_says_in_json_that_its_history_was_made_shorter() {
         let text = format!("a line of the file {number}\n").repeat(500);
         world.home.write(&format!("f{number}.txt"), &text).expect("file");
     }
-    // No account of the model's: the program writes it.
+    // The program writes the summary without a model.
     let settings = r#"{"model": {"compactAtTokens": 9000, "disableLoopDetection": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let done = world.run(&["-p", "read them", "-o", "json"]);
@@ -361,7 +361,7 @@ fn an_old_output_that_was_cut_names_the_file_with_all_of_it() {
     let masking = json!({"protectionThresholdTokens": 0, "minPrunableThresholdTokens": 1});
     let settings = json!({"contextManagement": {"tools": {"outputMasking": masking}}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    // The server would object to a history that becomes shorter.
+    // The server would reject a history that becomes shorter.
     assert_eq!(world.run(&["-y", "-p", "go"]).code(), 0);
     let sent = String::from_utf8_lossy(&world.server.requests()[2].body).into_owned();
     let note = sent.split("[The full output").nth(1).expect("a note");

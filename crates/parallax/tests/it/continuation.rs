@@ -1,4 +1,4 @@
-//! Answers that are longer than one response.
+//! Answers that span more than one response.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn counted(mut chunk: Value, prompt: u64, output: u64) -> Value {
     chunk
 }
 
-/// The server's own rules know one response per answer.
+/// Disables server checks that assume one response per answer.
 fn world(replies: &Value) -> World {
     World::new(&json!({"ignore": ["prefix", "reply"], "replies": replies}).to_string())
 }
@@ -87,8 +87,8 @@ fn refused_hop_is_retried_as_usual() {
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
 }
 
-/// Runs until the first piece of the answer is in the journal, and kills the program then.
-/// The gate is behind the second piece.
+/// Waits until the first part of the answer is in the journal, then kills the program. The gate is
+/// after the second part.
 fn killed_in_the_answer(world: &World) {
     let running = world.start(&["-m", "gemini-4-argon", "-p", "go", "--session-id", "half"]);
     world.at_gate("cut");

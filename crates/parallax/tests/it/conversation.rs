@@ -1,4 +1,5 @@
-//! A program as the face: questions, remarks and interrupts over one process.
+//! A program as the front end: approval requests, steering messages, and interrupts over one
+//! process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -80,7 +81,7 @@ fn a_remark_reaches_the_model_with_the_next_results() {
     face.prompt("look around");
     world.at_gate("before");
     face.say(&json!({"type": "steer", "content": "only the tests folder"}));
-    // The order has been read when a later one has been answered.
+    // Lines are read in order, so an error about a later line shows that the earlier one was read.
     face.say(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
     face.next("error");
     world.server.open_gate("before");
@@ -102,7 +103,7 @@ fn commands_are_answered_between_the_turns_in_the_order_of_the_lines() {
     face.say(&json!({"type": "command", "text": "/tools"}));
     face.prompt("/context");
     face.prompt("and again");
-    // Read while the turn runs: an unusable line is answered at once.
+    // Input is read while the turn runs: an invalid line gets an immediate error.
     face.say(&json!({"type": "command", "text": "/frobnicate"}));
     let error = face.next("error");
     assert!(error["message"].as_str().unwrap().contains("/frobnicate"), "{error}");

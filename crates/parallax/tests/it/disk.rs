@@ -1,4 +1,4 @@
-//! Disks that are full, small or read-only.
+//! Full, small, and read-only disks.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -17,8 +17,8 @@ fn world() -> (World, String) {
     (world, text)
 }
 
-/// The old file is intact, no other file is beside it, and the error is reported: to the
-/// model, or to the user if the run cannot continue.
+/// Checks that the old file is intact, no other file is beside it, and the error is reported: to
+/// the model, or to the user if the run cannot continue.
 fn assert_intact(world: &World, text: &str, done: &Finished, why: &[&str]) {
     assert!(world.read("disk/big.txt") == text, "the old file is intact");
     let names: Vec<_> = std::fs::read_dir(world.home.project().join("disk"))
@@ -42,13 +42,13 @@ fn assert_intact(world: &World, text: &str, done: &Finished, why: &[&str]) {
 #[test]
 fn a_limit_of_the_file_size_leaves_the_old_file() {
     let (world, text) = world();
-    // Blocks of 512 or 1024 bytes, as the shell likes: less than the file in
-    // either, more than the journal.
+    // Blocks of 512 or 1024 bytes, depending on the shell: in both cases less than the file and
+    // more than the journal.
     let done = finish(world.shell("ulimit -f 300; exec \"$@\"", &["-p", "edit", "-y"]));
     assert_intact(&world, &text, &done, &["too large", "limit", "larger"]);
 }
 
-/// A command in a mount namespace of its own where that is allowed.
+/// Returns a command in its own mount namespace, if that is allowed.
 fn mounted(world: &World, mount: &str, args: &[&str]) -> Option<Command> {
     let mut probe = world.home.command(Path::new("/usr/bin/env"), "");
     probe.args(["unshare", "-Urm", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -97,7 +97,7 @@ fn an_output_that_cannot_be_written_is_a_failure() {
 #[test]
 fn a_home_that_cannot_be_written_is_told() {
     let world = World::new(r#"[{"text":"an answer"}]"#);
-    // A file where the folder should be stops root as well.
+    // A file in place of the directory also stops root.
     world.home.write_home(".parallax", "").expect("file");
     let done = world.run(&["-p", "go"]);
     assert!(done.err().contains(".parallax"), "{}: {}", done.code(), done.err());

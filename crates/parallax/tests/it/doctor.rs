@@ -1,4 +1,4 @@
-//! `parallax doctor` on broken machines: it names the cause and the remedy.
+//! `parallax doctor` on misconfigured machines: it reports the cause and a fix.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{World, finish};
 
-/// The report and the exit code.
+/// Returns the report and the exit code.
 fn examine(mut command: Command) -> (Value, u8) {
     command.args(["doctor", "--json"]);
     let done = finish(command);
@@ -21,7 +21,7 @@ fn check(report: &Value, id: &str) -> Value {
     found.unwrap_or_else(|| panic!("no check {id}: {report}")).clone()
 }
 
-/// The check failed so that both the cause and a remedy are named.
+/// Checks that the error names both the cause and a fix.
 fn assert_error(report: &Value, id: &str, cause: &str) {
     let check = check(report, id);
     assert_eq!(check["status"], "error", "{check}");
@@ -75,7 +75,7 @@ fn network_path_is_checked_step_by_step() {
     let report = with("GOOGLE_GEMINI_BASE_URL", "https://host.invalid");
     assert_error(&report, "network.dns", "host.invalid");
     assert_eq!(check(&report, "network.key")["status"], "skipped");
-    // A port that was just free.
+    // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let report = with("GOOGLE_GEMINI_BASE_URL", &format!("http://127.0.0.1:{port}"));
     assert_error(&report, "network.connection", "cannot be reached");
@@ -87,7 +87,7 @@ fn network_path_is_checked_step_by_step() {
     assert!(check(&report, "network.proxy")["detail"].as_str().unwrap().contains("127.0.0.1"));
 }
 
-/// A service with one answer for every request.
+/// Starts a service that sends the same response to every request.
 fn service(status: &str, date: &str) -> String {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

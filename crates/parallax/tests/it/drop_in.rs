@@ -1,4 +1,4 @@
-//! Projects and programs that were set up for Gemini CLI.
+//! Compatibility with projects and programs made for Gemini CLI.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::World;
 
 const ANSWER: &str = r#"[{"text": "done", "repeat": 0}]"#;
 
-/// The names of the tools of a request.
+/// Returns the names of the tools in a request.
 fn declared(world: &World, request: usize) -> Vec<String> {
     let body = world.server.requests()[request].json();
     let tools = body["tools"].as_array().cloned().unwrap_or_default();
@@ -99,7 +99,7 @@ fn rejected_shown_and_accepted_settings_are_the_same() {
     }
     let listed = world.run_well(&["mcp", "list"]);
     assert!(listed.out().contains("s: true"), "{}", listed.out());
-    // Accepted beside one server of the user's, it says nothing about another.
+    // Acceptance beside one user server does not apply beside another.
     let other = json!({"mcpServers": {"s": server("false")}, "tools": {"allowed": ["glob"]}});
     world.home.write_home(".gemini/settings.json", &other.to_string()).expect("written");
     let done = world.run_well(&["-o", "json", "-p", "go"]);
@@ -224,7 +224,7 @@ fn words_of_other_agents_are_errors_with_a_hint() {
     let near = world.run(&["--modle", "x"]);
     assert!(near.err().contains("Did you mean `--model`?"), "{}", near.err());
     assert!(world.server.requests().is_empty(), "nothing was sent to the model");
-    // What is said to be a prompt is one.
+    // `-p` always marks a prompt.
     assert_eq!(world.run_well(&["-p", "doctor"]).out().trim(), "done");
     assert!(world.run_well(&["help", "mcp"]).out().contains("Usage: parallax mcp"));
     assert!(world.run_well(&["completion", "bash"]).out().contains("_parallax"));
@@ -237,7 +237,7 @@ fn closed_standard_output_is_an_error() {
     assert_eq!(done.code(), 1, "{}", done.err());
     assert!(done.err().contains("standard output"), "{}", done.err());
     assert!(world.server.requests().is_empty());
-    // Thrown away on purpose is another matter.
+    // Discarding the output on purpose is not an error.
     let done = crate::support::finish(world.shell(r#"exec "$@" >/dev/null"#, &["-p", "go"]));
     assert_eq!(done.code(), 0, "{}", done.err());
 }
@@ -254,7 +254,7 @@ fn directory_of_a_flag_is_the_one_that_is_worked_in() {
     assert_eq!(world.run(&["-C", "gone", "-p", "go"]).code(), 42);
 }
 
-/// The lines of the records below a directory, a list for each.
+/// Returns the lines of the records below a directory, one list per file.
 fn records(folder: &std::path::Path) -> Vec<Vec<Value>> {
     let mut found = Vec::new();
     for project in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -269,7 +269,7 @@ fn records(folder: &std::path::Path) -> Vec<Vec<Value>> {
     found
 }
 
-/// What readers of Gemini CLI's records count.
+/// Checks what readers of Gemini CLI's records count.
 fn check_records(records: &[Vec<Value>], sessions: usize) {
     assert_eq!(records.len(), sessions);
     let mut ids = std::collections::HashSet::new();
@@ -306,7 +306,7 @@ fn exported_and_mirrored_sessions_are_records_of_gemini_cli() {
     check_records(&mirror, 2);
     let lengths: usize = mirror.iter().map(Vec::len).sum();
     assert!(lengths >= 2 + 2 * 3, "the resumed turn is there: {mirror:?}");
-    // The mirror does not count as a session.
+    // The mirror is not listed as a session.
     let listed = world.run_well(&["sessions", "--json", "list"]).out();
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     assert_eq!(listed.as_array().map(Vec::len), Some(2), "{listed}");
@@ -375,7 +375,7 @@ fn extension_update_compares_names_and_its_source() {
     let edited = world.run(&["extensions", "update", "ext", "--consent"]);
     assert_ne!(edited.code(), 0, "{}", edited.out());
     assert!(world.run_well(&["-p", "go"]).err().contains("it was installed from"));
-    // Nor is it loaded from where a changed type leads.
+    // A changed installation type does not redirect loading to another directory.
     let evil = world.home.project().join("evil");
     world.home.write("evil/gemini-extension.json", &manifest(&[], &[])).expect("written");
     world.home.write("evil/GEMINI.md", "EVILCONTEXT").expect("written");

@@ -8,7 +8,7 @@ use testkit::keychain as fake;
 
 use crate::support::{World, finish, raw_contents};
 
-/// What nothing on the disk may hold.
+/// Text that must not occur in plain form on disk.
 const MARKER: &str = "xyzzymarker";
 
 fn encrypted(world: &World, place: &str) {
@@ -16,7 +16,7 @@ fn encrypted(world: &World, place: &str) {
     world.home.write_home(".parallax/settings.json", &settings).unwrap();
 }
 
-/// The program with a keychain.
+/// Returns a command with access to a keychain.
 fn command(world: &World, args: &[&str]) -> Command {
     let folder = world.home.home().join("bin");
     fake::secret_tool(&folder).expect("a program");
@@ -26,7 +26,7 @@ fn command(world: &World, args: &[&str]) -> Command {
     command
 }
 
-/// The files below a folder that hold these bytes.
+/// Returns the files below a directory that contain these bytes.
 pub fn holds(folder: &Path, text: impl AsRef<[u8]>) -> Vec<String> {
     let text = text.as_ref();
     let mut found = Vec::new();
@@ -60,7 +60,7 @@ fn nothing_that_was_said_is_on_the_disk_in_the_clear() {
     assert_eq!(done.code(), 0, "{}", done.err());
     let home = world.home.home();
     assert_eq!(holds(&home, MARKER), Vec::<String>::new());
-    // All that reads sessions reads it.
+    // Every command that reads sessions can read it.
     let told = |args: &[&str]| {
         let done = finish(command(&world, args));
         assert_eq!(done.code(), 0, "{args:?}: {}", done.err());
@@ -76,7 +76,7 @@ fn nothing_that_was_said_is_on_the_disk_in_the_clear() {
     let requests = world.server.requests();
     let (before, after) = (raw_contents(&requests[1]), raw_contents(&requests[2]));
     assert_eq!(after[..before.len()], before, "byte for byte");
-    // Switched off again it still opens, and stays as it is.
+    // After encryption is disabled, the session can still be opened, and stays encrypted.
     encrypted(&world, "off");
     assert_eq!(told(&["-r", "first", "-p", "and on"]), "third\n");
     assert_eq!(holds(&home, MARKER), Vec::<String>::new());
@@ -98,7 +98,7 @@ fn a_long_output_is_read_on_when_the_session_is_resumed() {
     let path = told.split('`').find(|word| word.contains("/tool-outputs/"));
     let path = path.expect("where the whole is").to_owned();
     if path.starts_with(&*world.home.home().to_string_lossy()) {
-        // No folder in memory here.
+        // There is no memory-backed directory here.
         return;
     }
     assert!(!Path::new(&path).exists(), "nothing is left in memory");
@@ -126,7 +126,7 @@ fn without_the_keychain_nothing_is_said_or_written() {
     assert!(told.contains("keychain") && told.contains("general.sessionEncryption"), "{told}");
     assert_eq!(world.server.requests().len(), 0);
     assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
-    // A session that it once opened is there, and says why it cannot be read.
+    // A session whose key is lost is still listed, with the reason why it cannot be read.
     encrypted(&world, "file");
     assert_eq!(world.run(&["-p", MARKER, "--session-id", "one"]).code(), 0);
     assert_eq!(holds(&world.home.home(), MARKER), Vec::<String>::new());
@@ -146,7 +146,7 @@ fn who_only_looks_leaves_no_folder_and_finds_what_can_be_read() {
     let plain = world.run(&["-p", "the first wish", "--session-id", "open"]);
     assert_eq!(plain.code(), 0, "{}", plain.err());
     encrypted(&world, "file");
-    // Without a memory-backed directory, the home directory is used, and nothing is asked.
+    // Without a memory-backed directory, the home directory is used.
     let runtime = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let run = |args: &[&str]| {
         let mut command = world.command(args);
@@ -197,7 +197,7 @@ fn a_damaged_session_is_listed_and_never_thrown_away_as_empty() {
     };
     let changed =
         whole.replace(lines[3], &lines[3].replace("\"encrypted\":\"", "\"encrypted\":\"A"));
-    // A user who kept it until the cleanup.
+    // The session was kept until the cleanup.
     let age = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 60 * 60);
     let text = |args: &[&str]| {
         let done = world.run(args);

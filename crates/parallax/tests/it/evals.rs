@@ -1,4 +1,4 @@
-//! `parallax eval` with the shipped cases, and with cases of its own against a scripted model.
+//! `parallax eval` with the shipped cases, and with test cases and a scripted model.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn rows(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// A case `one` whose model is the scripted server.
+/// Creates a case `one` whose model is the scripted server.
 fn world(script: &Value, case: &str) -> World {
     let world = World::new(&script.to_string());
     world.home.write("cases/one/case.toml", case).expect("written");

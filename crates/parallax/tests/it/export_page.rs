@@ -1,4 +1,4 @@
-//! The page of an exported session in a real browser, where there is one.
+//! The page of an exported session in a real browser, if one is installed.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -10,10 +10,10 @@ use testkit::measure::run;
 
 use crate::support::{LIMIT, World};
 
-/// Words that a page must show and never obey.
+/// Text that a page must display but not execute.
 const SAID: &str = r#"<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"></div></body> ' & \" ]]> --> <style>*{display:none}</style> https://example.invalid/x.png"#;
 
-/// What browsers are called.
+/// Program names of browsers.
 const BROWSERS: [&str; 6] = [
     "chromium",
     "chromium-browser",
@@ -32,7 +32,7 @@ fn browser() -> Option<PathBuf> {
         std::env::split_paths(&path).flat_map(|folder| BROWSERS.map(|name| folder.join(name)));
     let found = places.find(|place| place.is_file());
     if found.is_none() {
-        // A notice, since nothing failed: the page was read as text only.
+        // Only a notice: the page was checked as text.
         let _ = writeln!(std::io::stderr(), "no browser is here: the page was not rendered");
     }
     found
@@ -60,8 +60,8 @@ fn a_page_shows_what_was_said_and_does_nothing_of_it() {
     assert!(!dom.contains("<img") && dom.contains(">Requests</button>"), "{dom}");
 }
 
-/// What a model says in a session that has one of everything. `address`: where
-/// it would have the page ask.
+/// Returns a script for a session with all kinds of content. `address` is a URL that the page must
+/// not request.
 fn rich(address: &str) -> Value {
     let lure = format!(
         "<script>new Image().src='{address}/s';document.title='taken'</script>\n\
@@ -145,14 +145,14 @@ fn a_rich_session_is_a_page_that_asks_nobody() {
     assert!(asked.is_err(), "the page asked somebody: {asked:?}");
 }
 
-/// The page without what is only for browsers that run no scripts.
+/// Removes what only browsers without scripts show.
 fn shown(dom: &str) -> String {
     let (before, rest) = dom.split_once("<noscript>").expect("a transcript");
     let (_, after) = rest.split_once("</noscript>").expect("its end");
     format!("{before}{after}")
 }
 
-/// The page as the browser understood it.
+/// Returns the page as the browser rendered it.
 #[expect(clippy::disallowed_methods, reason = "a test runs a real browser")]
 fn rendered(browser: &Path, page: &Path, home: &Path) -> String {
     let mut command = Command::new(browser);

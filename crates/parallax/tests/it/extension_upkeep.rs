@@ -1,4 +1,4 @@
-//! A set of extensions that is looked after: had elsewhere, examined, tried out.
+//! Maintaining extensions: `sync`, `doctor`, and `test`.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn a_lock_file_brings_the_same_set_and_nothing_else() {
     std::fs::copy(&lock, &kept).expect("kept");
     well(&world, &["uninstall", "dusk"]);
     well(&world, &["install", "other", "--yes"]);
-    // Without consent.
+    // Without consent, the command fails.
     let refused = extensions(&world, &["sync", "set.json"], "");
     assert_eq!(refused.code(), 1, "{}", refused.err());
     let said = well(&world, &["sync", "set.json", "--yes"]);
@@ -42,7 +42,7 @@ fn a_lock_file_brings_the_same_set_and_nothing_else() {
     let names: Vec<&str> =
         list.as_array().unwrap().iter().flat_map(|it| it["name"].as_str()).collect();
     assert_eq!(names, ["dusk"]);
-    // The source has other files now.
+    // The source has changed.
     well(&world, &["uninstall", "dusk"]);
     write(&world, "dusk/commands/more.toml", "prompt = 'x'");
     let other = extensions(&world, &["sync", "set.json", "--yes"], "");
@@ -101,7 +101,7 @@ fn the_doctor_says_what_does_not_work() {
     write(&world, "sick/hooks/hooks.json", hook);
     world.home.write_home(".parallax/commands/fix.toml", "prompt = 'mine'").unwrap();
     well(&world, &["link", "sick", "--yes"]);
-    // A rule that came later: the folder is linked.
+    // A rule added later is found, because the directory is linked.
     let allow = "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n";
     write(&world, "sick/policies/p.toml", allow);
     let done = extensions(&world, &["doctor"], "");
@@ -147,7 +147,7 @@ fn two_updates_at_once_are_one() {
         .collect();
     let updated = said.iter().filter(|said| said.contains("1.0.0 → 2.0.0")).count();
     assert_eq!(updated, 1, "{said:?}");
-    // And the version before is the one before.
+    // The previous version was not replaced.
     assert!(well(&world, &["rollback", "e"]).contains("1.0.0"));
     let kept = world.home.parallax().join("extensions/.previous/e");
     std::fs::remove_file(kept.join("gemini-extension.json")).expect("it was there");
@@ -175,7 +175,7 @@ fn an_extension_is_tried_with_recorded_answers() {
     let passed = extensions(&world, &["test", "mine"], "");
     assert_eq!(passed.code(), 0, "{}{}", passed.out(), passed.err());
     assert!(passed.out().contains("✓ word") && passed.out().contains("0 failed"));
-    // One that cannot be read fails alone.
+    // An invalid test fails without affecting the others.
     write(&world, "mine/tests/broken.json", "{");
     let some = extensions(&world, &["test", "mine"], "");
     assert_eq!(some.code(), 1, "{}", some.err());

@@ -1,5 +1,4 @@
-//! Extensions from where people publish them to what the model gets, and back
-//! out of the way.
+//! The life cycle of extensions: installing, using, updating, and removing them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use testkit::measure::{Finished, run};
 use crate::mcp::{answer, declared};
 use crate::support::{LIMIT, World};
 
-/// Extensions in the form of published ones.
+/// Returns the path of a fixture in the form of a published extension.
 pub(crate) fn published(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/extensions").join(name);
     folder.canonicalize().expect("the extension")
@@ -29,7 +28,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A copy in the project, for tests that change it.
+/// Copies a fixture into the project, for tests that change it.
 fn own_copy(world: &World, name: &str) -> PathBuf {
     let folder = world.home.project().join(name);
     copy(&published(name), &folder);
@@ -96,7 +95,7 @@ fn of_installations_at_the_same_time_one_wins_and_the_others_say_so() {
     assert_eq!(half.len(), 0, "{half:?}");
 }
 
-/// What is known of an extension; null when it is not there.
+/// Returns the JSON description of an extension; null if it is not installed.
 fn known(world: &World, name: &str) -> Value {
     let list: Value = serde_json::from_str(&well(world, &["list", "-o", "json"]).out()).unwrap();
     let list = list.as_array().cloned().expect("a list");
@@ -124,7 +123,7 @@ fn one_with_a_server_and_context_comes_by_git_and_is_updated() {
     let world = World::new("[]");
     let repository = own_copy(&world, "notebook");
     git(&world, &repository, &["init", "-qb", "main"]);
-    // What would run where git is let run things.
+    // A hook that would run if git were allowed to run programs.
     let evil = "#!/bin/sh\ntouch \"$HOME/hook-ran\"\n";
     std::fs::write(repository.join(".git/hooks/post-checkout"), evil).unwrap();
     git(&world, &repository, &["add", "."]);
@@ -231,7 +230,7 @@ fn one_with_commands_and_themes_comes_as_an_archive() {
     assert!(world.run_well(&["--list-extensions"]).out().contains("✓ dusk (0.3.1)"));
     world.run_well(&["-p", "/palette:name #008080"]);
     assert!(body(&world, 0).contains("What would people call the colour #008080?"));
-    // Only for those that are named.
+    // The command exists only if its extension is selected.
     let refused = world.run(&["-e", "none", "-p", "/palette:name x"]);
     assert_eq!(refused.code(), 42, "{}", refused.err());
     world.run_well(&["-e", "Dusk", "-p", "/palette:name x"]);
@@ -291,7 +290,7 @@ fn one_with_hooks_skills_rules_and_settings_is_asked_about_again_when_it_grows()
     assert_eq!(known_now["version"], "3.0.0");
     assert_eq!(known_now["resolvedSettings"][1]["value"], "Red Team");
 
-    // What may not be installed does not come by an update either.
+    // An update cannot install what is not allowed either.
     edit(&source.join("gemini-extension.json"), "3.0.0", "4.0.0");
     std::os::unix::fs::symlink("/etc/passwd", source.join("list.md")).unwrap();
     let refused = extensions(&world, &["update", "guard", "--consent"], "");
@@ -460,7 +459,7 @@ fn those_of_gemini_cli_are_read_and_never_written() {
     assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("gemini"), &json!(false)));
     world.run_well(&["-p", "go"]);
     assert!(!body(&world, 1).contains("Keep what must outlive"));
-    // What was taken away can come back.
+    // An uninstalled extension can be installed again.
     let source = source.display().to_string();
     well(&world, &["install", &source, "--consent"]);
     let now = known(&world, "notebook");

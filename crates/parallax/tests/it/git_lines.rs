@@ -1,5 +1,5 @@
-//! git in the lines of an agent: it obeys nothing that the line writes, what it
-//! makes stays, and what moved comes back.
+//! Git in commands of the agent: it runs no programs configured by the command, keeps its own
+//! changes, and restores moved files.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ fn git(world: &World, folder: &str, arguments: &[&str]) {
     assert!(command.status().expect("git").success(), "{arguments:?}");
 }
 
-/// A repository in `folder` all of whose files go through a filter named `f`.
+/// Creates a repository in `folder` whose files all use a filter named `f`.
 fn filtered(world: &World, folder: &str) {
     world.home.write(&format!("{folder}/a.txt"), "a\n").expect("written");
     world.home.write(&format!("{folder}/.gitattributes"), "* filter=f diff=f\n").expect("written");
@@ -24,7 +24,7 @@ fn filtered(world: &World, folder: &str) {
     world.home.write(&format!("{folder}/a.txt"), "changed\n").expect("written");
 }
 
-/// A program that leaves a mark in the project when it runs.
+/// Creates a program that leaves a mark in the project when it runs.
 fn evil(world: &World) -> String {
     let script = format!("#!/bin/sh\ntouch {}/ran\ncat\n", world.home.project().display());
     world.home.write("evil", &script).expect("written");
@@ -93,7 +93,7 @@ fn a_new_repository_keeps_what_git_wrote() {
         assert!(world.read(&format!("{folder}/.git/config")).contains("[core]"), "{folder}");
         git(&world, folder, &["status"]);
     }
-    // From then on it is closed as any other.
+    // From then on, it is protected like any other.
     assert!(!world.read("copy/.git/config").contains("fsmonitor"), "{}", answers[2]);
 }
 
@@ -223,7 +223,7 @@ fn git_takes_hidden_files_for_unchanged_in_any_line() {
         if !line.contains("cat notes") && *line != "make -s" {
             assert!(answer.contains("a.txt") && !answer.contains("hid"), "{line}: {answer}");
             let named = hidden.iter().any(|name| answer.contains(name));
-            // `ls` names what is there.
+            // `ls` names the existing files.
             assert!(!named || line.ends_with("ls"), "{line}: {answer}");
             assert!(!answer.contains("Exit Code"), "{line}: {answer}");
         }
@@ -239,7 +239,7 @@ fn a_tracked_file_that_stays_hidden_is_named() {
     git(&world, "", &["init", "-q"]);
     git(&world, "", &["add", "-f", ".env"]);
     git(&world, "", &["commit", "-qm", "one"]);
-    // As old as the file: then git looks into it, whatever its stamps say.
+    // The index is as old as the file, so git reads the file despite its timestamps.
     let project = world.home.project();
     let index = std::fs::File::options().write(true).open(project.join(".git/index"));
     let written = project.join(".env").metadata().and_then(|data| data.modified());

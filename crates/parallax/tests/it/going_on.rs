@@ -1,10 +1,10 @@
-//! Resuming a session from a place other than its end.
+//! Resuming a session, also from a place other than its end.
 
 use serde_json::json;
 
 use crate::support::{Conversation, World, raw_contents};
 
-/// A turn that fails when its call has run, and what comes after.
+/// A turn that fails after its call has run, and the replies after it.
 const FAILS: &str = r#"[{"calls":[{"name":"list_directory","args":{"dir_path":"."}}]},
     {"status":400,"error":{"code":400,"message":"not now","status":"INVALID_ARGUMENT"}},
     {"status":400,"error":{"code":400,"message":"not now","status":"INVALID_ARGUMENT"}},
@@ -18,7 +18,7 @@ fn a_program_has_a_turn_that_was_cut_off_gone_on_with() {
     face.say(&json!({"type": "continue"}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(raw_contents(&world.server.requests()[3]).len(), 3, "no prompt was added");
-    // Now there is nothing to continue; the conversation can still end.
+    // There is nothing left to continue; the conversation can still end.
     face.say(&json!({"type": "continue"}));
     let said = face.next("error");
     assert!(said["message"].as_str().is_some_and(|it| it.contains("no interrupted turn")));
@@ -30,7 +30,7 @@ fn a_copy_that_ends_before_a_prompt_leaves_the_original() {
     let world = World::new(r#"[{"text":"a"},{"text":"b"},{"text":"c"}]"#);
     world.run_well(&["-p", "first one", "--session-id", "whole"]);
     world.run_well(&["-p", "second one", "-r", "whole"]);
-    // The server would miss what the copy leaves out.
+    // The server would miss the contents that the copy omits.
     let copy = world.run(&["-p", "another second", "-r", "whole", "--at", "2"]);
     assert_eq!(copy.code(), 0, "{}", copy.err());
     let sent = raw_contents(&world.server.requests()[2]).concat();

@@ -1,4 +1,4 @@
-//! Hooks, as a user meets them: real shell commands that hear of what happens.
+//! Hooks: real shell commands that receive events.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Conversation, World};
 
-/// One call of a tool with an answer after it.
+/// Returns a script with one tool call and a final answer.
 pub(crate) fn script(command: &str) -> String {
     let args = json!({"command": command});
     json!([
@@ -21,7 +21,7 @@ pub(crate) fn settings(world: &World, hooks: &Value) {
     world.home.write_home(".gemini/settings.json", &text).unwrap();
 }
 
-/// A group of one hook.
+/// Returns a group with one hook.
 pub(crate) fn one(command: &str) -> Value {
     json!([{"hooks": [{"type": "command", "name": "h", "command": command}]}])
 }
@@ -83,7 +83,7 @@ fn every_event_is_heard_at_its_place() {
     }
     assert_eq!(heard[0]["source"], "startup");
     assert_eq!(heard[1]["prompt"], "go");
-    // One entry for each content that has a text; the system prompt is none.
+    // One entry for each content with a text, without the system prompt.
     let messages = heard[2]["llm_request"]["messages"].as_array().expect("messages");
     let said = messages[0]["content"].as_str().expect("a text");
     assert!(messages.len() == 1 && said.starts_with("<session_context>"), "{messages:?}");
@@ -243,7 +243,7 @@ fn prompts_are_refused_completed_and_continued() {
     let context = |text: &str| {
         one(&format!(r#"echo '{{"hookSpecificOutput": {{"additionalContext": "{text}"}}}}'"#))
     };
-    // Once: the second time, the input says that a hook continued the turn.
+    // Blocks only once: the second input says that a hook continued the turn.
     let again = r#"grep -q '"stop_hook_active":true' || echo '{"decision": "block", "reason": "also this"}'"#;
     settings(
         &world,
@@ -283,7 +283,7 @@ fn requests_and_answers_are_changed() {
     assert_eq!(json["response"], "mine");
     let request = requests(&world)[0].clone();
     assert_eq!(request["generationConfig"]["temperature"], 0.25);
-    // The declarations stay, so what the service has cached of them still counts.
+    // The declarations stay the same, so the provider's cache remains valid.
     let tools = request["tools"][0]["functionDeclarations"].as_array().expect("tools").clone();
     assert!(tools.len() > 5, "{tools:?}");
     let choice = &request["toolConfig"]["functionCallingConfig"];
@@ -328,7 +328,7 @@ fn nobody_sees_a_text_before_the_hooks_of_answers_have() {
             assert_eq!(all.matches("[redacted]").count(), usize::from(shown), "{format}: {all}");
         }
     }
-    // Calls without a text get none.
+    // Responses that contain only calls have no text.
     let world = World::new(&script("echo hi"));
     settings(&world, &json!({"AfterModel": one(redact)}));
     assert_eq!(world.run_well(&["-p", "go", "-y"]).out(), "[redacted]\n");

@@ -1,5 +1,4 @@
-//! How hooks are run, as a user meets it: who agrees to them, what they get, what they may,
-//! those that stand by, and those that fail.
+//! How hooks run: acceptance, environment, permissions, long-running hooks, and failures.
 
 use std::time::Instant;
 
@@ -21,7 +20,7 @@ fn hooks_of_a_project_run_when_they_are_accepted_as_they_are() {
     world.run_well(&["hooks", "accept"]);
     world.run_well(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\n");
-    // Another script is another hook.
+    // A changed script is a different hook.
     world.home.write("hooks/start.sh", "echo two >> ran").unwrap();
     world.run_well(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\n");
@@ -80,7 +79,7 @@ fn hooks_are_the_persons_programs_and_get_what_their_env_file_says() {
     let last = requests(&world).pop().expect("a request").to_string();
     assert!(last.contains("Output: hf::"), "{last}");
 
-    // What the project's file brings stays here.
+    // Variables of the project's `.env` are not passed on.
     let world = World::new(&script("echo \"$HFOO:$PFOO:$H_TOKEN\""));
     settings(&world, &json!({"SessionStart": one(r#"echo "$PFOO" > seen"#)}));
     world.home.write(".env", "PFOO=pf\n").unwrap();
@@ -220,8 +219,8 @@ fn a_hook_that_stands_by_is_started_once_and_guards() {
     assert_eq!(trace.lines().count(), 3, "{trace}");
     assert!(trace.contains("BeforeTool run_shell_command: `h`"), "{trace}");
     assert!(trace.contains("deny, no two"), "{trace}");
-    // A hook that dies, hangs, floods, or prints invalid JSON blocks nothing, unless it
-    // must agree.
+    // A hook that crashes, hangs, floods, or prints invalid JSON blocks nothing, unless it fails
+    // closed.
     for command in ["exit 3", "sleep 60", "yes | tr -d '\\n'", "yes", "yes '{\"id\": \"z\"}'"] {
         for closed in [false, true] {
             let made = format!("made-{closed}");
@@ -361,7 +360,7 @@ fn failed_session_end_hook_is_reported_in_every_output_format() {
     assert!(told.is_some() && told < result, "{}", stream.out());
     assert_eq!(stream.err(), "");
 
-    // A hook that does well is not mentioned.
+    // A successful hook is not mentioned.
     let quiet = run(&one("cat >/dev/null"), "json");
     let document: Value = serde_json::from_str(&quiet.out()).expect("one JSON document");
     assert!(document.get("warnings").is_none(), "{document}");

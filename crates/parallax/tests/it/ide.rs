@@ -11,7 +11,7 @@ use crate::terminal::seat::{COMPOSER, Seat, Start};
 
 const HELLO: &str = r#"[{"text":"Hello."},{"text":"Hello again."}]"#;
 
-/// A world whose settings ask for the connection.
+/// Creates a world whose settings enable the IDE connection.
 fn world(script: &str) -> World {
     let world = World::new(script);
     let settings = r#"{"ide": {"enabled": true}}"#;
@@ -37,7 +37,7 @@ fn companion(world: &World, setup: CompanionSetup) -> TestCompanion {
     companion
 }
 
-/// Port files of editors that have ended.
+/// Creates port files of editors that have ended.
 fn stale_files(world: &World) {
     let directory = temporary(world).join("gemini/ide");
     std::fs::create_dir_all(&directory).expect("created");
@@ -50,7 +50,7 @@ fn stale_files(world: &World) {
     }
 }
 
-/// The contents of a request as one text.
+/// Returns the contents of a request as one text.
 fn sent(world: &World, number: usize) -> String {
     raw_contents(&world.server.requests()[number]).join("\n")
 }
@@ -146,7 +146,7 @@ const EDIT: &str = r#"[
     {"calls":[{"name":"replace","args":{"file_path":"a.txt","instruction":"Louder","old_string":"two\n","new_string":"TWO\n"}}]},
     {"text":"That is all."}]"#;
 
-/// A terminal with the connected editor, in which a change of `a.txt` requires approval.
+/// Starts a terminal with a connected editor, in which a change of `a.txt` requires approval.
 fn asked(fault: CompanionFault) -> (Seat, TestCompanion, PathBuf) {
     let world = world(EDIT);
     world.home.write("a.txt", "one\ntwo\nthree\n").expect("file");
@@ -163,10 +163,10 @@ fn asked(fault: CompanionFault) -> (Seat, TestCompanion, PathBuf) {
     (seat, companion, path)
 }
 
-/// What the model reads when the user edited a change.
+/// Part of the tool result when the user edited a change.
 const CHANGED: &str = "The user changed this call";
 
-/// What the model got for its call.
+/// Returns the tool result that the model received.
 fn result(seat: &Seat) -> String {
     sent(&seat.world, 1)
 }
@@ -190,7 +190,7 @@ fn a_change_is_edited_and_accepted_in_the_editor() {
     let (seat, companion, path) = asked(CompanionFault::None);
     companion.edits(&path, "one\nTwo, edited\nthree\n");
     companion.accepts(&path);
-    // It is not asked about again.
+    // The change does not require approval again.
     seat.sees("That is all.");
     assert_eq!(seat.world.read("a.txt"), "one\nTwo, edited\nthree\n");
     assert!(result(&seat).contains("Two, edited"), "{}", result(&seat));
@@ -313,13 +313,13 @@ fn the_terminal_of_an_editor_asks_once_whether_to_connect() {
     seat.sees("2 open files");
     assert_eq!(companion.violations(), Vec::<String>::new());
     let settings = seat.world.home.home().join(".parallax/settings.json");
-    // It is written while the companion is connected.
+    // Written while the companion is connected.
     until("the answer in the settings", || {
         std::fs::read_to_string(&settings).is_ok_and(|text| text.contains("hasSeenNudge"))
     });
 }
 
-/// A terminal in a folder of which it is not known whether it is trusted.
+/// Starts a terminal in a folder with unknown trust.
 fn in_unknown_folder(is_trusted: bool) -> (Seat, TestCompanion) {
     let world = world(HELLO);
     world.home.write("GEMINI.md", "the rule of the project").expect("file");
@@ -348,6 +348,6 @@ fn an_editor_without_trust_leaves_the_question_to_the_user() {
     seat.looks();
     seat.sees("Do you trust this folder?");
     seat.press(testkit::pty::Key::Enter);
-    // The user trusts it, and reads that the editor does not.
+    // The user trusts the folder and is notified that the editor does not.
     seat.has_seen("does not trust this folder");
 }

@@ -1,4 +1,4 @@
-//! Real agents with real keys: only a git command that was approved reaches them.
+//! Real SSH and GPG agents with real keys: only an approved git command can use them.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn script(lines: &[String]) -> String {
     Value::Array(script).to_string()
 }
 
-/// Whether the programs are there; says so when one is not.
+/// Whether the programs are installed; prints a notice if one is not.
 fn has(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = |name: &&str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
@@ -28,7 +28,7 @@ fn has(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Runs a program of the user's own, outside of any sandbox.
+/// Runs a program as the user, outside of any sandbox.
 fn own(world: &World, program: &str, line: &[&str], socket: Option<&Path>) -> Vec<u8> {
     let mut command = world.home.command(Path::new(program), "");
     command.args(line).stderr(Stdio::null()).stdin(Stdio::null());
@@ -47,7 +47,7 @@ fn repository(world: &World, settings: &[(&str, &str)]) {
     }
 }
 
-/// The signed commits, by the first words of their messages.
+/// Returns the signed commits, by the first words of their messages.
 fn signed(world: &World, kind: &str) -> Vec<String> {
     let hashes = own(world, "git", &["log", "--all", "--format=%H %s"], None);
     let text = String::from_utf8(hashes).expect("text");
@@ -66,7 +66,7 @@ struct SshAgent {
 }
 
 impl SshAgent {
-    /// An agent that alone has the key; and that key's public half.
+    /// Starts an agent that alone has the key; also returns the public key.
     fn start(world: &World) -> (Self, String) {
         let socket = world.home.root().join("agent.sock");
         let mut command = world.home.command(Path::new("ssh-agent"), "");
@@ -112,12 +112,12 @@ fn the_ssh_agent_signs_for_an_approved_git_command_alone() {
     let told = String::from_utf8_lossy(&told.last().expect("a request").body).into_owned();
     assert!(!told.contains("ED25519"), "the agent's keys were listed");
 
-    // A rule that allows the command gives no agent.
+    // A rule that allows the command does not grant access to the agent.
     let world = World::in_home(world.home, &script(&[format!("{SIGNED} by-rule")]));
     run(&world, &["-p", "go", "--allowed-tools", "run_shell_command(git commit)"]);
     assert_eq!(signed(&world, "BEGIN SSH SIGNATURE"), ["free"]);
 
-    // A user who approves sees it.
+    // The approval request mentions the agent.
     let world = World::in_home(world.home, &script(&[format!("{SIGNED} approved")]));
     let mut command = world.command(&["--input-format", "stream-json"]);
     command.env("SSH_AUTH_SOCK", &agent.socket);
@@ -159,7 +159,7 @@ fn the_gpg_agent_signs_for_an_approved_git_command_alone() {
     assert!(!told.contains("private-key ("), "a key was read");
 }
 
-/// A server that wants to know who asks; gives the header that tells.
+/// Starts a server that requires authentication; returns the header with the credentials.
 fn asking_server() -> (u16, std::sync::mpsc::Receiver<String>) {
     use std::io::{BufRead as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -197,7 +197,7 @@ fn a_git_command_that_needs_a_kept_password_asks_for_leave_to_read_it() {
     world.home.write_home(".git-credentials", &kept).expect("file");
     let mut face = Conversation::of(world.command(&["--input-format", "stream-json"]));
     face.prompt("go");
-    // The command, the servers of this machine, the password.
+    // Requests for the command, the local servers, and the password.
     for _ in 0..3 {
         let ask = face.next("ask");
         face.say(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));

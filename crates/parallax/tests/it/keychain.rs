@@ -1,5 +1,5 @@
-//! Secrets in the system's keychain: a `secret-tool` on the path, and files where
-//! there is none or it is not to be used.
+//! Secrets in the system keychain: a fake `secret-tool` on the search path, and files if there is
+//! none or it must not be used.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn world(script: &Value, hangs: bool) -> World {
     world
 }
 
-/// Where the `secret-tool` is, with what it keeps.
+/// Returns the directory of the `secret-tool` and its secrets.
 fn folder(world: &World) -> PathBuf {
     world.home.home().join("bin")
 }
@@ -36,7 +36,7 @@ fn path(world: &World) -> String {
     format!("{}:{rest}", folder(world).display())
 }
 
-/// The program with that `secret-tool`, and a session bus as it seems.
+/// Returns a command with that `secret-tool` and an apparent session bus.
 fn command(world: &World, args: &[&str]) -> Command {
     let mut command = world.command(args);
     command.env("PATH", path(world)).env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");
@@ -52,7 +52,7 @@ fn values(world: &World) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }
 
-/// An extension with a plain and a sensitive setting, and a server that tells its
+/// Installs an extension with a plain and a sensitive setting, and a server that reports its
 /// variables.
 fn with_extension(world: &World) {
     let server = crate::mcp::stdio(world, "");
@@ -80,7 +80,7 @@ fn a_sensitive_setting_is_in_the_keychain_and_reaches_the_server() {
     ]);
     let world = world(&script, false);
     with_extension(&world);
-    // Nothing is asked of the keychain while no secret is kept or needed.
+    // The keychain is not accessed before a secret is stored or needed.
     assert_eq!(finish(command(&world, &["extensions", "list"])).code(), 0);
     assert_eq!(calls(&world), "");
     let open = ["extensions", "config", "vault", "VAULT_OPEN"];
@@ -136,7 +136,7 @@ fn what_gemini_cli_keeps_of_an_extensions_settings_reaches_its_server() {
     let told = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
     assert!(told.contains(r#""VAULT_KEY": "of-the-user""#), "{told}");
     assert!(told.contains(r#""VAULT_OWN": "of-the-project""#), "{told}");
-    // It is read, and nothing is kept or taken away there.
+    // The entry is read, but nothing is stored or removed there.
     let orders = calls(&world).lines().filter(|line| line.starts_with("store")).count();
     assert_eq!((orders, calls(&world).contains("clear")), (3, false));
 }
@@ -152,7 +152,7 @@ fn without_a_keychain_that_answers_the_file_is_used() {
     let file = hanging.home.parallax().join("extension-settings.json");
     let mode = std::fs::metadata(file).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // The same where files are wanted, and where there is no session bus.
+    // The same if files are preferred, and without a session bus.
     for what in ["variable", "setting", "no bus"] {
         let world = world(&json!([]), false);
         with_extension(&world);
@@ -199,12 +199,12 @@ fn a_pasted_key_is_in_the_keychain_and_later_runs_use_it() {
     assert_eq!((done.code(), done.out().trim()), (0, "heard"), "{}", done.err());
     let sent = world.server.requests().pop().expect("a request");
     assert_eq!(sent.header("x-goog-api-key"), Some("pasted-key"));
-    // With a key in the environment, the other one is not looked up.
+    // With a key in the environment, the stored one is not read.
     let world = World::in_home(world.home, r#"[{"text": "heard"}]"#);
     let before = calls(&world);
     assert_eq!(finish(command(&world, &["-p", "go"])).code(), 0);
     assert_eq!(calls(&world), before);
-    // Out of reach it says what to do.
+    // If the keychain is unreachable, the error says what to do.
     let mut unreachable = world.command(&["-p", "go"]);
     unreachable.env_remove("GEMINI_API_KEY");
     let done = finish(unreachable);

@@ -1,6 +1,6 @@
-//! `kill -9` at any moment loses no finished step and leaves no half file.
-//! `PARALLAX_KILL_MOMENTS` sets at how many moments (the promise is tested at
-//! 200); by default there are few.
+//! `kill -9` at any moment loses no finished step and leaves no partial file.
+//! `PARALLAX_KILL_MOMENTS` sets the number of moments (200 for the full test); the default is
+//! small.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use crate::support::{World, raw_contents};
 
-/// Moments without a wish.
+/// The default number of moments.
 const FEW: u64 = 24;
-/// Lines of the file that is written again and again.
+/// Lines of the file that is rewritten repeatedly.
 const LINES: usize = 1_500;
 
-/// Rounds of two calls each, one of them with an effect; signed.
+/// Steps with two calls each, one of them with an effect; signed.
 const WORK: &str = r#"[{"loop":{"calls":40,"parallel":2,"signed":true,"name":"run_shell_command","args":{"command":"echo {i} >> log.txt; echo did {i}"},"final":"done"}}]"#;
 
 const AFTER: &str = r#"[{"loop":{"calls":1,"signed":true,"name":"read_file","args":{"file_path":"log.txt"},"final":"resumed"}}]"#;
 
-/// Steps that write one file, each time all of it.
+/// Returns steps that each rewrite one whole file.
 fn writing() -> String {
     let content = "whole {i}\\n".repeat(LINES);
     format!(
@@ -27,7 +27,7 @@ fn writing() -> String {
     )
 }
 
-/// The same numbers in every run of the tests (xorshift).
+/// A deterministic random generator (xorshift).
 struct Numbers(u64);
 
 impl Numbers {
@@ -46,7 +46,7 @@ fn moments(part: u64, seed: u64) -> Vec<(usize, u64)> {
     (0..count).map(|_| (numbers.below(9) as usize, numbers.below(30_000))).collect()
 }
 
-/// Does it at each moment, two at a time.
+/// Runs the test at each moment, two at a time.
 fn at_each(moments: &[(usize, u64)], kill: impl Fn(usize, Duration) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -84,8 +84,8 @@ fn kill_and_go_on(requests: usize, then: Duration) {
     let after = World::in_home(world, AFTER);
     let resumed = after.run(&["-r", "latest", "-y"]);
     let Some(last) = seen.last() else {
-        // Before the first request, the prompt may not be recorded yet: then there is
-        // nothing to continue, which is an input error.
+        // Before the first request, the prompt may not be recorded yet. Then there is nothing to
+        // continue, which is an input error.
         assert!([0, 42].contains(&resumed.code()), "{at}: {}", resumed.err());
         return;
     };
@@ -98,7 +98,7 @@ fn kill_and_go_on(requests: usize, then: Duration) {
     assert_eq!(after.server.violations(), Vec::<String>::new(), "{at}");
     let first = raw_contents(&after.server.requests()[0]);
     assert_holds(&first, last, &at);
-    // Nothing was asked, so nothing else is said to the model.
+    // There is no new prompt, so the model receives nothing else.
     let end: Value = serde_json::from_str(first.last().expect("contents")).expect("content");
     let parts = end["parts"].as_array().cloned().unwrap_or_default();
     let answers = parts.iter().filter(|part| part.get("functionResponse").is_some()).count();
@@ -118,7 +118,7 @@ fn kill_the_writer(requests: usize, then: Duration) {
     let resumed = after.run(&["-r", "latest", "-p", "go on", "-y"]);
     assert_eq!(resumed.code(), 0, "{at}: {}", resumed.err());
     assert_eq!(after.server.violations(), Vec::<String>::new(), "{at}");
-    // What it had changed can be taken back: the old bytes are whole, too.
+    // The changes can be undone, so the backups are complete as well.
     if !lines.is_empty() {
         while after.run(&["undo", "--force"]).code() == 0 {}
         assert!(!home_file(&after, "same.txt"), "{at}: the file was made by the run");
@@ -129,8 +129,8 @@ fn home_file(world: &World, name: &str) -> bool {
     world.home.project().join(name).exists()
 }
 
-/// A run that was killed some time after that many requests: where it was, and
-/// the contents of each request.
+/// Kills a run some time after this many requests; returns its home and the contents of each
+/// request.
 fn killed(
     script: &str,
     requests: usize,
@@ -150,10 +150,10 @@ fn killed(
     (home, seen)
 }
 
-/// Kills a run some time after that many requests.
+/// Kills a run some time after this many requests, then resumes the session.
 fn kill_and_resume(requests: usize, then: Duration) {
     let at = format!("killed {then:?} after request {requests}");
-    // A command that the kill caught may still be writing its line.
+    // A command that was running at the kill may still be writing its line.
     let (home, seen) = killed(WORK, requests, then, &at);
     let after = World::in_home(home, AFTER);
     let resumed = after.run(&["-r", "latest", "-p", "go on", "-y"]);
@@ -172,8 +172,8 @@ fn kill_and_resume(requests: usize, then: Duration) {
     assert_every_run_is_told(&after.read("log.txt"), &first.join("\n"), &at);
 }
 
-/// The contents that were sent before must be there, byte for byte; the last
-/// one may have got more parts.
+/// Checks that the contents sent before are unchanged, except that the last one may have additional
+/// parts.
 fn assert_holds(now: &[String], before: &[String], at: &str) {
     let whole = before.len() - 1;
     assert!(now.len() > whole, "{at}: {} contents of {}", now.len(), before.len());
@@ -194,8 +194,8 @@ fn assert_nothing_ran_twice(log: &str, at: &str) {
     assert_eq!(lines.len(), count, "{at}: a call ran twice: {log}");
 }
 
-/// Whatever had an effect is in what the model reads: with its result, or with
-/// the note that the result is lost.
+/// Checks that every call that had an effect is in the contents: with its result, or with the note
+/// that the result is lost.
 fn assert_every_run_is_told(log: &str, contents: &str, at: &str) {
     for number in log.lines() {
         assert!(

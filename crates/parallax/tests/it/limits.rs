@@ -1,4 +1,4 @@
-//! Inputs without end, and memory that stays bounded all the same.
+//! Unlimited inputs do not exceed a memory limit.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,12 +10,12 @@ use crate::support::{World, finish};
 
 const MIB: u64 = 1024 * 1024;
 
-/// The highest memory of a run that only answers.
+/// Returns the peak memory of a run that only answers.
 fn plain() -> u64 {
     World::new(r#"[{"text":"fine"}]"#).run_well(&["-p", "hello"]).peak_rss
 }
 
-/// Runs one tool call and gives the run with the result the model got.
+/// Runs one tool call; returns the run and the tool result.
 fn one_call(world: &World) -> (Finished, String) {
     let done = world.run_well(&["-p", "go", "-y"]);
     assert_eq!(done.out(), "done\n");
@@ -92,7 +92,7 @@ fn a_fifo_and_a_device_do_not_hang() {
     assert_eq!(made.code(), 0, "{}", made.err());
     let (_, body) = one_call(&world);
     assert_eq!(body.matches("\"error\":").count(), 4, "each is told to the model: {body}");
-    // Named by the user it is an error, or left out; but no wait for a writer.
+    // If the user names a pipe, it is an error or skipped, but the run does not wait for a writer.
     let named = World::in_home(TestHome::new().expect("home"), r#"[{"text":"done"}]"#);
     assert_eq!(finish(named.shell("mkfifo pipe", &[])).code(), 0);
     let done = named.run(&["-p", "read @pipe"]);
@@ -105,7 +105,7 @@ fn a_long_answer_costs_at_most_three_times_its_size() {
         World::new(r#"[{"generate":{"chunks":2000,"bytes":5000000}}]"#).without_loop_guard();
     let done = world.run_well(&["-p", "go"]);
     assert!(done.stdout.len() > 4_900_000, "{}", done.stdout.len());
-    // Unoptimised, the checks of the history hold copies of their own.
+    // In debug builds, the checks of the history make additional copies.
     assert_bounded(&done, if cfg!(debug_assertions) { 45 } else { 15 } * MIB);
 }
 

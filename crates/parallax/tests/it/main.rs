@@ -1,5 +1,4 @@
-//! The built program, driven from outside: scenario folders, and what a folder
-//! cannot say.
+//! Tests of the built program: scenario directories, and tests that scenarios cannot express.
 
 #![cfg(unix)]
 #![expect(

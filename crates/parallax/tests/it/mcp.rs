@@ -1,4 +1,4 @@
-//! MCP servers from settings to the model, with a server that behaves badly.
+//! MCP servers, from the settings to the model, with a test server that can misbehave.
 
 mod calls;
 mod commands;
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// The server of the tests.
+/// Returns the path of the test server.
 fn script() -> String {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
     here.canonicalize().expect("the server").display().to_string()
 }
 
-/// A stdio server that does these things.
+/// Returns the configuration of a stdio server with this behavior.
 pub(crate) fn stdio(world: &World, r#do: &str) -> Value {
     let log = world.home.root().join("log").display().to_string();
     json!({"command": "python3", "args": [script(), "--log", log, "--do", r#do]})
@@ -36,12 +36,12 @@ fn with_server(script: &str, r#do: &str) -> World {
     world
 }
 
-/// What the model was asked, as JSON.
+/// Returns a request to the model as JSON.
 fn request(world: &World, number: usize) -> Value {
     serde_json::from_slice(&world.server.requests()[number].body).expect("JSON")
 }
 
-/// The names that were declared with a request.
+/// Returns the names of the tools declared in a request.
 pub(crate) fn declared(world: &World, number: usize) -> Vec<String> {
     let request = request(world, number);
     let tools = request["tools"].as_array().cloned().unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn declared(world: &World, number: usize) -> Vec<String> {
     declarations.flatten().filter_map(|it| it["name"].as_str()).map(str::to_owned).collect()
 }
 
-/// The answer that the model got to its last call.
+/// Returns the tool result of the last call.
 pub(crate) fn answer(world: &World, number: usize) -> Value {
     let request = request(world, number);
     let contents = request["contents"].as_array().cloned().expect("contents");
@@ -58,7 +58,7 @@ pub(crate) fn answer(world: &World, number: usize) -> Value {
     response.expect("an answer")["response"].clone()
 }
 
-/// What the server was told.
+/// Returns the messages that the server received.
 fn told(world: &World) -> Vec<Value> {
     let text = std::fs::read_to_string(world.home.root().join("log")).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -80,7 +80,7 @@ fn servers_of_a_file_count_for_one_run() {
     let done = world.run(&["--mcp-config", "servers.json", "-p", "go"]);
     assert_eq!(done.code(), 0, "{}", done.err());
     assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
-    // Only a rule or the user's settings lift the approval.
+    // Only a rule or the user's settings can waive the approval.
     assert!(answer(&world, 1).to_string().contains("approval"), "{}", answer(&world, 1));
     for (content, message) in [
         ("{}", "mcpServers"),

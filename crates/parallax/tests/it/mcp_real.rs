@@ -1,5 +1,5 @@
-//! Public MCP servers, as `scripts/mcp-servers` installs them. Where one is not
-//! there its test is left out, with a notice.
+//! Public MCP servers, installed by `scripts/mcp-servers`. The test of a server that is not
+//! installed is skipped with a notice.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::mcp::{answer, declared, set};
 use crate::support::{World, until};
 
-/// A file below the folder of servers.
+/// Returns a file in the directory of installed servers.
 fn installed(file: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target folder");
     let file = target.join("mcp-servers").join(file);
@@ -22,7 +22,7 @@ fn installed(file: &str) -> Option<PathBuf> {
 ",
         file.display()
     );
-    // A notice that cannot be written is none.
+    // A failed write of the notice is harmless.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), notice.as_bytes());
     None
 }
@@ -32,7 +32,7 @@ fn node(package: &str, file: &str) -> Option<String> {
     installed(&file).map(|file| file.display().to_string())
 }
 
-/// Calls one tool of a server and gives what the model read.
+/// Calls one tool of a server and returns the result.
 fn output(world: &World, server: &Value) -> String {
     set(world, &json!({"mcpServers": {"real": server}, "mcp": {"firstWaitMs": 15_000}}));
     world.run_well(&["-y", "-p", "go"]);
@@ -67,13 +67,13 @@ fn everything_over_streamable_http() {
     assert!(output.contains("Echo: far"), "{output}");
 }
 
-/// An address of this machine at which nothing listens.
+/// Returns a free address on this machine.
 fn free_address() -> SocketAddr {
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     port.local_addr().expect("an address")
 }
 
-/// Starts a server that will listen there, and calls one tool of it.
+/// Starts a server that will listen on that address, and calls one of its tools.
 fn output_over_http(world: &World, mut command: Command, address: SocketAddr) -> String {
     let mut child = command.spawn().expect("started");
     until("the server", || std::net::TcpStream::connect(address).is_ok());
@@ -105,7 +105,7 @@ fn the_memory_server() {
     assert!(std::fs::read_to_string(memory).expect("the memory").contains("counts"));
 }
 
-/// The interpreter with the SDK, and a server made with it.
+/// Returns the interpreter with the SDK, and a server written with it.
 fn python() -> Option<(PathBuf, PathBuf)> {
     let python = installed("python/bin/python")?;
     installed("python/bin/mcp")?;

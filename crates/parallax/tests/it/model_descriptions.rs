@@ -1,4 +1,4 @@
-//! What services state about their models, and what is kept of it.
+//! Model descriptions that services return, and how they are cached.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,8 +9,8 @@ use testkit::measure::Finished;
 
 use crate::support::{World, finish};
 
-/// A server that answers by path: a list, a description, and a short answer to each prompt,
-/// which waits until the description was requested, if `waits`.
+/// Starts a server that responds by path: a list, a description, and a short response to each
+/// prompt, which waits for the request of the description if `waits`.
 fn serve(waits: bool) -> (String, Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("port");
     let url = format!("http://{}", listener.local_addr().expect("address"));
@@ -115,14 +115,14 @@ fn description_of_the_service_counts_for_a_day() {
     for _ in 0..2 {
         let done = run(&world, &variables, &args);
         assert_eq!((done.code(), done.out().trim()), (0, "hello"), "{}", done.err());
-        // The second run has nothing to wait for.
+        // The second run does not need to wait.
     }
     let requests: Vec<(String, String)> = seen.try_iter().collect();
     let described = requests.iter().filter(|it| it.0.starts_with("GET")).count();
     assert_eq!((requests.len(), described), (3, 1), "{requests:?}");
     let last: Value = serde_json::from_str(&requests[2].1).expect("a request");
     assert_eq!(last["max_tokens"], 777);
-    // Another address is another service.
+    // Another base URL is another service.
     let (other, seen) = serve(true);
     let variables = [("ANTHROPIC_BASE_URL", other.as_str()), ("ANTHROPIC_API_KEY", "k-4711")];
     run(&world, &variables, &args);
@@ -146,7 +146,7 @@ fn refreshed_limits_are_known_without_the_service() {
     let file = world.home.parallax().join("cache/models.json");
     let stored = std::fs::read_to_string(&file).expect("stored");
     assert!(stored.contains("4321") && !stored.contains("k-4711"), "{stored}");
-    // What is stored belongs to the address; here only its port is closed now.
+    // The cache belongs to the base URL; only its port is closed now.
     std::fs::write(&file, stored.replace(&url, "http://127.0.0.1:9")).expect("written");
     settings("http://127.0.0.1:9");
     let done = run(&world, &variables, &["models", "show", "mine:a/b", "--json"]);

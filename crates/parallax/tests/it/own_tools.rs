@@ -1,5 +1,4 @@
-//! Tools that a command of the user's tells of, calls that hooks put in the
-//! place of others, and the tracker of tasks.
+//! Discovered tools, hooks that replace tool calls, and the task tracker.
 
 use serde_json::{Value, json};
 
@@ -20,8 +19,7 @@ fn settings(world: &World, settings: &Value) {
     world.home.write_home(".gemini/settings.json", &settings.to_string()).unwrap();
 }
 
-/// The same after a session in which the discovery came to its end, however slow
-/// the machine is: its tools are known.
+/// Runs a session until the discovery is complete, so that its tools are cached.
 fn known(world: World, script: &Value) -> World {
     let first = World::in_home(world.home, r#"[{"text": "done"}]"#);
     let cache = first.home.root().join("home/.parallax/discovery-cache");
@@ -112,7 +110,7 @@ fn a_discovery_may_write_ten_megabytes() {
     world.home.write("tools.json", &tools(10_000_000)).unwrap();
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     std::fs::remove_dir_all(world.home.root().join("home/.parallax/discovery-cache")).unwrap();
-    // The call of a tool that is not known waits for the discovery.
+    // A call of an unknown tool waits for the discovery.
     let world = World::in_home(world.home, &ask.to_string());
     let done = world.run_well(&["-p", "go"]);
     assert!(done.err().contains("it wrote more than 10 MB"), "{}", done.err());
@@ -134,7 +132,7 @@ fn nothing_waits_for_a_discovery_that_hangs() {
     assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     let told: Value = serde_json::from_str(&done.out()).expect("json");
     assert!(told["warnings"].to_string().contains("has not ended after 2000 ms"), "{told}");
-    // What it told of once is there at once.
+    // Cached tools are available immediately.
     world.home.write("discover.sh", r#"echo '[{"name": "a"}]'"#).unwrap();
     let world = known(world, &call);
     world.home.write("discover.sh", "sleep 100").unwrap();
@@ -202,7 +200,7 @@ fn a_hook_has_another_call_made_in_the_place_of_one() {
     world.home.write("a.txt", "first\n").unwrap();
     world.home.write("b.txt", "second\n").unwrap();
     let tail = r#"{"hookSpecificOutput":{"tailToolCallRequest":{"name":"read_file","args":{"file_path":"b.txt"}}}}"#;
-    // Of the read once, of the listing without end.
+    // The hook replaces the read once, and the listing every time.
     let once = format!("cat >> heard.jsonl; [ -e once ] || {{ touch once; echo '{tail}'; }}");
     let hook = |command: &str| json!([{"type": "command", "name": "h", "command": command}]);
     settings(
@@ -231,7 +229,7 @@ fn a_hook_has_another_call_made_in_the_place_of_one() {
         ]}}),
     );
     let done = world.run_well(&["-p", "go"]);
-    // The policy applies as usual: no user can approve an edit here.
+    // The policy still applies: in a headless run, no user can approve an edit.
     assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
     assert!(last(&world, 1).contains(r#""name":"read_file""#), "{}", last(&world, 1));
     assert!(last(&world, 2).contains("b.txt"), "{}", last(&world, 2));

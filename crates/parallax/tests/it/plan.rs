@@ -1,5 +1,4 @@
-//! Plan mode from the user's point of view: the model plans, the user approves, the work
-//! begins.
+//! Plan mode: the model plans, the user approves, and the work begins.
 
 use serde_json::{Value, json};
 
@@ -23,7 +22,7 @@ fn script(steps: &[Value]) -> String {
     Value::Array(steps).to_string()
 }
 
-/// A world whose plans are in the project.
+/// Creates a world whose plans are in the project.
 fn world(steps: &[Value]) -> World {
     let world = World::new(&script(steps));
     let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}}"#;
@@ -31,7 +30,7 @@ fn world(steps: &[Value]) -> World {
     world
 }
 
-/// The tools that a request declares.
+/// Returns the tools that a request declares.
 fn declared(world: &World, request: usize) -> Vec<String> {
     let body: Value = serde_json::from_slice(&world.server.requests()[request].body).expect("json");
     let tools = body["tools"][0]["functionDeclarations"].as_array().expect("tools").clone();
@@ -163,7 +162,7 @@ fn nobody_there_the_work_gets_no_more_than_was_given() {
         exit("p.md"),
         write("src.txt", "x"),
     ];
-    // The model began it: the mode is again what it was.
+    // The model entered plan mode, so the previous mode is restored.
     let asked = world(&steps);
     let done = asked.run_well(&["-p", "go"]);
     assert_eq!(done.out(), "done\n");
@@ -212,7 +211,7 @@ fn plans_of_a_session_are_its_own_unless_the_project_has_a_place() {
     assert!(!declared(&off, 0).iter().any(|tool| tool.ends_with("plan_mode")));
 }
 
-/// The folder for plans that the system prompt of a request names.
+/// Returns the plan directory that the system prompt of a request names.
 fn named_folder(world: &World, request: usize) -> String {
     let body: Value = serde_json::from_slice(&world.server.requests()[request].body).expect("json");
     let system = body["systemInstruction"].to_string();
@@ -265,6 +264,6 @@ fn plan_with_a_text_switches_a_headless_run_to_plan_mode() {
     let answered = String::from_utf8_lossy(&requests[1].body).into_owned();
     assert!(answered.contains("Plan mode changes nothing"), "{answered}");
     assert!(!world.home.project().join("made").exists());
-    // Without a text it shows the plan, which needs the terminal.
+    // Without text, the command shows the plan, which needs the terminal.
     assert_eq!(world.run(&["-p", "/plan"]).code(), 42);
 }

@@ -1,4 +1,4 @@
-//! What is not looked at.
+//! Files that must not be read.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::support::{PROGRAM, World, finish};
 
-/// The system calls of a run, where `strace` is there.
+/// Returns the system calls of a run, if `strace` is installed.
 fn calls(world: &World, args: &[&str]) -> Option<String> {
     let file = world.home.root().join("calls");
     let mut command = world.home.command(Path::new("/usr/bin/env"), &world.server.url());
@@ -62,7 +62,7 @@ fn of_an_untrusted_folder_only_names_are_listed() {
     assert_eq!(done.code(), 55, "{}", done.err());
     let project = format!("{}/", world.home.project().display());
     for line in calls.lines().filter(|line| line.contains(&project)) {
-        // The list of what it would bring follows no link and opens no content.
+        // The trust preview follows no symlinks and reads no file contents.
         assert!(line.contains("O_NOFOLLOW") || line.contains("O_DIRECTORY"), "{line}");
         for name in [".env", "GEMINI.md", "AGENTS.md"] {
             assert!(!line.contains(&format!("{project}{name}")), "{line}");

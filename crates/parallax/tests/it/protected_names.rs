@@ -1,5 +1,5 @@
-//! The table of protected names: the sandbox, the restore after a command and the
-//! documentation agree on every row of it.
+//! The table of protected names: the sandbox, the restore after a command, and the documentation
+//! agree on every row.
 
 use std::fmt::Write as _;
 use std::process::Stdio;
@@ -29,7 +29,7 @@ fn protected_names_are_unchanged_after_a_command() {
         let mut script = String::from("exec 2>/dev/null\n");
         for (pattern, _) in patterns() {
             let name = pattern.replace('*', "x");
-            // As a directory, as a file, and not there yet.
+            // As a directory, as a file, and as a missing path.
             world.home.write(&format!("a/{name}/file"), "mine").expect("written");
             world.home.write(&format!("b/{name}"), "mine").expect("written");
             let _ = writeln!(
@@ -60,7 +60,7 @@ fn protected_names_are_unchanged_after_a_command() {
     }
 }
 
-/// A repository with protected files that differ between its branches.
+/// Creates a repository with protected files that differ between its branches.
 fn repository(world: &World) {
     for name in [".vscode/tasks.json", ".github/workflows/ci.yml", ".gitattributes"] {
         world.home.write(name, "# one\n").expect("written");
@@ -123,7 +123,7 @@ fn git_that_would_change_protected_files_needs_permission_before_it_runs() {
             assert_eq!(world.read(".github/workflows/ci.yml"), text, "{said}");
             assert_eq!(world.read(".gitattributes"), text, "{said}");
             assert_eq!(world.home.project().join("AGENTS.md").exists(), permitted, "{said}");
-            // Nothing is half done.
+            // No partial changes.
             assert_eq!(world.read("a"), text.trim_start_matches("# "), "{said}");
             assert!(answers[1].contains("Output: (empty)"), "{said}");
             assert_eq!(answers[0].contains("to write "), !permitted, "{said}");

@@ -1,4 +1,4 @@
-//! The same conversations over the wire of every provider.
+//! The same conversations over the wire format of every provider.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use testkit::measure::Finished;
 
 use crate::support::{World, finish};
 
-/// A key that must be in a header only.
+/// A key that may occur only in a header.
 const KEY: &str = "key-of-the-provider-4711";
 
 fn name(wire: WireFormat) -> &'static str {
@@ -20,7 +20,7 @@ fn name(wire: WireFormat) -> &'static str {
     }
 }
 
-/// A world whose model is reached through a wire.
+/// A world whose model uses a wire format.
 struct WireWorld {
     world: World,
     wire: WireFormat,
@@ -380,7 +380,7 @@ fn local_server_that_is_not_running_is_named_at_once() {
     assert!(begun.elapsed().as_secs() < 2);
 }
 
-/// Runs a prompt with a local Ollama that says this of its model.
+/// Runs a prompt with a local Ollama that returns these descriptions of its model.
 fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, Finished) {
     let documents = json!({"/api/show": shown, "/api/ps": {"models": [loaded]}});
     let script = json!({"documents": documents, "replies": [{"text": "hello"}]});
@@ -571,7 +571,7 @@ fn command_gives_the_key_and_a_project_cannot_move_it() {
     let command = format!("\"apiKeyCommand\":\"echo {KEY}\"");
     let text = text.replace("\"apiKeyEnv\":\"WIRE_KEY\"", &command);
     std::fs::write(&path, text).expect("settings");
-    // An address of the project would receive the key.
+    // A base URL set by the project would receive the key.
     let moved = json!({"providers": {"chat": {"wire": "openai-chat",
         "baseUrl": "http://127.0.0.1:9/v1", "apiKeyEnv": "HOME"}}});
     it.world.home.write(".gemini/settings.json", &moved.to_string()).expect("settings");

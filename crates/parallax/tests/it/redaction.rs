@@ -1,4 +1,4 @@
-//! Secrets are taken out of sessions before they are written, where the user wants it.
+//! Redaction of secrets in stored sessions, if enabled.
 
 use serde_json::json;
 
@@ -9,8 +9,8 @@ use crate::support::{World, finish, raw_contents};
 fn no_secret_of_a_session_is_on_the_disk() {
     let token = format!("ghp_{}", "b7".repeat(18));
     let (one, two) = token.split_at(20);
-    // In the prompt, in an answer's pieces, in arguments, in a short and a long
-    // output, in the middle of a line that comes in pieces.
+    // In the prompt, in chunks of an answer, in arguments, in short and long output, and in a line
+    // that arrives in pieces.
     let line = "head -c 20 t; sleep 0.2; tail -c +21 t; echo; seq 9000; echo T=$(cat t)";
     let script = json!([
         {"chunks": [
@@ -40,14 +40,14 @@ fn no_secret_of_a_session_is_on_the_disk() {
     let sent = String::from_utf8_lossy(&requests[2].body);
     assert!(sent.contains(token.as_str()) && sent.contains("MIIfromthekey"), "{sent}");
     let home = world.home.home().join(".parallax");
-    // What undo gives back has to be as it was.
+    // Checkpoints must contain the original bytes.
     std::fs::remove_dir_all(home.join("checkpoints/objects")).unwrap();
     for secret in [token.as_str(), two, "MIIfromthekey", "passphrase99"] {
         assert_eq!(holds(&home, secret), Vec::<String>::new(), "{secret}");
     }
     assert!(!holds(&home, "use [redacted] and [redacted]").is_empty());
     assert!(!holds(&home, "[redacted]\n1\n2\n").is_empty(), "the copy of a long output");
-    // It goes on without them.
+    // The session continues without them.
     let done = finish(world.command(&["-r", "first", "-p", "on"]));
     assert_eq!((done.code(), done.out().as_str()), (0, "second\n"), "{}", done.err());
     let contents = raw_contents(&world.server.requests()[3]);

@@ -10,7 +10,7 @@ fn finding(file: &str, severity: &str) -> Value {
         "title": "Wrong number", "explanation": "It says two.", "suggestion": ""})
 }
 
-/// A repository with a change, and a model with these findings.
+/// Creates a repository with a change, and a model that returns these findings.
 fn changed(findings: &[Value]) -> World {
     let answer = json!({"findings": findings}).to_string();
     let world = repository(&json!([{"text": answer, "repeat": 0}]));
@@ -44,7 +44,7 @@ fn findings_are_printed_and_can_fail_the_run() {
 #[test]
 fn model_gets_the_diff_and_only_tools_that_read() {
     let world = changed(&[]);
-    // A rule of the user does not give the review a shell.
+    // The user's rules do not give the review a shell.
     let settings = r#"{"tools": {"allowed": ["run_shell_command", "write_file"]}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     assert_eq!(world.run_well(&["review"]).out(), "No findings\n");
@@ -62,7 +62,7 @@ fn model_gets_the_diff_and_only_tools_that_read() {
 #[test]
 fn scope_is_staged_a_branch_or_a_patch() {
     let world = changed(&[finding("a.txt", "low")]);
-    // Nothing is staged, so no model is asked.
+    // Nothing is staged, so there is no request.
     assert_eq!(world.run_well(&["review", "--staged"]).out(), "No findings\n");
     assert!(world.server.requests().is_empty());
     let patch = git(&world, &["diff"]);

@@ -12,7 +12,7 @@ pub(crate) fn asked(world: &World) -> Vec<String> {
     world.server.requests().iter().map(|request| name(&request.path)).collect()
 }
 
-/// A world as users have it: `auto` chooses.
+/// Creates a world with the default routing, `auto`.
 pub(crate) fn world(script: &str, settings: &str) -> World {
     let world = World::new(script);
     let settings = settings.replacen('{', r#"{"model": {"routing": "on"}, "#, 1);
@@ -71,7 +71,7 @@ fn a_model_without_capacity_is_replaced_and_the_run_says_so() {
         (&json!("gemini-3.8-flash"), &json!("capacity"))
     );
     assert!(answer["warnings"].to_string().contains("Using `gemini-3.8-flash`"), "{answer}");
-    // A model that was named is not replaced in silence.
+    // A model that the user named is not replaced silently.
     let named = World::in_home(world.home, &script());
     let args = ["-m", "gemini-3-pro-preview", "-p", "go"];
     let done = named.run(&args);
@@ -96,7 +96,7 @@ fn plans_are_for_the_strong_model_and_their_work_for_the_fast_one() {
     let world = world(&script.to_string(), r#"{"general": {"plan": {"directory": "notes"}}}"#);
     world.run_well(&["-p", "What is here?", "--approval-mode", "plan"]);
     world.run_well(&["-p", "Now refactor all of it", "-r"]);
-    // The end of the first prompt follows the plan already.
+    // The end of the first prompt already follows the plan.
     assert_eq!(asked(&world)[2..], ["gemini-3.8-flash"; 2]);
 }
 
@@ -154,7 +154,7 @@ fn the_model_changes_where_plan_mode_begins_and_ends_in_one_prompt() {
     let routing = &said(&done)["stats"]["routing"];
     assert!(routing[0]["reason"].to_string().contains("plan mode"), "{routing}");
     assert!(routing[1]["reason"].to_string().contains("follows the plan"), "{routing}");
-    // The other way, and back: what the fast model began, the strong one plans.
+    // The other way round: the fast model starts the work, and the strong one plans it.
     let script: Value = [call("enter_plan_mode", json!({"reason": "it is large"}))]
         .into_iter()
         .chain(plan)
@@ -163,7 +163,7 @@ fn the_model_changes_where_plan_mode_begins_and_ends_in_one_prompt() {
     let prompt = ["-p", "What is in a.txt?", "--approval-mode", "auto_edit"];
     into.run_well(&prompt);
     assert_eq!(asked(&into), [fast, strong, strong, fast, fast]);
-    // Who named a model keeps it.
+    // A model that the user named is kept.
     let named = World::in_home(into.home, &script.to_string());
     named.run_well(&[&prompt[..], &["-m", "gemini-3.8-flash"]].concat());
     assert_eq!(asked(&named), [fast; 5]);

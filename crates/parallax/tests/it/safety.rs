@@ -1,5 +1,4 @@
-//! What the agent's commands may do, as a user meets it: the sandbox, its
-//! questions, rules that are kept, and the way back.
+//! What the agent's commands may do: the sandbox, its approval requests, saved rules, and undo.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +41,7 @@ fn env_file_created_later_is_closed_to_a_process_that_was_left_behind() {
         let project = world.home.project();
         std::fs::rename(project.join("saved"), project.join(name)).expect("renamed");
     }
-    // What it reads before the file is covered is not the promise; what it reads then is.
+    // The command may read the file before it is covered, but not after.
     std::thread::sleep(Duration::from_millis(300));
     for name in ["leak", "alive"] {
         let _ = std::fs::remove_file(world.home.project().join(name));
@@ -71,7 +70,7 @@ fn commands_write_the_project_and_nothing_else() {
     repository(&world);
     world.home.write_home(".ssh/id_test", "the key").expect("written");
     world.home.write(".env", "SECRET=1").expect("written");
-    // Rules let the commands through; the sandbox is what stops them.
+    // Policy rules allow the commands; only the sandbox stops them.
     let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
                 900\nallowRedirection = true\n";
     world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
@@ -124,7 +123,7 @@ fn caches_are_written_in_a_layer_or_in_yolo_in_their_place() {
         let home = world.home.parallax().parent().map(std::path::Path::to_owned).expect("a home");
         let is_there = home.join(".cache/pip/x").exists();
         assert_eq!(is_there, in_place, "{tier} {mode}");
-        // What is beside a cache proper stays closed where no layer lies over it.
+        // Without a layer, the files beside a cache proper are not writable.
         assert!(!home.join(".npm/x").exists(), "{tier} {mode}");
     }
 }
@@ -135,7 +134,7 @@ fn a_protected_file_is_closed_or_put_back() {
                 .vscode/tasks.json; echo evil > .envrc; echo ran > inside; mkdir -p \
                 later/.git/hooks; echo evil > later/.git/hooks/pre-commit";
     for tier in ["namespaces", "landlock"] {
-        // The line does not show what it will do: the sandbox decides, not the rules.
+        // The line does not show what the script will do, so the sandbox decides, not the rules.
         let world = World::new(&commands(&["sh build"]));
         repository(&world);
         world.home.write("build", evil).expect("written");
@@ -148,12 +147,12 @@ fn a_protected_file_is_closed_or_put_back() {
         let done = finish(command);
         let said = &answers(&world.server)[0];
         assert_eq!(world.read("inside"), "ran\n", "{tier}: {said}\n{}", done.err());
-        // The last one would be a hook of the repository that is created there.
+        // The last one would be a hook of the repository that the command creates.
         for name in [".git/hooks/pre-commit", ".vscode/tasks.json", "later/.git/hooks/pre-commit"] {
             assert!(!world.home.project().join(name).exists(), "{tier} {name}: {said}");
         }
         assert_eq!(world.read(".envrc"), "mine", "{tier}: {said}");
-        // The model is told what could be created, and has seen what was blocked.
+        // The model is notified of what was created, and has seen what was denied.
         assert!(said.contains(".vscode/tasks.json"), "{tier}: {said}");
         let refused = said.contains("Read-only file system");
         assert_eq!(refused, tier == "namespaces", "{tier}: {said}");
@@ -202,13 +201,13 @@ fn what_the_user_does_to_protected_files_meanwhile_stays_or_can_be_had() {
         world.home.write("stop", "").expect("written");
         let done = running.join().expect("done");
 
-        // What the command could not write is the user's.
+        // A file that the command could not write is unchanged.
         let mounts = tier == "namespaces";
         let settings = if mounts { "mine" } else { "old" };
         assert_eq!(world.read(".vscode/settings.json"), settings, "{tier}: {}", done.err());
         assert_eq!(world.home.project().join(".vscode/tasks.json").exists(), mounts, "{tier}");
         assert_eq!(world.read(".git/config").contains("mine"), mounts, "{tier}");
-        // What it could, is put back: with the way to have it again.
+        // What it could write is reverted, with a hint how to restore it.
         assert!(!world.home.project().join("AGENTS.md").exists(), "{tier}");
         assert!(done.err().contains("`parallax undo --redo` brings it back"), "{}", done.err());
         assert_eq!(world.run(&["undo", "--redo"]).code(), 0, "{tier}");
@@ -268,7 +267,7 @@ fn a_repository_in_a_folder_that_moves_keeps_its_protected_files_as_they_were() 
 
 #[test]
 fn what_the_sandbox_refused_is_asked_and_given_once() {
-    // Only the run tells what the first reads; the words of the others do.
+    // What the first command reads is known only at run time; the words of the others show it.
     let lines = ["f=id_test; cat ~/.ssh/$f", "cat ~/.ssh/id_test", "cat ~/.ssh/id_test"];
     let world = World::new(&commands(&lines));
     world.home.write_home(".ssh/id_test", "the key").expect("written");
@@ -365,7 +364,7 @@ fn a_hidden_file_stays_hidden_where_a_folder_above_it_was_moved() {
     assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
     assert_eq!(world.read("a/b/c/d/one/.env"), secret, "{said:?}");
     assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
-    // A later session knows it too.
+    // A later session also hides it.
     let world = World::in_home(world.home, &commands(&["cat a/b/c/d/one/.env conf2/s.txt"]));
     world.run_well(&["-y", "-p", "go"]);
     let said = answers(&world.server);
@@ -423,7 +422,7 @@ fn a_rule_is_shown_saved_and_never_allows_more() {
     let ask = face.next("ask");
     let rules = ask["rules"].as_array().expect("rules").clone();
     assert_eq!(rules[0]["commandPrefix"], json!(["touch a"]));
-    // The user widens it to the program.
+    // The user broadens the rule to the program.
     let mut rule = rules[0].clone();
     rule["commandPrefix"] = json!(["touch"]);
     let decide = json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save", "rule": rule});
@@ -440,7 +439,7 @@ fn a_rule_is_shown_saved_and_never_allows_more() {
     let saved = world.home.parallax().join("policies/auto-saved.toml");
     let saved = std::fs::read_to_string(saved).expect("saved");
     assert!(saved.contains("commandPrefix") && saved.contains("priority = 950"), "{saved}");
-    // The next run knows it.
+    // The saved rule applies in the next run.
     let next = World::in_home(world.home, &script(&["touch f"]));
     next.run_well(&["-p", "again"]);
     assert!(next.home.project().join("f").exists());
@@ -506,7 +505,7 @@ fn files_come_back_whose_repository_was_removed() {
                 assert!(git.args(args).status().expect("git").success(), "{args:?}");
             }
         }
-        // Git takes a file for clean that is older than its index.
+        // Git treats a file that is older than its index as unchanged.
         std::thread::sleep(std::time::Duration::from_millis(50));
         world.run_well(&["-p", "go", "-y"]);
         assert!(!world.home.project().join(name).exists(), "{line}");
@@ -555,7 +554,7 @@ fn turns_are_undone_by_the_numbers_of_their_prompts() {
     let script = json!([write("one"), {"text": "done"}, refused, write("two"), {"text": "done"}]);
     let world = World::new(&script.to_string());
     world.run_well(&["-p", "go", "-y", "--session-id", "s"]);
-    // Without an answer, the prompt is rewound.
+    // A failed prompt without a response is rewound.
     assert_eq!(world.run(&["-p", "lost", "-y", "-r", "s"]).code(), 1);
     world.run(&["-p", "again", "-y", "-r", "s"]);
     let listed = world.run(&["undo", "--list"]).out();
@@ -581,7 +580,7 @@ fn dropped_variables_are_named_with_what_keeps_them() {
         command.env("A_TOKEN", "hush");
         let done = finish(command);
         let (out, err) = (done.out(), done.err());
-        // In the JSON formats, standard error is for failures.
+        // In the JSON formats, stderr is reserved for failures.
         let (told, silent) = if format == "text" { (&err, &out) } else { (&out, &err) };
         let named: Vec<&str> = told.lines().filter(|line| line.contains("`A_TOKEN`")).collect();
         assert_eq!(named.len(), 1, "{format}: once, not with each command: {told}");
@@ -602,7 +601,7 @@ fn rules_are_explained_and_checked() {
     let explained: Value = serde_json::from_str(&explained.out()).expect("json");
     let text = explained.to_string();
     assert!(text.contains("deny") && text.contains("mine.toml"), "{text}");
-    // Both kinds of runs are explained, and on request the rules that do not match.
+    // Explains both headless and interactive runs and, on request, the rules that do not match.
     let explain = |more: &[&str]| {
         world.run(&[&["policy", "explain", "--command", "touch x"], more].concat()).out()
     };
@@ -610,7 +609,7 @@ fn rules_are_explained_and_checked() {
     assert!(short.contains("interactive: ask") && short.contains("headless: deny"), "{short}");
     assert!(!short.contains("mine.toml"), "{short}");
     assert!(explain(&["-v"]).contains("mine.toml"), "{}", explain(&["-v"]));
-    // Rules that are named on the command line are explained as a session has them.
+    // Rules given on the command line are explained as a session would apply them.
     world.home.write("its.toml", rules).expect("written");
     for line in [
         ["--policy", "its.toml", "policy", "explain", "--command", "make all"],
@@ -630,8 +629,8 @@ fn rules_are_explained_and_checked() {
     assert_eq!(world.run(&["policy", "list"]).code(), 0);
 }
 
-/// Another process exchanges a folder of the project for a link to the outside,
-/// thousands of times, while files are written through it.
+/// Another process repeatedly replaces a project directory with a symlink to the outside while
+/// files are written through it.
 #[test]
 fn a_folder_exchanged_for_a_link_never_leads_a_write_outside() {
     const WRITES: usize = 150;
@@ -741,7 +740,7 @@ fn commands_see_the_temporary_files_of_their_own_session_only() {
                 .collect();
             let said = format!("{tier} {mode} {answers:#?}: {}", done.err());
             assert!(!answers[1].contains("theirs"), "{said}");
-            // The whole output of the session's own first command is there.
+            // The complete output of the session's own first command is there.
             assert!(answers[1].contains("29999"), "{said}");
             assert_eq!(answers[2].contains("mine"), tier != "landlock", "{said}");
             let path = world.home.parallax().join("tmp/elsewhere/s/outputs/a");

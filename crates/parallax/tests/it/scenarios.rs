@@ -1,4 +1,4 @@
-//! Every folder of `tests/scenarios/` in the root of the repository.
+//! Runs every scenario in `tests/scenarios/` of the repository.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn every_scenario_comes_out_as_written() {
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios");
     match scenario::run_all(&program, &folder) {
-        // Written past the capture: the number shows that none was forgotten.
+        // Printed past the test capture, so that missing scenarios are noticed.
         Ok(count) => {
             let _ = writeln!(std::io::stderr(), "{count} scenarios");
         }

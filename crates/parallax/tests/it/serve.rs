@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Served {
     pub(crate) child: Child,
     port: u16,
@@ -37,10 +37,10 @@ impl Served {
         stream
     }
 
-    /// The status of a response to raw bytes; 0: the connection was closed.
+    /// Returns the status of the response to raw bytes; 0 if the connection was closed.
     fn status(&self, request: &str) -> u16 {
         let mut stream = self.connect();
-        // It may be closed before all is sent.
+        // The server may close the connection before everything is sent.
         let _ = stream.write_all(request.as_bytes());
         let mut head = [0; 12];
         match stream.read_exact(&mut head) {
@@ -49,7 +49,7 @@ impl Served {
         }
     }
 
-    /// A request with the right token, and this host.
+    /// Sends a request with the right token and the given `Host`.
     fn request(&self, path: &str, host: &str, more: &str) -> u16 {
         let token = &self.token;
         self.status(&format!(
@@ -95,7 +95,7 @@ impl Client {
         Self { stream }
     }
 
-    /// Sends a frame; the mask is zero.
+    /// Sends a frame with a zero mask.
     fn send(&mut self, message: &Value) {
         let text = message.to_string();
         let length = u16::try_from(text.len()).expect("a short message");
@@ -201,7 +201,7 @@ fn oversized_slow_and_broken_requests_are_ended() {
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest).expect("the end of the connection");
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    // It still answers.
+    // The server still responds.
     assert_eq!(served.request("/acp", &own, ""), 426);
 }
 
@@ -239,7 +239,7 @@ fn clients_of_one_session_see_the_same_and_either_answers() {
         history.push_str(&message.to_string());
     }
     assert!(history.contains("hello") && history.contains("first"), "{history}");
-    // The first client prompts, and the second one allows.
+    // The first client sends a prompt, and the second one approves the call.
     let request =
         json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt("go")});
     one.send(&request);
@@ -265,7 +265,7 @@ fn clients_of_one_session_see_the_same_and_either_answers() {
     };
     assert_eq!(answer["result"]["stopReason"], "end_turn");
     assert!(world.home.project().join("made").exists());
-    // The session goes on for the one that stays.
+    // The session continues for the remaining client.
     drop(one);
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(other.call(4, "session/prompt", prompt("more"))["result"]["stopReason"], "end_turn");

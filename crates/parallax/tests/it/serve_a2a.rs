@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::serve::Served;
 use crate::support::World;
 
-/// A response: its status, its head in lower case, and its body.
+/// A response: its status, its lowercase head, and its body.
 struct Reply {
     status: u16,
     head: String,
@@ -19,7 +19,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{}", self.body))
     }
 
-    /// The events of a stream.
+    /// Returns the events of a stream.
     fn events(&self) -> Vec<Value> {
         let lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -151,7 +151,7 @@ fn stream_has_the_task_its_updates_and_its_end() {
     let last = &events.last().expect("an event")["statusUpdate"]["status"];
     assert_eq!(last["state"], "TASK_STATE_COMPLETED");
     assert_eq!(last["message"]["parts"][0]["text"], "written");
-    // The older version, over JSON-RPC.
+    // The older protocol version, over JSON-RPC.
     let message = json!({"message": {"kind": "message", "messageId": "m", "role": "user",
         "parts": [{"kind": "text", "text": "again"}]}});
     let events = rpc(&served, "", "message/stream", message).events();

@@ -1,4 +1,4 @@
-//! Journals on the disk: two processes, torn lines, rights.
+//! Session journals on disk: concurrent processes, torn lines, and permissions.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Conversation, World, raw_contents};
 
-/// All files and folders below a folder.
+/// Returns all files and directories below a directory.
 fn tree(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -73,13 +73,13 @@ fn a_session_in_use_is_continued_as_a_copy() {
     assert!(last.contains("holds it") && !last.contains("wants it"), "{last}");
 }
 
-/// Three prompts, one of them with calls; signed.
+/// Three prompts, one of them with calls and signatures.
 const TALK: &str = r#"[
     {"loop":{"calls":2,"parallel":2,"signed":true,"name":"list_directory","args":{"dir_path":"."},"final":"looked"}},
     {"text":"second"}, {"text":"third"}]"#;
 
-/// The contents of the last request when the prompts are asked in so many
-/// processes; the session's id is taken out.
+/// Returns the contents of the last request when the prompts are sent by several processes, without
+/// the session ID.
 fn last_contents(world: &World, id: &str, processes: &[&[&str]]) -> Vec<String> {
     for (at, prompts) in processes.iter().enumerate() {
         let choice = if at == 0 { ["--session-id", id] } else { ["-r", id] };
@@ -150,7 +150,7 @@ fn a_limit_of_age_that_cannot_be_read_lets_no_session_go() {
         let done = world.run(&["sessions", "gc"]);
         assert_eq!(done.code(), 52, "{age}");
         assert!(done.err().contains("`general.sessionRetention.maxAge` cannot be used"), "{age}");
-        // Others go on, and say it too.
+        // Other commands continue and print the same warning.
         let done = world.run(&["sessions", "list"]);
         assert_eq!(done.code(), 0, "{age}");
         assert!(done.err().contains("must be a time such as `30d`"), "{}", done.err());
@@ -201,8 +201,8 @@ fn what_is_written_is_for_the_user_alone() {
     }
 }
 
-/// A hole in the middle of a journal: the conversation goes on in a copy that
-/// the service takes.
+/// After damage in the middle of a journal, the conversation continues in a repaired copy that the
+/// service accepts.
 #[test]
 fn a_journal_with_holes_is_put_right_in_a_copy() {
     const WORK: &str = r#"[
@@ -224,8 +224,7 @@ fn a_journal_with_holes_is_put_right_in_a_copy() {
                 false => drop(broken.remove(at)),
             }
             std::fs::write(&file, broken.join("\n") + "\n").expect("written");
-            // A server of its own: it looks at pairs of calls and results, at
-            // speakers, and at what was sent before.
+            // A new server, which checks calls and results, roles, and the previous history.
             world = World::in_home(world.home, AFTER);
             let done = world.run_well(&["-r", "whole", "-p", "and now?"]);
             assert_eq!(done.out(), "and went on\n", "line {at}: {}", done.err());
@@ -250,10 +249,10 @@ fn an_id_that_many_want_at_once_is_given_to_one() {
         assert!(given == 1 && codes.iter().all(|code| [0, 42].contains(code)), "{codes:?}");
     }
     assert_eq!((journals(&world).len(), world.server.requests().len()), (5, 5));
-    // One that comes to nothing leaves nothing.
+    // A failed prompt leaves no journal.
     world.run(&["-p", "/nothing", "--session-id", "empty"]);
     assert_eq!(journals(&world).len(), 5);
-    // What was killed before its prompt left a file without a byte: its id is free.
+    // A process that was killed before its prompt left an empty file, so its ID is free.
     let left = journals(&world)[0].with_file_name("killed.jsonl");
     std::fs::write(&left, "").expect("written");
     let id = ["-p", "mine", "--session-id", "killed"];
@@ -289,7 +288,7 @@ fn a_session_that_both_programs_went_on_with_is_always_saved() {
     let again = world.run(&["-r", id, "-p", "again"]);
     assert_eq!((again.code(), again.out().as_str()), (0, "two\n"), "{}", again.err());
     assert!(again.err().contains(&format!("--resume gemini-{id}")), "{}", again.err());
-    // A search gives the name that is resumed.
+    // A search returns an ID that can be resumed.
     let found = world.run(&["sessions", "search", "\"went on there\""]);
     assert!(found.out().starts_with("gemini-9f6f3b2a "), "{}", found.out());
     let theirs = world.run(&["-r", "gemini-9f6f3b2a", "-p", "theirs"]);

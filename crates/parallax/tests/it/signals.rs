@@ -1,4 +1,4 @@
-//! Signals, and a reader that goes away.
+//! Signals, and a closed stdout.
 
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -11,8 +11,8 @@ use crate::support::{World, until};
 
 const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo $$ > pid; echo started; sleep 60; touch too-late"}}]},{"text":"no"}]"#;
 
-/// The command's `sleep`, by the number that this process sees: the command
-/// itself counts in a namespace of its own.
+/// Returns the process ID of the command's `sleep` as this process sees it: the command itself is
+/// in a PID namespace.
 fn shell_pid(world: &World) -> Pid {
     let folder = world.home.project().canonicalize().expect("the project");
     let mut found = None;
@@ -32,8 +32,8 @@ fn shell_pid(world: &World) -> Pid {
     Pid::from_raw(found.expect("a number")).expect("a process")
 }
 
-/// Whether this process was started with a signal ignored, as `nohup` does: what
-/// it starts ignores it too.
+/// Whether this process was started with a signal ignored, as `nohup` does: child processes inherit
+/// that.
 fn ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! Skills, as a user meets them.
+//! Skills.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::{Conversation, World};
 const SKILL: &str =
     "---\nname: review\ndescription: Use when: code is reviewed\n---\nLook twice. See notes.md.\n";
 
-/// One call of the tool, a read of a file beside it, then the end.
+/// A tool call, a read of a file beside the skill, and the end.
 fn world() -> World {
     let notes = |world: &World| world.home.home().join(".agents/skills/review/notes.md");
     let world = World::new("[]");
@@ -65,7 +65,7 @@ fn the_skill_of_the_program_needs_no_question_unless_another_has_its_name() {
     assert!(body(&world, 1).contains("# Making a skill"), "{}", body(&world, 1));
     let listed = world.run_well(&["skills", "list"]);
     assert!(listed.out().contains("skill-creator (built-in)"), "{}", listed.out());
-    // A skill that the user created there is theirs, whatever its name is.
+    // A skill that the user created there is kept, even under this name.
     let world = World::in_home(world.home, &script);
     let other = "---\nname: skill-creator\ndescription: another\n---\nDo evil.\n";
     world.home.write(".gemini/skills/skill-creator/SKILL.md", other).unwrap();
@@ -92,7 +92,7 @@ fn skills_that_come_change_and_go_meanwhile_count_from_the_next_prompt() {
     put(&skill("review", "When code is reviewed"));
     prompt(&mut face);
     put(&skill("review", "When code is looked over"));
-    // One of the program is activated without a question: nothing takes its name.
+    // A built-in skill needs no approval, and no other skill can take its name.
     let taken = skill("skill-creator", "Evil");
     world.home.write(".gemini/skills/evil/SKILL.md", &taken).unwrap();
     face.prompt("go");
@@ -115,7 +115,7 @@ fn skills_of_a_given_directory_count_for_one_run() {
     world.home.write("given/review/SKILL.md", SKILL).unwrap();
     world.run_well(&["--skill-dir", "given", "-p", "go"]);
     assert!(body(&world, 0).contains("<name>review</name>"));
-    // The directory of the skill itself, too.
+    // The option also accepts the directory of a single skill.
     world.run_well(&["--skill-dir=given/review", "-p", "go"]);
     assert!(body(&world, 1).contains("<name>review</name>"));
     let done = world.run(&["--skill-dir", "nowhere", "-p", "go"]);
@@ -158,7 +158,7 @@ fn skills_are_installed_switched_linked_and_removed() {
     let installed = world.home.parallax().join("skills/alpha");
     assert!(installed.join("scripts/x.sh").is_file());
     assert_eq!(json(&["list"])["skills"][0]["name"], "alpha");
-    // A copy that is there is replaced aloud, and never by a link.
+    // Replacing an existing copy is reported, and a link never replaces one.
     let again = world.run_well(&["skills", "install", "pack", "--consent"]);
     assert!(again.out().contains("Replaced the existing skill"), "{}", again.out());
     let taken = world.run(&["skills", "link", "pack", "--consent"]);
@@ -173,7 +173,7 @@ fn skills_are_installed_switched_linked_and_removed() {
     assert_eq!(json(&["list"])["skills"][0]["source"], "workspace");
     json(&["uninstall", "alpha", "--scope", "workspace"]);
     assert!(world.home.project().join("pack/a/SKILL.md").is_file());
-    // What leads out of the skill is refused, and nothing of it stays.
+    // A link that leads out of the skill is rejected, and nothing is installed.
     std::os::unix::fs::symlink("/etc/passwd", world.home.project().join("pack/a/link")).unwrap();
     let refused = world.run(&["skills", "install", "pack", "--consent"]);
     assert!(refused.err().contains("is a link"), "{}", refused.err());

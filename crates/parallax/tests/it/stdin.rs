@@ -1,4 +1,4 @@
-//! Standard input that does not end, or does not stop.
+//! Endless or blocking standard input.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -26,7 +26,8 @@ fn a_flood_on_stdin_is_cut_with_a_warning() {
     let flood = "word and another\n".repeat(600_000);
     let running = Running::start(world.command(&["-p", "go"]), Some(flood.as_bytes()));
     let done = running.and_then(|running| running.finish(LIMIT)).expect("run");
-    // What is left is still more than the model takes, or it is not: told it is.
+    // The truncated input may still exceed the model's limit; the warning about it is printed
+    // either way.
     assert!(done.err().contains("8 MiB"), "{}: {}", done.code(), done.err());
     assert!(matches!(done.code(), 0 | 1), "{}: {}", done.code(), done.err());
     assert!(done.wall < Duration::from_secs(10), "{:?}", done.wall);

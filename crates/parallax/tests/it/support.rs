@@ -1,4 +1,4 @@
-//! A home, a project and a scripted model for one test.
+//! A home directory, a project, and a scripted model for one test.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -14,10 +14,10 @@ use testkit::{ModelServer, Recorded, TestHome};
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_parallax");
 
-/// Longer than any run takes on a busy machine.
+/// Time limit of a run, generous enough for a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
-/// Where a test takes place.
+/// The environment of a test.
 pub struct World {
     pub home: TestHome,
     pub server: ModelServer,
@@ -29,7 +29,7 @@ impl World {
         Self::in_home(TestHome::new().expect("home"), script)
     }
 
-    /// The same place with another script.
+    /// Creates a world with an existing home and another script.
     pub fn in_home(home: TestHome, script: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -40,7 +40,7 @@ impl World {
         Self { home, server, runtime }
     }
 
-    /// Lets the model repeat itself, as generated text does.
+    /// Disables loop detection, because generated text repeats itself.
     pub fn without_loop_guard(self) -> Self {
         let settings = r#"{"model": {"disableLoopDetection": true}}"#;
         self.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -68,7 +68,7 @@ impl World {
         finish(self.command(args))
     }
 
-    /// Runs it and wants exit code 0 and a server without complaints.
+    /// Runs it and requires exit code 0 and a server without violations.
     pub fn run_well(&self, args: &[&str]) -> Finished {
         let done = self.run(args);
         assert_eq!(done.code(), 0, "stderr: {}", done.err());
@@ -80,13 +80,13 @@ impl World {
         std::fs::read_to_string(self.home.project().join(path)).unwrap_or_default()
     }
 
-    /// Waits until the stream stands at the gate.
+    /// Waits until the stream reaches the gate.
     pub fn at_gate(&self, name: &str) {
         let reached = async { tokio::time::timeout(LIMIT, self.server.at_gate(name)).await };
         assert!(self.runtime.block_on(reached).is_ok(), "no stream came to the gate `{name}`");
     }
 
-    /// Waits until that many requests have come.
+    /// Waits until there are this many requests.
     pub fn asked(&self, count: usize) {
         let asked = self.server.wait_for_requests(count);
         let asked = async { tokio::time::timeout(LIMIT, asked).await };
@@ -94,14 +94,14 @@ impl World {
     }
 }
 
-/// Runs a command to its end, under a time limit.
+/// Runs a command to its end, with a time limit.
 pub fn finish(command: Command) -> Finished {
     let done = run(command, None, LIMIT).expect("run");
     assert!(!done.timed_out, "not done in {LIMIT:?}; stderr: {}", done.err());
     done
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -110,7 +110,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The contents of a request, each as its bytes.
+/// Returns the raw contents of a request.
 pub fn raw_contents(request: &Recorded) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Body<'a> {
@@ -121,7 +121,7 @@ pub fn raw_contents(request: &Recorded) -> Vec<String> {
     body.contents.iter().map(|content| content.get().to_owned()).collect()
 }
 
-/// A program that takes its orders line by line.
+/// A process that is controlled by JSON lines.
 pub struct Conversation {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -135,7 +135,7 @@ impl Conversation {
         Self::of(command)
     }
 
-    /// A command that was told to take its orders so.
+    /// Starts a command that accepts JSON lines.
     pub fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("start");
@@ -162,7 +162,7 @@ impl Conversation {
         self.say(&serde_json::json!({"type": "message", "content": text}));
     }
 
-    /// The next line of the type, those before it left out.
+    /// Returns the next line of the type and skips other lines.
     pub fn next(&mut self, r#type: &str) -> Value {
         loop {
             let line = self.lines.recv_timeout(LIMIT * 2).unwrap_or_else(|why| {
@@ -176,7 +176,7 @@ impl Conversation {
         }
     }
 
-    /// Closes stdin; gives the exit code.
+    /// Closes stdin; returns the exit code.
     pub fn end(mut self) -> Option<i32> {
         drop(self.stdin.take());
         let mut ended = None;
@@ -189,7 +189,7 @@ impl Conversation {
     }
 }
 
-/// What the model read of each call, in order.
+/// Returns the tool results that the model received, in order.
 pub fn answers(server: &ModelServer) -> Vec<String> {
     let requests = server.requests();
     let body: Value =
@@ -207,7 +207,7 @@ pub fn answers(server: &ModelServer) -> Vec<String> {
         .collect()
 }
 
-/// One answer with one command each, then the end.
+/// Returns a script with one response per command, then the end.
 pub fn commands(lines: &[&str]) -> String {
     let call =
         |line: &&str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});

@@ -1,4 +1,4 @@
-//! The telemetry file, as programs around the agent read it.
+//! The telemetry file, as external programs read it.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::hooks::one;
 use crate::mcp::stdio;
 use crate::support::World;
 
-/// The records of the file: programs split it between a line with `}` and one with `{`.
+/// Returns the records of the file, which programs split between a line with `}` and one with `{`.
 fn records(world: &World) -> Vec<Value> {
     let text = world.read(".gemini/telemetry.log");
     let split = text.split("}\n{").enumerate();
@@ -23,7 +23,7 @@ fn records(world: &World) -> Vec<Value> {
         .collect()
 }
 
-/// The attributes of all records of a name.
+/// Returns the attributes of all records with a name.
 fn named(world: &World, name: &str) -> Vec<Value> {
     let of_name = |record: &Value| record["attributes"]["event.name"] == name;
     let records = records(world).into_iter().filter(of_name);
@@ -149,7 +149,7 @@ fn contents_are_left_out_by_default() {
     assert!(!text.contains("a secret prompt") && !text.contains("the answer"), "{text}");
     assert!(!text.contains("told\\n"), "{text}");
     assert_eq!(named(&world, "gemini_cli.user_prompt")[0]["prompt_length"], 15);
-    // A test rig of Gemini CLI reads them.
+    // In a test rig of Gemini CLI, the project's setting applies.
     let mut command = world.command(&["-p", "a secret prompt"]);
     command.env("GEMINI_CLI_INTEGRATION_TEST", "true");
     crate::support::finish(command);
@@ -224,12 +224,12 @@ fn calls_that_were_denied_are_recorded() {
     assert!(call["function_args"].as_str().is_some_and(|text| text.contains("touch x")));
 }
 
-/// The value of an attribute.
+/// Returns the value of an attribute.
 fn attribute<'a>(of: &'a [(String, String)], name: &str) -> &'a str {
     of.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
 }
 
-/// A span: its name, kind, ids, and attributes.
+/// A span: its name, kind, IDs, and attributes.
 struct Span {
     name: String,
     kind: u64,
@@ -359,7 +359,7 @@ fn contains(bytes: &[u8], piece: &[u8]) -> bool {
 #[test]
 fn collector_that_is_dead_slow_or_refuses_delays_nothing() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
-    // A dead port: nothing listens there any more.
+    // A closed port.
     let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().unwrap();
     let collectors = [Conduct::Mute, Conduct::Status(503), Conduct::Status(400)]
         .map(|conduct| Collector::start(conduct).expect("a collector"));
@@ -374,7 +374,7 @@ fn collector_that_is_dead_slow_or_refuses_delays_nothing() {
         assert_eq!(done.out().trim(), "hi");
         assert_eq!(done.err().matches("telemetry").count(), 1, "{}", done.err());
     }
-    // The default address, which is not named.
+    // The default endpoint, which is not reported.
     set(&world, &json!({"enabled": true}), &Value::Null);
     let done = world.run_well(&["-p", "go"]);
     assert!(!done.err().contains("telemetry"), "{}", done.err());
@@ -393,7 +393,7 @@ fn settings_of_a_collector_that_cannot_be_used_are_explained() {
     assert!(set_endpoint("not an address", "http").contains("not the address of a collector"));
     assert!(set_endpoint(&collector.url(), "grpc").contains("gRPC is not supported"));
     assert!(!collector.items("/v1/traces").is_empty());
-    // A project's `.env` cannot say where records go.
+    // A project's `.env` cannot set the telemetry destination.
     world
         .home
         .write(".env", "GEMINI_TELEMETRY_ENABLED=1\nGEMINI_TELEMETRY_OUTFILE=x.log\n")

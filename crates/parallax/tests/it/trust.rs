@@ -1,4 +1,4 @@
-//! `parallax trust`, and what follows from it.
+//! `parallax trust` and its effects.
 
 use std::process::Command;
 
@@ -74,7 +74,7 @@ fn a_flag_before_a_subcommand_is_no_prompt_and_trusts_for_once() {
     );
     let trusted = run(&world, &["--skip-trust", "mcp", "list"]);
     assert!(trusted.out().contains("of-the-project"), "{}", trusted.out());
-    // A group alone says what it has.
+    // A group without a subcommand prints its help.
     let group = run(&world, &["mcp"]);
     assert_eq!(group.code(), 1);
     assert!(group.err().contains("Commands:"), "{}", group.err());
@@ -164,9 +164,9 @@ fn nothing_runs_without_rules_that_were_counted_on() {
     let file = world.home.write_home(".parallax/policies/mine.toml", text).expect("file");
     refused(&["-y", "-p", "1"], "mine.toml:6");
     assert!(world.server.requests().is_empty());
-    // What looks at rules goes on.
+    // Commands that inspect rules still work.
     assert_eq!(world.run(&["policy", "list"]).code(), 0);
-    // The contents of a project do not block the user's work.
+    // Invalid files of a project do not block the user's work.
     std::fs::remove_file(file).expect("removed");
     world.home.write(".parallax/policies/theirs.toml", "[[rule").expect("file");
     let done = world.run_well(&["-y", "-p", "1", "--skip-trust"]);
@@ -181,7 +181,7 @@ fn rules_come_from_their_places_and_from_the_flag_instead() {
     let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch\"\ndecision = \
                 \"allow\"\npriority = 100\n";
     world.home.write_home("mine/a.toml", rule).expect("file");
-    // A project does not allow itself anything.
+    // A project cannot allow anything for itself.
     world.home.write(".gemini/policies/a.toml", rule).expect("file");
     let done = world.run(&["-p", "1"]);
     assert_eq!(done.code(), 0, "{}", done.err());
@@ -194,7 +194,7 @@ fn rules_come_from_their_places_and_from_the_flag_instead() {
     assert!(!done.err().contains("brings rules of its own"), "{}", done.err());
 }
 
-/// What a terminal would obey, or draw somewhere else than where it stands.
+/// Returns a character that a terminal would execute or draw in another place.
 fn obeyed(text: &str) -> Option<char> {
     text.chars().find(|char| {
         (char.is_control() && *char != '\n') || parallax_protocol::code_text::is_bidi(*char)

@@ -12,7 +12,7 @@ use crate::support::{World, finish};
 
 const KEY: &str = include_str!("../../../../tests/mcp/service_account_key.pem");
 
-/// A token service: each request gets the next token.
+/// A token service that returns a new token for each request.
 struct TokenService {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -100,7 +100,7 @@ fn project_is_used_with_a_token() {
 
 #[test]
 fn token_is_replaced_within_a_turn() {
-    // It is replaced five minutes before it expires.
+    // The token is replaced five minutes before it expires.
     let service = TokenService::start(1);
     let script = json!([{"calls": [{"name": "list_directory", "args": {"dir_path": "."}}]},
         {"text": "done"}]);

@@ -1,4 +1,4 @@
-//! Sessions in worktrees of their own, with real git.
+//! Sessions in worktrees, with real git.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{World, finish};
 
-/// A world whose project is a repository with a commit.
+/// Creates a world whose project is a repository with a commit.
 pub fn repository(script: &Value) -> World {
     let world = World::new(&script.to_string());
     std::fs::write(world.home.project().join("a.txt"), "one\n").expect("a file");
@@ -37,7 +37,7 @@ fn listed(world: &World) -> Vec<Value> {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// What a shell command of the model prints, and the reply after it.
+/// A shell command of the model, and the reply after it.
 fn shell(line: &str) -> Value {
     json!([
         {"calls": [{"name": "run_shell_command", "args": {"command": line}}]},
@@ -119,7 +119,7 @@ fn changes_and_listed_files_come_along() {
     }
 }
 
-/// Runs shell lines in a worktree, the first before all others; what they print.
+/// Runs shell lines in a worktree, `first` before all others; returns their output.
 fn in_worktree(mode: &[&str], first: &str, others: &[&str]) -> (World, String) {
     let world = repository(&json!([]));
     git(&world, &["config", "user.name", "x"]);
@@ -178,7 +178,7 @@ fn git_commits_in_a_worktree_without_yolo() {
 #[test]
 fn trust_and_settings_of_the_main_checkout_hold() {
     let world = repository(&json!([{"text": "done", "repeat": 0}]));
-    // Untracked, so only the main checkout has it.
+    // Untracked, so that only the main checkout has it.
     std::fs::create_dir_all(world.home.project().join(".gemini")).expect("a directory");
     let settings = r#"{"model": {"name": "gemini-2.5-flash-lite"}}"#;
     std::fs::write(world.home.project().join(".gemini/settings.json"), settings).expect("a file");

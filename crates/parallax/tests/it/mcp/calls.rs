@@ -1,4 +1,4 @@
-//! What becomes of calls.
+//! Tool calls of MCP servers and their results.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn the_model_calls_a_tool_of_a_server() {
         told(&world).into_iter().filter(|it| it["method"] == "tools/call").collect();
     assert_eq!(calls[0]["params"]["arguments"], json!({"text": "hi"}), "our own flag stays here");
 
-    // Known now: the next session declares the tools before the server runs.
+    // The tools are cached: the next session declares them before the server is ready.
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     std::fs::remove_file(world.home.root().join("log")).expect("the log");
     world.run_well(&["-y", "-p", "go"]);
@@ -233,7 +233,7 @@ fn a_project_lets_no_server_of_its_own_run_unasked() {
     let named = json!({"mcp": {"allowed": ["ev"]}});
     assert!(!of_the_project_runs("ev", &named, "", &[]));
     assert!(of_the_project_runs("ev", &named, "", &["--allowed-mcp-server-names", "ev"]));
-    // A rule for the server `u` is about no other, whatever that calls itself.
+    // A rule for the server `u` applies to no other server, whatever its name.
     let rules = "[[rule]]\ntoolName = \"mcp_u_*\"\ndecision = \"allow\"\npriority = 100\n";
     for (name, runs) in [("u", true), ("u_x", false), ("u ", false)] {
         assert_eq!(of_the_project_runs(name, &json!({}), rules, &[]), runs, "{name:?}");

@@ -32,7 +32,7 @@ fn a_server_is_shown_with_what_it_is_for_and_whether_it_is_trusted() {
     let shown = world.run(&["mcp", "get", "s"]).out();
     assert!(shown.contains("description: For tests") && shown.contains("trust: true"), "{shown}");
     assert!(world.run(&["mcp", "get", "t"]).out().contains("trust: false"));
-    // A project's does not count; where servers are changed that is not repeated.
+    // A project's `trust` is ignored. Commands that change servers do not repeat the warning.
     let project = r#"{"mcpServers": {"p": {"command": "x", "trust": true}}}"#;
     world.home.write(".gemini/settings.json", project).expect("written");
     for (words, told) in [(["mcp", "get", "p"], true), (["mcp", "disable", "s"], false)] {
@@ -53,7 +53,7 @@ fn a_server_of_a_folder_that_is_not_trusted_is_found_too() {
     };
     let listed = untrusted(&["mcp", "list"]).out();
     assert!(listed.contains("○ pold: in ") && !listed.contains("No MCP servers"), "{listed}");
-    // It is removed where it is, and what else the file says stays.
+    // The server is removed from the file that contains it, and the rest of the file is kept.
     let done = untrusted(&["mcp", "remove", "pold"]);
     assert!(done.out().contains("\"pold\" removed from project settings"), "{}", done.out());
     let file = world.home.project().join(".gemini/settings.json");

@@ -1,11 +1,11 @@
-//! Servers with an address.
+//! MCP servers with a URL.
 
 use serde_json::json;
 
 use super::{answer, call, script, set, told};
 use crate::support::World;
 
-/// A server on the network, ended when dropped.
+/// A network server that stops when it is dropped.
 pub(crate) struct Remote {
     child: std::process::Child,
     pub(crate) address: String,
@@ -23,7 +23,7 @@ impl Remote {
         Self { child, address: std::fs::read_to_string(&place).expect("the address") }
     }
 
-    /// Without its path.
+    /// Returns the URL without its path.
     pub(crate) fn base(&self) -> &str {
         self.address.rsplit_once('/').map_or("", |(base, _)| base)
     }
@@ -104,7 +104,7 @@ fn a_call_that_was_refused_is_not_made_again() {
     let error = answer(&world, 1)["error"].to_string();
     assert!(error.contains("It wants the scope `files:write`"), "{error}");
     let calls = told(&world).into_iter().filter(|it| it["http"] == "POST");
-    // The greeting and that it was heard, four lists, the call.
+    // `initialize`, `initialized`, four lists, and the call.
     assert_eq!(calls.count(), 7, "{:?}", told(&world));
 }
 
@@ -115,7 +115,7 @@ fn servers_are_reached_over_http_and_the_older_stream() {
         ("--http", "", Some("http")),
         ("--http", "nostream", None),
         ("--sse", "", Some("sse")),
-        // Nothing said: streamable HTTP first, then the older way.
+        // Without a type: first streamable HTTP, then SSE.
         ("--sse", "", None),
     ] {
         let world = World::new(&echo);

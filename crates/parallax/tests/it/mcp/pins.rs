@@ -1,4 +1,4 @@
-//! What a tool says of itself is agreed to once.
+//! Tool pinning: the user accepts the description of a tool once.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
     world.run_well(&["-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
 
-    // Declared as it was; the server that starts says something else.
+    // The cached declaration is used, but the server now describes the tool differently.
     std::fs::write(world.home.root().join("log.changed"), "").expect("a mark");
     let world = World::in_home(world.home, &script);
     world.run_well(&["-p", "go"]);

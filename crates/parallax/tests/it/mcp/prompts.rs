@@ -1,4 +1,4 @@
-//! Prompts of servers as commands.
+//! Prompts of MCP servers as slash commands.
 
 use serde_json::json;
 

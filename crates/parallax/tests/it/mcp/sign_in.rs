@@ -1,4 +1,4 @@
-//! Signing in to a server: found, made, kept, renewed.
+//! OAuth for MCP servers: discovery, registration, storage, and refresh of tokens.
 
 use std::time::{Duration, Instant};
 
@@ -33,14 +33,14 @@ fn a_sign_in_is_found_made_kept_and_renewed() {
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
 
-    // The token is rejected: a new one is fetched without the user.
+    // The token is rejected, and a new one is fetched without the user.
     post(&format!("{}/expire", remote.base()));
     let world = World::in_home(world.home, &script);
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     assert!(std::fs::read_to_string(&tokens).expect("tokens").contains("access-2"));
 
-    // The renewal endpoint is stored with it and not discovered again.
+    // The token endpoint is stored and not discovered again.
     let looked = || {
         let lines = told(&world).into_iter();
         lines.filter(|it| it["path"].as_str().is_some_and(|it| it.contains("well-known"))).count()
@@ -144,7 +144,7 @@ fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
     let file = ".gemini/mcp-oauth-tokens.json";
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
 
-    // A rejected renewal: the user must sign in again.
+    // If the refresh is rejected, the user must sign in again.
     world.home.write_home(file, &entry("no")).expect("written");
     let listed = world.run(&["mcp", "list"]);
     assert!(listed.out().contains("Authentication required"), "{}", listed.out());
@@ -156,14 +156,13 @@ fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     let is_search = |it: &Value| it["path"].as_str().is_some_and(|it| it.contains("well-known"));
     assert!(!told(&world).iter().any(is_search), "it was looked for");
-    // The settings know it too, also for tokens that do not say it.
+    // The settings also name the endpoint, for tokens stored without it.
     let ours = world.home.parallax().join("mcp-oauth-tokens.json");
     let text = std::fs::read_to_string(&ours).expect("tokens");
     assert!(text.contains("/tok\"") && text.contains("access-1"), "{text}");
 }
 
-/// Signs in with a browser that is played: the address is followed to where it
-/// leads. Gives the address.
+/// Signs in with a fake browser that follows the URL and its redirects. Returns the URL.
 fn sign_in(world: &World) -> String {
     let mut command = world.command(&["mcp", "auth", "test", "--no-browser"]);
     command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
@@ -244,7 +243,7 @@ fn the_token_of_a_stream_is_in_the_address_where_that_is_set() {
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
 }
 
-/// One request over a plain socket; gives the head of the answer.
+/// Sends one request over a plain socket; returns the head of the response.
 fn exchange(method: &str, address: &str) -> String {
     let rest = address.strip_prefix("http://").expect("http");
     let (host, path) = rest.split_once('/').expect("a path");

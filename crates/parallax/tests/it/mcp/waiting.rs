@@ -1,4 +1,4 @@
-//! Servers that are slow, dead or many, and who waits for them.
+//! Slow, dead, or many MCP servers, and what waits for them.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ fn servers_that_are_dead_or_silent_are_waited_for_once() {
     }
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 4_000}}));
     let done = world.run_well(&["-y", "-p", "go"]);
-    // Those that are not there are named, with the reason.
+    // Unavailable servers are listed with the reason.
     for trouble in ["`missing`: it cannot be started: there is no program", "`empty`: ", "`mute`: "]
     {
         assert!(done.err().contains(trouble), "{trouble}: {}", done.err());
@@ -33,7 +33,7 @@ fn servers_that_are_dead_or_silent_are_waited_for_once() {
     for server in ["shouts", "noise", "floods"] {
         assert!(names.contains(&format!("mcp_{server}_echo")), "{server}: {names:?}");
     }
-    // Servers that did not answer are known by now and not awaited again.
+    // Servers that did not respond are remembered and not awaited again.
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     let begun = Instant::now();
     world.run_well(&["-y", "-p", "go"]);
@@ -89,7 +89,7 @@ fn first_request_waits_for_silent_server_no_longer_than_the_limit() {
     let took = begun.elapsed();
     assert!(took.as_millis() >= 1_000 && took.as_millis() < 3_000, "{took:?}");
     assert!(!declared(&world, 0).contains(&"mcp_late_echo".to_owned()));
-    // It is there for what comes after.
+    // It is available for later requests.
     world.asked(2);
     assert!(declared(&world, 1).contains(&"mcp_late_echo".to_owned()));
     assert!(answer(&world, 1)["output"].as_str().is_some_and(|text| text.contains("echo: x")));
@@ -106,7 +106,7 @@ fn servers_that_are_not_there_are_told_to_programs_too() {
     let out: Value = serde_json::from_str(&done.out()).expect("JSON");
     let warning = out["warnings"][0].as_str().expect("a warning");
     assert!(warning.contains("`gone`: ") && warning.contains("no-such-program"), "{warning}");
-    // In words, not in the form of our types.
+    // The message does not mention our internal types.
     assert!(warning.contains("missing field `serverInfo`"), "{warning}");
     assert!(!warning.contains("CustomResult"), "{warning}");
 }

@@ -1,4 +1,4 @@
-//! Subagents, user questions, and headings, from the user's point of view.
+//! Subagents, user questions, and topic headings.
 
 use serde_json::{Value, json};
 use testkit::pty::Key;
@@ -94,7 +94,7 @@ fn an_agent_of_the_project_is_shown_before_it_counts() {
     ] {
         assert!(window.contains(shown), "no {shown} in\n{window}");
     }
-    // Esc is no.
+    // Esc declines.
     seat.press(Key::Esc);
     seat.sees(COMPOSER);
     seat.prompts("/agents accept mapper");

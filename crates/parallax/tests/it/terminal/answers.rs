@@ -1,4 +1,4 @@
-//! Answers as they come, and how they are stopped.
+//! Streaming answers and how to stop them.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn escape_stops_the_stream_and_keeps_what_came() {
     let pressed = Instant::now();
     seat.press(Key::Esc);
     seat.sees("Request cancelled");
-    // Far more than it takes, for busy machines; the bench has the figure.
+    // A generous limit for busy machines; the benchmark measures the real time.
     assert!(pressed.elapsed() < Duration::from_secs(2), "{:?}", pressed.elapsed());
     seat.prompts("and now?");
     seat.sees("Second answer.");
@@ -95,7 +95,7 @@ fn a_queued_message_is_taken_back_to_be_edited() {
 #[test]
 fn a_shell_line_runs_and_the_model_reads_what_came() {
     let seat = Seat::ready(r#"[{"text":"Hello."},{"text":"I see it."}]"#);
-    // A line of the shell wants an open session.
+    // A shell line needs an open session.
     seat.prompts("hello");
     seat.sees("Hello.");
     seat.is_idle();
@@ -103,7 +103,7 @@ fn a_shell_line_runs_and_the_model_reads_what_came() {
     seat.sees("! echo $((40+2)) in");
     seat.press(Key::Enter);
     seat.sees("42 in");
-    // Its sign when it is done; before that Escape would end it.
+    // The marker of a finished command; before it, Esc would stop the command.
     seat.sees("│ ! echo");
     seat.press(Key::Esc);
     seat.sees(COMPOSER);
@@ -143,7 +143,7 @@ fn a_running_command_dies_with_escape() {
     seat.sees(COMPOSER);
 }
 
-/// The `sleep` processes in the seat's project.
+/// Returns the `sleep` processes in the project of the seat.
 pub fn sleepers(seat: &Seat) -> Vec<i32> {
     let project = seat.world.home.project();
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();

@@ -1,11 +1,11 @@
-//! A spent budget in an interactive session.
+//! An exhausted budget in an interactive session.
 
 use serde_json::{Value, json};
 
 use super::seat::{COMPOSER, Seat, Start};
 use crate::support::{World, until};
 
-/// A reply that costs so many tokens.
+/// Returns a reply that uses this many tokens.
 fn reply(part: &Value, tokens: u64) -> Value {
     let content = json!({"role": "model", "parts": [part]});
     let usage = json!({"promptTokenCount": tokens, "totalTokenCount": tokens});
@@ -56,11 +56,11 @@ fn a_person_who_stops_has_the_prompt_in_the_composer_again() {
     seat.types("3");
     seat.sees("the budget of this session, 1000 tokens, is spent");
     seat.is_idle();
-    // Of this one nothing was done yet.
+    // The turn has not started yet.
     seat.prompts("another thing");
     seat.sees("The budget is used up. Continue?");
     seat.types("3");
-    // In the transcript, and in the composer.
+    // Once in the transcript, and once in the composer.
     until("the prompt is given back", || seat.window().matches("another thing").count() == 2);
     seat.press(testkit::pty::Key::Ctrl('u'));
     seat.sees(COMPOSER);

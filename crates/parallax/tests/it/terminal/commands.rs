@@ -1,4 +1,4 @@
-//! Slash commands, from their names to what they show.
+//! Slash commands: their names and their output.
 
 use testkit::pty::Key;
 
@@ -45,7 +45,7 @@ fn each_says_what_it_should() {
         seat.sees(COMPOSER);
         seat.prompts(command);
         seat.has_seen(says);
-        // Panels are closed.
+        // Close panels.
         if matches!(command, "/help" | "/docs") {
             seat.press(Key::Esc);
         }

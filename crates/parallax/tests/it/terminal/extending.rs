@@ -1,4 +1,4 @@
-//! What people added, as the terminal shows and switches it.
+//! Managing extensions, commands, skills, and MCP servers in the terminal.
 
 use serde_json::{Value, json};
 use testkit::pty::Key;
@@ -11,7 +11,7 @@ fn seat(world: World) -> Seat {
     Seat::in_world(world, &Start::sized(110, 40))
 }
 
-/// At a session with a trusted server that is there, and an empty composer.
+/// Starts a session with a trusted, connected server and an empty composer.
 fn seat_with_server(script: &str, mode: &str) -> Seat {
     let world = World::new(script);
     let mut server = stdio(&world, mode);
@@ -31,7 +31,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
     let missing = json!({"command": "no-such-program"});
     set(&world, &json!({"mcpServers": {"test": stdio(&world, ""), "gone": missing}}));
     let seat = seat(world);
-    // It is there when its prompt is known.
+    // The server is connected when its prompt is listed.
     seat.types("/greet");
     seat.sees("Greets.");
     seat.press(Key::Esc);
@@ -72,7 +72,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
 
 #[test]
 fn a_folder_that_is_added_is_asked_about_and_told_to_servers() {
-    // That the project is trusted says nothing of others.
+    // Trust in the project does not cover others.
     let world = World::new(
         r#"[{"calls": [{"name": "mcp_test_roots", "args": {}}]},
         {"text": "looked"}]"#,
@@ -113,7 +113,7 @@ fn skills_are_read_again_in_the_session_that_is_open() {
     seat.prompts("/skills reload");
     seat.has_seen("2 skills are enabled.");
     seat.has_seen("Skills: new `review`");
-    // It is offered, and told to the model.
+    // The skill is offered to the user and described to the model.
     seat.types("/revi");
     seat.sees("When code is reviewed");
     seat.press(Key::Esc);
@@ -176,7 +176,7 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.prompts("/hooks enable-all");
     seat.has_seen("Hooks enabled: `listener`");
     seat.sees(COMPOSER);
-    // What is there is not said again.
+    // The state is already correct, so there is no message.
     seat.prompts("/skills enable review");
     seat.has_seen("Skill `review` enabled.");
     seat.sees(COMPOSER);
@@ -241,7 +241,7 @@ fn a_prompt_that_is_left_while_hooks_of_the_start_run_is_there_again() {
     // There is nothing to resume, so no hint is shown.
     assert!(!lines.iter().any(|line| line.contains("go on with")), "{lines:#?}");
     seat = Seat::in_world(World::in_home(seat.world.home, "[]"), &Start::default());
-    // What was typed before is read beside the first frame.
+    // The input history is loaded concurrently with the first frame.
     seat.settles();
     seat.press(Key::Up);
     seat.sees("/quit");
@@ -295,7 +295,7 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
     seat.press(Key::Esc);
     seat.press(Key::Esc);
     seat.sees(COMPOSER);
-    // What was done stays in sight when the session is open again.
+    // The result stays visible after the session is reopened.
     seat.prompts("/extensions disable dusk");
     seat.sees("`dusk` is disabled.");
     seat.sees(COMPOSER);
@@ -313,7 +313,7 @@ fn the_progress_of_a_server_is_seen_while_its_tool_runs() {
     ]"#;
     let seat = seat_with_server(script, "");
     seat.prompts("go");
-    // A bar, how much is done, and what is being done.
+    // A progress bar, the percentage, and the current step.
     seat.sees("█░░░░░░░░");
     seat.sees(" %  step ");
     seat.press(Key::Esc);
@@ -335,7 +335,7 @@ fn a_server_has_the_model_answer_when_the_person_agrees() {
     seat.sees("Request from MCP server `test` to call the model");
     seat.sees("colour?");
     seat.sees("System prompt of the server: Be brief.");
-    // What would clear the window is shown, not obeyed.
+    // An escape sequence that would clear the window is shown instead of executed.
     assert!(seat.window().contains("to call the model"), "{}", seat.window());
     seat.press(Key::Down);
     seat.press(Key::Down);
@@ -351,7 +351,7 @@ fn a_server_has_the_model_answer_when_the_person_agrees() {
     assert!(bodies[4].contains("green, says the model"), "asked once for the session");
 }
 
-/// A seat with a server that is trusted and known.
+/// Starts with a trusted, known server.
 fn asking(script: &str) -> Seat {
     let seat = seat_with_server(script, "ask");
     seat.sees(COMPOSER);
@@ -365,7 +365,7 @@ fn questions_of_a_server_end_with_its_call() {
     );
     seat.prompts("go");
     seat.sees("Request from MCP server `test`");
-    // What is typed goes on being a text, and the question waits for its end.
+    // Typed text goes to the composer, and the question waits until the user stops typing.
     seat.types("/mcp");
     seat.sees("> /mcp");
     seat.has_seen("the end");
@@ -402,7 +402,7 @@ fn a_form_of_a_server_is_filled_in_until_it_fits() {
     seat.prompts("go");
     seat.sees("Request from MCP server `test`");
     seat.press(Key::Enter);
-    // The default is there, and what is out of bounds stays in the field.
+    // The default is filled in, and invalid input stays in the field.
     seat.sees("test: age");
     seat.types("9");
     seat.press(Key::Enter);
@@ -464,7 +464,7 @@ fn hooks_of_the_project_are_accepted_in_the_session() {
     seat.prompts("/hooks");
     seat.sees("BeforeAgent · project · not accepted");
     seat.press(Key::Esc);
-    // Accepted elsewhere, they do not run here, and that is what is shown.
+    // Hooks accepted in another process do not run here, and the list shows that.
     seat.world.run_well(&["hooks", "accept"]);
     seat.settles();
     seat.prompts("/hooks");

@@ -1,4 +1,4 @@
-//! What comes before the first prompt.
+//! Everything before the first prompt.
 
 use testkit::pty::Key;
 
@@ -13,7 +13,7 @@ fn without_a_key_it_asks_for_one_and_has_a_demo() {
     seat.sees("1. Enter a Gemini API key");
     seat.press(Key::Char('3'));
     seat.sees("The model's answers are scripted.");
-    // The tour begins by itself, and ends with what to do next.
+    // The tour starts automatically and ends with the next steps.
     seat.has_seen("Show me around");
     seat.has_seen("What to do next");
     seat.sees(COMPOSER);
@@ -77,7 +77,7 @@ fn an_enter_typed_before_the_first_frame_trusts_nothing() {
 #[test]
 fn keys_typed_before_the_first_frame_are_kept() {
     let seat = Seat::started(World::new(r#"[{"text":"heard"}]"#), &Start::default());
-    // At once: the program is not even loaded.
+    // Typed immediately, before the program is loaded.
     seat.types("typed early");
     seat.sees("> typed early");
     seat.press(Key::Enter);

@@ -1,4 +1,4 @@
-//! The contents of the status line, and choosing them.
+//! The items of the status line and their selection.
 
 use testkit::pty::Key;
 
@@ -21,7 +21,7 @@ fn items_are_chosen_ordered_and_unknown_ones_told_of() {
     seat.sees("/project · default");
     seat.press(Key::Enter);
     seat.sees("[ ] mode");
-    // It keeps its place for when it is shown again.
+    // A hidden item keeps its position.
     seat.press(Key::Enter);
     seat.sees("[x] mode");
     seat.sees("/project · default");

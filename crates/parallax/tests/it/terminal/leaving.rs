@@ -1,4 +1,4 @@
-//! How the terminal is when the program has left it.
+//! The state of the terminal after the program has ended.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::support::{PROGRAM, World, until};
 
 const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 63"}}]},{"text":"over"}]"#;
 
-/// A shell that starts the program, so that another process owns the terminal afterwards.
+/// Starts the program from a shell, so that another process owns the terminal afterwards.
 fn in_a_shell(script: &str, line: &str) -> Seat {
     let world = World::new(script);
     let start = Start::default();
@@ -23,7 +23,7 @@ fn in_a_shell(script: &str, line: &str) -> Seat {
     )
 }
 
-/// Nothing that was switched on is on.
+/// Checks that all terminal modes are restored.
 fn assert_sane(seat: &Seat) {
     seat.terminal.look(|shown| {
         let modes: Vec<u16> = shown.modes().iter().copied().collect();
@@ -55,7 +55,7 @@ fn control_c_twice_leaves() {
     seat.has_seen("status 0");
     assert_sane(&seat);
     assert_eq!(seat.world.read("before"), seat.world.read("after"));
-    // The composer is not among what stays.
+    // The composer is removed from the screen.
     assert!(!seat.lines().concat().contains(COMPOSER), "{:?}", seat.lines());
 }
 
@@ -117,7 +117,7 @@ fn what_came_of_an_answer_is_kept_when_the_program_ends() {
 
 #[test]
 fn a_closed_terminal_ends_it_and_its_commands() {
-    // `script` holds the terminal's other end, which closes when it is killed.
+    // `script` holds the other end of the terminal, which closes when it is killed.
     let line = format!("{PROGRAM} --yolo");
     let words = ["-q", "-e", "-c", &line, "/dev/null"];
     let seat =
@@ -130,7 +130,7 @@ fn a_closed_terminal_ends_it_and_its_commands() {
     until("the end of all", || in_project(&seat) == 0);
 }
 
-/// How many processes are in the seat's project.
+/// Returns the number of processes in the project of the seat.
 fn in_project(seat: &Seat) -> usize {
     let project = seat.world.home.project();
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();

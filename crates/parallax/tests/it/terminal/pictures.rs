@@ -1,4 +1,4 @@
-//! Pictures in the conversation.
+//! Images in the conversation.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,9 +7,9 @@ use testkit::pty::{Answers, Key};
 use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
-/// 20×40, red.
+/// A red image of 20×40 pixels.
 const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAABQAAAAoCAIAAABxU02MAAAAIklEQVR42u3LMQ0AAAwEofNvuvXwMwkrXc2SZVmWZVmWVw+gnx0OG6dhggAAAABJRU5ErkJggg==";
-/// What is said of it.
+/// Its description.
 const HEAD: &str = "PNG, 20×40, 91 bytes";
 
 fn world(script: &str, setting: &str) -> World {
@@ -64,7 +64,7 @@ fn pictures_and_drafts_of_an_encrypted_session_are_never_on_the_disk() {
     assert!(runtime.path().read_dir().expect("folder").next().is_none(), "and gone with it");
 }
 
-/// The files that were sent by the kitty protocol.
+/// Returns the files sent with the kitty protocol.
 fn sent(seat: &Seat) -> Vec<Vec<u8>> {
     let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
     let sequences = output.split("\x1b_G").skip(1).map(|rest| rest.split_once("\x1b\\").unwrap().0);
@@ -72,7 +72,7 @@ fn sent(seat: &Seat) -> Vec<Vec<u8>> {
     shown.map(|it| STANDARD.decode(it.split_once(';').unwrap().1).expect("base64")).collect()
 }
 
-/// The rows that tell of pictures.
+/// Returns the rows that describe images.
 fn told(seat: &Seat) -> Vec<String> {
     let lines = seat.lines();
     let told = lines.iter().map(|line| line.trim()).filter(|line| line.contains(HEAD));
@@ -106,7 +106,7 @@ fn pictures_are_drawn_once_where_they_came() {
     let pictures = sent(&seat);
     assert_eq!(pictures.len(), 3);
     assert!(pictures.iter().all(|file| file.starts_with(b"\x89PNG\r\n\x1a\n")));
-    // Two rows are kept for each, and nothing else has moved into them.
+    // Two rows are reserved for each image, and nothing else is drawn there.
     let lines = seat.lines();
     for (at, _) in lines.iter().enumerate().filter(|(_, line)| line.contains(HEAD)) {
         let below: Vec<&str> = lines[at + 1..at + 3].iter().map(|line| line.trim()).collect();

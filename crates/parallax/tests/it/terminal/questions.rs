@@ -1,4 +1,4 @@
-//! Questions, and each of their answers.
+//! Approval requests and the responses to them.
 
 use testkit::pty::Key;
 
@@ -37,7 +37,7 @@ fn a_question_waits_while_somebody_writes() {
     seat.types("buy ");
     seat.sees("> buy");
     seat.world.server.open_gate("ask");
-    // A user who is typing presses a key now and then.
+    // The user presses a key now and then.
     for _ in 0..200 {
         if seat.window().contains("A request waits") {
             break;
@@ -48,7 +48,7 @@ fn a_question_waits_while_somebody_writes() {
     seat.types("1");
     seat.sees("x1");
     assert!(!exists(&seat, "first.txt"));
-    // After a pause it is asked, and the text is kept.
+    // The request is shown after a pause, and the draft is kept.
     seat.sees("Allow execution of this command?");
     assert!(!exists(&seat, "first.txt"));
     seat.press(Key::Esc);
@@ -66,7 +66,7 @@ fn somebody_about_to_send_a_draft_approves_nothing() {
     seat.types("my draft");
     seat.sees("> my draft");
     seat.world.server.open_gate("ask");
-    // It has hardly come up when the draft was to be sent, or to be longer.
+    // A request that has just appeared ignores keys meant for the draft.
     for key in [Key::Enter, Key::Char('1'), Key::Char('s')] {
         seat.sees("Allow execution of this command?");
         seat.press(key);
@@ -80,7 +80,7 @@ fn somebody_about_to_send_a_draft_approves_nothing() {
     assert!(!exists(&seat, "first.txt"));
 }
 
-/// The last content of the n-th request, as JSON.
+/// Returns the last content of the n-th request as JSON.
 fn told(seat: &Seat, request: usize) -> String {
     seat.world.asked(request + 1);
     let contents = seat.world.server.requests()[request].contents();
@@ -159,7 +159,7 @@ fn a_change_is_taken_in_part() {
     seat.press(Key::Char(' '));
     seat.sees("[ ] @@");
     seat.press(Key::Enter);
-    // What is left of it is shown once more.
+    // The remaining change is shown again.
     seat.sees("10 + TEN");
     seat.looks();
     seat.press(Key::Char('1'));
@@ -217,7 +217,7 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     assert!(exists(&seat, "made.txt"));
     seat.sees("auto-edit");
     seat.prompts("/plan copy");
-    // What is typed right behind Enter might be one paste with it.
+    // Text typed immediately after Enter could be treated as one paste with it.
     seat.sees(COMPOSER);
     seat.prompts("/model why");
     seat.sees("chosen by you");

@@ -1,4 +1,4 @@
-//! Scenes as rows, in a small, a usual, and a wide window.
+//! Snapshots of scenes in a small, a normal, and a wide window.
 
 use testkit::pty::Key;
 
@@ -33,7 +33,7 @@ fn assert_scene(name: &str, script: &str, arrive: impl Fn(&Seat)) {
             world.home.write(file, text).expect("a file");
         }
         let seat = Seat::in_world(world, &Start::sized(columns, rows));
-        // The sandbox's state comes a moment later.
+        // The sandbox state arrives a moment later.
         seat.settles();
         arrive(&seat);
         insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
@@ -42,7 +42,7 @@ fn assert_scene(name: &str, script: &str, arrive: impl Fn(&Seat)) {
     }
 }
 
-/// The answer is there and the turn is over.
+/// Waits until the answer is shown and the turn has ended.
 fn ends_with(seat: &Seat, text: &str) {
     seat.sees(text);
     seat.is_idle();

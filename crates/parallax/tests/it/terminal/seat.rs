@@ -1,4 +1,4 @@
-//! A user in front of the program: a world, and a terminal in which it runs.
+//! A terminal that runs the program in a test world, driven like by a user.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::support::{LIMIT, PROGRAM, World};
 pub struct Start<'a> {
     pub size: (u16, u16),
     pub arguments: &'a [&'a str],
-    /// Variables to set, or to take away.
+    /// Variables to set or to remove.
     pub environment: Vec<(&'a str, Option<&'a str>)>,
     pub answers: Answers,
 }
@@ -74,7 +74,7 @@ impl Seat {
         Self::running(world, Path::new(PROGRAM), start.arguments, start)
     }
 
-    /// Starts another program in its place, such as a shell that starts it.
+    /// Starts another program instead, such as a shell that starts it.
     pub fn running(world: World, program: &Path, arguments: &[&str], start: &Start<'_>) -> Self {
         let mut environment = world.home.env(&world.server.url());
         for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")] {
@@ -113,8 +113,7 @@ impl Seat {
         self.press(Key::Enter);
     }
 
-    /// Looks at a question that came up right after an answer: for half a second it
-    /// takes none.
+    /// Waits until a request accepts keys: in the first half second it ignores them.
     pub fn looks(&self) {
         std::thread::sleep(std::time::Duration::from_millis(700));
     }
@@ -133,7 +132,7 @@ impl Seat {
         self.ok(self.terminal.wait_gone(text));
     }
 
-    /// Waits until the agent has nothing to do; the title says so.
+    /// Waits until the window title shows that the agent is idle.
     #[track_caller]
     pub fn is_idle(&self) {
         self.ok(self.terminal.wait("end of the turn", |shown| shown.title().contains("Ready")));
@@ -156,29 +155,29 @@ impl Seat {
         }
     }
 
-    /// The window.
+    /// Returns the window.
     pub fn window(&self) -> String {
         self.terminal.look(testkit::pty::Emulator::window)
     }
 
-    /// Scrollback and window as lines.
+    /// Returns scrollback and window as lines.
     pub fn lines(&self) -> Vec<String> {
         self.terminal.look(testkit::pty::Emulator::lines)
     }
 
-    /// Waits for the program's end.
+    /// Waits until the program ends.
     #[track_caller]
     pub fn ends(&self) -> Ended {
         self.terminal.wait_end().unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    /// Waits until nothing moves, for a picture of the whole.
+    /// Waits until the output is stable, before a snapshot.
     pub fn settles(&self) {
         self.terminal.settle(Duration::from_millis(250));
     }
 }
 
-/// The contents of the empty composer.
+/// The placeholder of the empty composer.
 pub const COMPOSER: &str = "Type your message";
 
 fn set(environment: &mut Vec<(OsString, OsString)>, name: &str, value: Option<&str>) {

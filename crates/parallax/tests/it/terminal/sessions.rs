@@ -9,7 +9,7 @@ use testkit::pty::Key;
 use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
-/// A first change, another one, and an answer to whatever comes after.
+/// Two changes of one file, and a reply for any later prompt.
 const CHANGES: &str = r#"[
     {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"first\n"}}]},
     {"text":"Made it."},
@@ -21,19 +21,19 @@ fn sized<'a>() -> Start<'a> {
     Start::sized(100, 40)
 }
 
-/// The rows from a prompt to the last answer.
+/// Returns the rows from a prompt to the last answer.
 fn talk(seat: &Seat, from: &str, to: &str) -> Vec<String> {
     seat.settles();
     let lines = seat.lines();
     let first = lines.iter().rposition(|line| line.contains(from)).expect("the prompt");
     let length = lines[first..].iter().position(|line| line.contains(to)).expect("the answer");
-    // The end of a turn is shown once, and the empty input says something else each time.
+    // Skips the row that ends a turn and the empty composer, whose placeholder changes.
     let lasts = |line: &&String| !line.starts_with("─ ") && !line.contains(to);
     let talk = lines[first..=first + length].iter().filter(lasts);
     talk.map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-/// Leaves, and sits down again with other arguments and another script.
+/// Exits and restarts with other arguments and another script.
 fn again<'a>(seat: Seat, script: &str, arguments: &'a [&'a str]) -> Seat {
     seat.prompts("/quit");
     seat.ends();
@@ -47,8 +47,8 @@ fn commands_of_the_person_are_there_again() {
     seat.sees("Hello.");
     seat.types("!echo own $((40+2)); exit 3");
     seat.press(Key::Enter);
-    // While the command runs Esc ends it; followed at once by a letter it is
-    // another key.
+    // While the command runs, Esc stops it. Esc followed immediately by a letter would be another
+    // key.
     seat.sees("exit code 3");
     seat.is_idle();
     seat.press(Key::Esc);
@@ -94,7 +94,7 @@ fn a_new_session_without_a_prompt_is_opened_again() {
     seat.prompts("still there?");
     seat.sees("Again.");
     seat.is_idle();
-    // The last one has no prompt, so the one before it is resumed.
+    // The last session has no prompt, so the one before it is resumed.
     seat.types("/new");
     seat.press(Key::Enter);
     seat.settles();
@@ -125,7 +125,7 @@ fn a_session_that_goes_on_looks_as_it_did() {
     let seat = again(seat, "[]", &arguments);
     seat.sees("The end.");
     assert_eq!(talk(&seat, "look around", "The end."), before);
-    // The list of what is to be done is there, too.
+    // The todo list is also restored.
     seat.sees("1/2 done");
 }
 
@@ -165,7 +165,7 @@ fn a_command_is_shown_as_it_was_typed() {
     let seat = again(seat, "[]", &["--resume", "latest"]);
     seat.sees("Done so.");
     assert_eq!(talk(&seat, "/mycmd abc", "Done so."), before);
-    // The whole session is counted, and this run told apart.
+    // Counts the whole session and lists this run separately.
     seat.prompts("/stats");
     seat.sees("this run");
     let listed = seat.world.run_well(&["sessions", "list"]);
@@ -193,7 +193,7 @@ fn the_browser_finds_what_was_said_and_shows_it() {
     seat.sees("prompt 1:");
     seat.press(Key::Enter);
     seat.sees("no seal");
-    // The same browser as the first thing that is seen.
+    // The session browser is shown at startup.
     let arguments = ["--resume", "pick"];
     let seat = again(seat, "[]", &arguments);
     seat.sees("about furniture");
@@ -221,7 +221,7 @@ fn a_turn_that_was_cut_off_is_offered() {
     seat.sees("Finished after all.");
     seat.is_idle();
     seat.world.server.assert_clean();
-    // Now it is whole.
+    // The turn is now complete.
     seat.prompts("/continue");
     seat.sees("no interrupted turn");
 }
@@ -276,7 +276,7 @@ fn what_was_gone_back_from_can_be_done_again() {
     seat.press(Key::Enter);
     seat.sees("1 prompt, 1 file");
     seat.press(Key::Enter);
-    // The prompt is there to be sent again.
+    // The prompt is back in the composer.
     seat.sees("Rewound the conversation to before prompt 1");
     seat.is_idle();
     assert_eq!(seat.world.read("a.txt"), "before\n");
@@ -298,13 +298,13 @@ fn a_change_is_gone_back_to_and_asked_about_again() {
         seat.sees(answer);
         seat.is_idle();
     }
-    // Even if changes run without approval: a user who undoes one wants to decide again.
+    // Also in auto-edit mode, because a user who undoes a change wants to decide again.
     seat.press(Key::BackTab);
     seat.sees("auto-edit");
     seat.prompts("/restore");
     seat.sees("a.txt-write_file");
     seat.press(Key::Enter);
-    // The call requires approval once more; the file is as before it.
+    // The call requires approval again, and the file is unchanged.
     seat.sees("you restored a checkpoint before this change");
     seat.sees("1. Yes, allow once");
     assert_eq!(seat.world.read("a.txt"), "first\n");
@@ -346,17 +346,17 @@ fn a_session_that_goes_on_tells_what_it_told_of_its_requests_and_models() {
     let world = crate::routing::world(&script.to_string(), "{}");
     let seat = Seat::in_world(world, &sized());
     for (flag, answer) in [("one", "One."), ("two", "Two.")] {
-        // Two lines are not a clear case: a small model classifies them.
+        // A prompt with two lines is ambiguous, so a small model classifies it.
         seat.types(&format!("Add a flag --{flag}"));
         seat.press(Key::Ctrl('j'));
         seat.types("to the parser");
-        // In the same moment the key would be the end of a pasted line.
+        // An immediate Enter would be treated as part of a paste.
         seat.settles();
         seat.press(Key::Enter);
         seat.sees(answer);
         seat.is_idle();
     }
-    // Taken back, it was paid for all the same.
+    // A rewound turn still counts toward the cost.
     seat.prompts("/rewind");
     seat.sees("❯ Add a flag --two");
     seat.press(Key::Enter);

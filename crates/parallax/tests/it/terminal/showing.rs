@@ -1,5 +1,4 @@
-//! What is shown on demand: what was cut, the sources of an answer, the list of
-//! settings at its place.
+//! Content shown on demand: truncated output, the sources of an answer, and the settings list.
 
 use serde_json::json;
 use testkit::pty::Key;
@@ -76,14 +75,14 @@ fn the_settings_stay_where_they_were() {
     }
     seat.types("trust");
     seat.press(Key::Enter);
-    // The list again, with its search, and what was typed.
+    // The list is restored with its search text.
     seat.sees("mode, trust  (user)");
     seat.sees("footer it");
     seat.press(Key::Enter);
     seat.sees("currently shown: mode, trust");
     seat.press(Key::Esc);
     seat.sees("footer it");
-    // The first clears the search, the second leaves.
+    // The first Esc clears the search, the second closes the list.
     seat.press(Key::Esc);
     seat.sees_no("footer it");
     seat.press(Key::Esc);

@@ -1,4 +1,4 @@
-//! Signing in to servers from the terminal.
+//! Signing in to MCP servers from the terminal.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -14,8 +14,8 @@ const CALL: &str = r#"[
     {"calls": [{"name": "mcp_test_echo", "args": {"text": "signed"}}]}, {"text": "done"}
 ]"#;
 
-/// A session with a server that requires authentication, and a browser that goes where it
-/// is sent at once.
+/// Starts a session with a server that requires authentication, and a browser that immediately
+/// follows URLs.
 fn seat(world: World, remote: &Remote, oauth: &Value) -> Seat {
     let server = json!({"httpUrl": remote.address, "trust": true, "oauth": oauth});
     set(&world, &json!({"mcpServers": {"test": server}}));
@@ -27,11 +27,11 @@ fn seat(world: World, remote: &Remote, oauth: &Value) -> Seat {
         std::fs::set_permissions(world.home.home().join(name), mode).expect("a browser");
     }
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
-    // The question may be there before the composer is seen.
+    // The dialog may appear before the composer.
     Seat::started(world, &Start::sized(110, 40).with("PATH", &path))
 }
 
-/// The server is there, without a restart.
+/// Checks that the server is connected without a restart.
 fn it_answers(seat: &Seat) {
     seat.has_seen("Signed in to `test`.");
     seat.sees(COMPOSER);

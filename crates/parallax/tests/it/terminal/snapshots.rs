@@ -1,4 +1,4 @@
-//! Screens as they are, in three sizes.
+//! Snapshots of screens in three sizes.
 
 use testkit::pty::Key;
 
@@ -14,17 +14,17 @@ const ANSWER: &str = r##"[{"chunks":[
 {"calls":[{"name":"replace","args":{"file_path":"retry.rs","instruction":"Wait","old_string":"    let delay = delay(attempt);\n    send()","new_string":"    let delay = delay(attempt);\n    sleep(delay);\n    send()"}}]},
 {"text":"Both are mended."}]"##;
 
-/// The journal of a session.
+/// The journal of a recorded session.
 const RECORDED: &str = include_str!("recorded/session.jsonl");
 
-/// The scrollback and the window without what differs from run to run. How
-/// much of it is in the window does, since the status row comes and goes.
+/// Returns scrollback and window without varying parts. The split between the two also varies,
+/// because the status row comes and goes.
 pub(super) fn picture(seat: &Seat) -> String {
     seat.settles();
     let mut window = seat.lines().join("\n").trim_end().to_owned();
     let root = seat.world.home.root().display().to_string();
     let name = seat.world.home.root().file_name().map(|name| name.to_string_lossy().into_owned());
-    // A name of the same length: rows are cut at the same place.
+    // A replacement of the same length, so that rows are truncated at the same position.
     let fixed = |text: &str| "x".repeat(text.len());
     window = window.replace(&root, &format!("/{}", fixed(&root[1..])));
     if let Some(name) = name {
@@ -35,19 +35,19 @@ pub(super) fn picture(seat: &Seat) -> String {
     window.lines().map(without_spinner).map(|row| without_time(&row)).collect::<Vec<_>>().join("\n")
 }
 
-/// The row of what is done now, without the spinner and the seconds.
+/// Removes the spinner and the seconds from the row of the current activity.
 fn without_spinner(row: &str) -> String {
     let is_spinner = row.starts_with(|char| ('⠀'..='⣿').contains(&char));
     let Some((before, facts)) = row.split_once(" (").filter(|_| is_spinner) else {
         return row.to_owned();
     };
     let what: String = before.chars().skip(1).collect();
-    // Tokens are shown from the first second on.
+    // Tokens are shown only after the first second.
     let keys: Vec<&str> = facts.split(" · ").filter(|fact| fact.contains(" to ")).collect();
     format!("⠋{what} (TIME · {}", keys.join(" · "))
 }
 
-/// The row at the end of a turn without its duration and its clock.
+/// Removes the duration and the time from the row that ends a turn.
 fn without_time(row: &str) -> String {
     let Some(facts) = row.strip_prefix("─ ") else { return row.to_owned() };
     let mut facts: Vec<&str> = facts.split(" · ").collect();
@@ -75,7 +75,7 @@ fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&Seat)) 
         world.home.write("session.jsonl", RECORDED).expect("file");
         let seat = Seat::started(world, &Start::sized(columns, rows).arguments(arguments));
         seat.sees("Type your message");
-        // The sandbox's state comes a moment later.
+        // The sandbox state arrives a moment later.
         seat.settles();
         arrive(&seat);
         insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {

@@ -1,4 +1,4 @@
-//! The whole transcript on the whole window, over the inline screen.
+//! The transcript in the full window, over the inline screen.
 
 use testkit::pty::Key;
 

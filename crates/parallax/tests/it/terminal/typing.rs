@@ -1,4 +1,4 @@
-//! What is typed and pasted, as terminals and programs send it.
+//! Typed and pasted input.
 
 use testkit::pty::{Answers, Key};
 
@@ -7,7 +7,7 @@ use crate::support::World;
 
 const ANSWER: &str = r#"[{"text":"Done.","repeat":0}]"#;
 
-/// The newest request, as text.
+/// Returns the newest request as text.
 fn request(seat: &Seat) -> String {
     let request = seat.world.server.requests().pop().expect("a request");
     String::from_utf8_lossy(&request.body).into_owned()
@@ -46,7 +46,7 @@ fn one_line_with_its_return_in_one_burst_is_sent() {
     seat.types("one line\r");
     seat.sees("Done.");
     seat.is_idle();
-    // Commands too, whatever list is open.
+    // Commands too, even if a completion list is open.
     seat.types("/about\r");
     seat.sees("sign-in");
     seat.sees(COMPOSER);
@@ -70,7 +70,7 @@ fn redraw_brings_back_what_another_program_wrote_over() {
     assert_eq!(lines.matches("a question to see again").count(), 1, "{lines}");
 }
 
-/// What the program has written, without escape sequences.
+/// Returns the output of the program without escape sequences.
 fn stream(seat: &Seat) -> String {
     let output = seat.terminal.look(|shown| String::from_utf8_lossy(shown.output()).into_owned());
     let mut plain = String::new();
@@ -99,7 +99,7 @@ fn each_typed_character_is_in_the_output() {
         let after = stream(&seat);
         assert!(after[before..].contains(char), "{char:?}: {:?}", &after[before..]);
     }
-    // A character in front of the same one, too.
+    // A character typed before an equal one is also drawn.
     seat.press(Key::Home);
     seat.settles();
     let before = stream(&seat).len();

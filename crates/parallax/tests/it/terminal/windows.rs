@@ -1,11 +1,11 @@
-//! Windows of all sizes and kinds.
+//! Windows of all sizes and terminals of all kinds.
 
 use testkit::pty::{Answers, Key};
 
 use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
-/// A reply of numbered lines that stops at ten gates.
+/// Returns a reply of numbered lines that stops at ten gates.
 fn long_answer() -> String {
     let mut chunks = Vec::new();
     for part in 0..10 {
@@ -21,7 +21,7 @@ fn long_answer() -> String {
     format!(r#"[{{"chunks":[{}]}}]"#, chunks.join(","))
 }
 
-/// Every line of the long answer is there once, in order.
+/// Checks that every line of the long answer is shown once, in order.
 fn assert_whole(seat: &Seat) {
     let text = seat.lines().join(" ");
     let seen: Vec<usize> = text
@@ -46,7 +46,7 @@ fn a_window_that_changes_ten_times_loses_and_doubles_nothing() {
         seat.has_seen(&format!("line {:03}", part * 12 + 11));
         let (columns, rows) = if part % 2 == 0 { (60, 20) } else { (120, 40) };
         seat.terminal.resize(columns, rows).expect("resize");
-        // Both orders: the answer goes on at once, or when the frame is drawn.
+        // Cover both orders: the answer continues immediately, or after the frame is drawn.
         if part % 3 == 0 {
             seat.settles();
         }
@@ -72,8 +72,8 @@ fn a_long_answer_is_in_the_scrollback_once() {
         for part in 0..10 {
             seat.world.server.open_gate(&format!("part-{part}"));
         }
-        // A single letter: where pasted text is not marked, more would have to be
-        // typed at a hand's pace.
+        // A single letter, because without bracketed paste, fast typing would be treated as a
+        // paste.
         seat.prompts("g");
         seat.sees("The end.");
         seat.sees(COMPOSER);
@@ -169,7 +169,7 @@ fn without_colours_none_is_written() {
 #[test]
 fn the_default_theme_uses_the_sixteen_colours() {
     let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() { let x = \"s\"; }\n```\n"}]"#;
-    // With a background, prompts and diffs have one mixed from it.
+    // If the background is known, prompts and diffs use a color mixed from it.
     let modern = Answers::modern();
     for (answers, mixes) in
         [(Answers { background: None, ..modern.clone() }, false), (modern, true)]
@@ -195,7 +195,7 @@ fn settings_have_their_names_in_a_narrow_window() {
 
 #[test]
 fn window_that_changes_within_a_line_of_an_answer_doubles_nothing() {
-    // Each part ends within a line, as an answer does most of the time.
+    // Each part ends within a line, as in most real answers.
     let mut chunks = Vec::new();
     for part in 0..10 {
         for line in 0..12 {
