@@ -25,7 +25,7 @@ impl Usage {
         Self { message: message.into(), hint: hint.into() }
     }
 
-    /// Returns the error in the output formats' representation, with the exit code of the program.
+    /// Returns the error as the output formats print it, with the exit code of the program.
     pub(crate) fn error(&self, code: ExitCode) -> ErrorObject {
         ErrorObject {
             r#type: "UsageError",

@@ -119,8 +119,8 @@ pub fn set(
     level: Option<TrustLevel>,
 ) -> Result<(), ConfigError> {
     let refused = |why: String| ConfigError::Folder { path: folder.to_owned(), why };
-    // A rule may outlive its folder, but none is created for a missing folder: whoever creates the
-    // folder later would be trusted.
+    // A rule may outlive its folder, but none is created for a missing folder: any user who
+    // creates the folder later would be trusted.
     let real = match std::fs::canonicalize(folder) {
         Ok(real) if real.is_dir() => real,
         Ok(_) => return Err(refused("it is not a folder".to_owned())),

@@ -186,7 +186,7 @@ pub(super) fn close_bare(
 }
 
 /// Returns a file in the workspace that the configuration of a repository around `directory`
-/// includes: whoever can write the file controls what git runs.
+/// includes: write access to that file gives control over what git runs.
 pub(super) fn included(
     directory: &Path,
     others: &[PathBuf],

@@ -119,7 +119,7 @@ pub(super) fn reads(
                 reads.push(obstacle.file);
             }
             git_reads::outside(base, roots).into_iter().for_each(|path| reads.push(path));
-            // Whoever writes files there controls git.
+            // Write access to files there would control git.
             let inside = |folder: &PathBuf| {
                 roots.iter().any(|root| folder.starts_with(root) && folder != root)
             };

@@ -112,7 +112,7 @@ Err(_) => {
 ```
 ";
 
-// --- what the person does
+// --- what the user does
 
 pub(super) fn prompts(text: &'static str) -> Vec<Step> {
     vec![Step::See(COMPOSER), Step::Type(text), Step::See(text), Step::Press(Key::Enter)]
