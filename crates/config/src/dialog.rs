@@ -46,6 +46,7 @@ const SHOWN: &[(&str, &str, Counts)] = &[
     ("general.defaultApprovalMode", "Approval mode at start", Restart),
     ("general.enableNotifications", "Notifications", Now),
     ("general.notificationMethod", "Notification method", Now),
+    ("general.devtools", "Start DevTools", Restart),
     ("general.retryFetchErrors", "Retry after unclear network failures", Restart),
     ("general.maxAttempts", "Attempts of a request", Restart),
     ("output.format", "Output format", Restart),

@@ -96,6 +96,7 @@ pub const KEYS: &[Key] = &[
     key("general.sessionRetention.maxAge", Age, "\"30d\"", "Older sessions go"),
     key("general.sessionRetention.maxCount", Num, "", "More sessions than this go, oldest first"),
     key("general.sessionRetention.minRetention", Age, "\"1d\"", "Younger sessions stay"),
+    key("general.devtools", Flag, "false", "DevTools starts with sessions of the terminal"),
     key(
         "general.sessionNames",
         Choice(&["prompt", "model"]),

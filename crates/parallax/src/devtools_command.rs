@@ -6,10 +6,11 @@ use std::sync::Arc;
 use clap::Args;
 use parallax_headless::{ExitCode, Signals};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::devtools::{PAGE, SCRIPT, STYLE, SessionSource};
+use parallax_sdk::Launch;
+use parallax_sdk::devtools::{PAGE, SCRIPT, STYLE};
 use parallax_serve::{DevToolsFiles, DevToolsServer};
 
-use crate::devtools_source::InspectedSession;
+use crate::devtools_source::{InspectedSession, ShownSession};
 use crate::extending::launch;
 use crate::serve_command::new_token;
 
@@ -35,18 +36,12 @@ pub(crate) struct DevToolsArguments {
 pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
     let entry = launch.any_session(typed.session.as_deref().unwrap_or("latest"))?;
-    // What cannot be read is said here rather than on the page.
-    SessionSource::open(&launch, &entry).map_err(|error| failed(error.to_string()))?;
-    let random =
-        || new_token().map_err(|error| failed(format!("Failed to create a token: {error}")));
-    let (link, cookie) = (random()?, random()?);
-    let files = DevToolsFiles { page: PAGE, style: STYLE, script: SCRIPT };
-    let source = Arc::new(InspectedSession::new(launch, entry));
+    let session = ShownSession::Saved(Box::new(entry));
+    // A session that cannot be read is reported here rather than on the page.
+    session.source(&launch).map_err(|error| failed(error.to_string()))?;
     let mut signals = Signals::listen();
-    let server = DevToolsServer::bind(typed.port, &link, cookie, files, source)
-        .await
-        .map_err(|error| failed(error.to_string()))?;
-    let address = format!("http://{}/?token={link}", server.address());
+    let server = bind(typed.port, launch, session).await.map_err(failed)?;
+    let address = server.links().add(&random_token().map_err(failed)?);
     let mut stdout = std::io::stdout();
     let hint = "The link works once. Press Ctrl+C to stop.";
     writeln!(stdout, "DevTools: {address}\n{hint}")
@@ -62,6 +57,29 @@ pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
         })
         .await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A server that shows a session.
+///
+/// # Errors
+/// Returns a message if the port cannot be used.
+pub(crate) async fn bind(
+    port: u16,
+    launch: Launch,
+    session: ShownSession,
+) -> Result<DevToolsServer, String> {
+    let files = DevToolsFiles { page: PAGE, style: STYLE, script: SCRIPT };
+    let source = Arc::new(InspectedSession::new(launch, session));
+    let bound = DevToolsServer::bind(port, random_token()?, files, source).await;
+    bound.map_err(|error| error.to_string())
+}
+
+/// A token of a link or a cookie.
+///
+/// # Errors
+/// Returns a message if the system has no random numbers.
+pub(crate) fn random_token() -> Result<String, String> {
+    new_token().map_err(|error| format!("Failed to create a token: {error}"))
 }
 
 fn failed(message: String) -> Failure {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
-use parallax_sdk::devtools::SessionSource;
+use parallax_protocol::ids::SessionId;
+use parallax_sdk::devtools::{SessionSource, SourceError};
 use parallax_sdk::session_tap::TapConnection;
 use parallax_sdk::{Launch, SessionEntry};
 use parallax_serve::{DevToolsMessage, DevToolsSource};
@@ -21,10 +22,39 @@ const KEPT: usize = 16 << 20;
 /// Bytes that are sent to a page at once.
 const BATCH: usize = 512 << 10;
 
+/// Where the journal of a session is.
+#[derive(Clone)]
+pub(crate) enum ShownSession {
+    /// Any session of the user.
+    Saved(Box<SessionEntry>),
+    /// A session of this process.
+    Own(SessionId),
+}
+
+impl ShownSession {
+    fn id(&self) -> SessionId {
+        match self {
+            Self::Saved(entry) => SessionId::from(entry.id.as_str()),
+            Self::Own(id) => id.clone(),
+        }
+    }
+
+    /// Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn source(&self, launch: &Launch) -> Result<SessionSource, SourceError> {
+        match self {
+            Self::Saved(entry) => SessionSource::open(launch, entry),
+            Self::Own(id) => Ok(SessionSource::of_running(launch, id)),
+        }
+    }
+}
+
 /// The session that is shown.
 pub(crate) struct InspectedSession {
     launch: Arc<Launch>,
-    entry: SessionEntry,
+    session: ShownSession,
     live: Arc<LiveMessages>,
     /// Started with the first page: without one, no viewer is attached.
     attached: OnceLock<()>,
@@ -32,10 +62,10 @@ pub(crate) struct InspectedSession {
 }
 
 impl InspectedSession {
-    pub(crate) fn new(launch: Launch, entry: SessionEntry) -> Self {
+    pub(crate) fn new(launch: Launch, session: ShownSession) -> Self {
         Self {
             launch: Arc::new(launch),
-            entry,
+            session,
             live: Arc::default(),
             attached: OnceLock::new(),
             stop: CancellationToken::new(),
@@ -52,14 +82,14 @@ impl Drop for InspectedSession {
 impl DevToolsSource for InspectedSession {
     fn open(&self) -> mpsc::Receiver<DevToolsMessage> {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let (launch, entry) = (Arc::clone(&self.launch), self.entry.clone());
+        let (launch, session) = (Arc::clone(&self.launch), self.session.clone());
         self.attached.get_or_init(|| {
-            let attaching = attach(Arc::clone(&launch), entry.id.clone(), Arc::clone(&self.live));
+            let attaching = attach(Arc::clone(&launch), session.id(), Arc::clone(&self.live));
             let stop = self.stop.clone();
             tokio::spawn(async move { stop.run_until_cancelled(attaching).await });
         });
         // Ends with the receiver.
-        tokio::spawn(follow(launch, entry, Arc::clone(&self.live), sender));
+        tokio::spawn(follow(launch, session, Arc::clone(&self.live), sender));
         receiver
     }
 }
@@ -134,7 +164,7 @@ impl LiveMessages {
 }
 
 /// Attaches to the session whenever it runs.
-async fn attach(launch: Arc<Launch>, id: String, live: Arc<LiveMessages>) {
+async fn attach(launch: Arc<Launch>, id: SessionId, live: Arc<LiveMessages>) {
     loop {
         if let Ok(mut connection) = TapConnection::open(&launch, &id).await {
             while let Some(line) = connection.next().await {
@@ -153,11 +183,11 @@ async fn attach(launch: Arc<Launch>, id: String, live: Arc<LiveMessages>) {
 /// Sends the records, and those that are added until the page is gone.
 async fn follow(
     launch: Arc<Launch>,
-    entry: SessionEntry,
+    session: ShownSession,
     live: Arc<LiveMessages>,
     sender: mpsc::Sender<DevToolsMessage>,
 ) {
-    let opened = tokio::task::spawn_blocking(move || SessionSource::open(&launch, &entry)).await;
+    let opened = tokio::task::spawn_blocking(move || session.source(&launch)).await;
     let mut source = match opened {
         Ok(Ok(source)) => source,
         Ok(Err(error)) => return report(&sender, &error.to_string()).await,

@@ -1,5 +1,6 @@
 //! Runs the interactive front end for a command line.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use parallax_headless::ExitCode;
@@ -8,6 +9,7 @@ use parallax_sdk::{Launch, SessionChoice};
 use parallax_tui::debug_console::LogBook;
 use parallax_tui::{FaceOptions, Left};
 
+use crate::devtools_pages::OwnDevTools;
 use crate::invocation::Settings;
 use crate::{log, start};
 
@@ -53,6 +55,7 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
         screen_reader: typed.screen_reader,
         warnings: typed.warnings,
         log: book,
+        devtools: Arc::new(OwnDevTools::default()),
         begun,
     };
     crate::crash::face_has_the_terminal();

@@ -16,6 +16,7 @@ mod commands_command;
 mod crash;
 mod demo;
 mod devtools_command;
+mod devtools_pages;
 mod devtools_source;
 mod doctor_command;
 mod eval_command;

@@ -18,6 +18,11 @@ impl Launch {
         parallax_config::setting_rows(&self.config.settings)
     }
 
+    /// Returns whether DevTools starts with sessions of the terminal (`general.devtools`).
+    pub fn starts_devtools(&self) -> bool {
+        self.config.settings.flag("general.devtools")
+    }
+
     /// Returns the user interface settings.
     pub fn ui(&self) -> UiSettings {
         let mut ui = UiSettings::of(&self.config.settings);

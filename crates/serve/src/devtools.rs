@@ -5,8 +5,7 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -29,6 +28,8 @@ use crate::server::ServeError;
 /// Nothing but the server's own files; no frames, no forms.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Links that are remembered.
+const MAX_LINKS: usize = 32;
 const SAME_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The files of the page.
@@ -62,12 +63,35 @@ struct DevToolsState {
     access: ServerAccess,
     cookie: String,
     cookie_digest: SecretDigest,
-    link: SecretDigest,
-    is_link_used: AtomicBool,
+    links: Mutex<Vec<Link>>,
     files: DevToolsFiles,
     source: Arc<dyn DevToolsSource>,
     connections: Arc<Connections>,
     port: u16,
+}
+
+/// A link with a token that works once.
+struct Link {
+    token: SecretDigest,
+    is_used: bool,
+}
+
+/// Makes links to a server.
+#[derive(Clone)]
+pub struct DevToolsLinks {
+    state: Arc<DevToolsState>,
+}
+
+impl DevToolsLinks {
+    /// Accepts another token, once: random letters and digits. Returns the link.
+    pub fn add(&self, token: &str) -> String {
+        let mut links = self.state.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if links.len() == MAX_LINKS {
+            links.remove(0);
+        }
+        links.push(Link { token: SecretDigest::of(token), is_used: false });
+        format!("http://{}:{}/?token={token}", Ipv4Addr::LOCALHOST, self.state.port)
+    }
 }
 
 /// A server that listens on loopback.
@@ -78,14 +102,13 @@ pub struct DevToolsServer {
 }
 
 impl DevToolsServer {
-    /// Begins to listen on a port, 0: a free one. `link` is the token of the link, `cookie` the
-    /// value that it is exchanged for: random letters and digits.
+    /// Begins to listen on a port, 0: a free one. `cookie` is the value that the token of a link
+    /// is exchanged for: random letters and digits.
     ///
     /// # Errors
     /// When the port cannot be used.
     pub async fn bind(
         port: u16,
-        link: &str,
         cookie: String,
         files: DevToolsFiles,
         source: Arc<dyn DevToolsSource>,
@@ -98,8 +121,7 @@ impl DevToolsServer {
             access: ServerAccess::new(&cookie, address.ip(), address.port()),
             cookie_digest: SecretDigest::of(&cookie),
             cookie,
-            link: SecretDigest::of(link),
-            is_link_used: AtomicBool::new(false),
+            links: Mutex::default(),
             files,
             source,
             connections: Arc::default(),
@@ -111,6 +133,11 @@ impl DevToolsServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Makes links to it.
+    pub fn links(&self) -> DevToolsLinks {
+        DevToolsLinks { state: Arc::clone(&self.state) }
     }
 
     /// Serves until `stop` comes.
@@ -160,9 +187,12 @@ impl DevToolsState {
 
     /// The token of the link for the cookie, once.
     fn exchange(&self, token: &str, has_cookie: bool) -> Response<ReplyBody> {
-        let is_known = self.link.is_of(token);
-        let is_used = is_known && self.is_link_used.swap(true, Ordering::AcqRel);
-        if !is_known || (is_used && !has_cookie) {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_used = links
+            .iter_mut()
+            .find(|link| link.token.is_of(token))
+            .map(|link| std::mem::replace(&mut link.is_used, true));
+        if was_used.is_none_or(|was_used| was_used && !has_cookie) {
             return text(
                 StatusCode::FORBIDDEN,
                 "this link is wrong or was used before; run `parallax devtools` again",

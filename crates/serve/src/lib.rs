@@ -12,5 +12,5 @@ mod remote_acp;
 mod reply;
 mod server;
 
-pub use devtools::{DevToolsFiles, DevToolsMessage, DevToolsServer, DevToolsSource};
+pub use devtools::{DevToolsFiles, DevToolsLinks, DevToolsMessage, DevToolsServer, DevToolsSource};
 pub use server::{Backend, HttpServer, ServeError, ServeOptions};

@@ -12,6 +12,7 @@ mod choosing;
 mod complete;
 mod context;
 mod custom;
+mod devtools;
 mod dialogs;
 mod engine_events;
 mod extending;
@@ -133,6 +134,8 @@ pub(crate) struct App {
     todos_count: bool,
     pub(crate) show_shortcuts: bool,
     pub(crate) debug: DebugConsole,
+    /// When the key of the log was pressed.
+    log_key_ms: Option<u64>,
     pub(crate) stats: SessionStats,
     /// The running terminal command, which may have the keyboard focus.
     pub(crate) shell: Option<ItemId>,
@@ -327,6 +330,7 @@ impl App {
             todos_count: true,
             show_shortcuts: false,
             debug: DebugConsole::default(),
+            log_key_ms: None,
             stats: SessionStats::default(),
             shell: None,
             shell_focus: false,

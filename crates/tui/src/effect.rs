@@ -62,6 +62,8 @@ pub(crate) enum Effect {
     CloseDiff(AskId),
     /// Close a diff and continue with the editor's text.
     TakeDiff(AskId, WithEditorText),
+    /// Open DevTools for the session; `browser`: in a browser, if there is one.
+    OpenDevTools { browser: bool },
     /// Open text in the user's editor, in a file with this name.
     Edit { text: String, name: String, then: WithText },
     /// Copy text to the clipboard.

@@ -9,6 +9,7 @@ mod open;
 mod session;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::event::{Event, EventBody};
@@ -21,6 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::app::{App, Layout};
 use crate::debug_console::LogBook;
+use crate::devtools::DevToolsPages;
 use crate::effect::Then;
 use session::Session;
 
@@ -44,6 +46,8 @@ pub struct FaceOptions {
     pub warnings: Vec<String>,
     /// Collects log lines for the debug console.
     pub log: LogBook,
+    /// Shows sessions in a browser.
+    pub devtools: Arc<dyn DevToolsPages>,
     /// When the process started.
     pub begun: Instant,
 }
@@ -81,6 +85,7 @@ pub(crate) struct Face {
     pub(crate) screen: Screen,
     pub(crate) layout: Layout,
     pub(crate) session: Option<Session>,
+    devtools: Arc<dyn DevToolsPages>,
     /// Operations that changed the session's settings, repeated when it is reopened without a
     /// journal.
     pub(crate) set_here: Vec<Op>,

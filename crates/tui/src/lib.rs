@@ -9,6 +9,7 @@ pub mod composer;
 mod context_view;
 mod copied;
 pub mod debug_console;
+pub mod devtools;
 mod dialog;
 pub mod diff_view;
 mod effect;

@@ -4,6 +4,7 @@ mod agents;
 mod answers;
 mod budgets;
 mod commands;
+mod devtools;
 mod extending;
 mod first_run;
 mod footer;

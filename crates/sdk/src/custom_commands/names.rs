@@ -74,6 +74,7 @@ pub const OWN: &[&str] = &[
     "continue",
     "cost",
     "debug",
+    "devtools",
     "diff",
     "extension",
     "fork",

@@ -3,6 +3,7 @@
 use std::io;
 
 use parallax_protocol::event::Failure;
+use parallax_protocol::ids::SessionId;
 use parallax_store::{JournalTail, Origin, SessionEntry};
 
 use crate::export::{self, ExportForm};
@@ -40,6 +41,13 @@ impl SessionSource {
         let session = loaded(launch, entry)?;
         let imported = export::export(&session, &entry.title, ExportForm::Jsonl, None)?;
         Ok(Self { journal: None, imported })
+    }
+
+    /// The same for a session of the launch's own project, which may have no journal yet.
+    pub fn of_running(launch: &Launch, id: &SessionId) -> Self {
+        let homes = launch.homes();
+        let path = homes.journal(&launch.options().directory, id);
+        Self { journal: Some(JournalTail::new(path, homes.keys)), imported: String::new() }
     }
 
     /// The lines since the last call. Blocking.

@@ -34,9 +34,8 @@ impl TapConnection {
     ///
     /// # Errors
     /// When the session does not run, or belongs to another user.
-    pub async fn open(launch: &Launch, session: &str) -> Result<Self, TapError> {
-        let directory = socket::directory(&launch.homes(), &SessionId::from(session))
-            .ok_or(TapError::NotRunning)?;
+    pub async fn open(launch: &Launch, session: &SessionId) -> Result<Self, TapError> {
+        let directory = socket::directory(&launch.homes(), session).ok_or(TapError::NotRunning)?;
         let connect = async {
             let (path, _opened) = socket::address(&directory)?;
             let mut stream = UnixStream::connect(path).await?;

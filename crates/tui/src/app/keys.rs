@@ -171,7 +171,7 @@ impl App {
     fn everywhere_key(&mut self, key: Key, context: Context) -> bool {
         for command in self.keymap.commands_for(key, context).collect::<Vec<_>>() {
             match command {
-                KeyCommand::ShowErrorDetails => self.debug.toggle(),
+                KeyCommand::ShowErrorDetails => self.log_key(),
                 KeyCommand::ClearScreen => self.effect(Effect::Redraw),
                 KeyCommand::ShowFullTodos => self.show_todos = !self.show_todos,
                 KeyCommand::Suspend => self.suspend(),

@@ -63,6 +63,7 @@ impl App {
                 false => self.effect(Effect::Copy(self.last_answer.clone())),
             },
             Command::Debug => self.debug.toggle(),
+            Command::DevTools => self.devtools(arguments),
             Command::Diff => self.diff(),
             Command::Directory => self.directories(),
             Command::DirectoryAdd => self.add_directories(arguments),

@@ -19,6 +19,7 @@ use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
 
 mod background;
+mod devtools;
 mod last_words;
 mod pressed_again;
 

@@ -32,6 +32,7 @@ pub(crate) enum Command {
     Continue,
     Copy,
     Debug,
+    DevTools,
     Diff,
     Directory,
     DirectoryAdd,
@@ -313,6 +314,13 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     plain("continue", Command::Continue, "Continue an interrupted turn").prompts(),
     plain("copy", Command::Copy, "Copy the last answer").anytime(),
     plain("debug", Command::Debug, "Show the log and all requests with size and time").anytime(),
+    plain(
+        "devtools",
+        Command::DevTools,
+        "Show the session in the browser, as it goes over the wire",
+    )
+    .takes("[--no-open]")
+    .anytime(),
     plain("diff", Command::Diff, "Show what the agent's edits changed in this session").anytime(),
     plain("directory", Command::Directory, "Manage workspace directories").aka(&["dir"]).with(&[
         plain("add", Command::DirectoryAdd, "Add directories").takes("PATH[,PATH…]"),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::ids::{SessionId, SteerId};
@@ -123,6 +124,7 @@ impl Face {
             }
             Effect::CheckKey(kind, key) => self.check_key(kind, key),
             Effect::AddProviderKey(provider, key) => self.add_provider_key(provider, key),
+            Effect::OpenDevTools { browser } => self.open_devtools(browser),
             Effect::Edit { text, name, then } => {
                 let launch = self.app.launch.as_ref();
                 let command =
@@ -246,6 +248,18 @@ impl Face {
         tokio::task::spawn_blocking(move || {
             // The front end may be gone.
             let _ = jobs.blocking_send(job());
+        });
+    }
+
+    /// Starts the page of the session, and shows a link to it.
+    pub(super) fn open_devtools(&mut self, browser: bool) {
+        let Some(session) = &self.session else { return self.app.toast("the session is not open") };
+        let (launch, id) = (session.open.launch().clone(), session.open.id.clone());
+        let (pages, jobs) = (Arc::clone(&self.devtools), self.jobs.clone());
+        tokio::spawn(async move {
+            let link = pages.link(launch, id, browser).await;
+            // A face that is gone needs no answer.
+            let _ = jobs.send(Box::new(move |app: &mut App| app.devtools_started(link))).await;
         });
     }
 

@@ -86,6 +86,7 @@ impl Face {
             screen,
             layout,
             session: None,
+            devtools: options.devtools,
             set_here: Vec::new(),
             options: options.launch,
             trust: None,
@@ -250,7 +251,11 @@ impl Face {
                 self.follow_servers(&open);
                 self.app.update_unasked();
                 self.app.find_files(&open, super::Deliver(self.jobs.clone()));
+                let starts_devtools = open.launch().starts_devtools();
                 self.session = Some(Session::new(open, events));
+                if starts_devtools {
+                    self.open_devtools(true);
+                }
                 if let Some(prompt) = self.prompt.take() {
                     self.app.remember(&prompt);
                     // The prompt replaces the offer to continue an interrupted turn.

@@ -227,7 +227,7 @@ commands! {
     ShowTranscript "app.showTranscript" App ALL, "alt+t", "Show the whole transcript, to scroll \
                                                            and search";
     ToggleMarkdown "app.toggleMarkdown" App ALL, "alt+m", "Show answers as Markdown source";
-    ShowErrorDetails "app.showErrorDetails" App ALL, "f12", "Show the log";
+    ShowErrorDetails "app.showErrorDetails" App ALL, "f12", "Show the log; twice: open DevTools";
     ShowIdeContextDetail "app.showIdeContextDetail" App ALL, "f4", "Show the files that are open in the editor";
     ToggleCopyMode "app.toggleCopyMode" App ALL, "f9", "Freeze the screen for copying";
     ToggleMouseMode "app.toggleMouseMode" App ALL, "ctrl+s", "Let the terminal handle the mouse, \

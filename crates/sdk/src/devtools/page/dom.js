@@ -149,20 +149,20 @@ class VirtualList {
   }
 }
 
-/** A JSON value as a tree; branches are filled when they are opened. */
+/** A JSON value as a tree; branches are filled when they are opened. `open`: `'all'` opens those below too. */
 function tree(value, name, open = false) {
   const label = name === undefined ? null : h('span.key', `${name}: `);
   if (value === null || typeof value !== 'object') {
     const text = typeof value === 'string' ? value : JSON.stringify(value);
     const isLong = typeof value === 'string' && (value.length > 100 || value.includes('\n'));
     if (!isLong) return h('div.leaf', label, h(`span.${value === null ? 'null' : typeof value}`, text));
-    const details = h('details.branch', { open }, h('summary', label, h('span.string', firstLine(value, 90)), h('span.size', ` ${bytes(value.length)}`)));
+    const details = h('details.branch', { open: Boolean(open) }, h('summary', label, h('span.string', firstLine(value, 90)), h('span.size', ` ${bytes(value.length)}`)));
     return lazily(details, () => h('pre.block', value));
   }
   const entries = Object.entries(value);
   const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
-  const details = h('details.branch', { open }, h('summary', label, h('span.size', size)));
-  return lazily(details, () => h('div.children', entries.slice(0, 500).map(([key, child]) => tree(child, key)),
+  const details = h('details.branch', { open: Boolean(open) }, h('summary', label, h('span.size', size)));
+  return lazily(details, () => h('div.children', entries.slice(0, 500).map(([key, child]) => tree(child, key, open === 'all' && 'all')),
     entries.length > 500 ? h('div.leaf', `… ${count(entries.length - 500)} more`) : null));
 }
 

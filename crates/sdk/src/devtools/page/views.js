@@ -68,7 +68,7 @@ class RequestsView {
     this.details.replaceChildren(...[
       h('h2', `Request ${request.number}`), facts,
       this.timeline(request), change, ...wireSections(this.session, request, (shared, added) => this.meter(shared, added)),
-      answer ? section('Response', answer.thoughts?.map((text) => h('details.branch', h('summary', 'Thought: ', firstLine(text)), prose(text))), answer.parts?.map((part, at) => tree(part, at, true))) : null,
+      answer ? section('Response', answer.thoughts?.map((text) => h('details.branch', h('summary', 'Thought: ', firstLine(text)), prose(text))), answer.parts?.map((part, at) => tree(part, at, 'all'))) : null,
     ].filter(Boolean));
     [...this.details.querySelectorAll('details')].forEach((one, at) => {
       if (opened[at] && !one.open) one.open = true;

@@ -1,5 +1,8 @@
 // What a request looked like on the wire.
 
+/** New values up to this many characters are shown whole. */
+const OPENED = 4000;
+
 /** The texts of values, which are compared often. */
 const written = new WeakMap();
 
@@ -22,7 +25,7 @@ function changes(value, before, name) {
     const summary = h('summary', h('span.key', `${name}: `), h('span.muted', `as before, ${bytes(jsonOf(value).length)}`));
     return lazily(h('details.branch.same', summary), () => h('div.children', Object.entries(value).slice(0, 500).map(([key, child]) => tree(child, key))));
   }
-  if (!isObject(value) || !isObject(before) || Array.isArray(value) !== Array.isArray(before)) return h('div.added', tree(value, name, true));
+  if (!isObject(value) || !isObject(before) || Array.isArray(value) !== Array.isArray(before)) return h('div.added', tree(value, name, jsonOf(value).length < OPENED ? 'all' : true));
   const details = h('details.branch', { open: true }, h('summary', h('span.key', `${name}: `), h('span.size', Array.isArray(value) ? `[${value.length}]` : `{${Object.keys(value).length}}`)));
   return lazily(details, () => h('div.children', Array.isArray(value) ? arrayChanges(value, before) : Object.entries(value).map(([key, child]) => changes(child, before[key], key))));
 }
