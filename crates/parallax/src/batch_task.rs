@@ -37,7 +37,10 @@ pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
         )));
     };
     let mut runner = runner(directory, lock, &typed.task)?;
-    runner.repositories = typed.repositories;
+    // git runs in another directory.
+    let absolute = typed.repositories.map(std::path::absolute).transpose();
+    runner.repositories =
+        absolute.map_err(|error| input(format!("`--repositories` is not a directory: {error}")))?;
     if typed.clone_only {
         return clone(&runner, task).await;
     }
