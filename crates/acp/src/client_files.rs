@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::connection::ClientConnection;
 use crate::rpc::RpcError;
-use crate::updates::ClientOffers;
+use crate::updates::ClientFeatures;
 
 /// Timeout of a request to the client.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The files of a session, as the client sees them.
 pub(crate) struct ClientFiles {
     connection: ClientConnection,
-    offers: ClientOffers,
+    offers: ClientFeatures,
     runtime: tokio::runtime::Handle,
     /// Set when the session is open; no requests are sent before.
     pub(crate) session: OnceLock<String>,
@@ -28,7 +28,7 @@ pub(crate) struct ClientFiles {
 
 impl ClientFiles {
     /// Creates it for a client connected on this runtime.
-    pub(crate) fn new(connection: ClientConnection, offers: ClientOffers) -> Self {
+    pub(crate) fn new(connection: ClientConnection, offers: ClientFeatures) -> Self {
         Self {
             connection,
             offers,

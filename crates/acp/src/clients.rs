@@ -57,7 +57,10 @@ impl SessionClients {
         for client in all {
             let sent = tokio::time::timeout(SLOW, client.update(session, update.clone())).await;
             if sent.is_err() {
-                tracing::warn!("a client of the session `{session}` is too slow and was left out");
+                tracing::warn!(
+                    "a client of the session `{session}` is too slow and was \
+                    disconnected"
+                );
                 self.remove(&client);
             }
         }

@@ -22,8 +22,8 @@ use crate::clients::SessionClients;
 use crate::connection::{ClientConnection, Line, read_line};
 use crate::mcp_servers;
 use crate::rpc::{self, Incoming, RpcError, text};
-use crate::session::{EditorSession, Order, Requester};
-use crate::updates::ClientOffers;
+use crate::session::{EditorSession, Order, PendingReply};
+use crate::updates::ClientFeatures;
 
 /// Maximum number of queued operations per session.
 const ORDERS: usize = 64;
@@ -89,11 +89,11 @@ struct Handle {
     task: JoinHandle<()>,
 }
 
-type Sessions = Arc<Mutex<HashMap<String, Handle>>>;
+type SessionMap = Arc<Mutex<HashMap<String, Handle>>>;
 
 /// The open sessions of several clients. A client that loads an open session joins it.
 #[derive(Clone, Default)]
-pub struct SharedSessions(Sessions);
+pub struct SharedSessions(SessionMap);
 
 /// Serves a client until its input ends, then saves and closes all sessions.
 pub async fn serve(
@@ -145,11 +145,11 @@ pub async fn serve_shared(
 struct AcpDispatcher {
     host: Arc<dyn Host>,
     connection: ClientConnection,
-    sessions: Sessions,
+    sessions: SessionMap,
     /// Tasks that open sessions or look something up.
     opening: Vec<JoinHandle<()>>,
     /// Set by `initialize`.
-    offers: Option<ClientOffers>,
+    offers: Option<ClientFeatures>,
 }
 
 impl AcpDispatcher {
@@ -187,8 +187,8 @@ impl AcpDispatcher {
         }
     }
 
-    fn from(&self, id: Value) -> Requester {
-        Requester { id, client: self.connection.clone() }
+    fn from(&self, id: Value) -> PendingReply {
+        PendingReply { id, client: self.connection.clone() }
     }
 
     fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<String, Handle>> {
@@ -246,7 +246,7 @@ impl AcpDispatcher {
             _ => return Err(RpcError::invalid_params("`protocolVersion` must be a number")),
         }
         let capabilities = params.get("clientCapabilities").unwrap_or(&Value::Null);
-        self.offers = Some(ClientOffers::read(capabilities));
+        self.offers = Some(ClientFeatures::read(capabilities));
         Ok(json!({
             "protocolVersion": 1,
             "agentInfo": {"name": "parallax", "title": "Parallax", "version": self.host.version()},
@@ -259,7 +259,7 @@ impl AcpDispatcher {
             },
             "authMethods": [
                 {"id": "gemini-api-key", "name": "Gemini API key",
-                    "description": "Use an API key of the Gemini API",
+                    "description": "Use a Gemini API key",
                     "_meta": {"api-key": {"provider": "google"}}},
                 {"id": "setup", "name": "Set up in the terminal",
                     "description": "Choose a provider and enter its key", "type": "terminal",
@@ -274,7 +274,7 @@ impl AcpDispatcher {
         let handle = sessions.get(id).ok_or_else(|| RpcError::unknown_session(id))?;
         match order(handle, it) {
             true => Ok(()),
-            false => Err(RpcError::internal("the session has ended or takes no more orders now")),
+            false => Err(RpcError::internal("the session has ended or accepts no more requests")),
         }
     }
 
@@ -284,7 +284,7 @@ impl AcpDispatcher {
         id: Value,
         method: &str,
         params: &Object,
-        offers: ClientOffers,
+        offers: ClientFeatures,
     ) -> Result<(), RpcError> {
         let directory = directory(params)?;
         let session = match method {
@@ -295,13 +295,15 @@ impl AcpDispatcher {
             && let Some(handle) = self.sessions().get(open)
         {
             if handle.clients.has(&self.connection) {
-                let text = format!("the session `{open}` is open already");
+                let text = format!("the session `{open}` is already open");
                 return Err(RpcError::invalid_params(text));
             }
             let with_history = method == "session/load";
             return match order(handle, Order::Join { from: self.from(id), with_history }) {
                 true => Ok(()),
-                false => Err(RpcError::internal("the session has ended or takes no more orders")),
+                false => {
+                    Err(RpcError::internal("the session has ended or accepts no more requests"))
+                }
             };
         }
         let files = Arc::new(ClientFiles::new(self.connection.clone(), offers));
@@ -390,7 +392,7 @@ impl AcpDispatcher {
             None | Some(Value::Null) => 0,
             Some(cursor) => {
                 let start = cursor.as_str().and_then(|text| text.parse::<usize>().ok());
-                start.ok_or_else(|| RpcError::invalid_params("`cursor` is not one of ours"))?
+                start.ok_or_else(|| RpcError::invalid_params("unknown `cursor`"))?
             }
         };
         let is_filtered = cwd.is_some();

@@ -15,23 +15,23 @@ const MODES: &[ModeEntry] = &[
     ModeEntry {
         mode: ApprovalMode::Default,
         name: "Default",
-        description: "Asks before edits and commands",
+        description: "Requires approval for edits and commands",
     },
     ModeEntry {
         mode: ApprovalMode::AutoEdit,
         name: "Auto edit",
-        description: "Edits files without asking",
+        description: "Auto-approves edits",
     },
     ModeEntry {
         mode: ApprovalMode::Yolo,
         name: "YOLO",
-        description: "Runs everything but destructive calls without asking",
+        description: "Auto-approves everything except destructive calls",
     },
-    ModeEntry { mode: ApprovalMode::Plan, name: "Plan", description: "Reads and plans only" },
+    ModeEntry { mode: ApprovalMode::Plan, name: "Plan", description: "Read-only planning" },
 ];
 
 /// The modes and models that a session offers.
-pub(crate) struct Choices {
+pub(crate) struct SessionChoices {
     modes: Vec<&'static ModeEntry>,
     /// Names and descriptions.
     models: Vec<(String, String)>,
@@ -45,7 +45,7 @@ pub(crate) fn mode_id(mode: ApprovalMode) -> &'static str {
     }
 }
 
-impl Choices {
+impl SessionChoices {
     pub(crate) fn new(launch: &Launch) -> Self {
         let is_offered = |entry: &&ModeEntry| launch.mode_refusal(entry.mode).is_none();
         let models = launch.known_models().into_iter().map(|it| (it.name, it.description));

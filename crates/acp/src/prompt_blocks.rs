@@ -10,7 +10,7 @@ use crate::rpc::RpcError;
 
 /// A converted prompt.
 #[derive(Debug, Default)]
-pub(crate) struct ReadPrompt {
+pub(crate) struct ConvertedPrompt {
     /// Text with files as `@path`.
     pub(crate) text: String,
     /// Embedded files, images, and audio, which must not be expanded as text.
@@ -21,8 +21,8 @@ pub(crate) struct ReadPrompt {
 ///
 /// # Errors
 /// Returns an error if a block is malformed.
-pub(crate) fn read(blocks: &[Value]) -> Result<ReadPrompt, RpcError> {
-    let mut prompt = ReadPrompt::default();
+pub(crate) fn read(blocks: &[Value]) -> Result<ConvertedPrompt, RpcError> {
+    let mut prompt = ConvertedPrompt::default();
     for block in blocks {
         let field = |name: &str| {
             let value = block.get(name).and_then(Value::as_str);
@@ -49,7 +49,7 @@ pub(crate) fn read(blocks: &[Value]) -> Result<ReadPrompt, RpcError> {
     Ok(prompt)
 }
 
-impl ReadPrompt {
+impl ConvertedPrompt {
     /// Appends text, separating a mention with a space.
     fn push(&mut self, text: &str, is_mention: bool) {
         let is_apart = self.text.is_empty() || self.text.ends_with(char::is_whitespace);

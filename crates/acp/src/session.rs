@@ -16,11 +16,11 @@ use crate::client_files::ClientFiles;
 use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
 use crate::dispatch::Host;
-use crate::options::Choices;
+use crate::options::SessionChoices;
 use crate::permission;
-use crate::prompt_blocks::{self, ReadPrompt};
+use crate::prompt_blocks::{self, ConvertedPrompt};
 use crate::rpc::RpcError;
-use crate::updates::{ClientOffers, Updates, chunk};
+use crate::updates::{ClientFeatures, UpdateBuilder, chunk};
 
 /// How long a session may take to end.
 const FAREWELL: Duration = Duration::from_millis(1200);
@@ -32,29 +32,29 @@ const MAX_TITLE: usize = 80;
 /// An operation of the client.
 pub(crate) enum Order {
     Prompt {
-        from: Requester,
+        from: PendingReply,
         blocks: Vec<Value>,
     },
     /// Cancels the running prompt, or only the prompt of this request.
     Cancel {
-        request: Option<Requester>,
+        request: Option<PendingReply>,
     },
     SetMode {
-        from: Requester,
+        from: PendingReply,
         mode: String,
     },
     SetModel {
-        from: Requester,
+        from: PendingReply,
         model: String,
     },
     SetOption {
-        from: Requester,
+        from: PendingReply,
         option: String,
         value: String,
     },
     /// Another client joins.
     Join {
-        from: Requester,
+        from: PendingReply,
         with_history: bool,
     },
     Close {
@@ -64,12 +64,12 @@ pub(crate) enum Order {
 
 /// A request and the client that sent it.
 #[derive(Clone)]
-pub(crate) struct Requester {
+pub(crate) struct PendingReply {
     pub(crate) id: Value,
     pub(crate) client: ClientConnection,
 }
 
-impl Requester {
+impl PendingReply {
     async fn respond(self, result: Result<Value, RpcError>) {
         self.client.respond(self.id, result).await;
     }
@@ -80,8 +80,8 @@ impl Requester {
 }
 
 /// A prompt that is answered when its turn ends.
-struct Running {
-    from: Requester,
+struct RunningPrompt {
+    from: PendingReply,
     is_started: bool,
     usage: BTreeMap<String, Usage>,
 }
@@ -95,13 +95,13 @@ pub(crate) struct EditorSession {
     events: EventReader,
     host: Arc<dyn Host>,
     clients: SessionClients,
-    offers: ClientOffers,
-    choices: Choices,
-    updates: Updates,
-    running: Option<Running>,
+    offers: ClientFeatures,
+    choices: SessionChoices,
+    updates: UpdateBuilder,
+    running: Option<RunningPrompt>,
     preparing: Option<Preparing>,
     /// The prompt that replaces the one being cancelled.
-    queued: Option<(Requester, Vec<Value>)>,
+    queued: Option<(PendingReply, Vec<Value>)>,
     decided: mpsc::Sender<Decide>,
     decisions: mpsc::Receiver<Decide>,
     has_title: bool,
@@ -114,16 +114,16 @@ impl EditorSession {
         (open, events): (OpenSession, EventReader),
         host: Arc<dyn Host>,
         clients: SessionClients,
-        offers: ClientOffers,
+        offers: ClientFeatures,
         files: &ClientFiles,
     ) -> Self {
         let launch = open.launch();
         let directory = launch.options().directory.clone();
-        let choices = Choices::new(launch);
+        let choices = SessionChoices::new(launch);
         let (decided, decisions) = mpsc::channel(DECISIONS);
         Self {
             id: open.id.to_string(),
-            updates: Updates::new(directory, offers, open.mode, open.model.clone()),
+            updates: UpdateBuilder::new(directory, offers, open.mode, open.model.clone()),
             open,
             events,
             host,
@@ -202,7 +202,7 @@ impl EditorSession {
 
     async fn send(&self, op: Op) {
         if self.open.ops().send(op).await.is_err() {
-            tracing::warn!("the session `{}` takes no orders: it has ended", self.id);
+            tracing::warn!("the session `{}` has ended", self.id);
         }
     }
 
@@ -266,7 +266,7 @@ impl EditorSession {
     }
 
     /// Adds another client: it receives the history and then all updates.
-    async fn join(&mut self, from: Requester, with_history: bool) {
+    async fn join(&mut self, from: PendingReply, with_history: bool) {
         if with_history {
             let reading = tokio::task::spawn_blocking(self.open.journal_reader());
             let records = reading.await.unwrap_or_default();
@@ -301,7 +301,7 @@ impl EditorSession {
         Ok(())
     }
 
-    async fn prompt(&mut self, from: Requester, blocks: Vec<Value>) {
+    async fn prompt(&mut self, from: PendingReply, blocks: Vec<Value>) {
         if self.running.is_some() {
             // The new prompt replaces the running one.
             if let Some((earlier, _)) = self.queued.replace((from, blocks)) {
@@ -313,7 +313,7 @@ impl EditorSession {
             Ok(read) => read,
             Err(error) => return from.respond(Err(error)).await,
         };
-        self.running = Some(Running { from, is_started: false, usage: BTreeMap::new() });
+        self.running = Some(RunningPrompt { from, is_started: false, usage: BTreeMap::new() });
         if read.text.starts_with('/') {
             let host = self.host.clone();
             let reply = host.slash(&self.open, &mut self.events, &read.text).await;
@@ -341,7 +341,7 @@ impl EditorSession {
 
     /// Expands the files that a prompt references. Files outside the workspace require the user's
     /// consent.
-    fn prepare(&self, read: ReadPrompt) -> Preparing {
+    fn prepare(&self, read: ConvertedPrompt) -> Preparing {
         let (clients, id) = (self.clients.clone(), self.id.clone());
         let expander = self.open.expander.clone();
         let expand = self.host.expand(&self.open);
@@ -401,8 +401,8 @@ impl EditorSession {
         }
     }
 
-    async fn cancel(&mut self, request: Option<Requester>) {
-        let is_meant = |it: &Requester| request.as_ref().is_none_or(|request| request.is(it));
+    async fn cancel(&mut self, request: Option<PendingReply>) {
+        let is_meant = |it: &PendingReply| request.as_ref().is_none_or(|request| request.is(it));
         if let Some((from, _)) = self.queued.take_if(|(from, _)| is_meant(from)) {
             from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }

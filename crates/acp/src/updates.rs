@@ -19,7 +19,7 @@ const OUTPUT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The client's optional capabilities.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ClientOffers {
+pub(crate) struct ClientFeatures {
     pub(crate) config_options: bool,
     pub(crate) notices: bool,
     pub(crate) elicitation: bool,
@@ -27,7 +27,7 @@ pub(crate) struct ClientOffers {
     pub(crate) writes_files: bool,
 }
 
-impl ClientOffers {
+impl ClientFeatures {
     /// Reads `clientCapabilities`.
     pub(crate) fn read(capabilities: &Value) -> Self {
         let offers = |value: &Value| !value.is_null() && *value != json!(false);
@@ -42,7 +42,7 @@ impl ClientOffers {
 }
 
 /// An item in progress.
-enum OpenItem {
+enum ItemInProgress {
     Text { has_deltas: bool },
     Thought { has_deltas: bool },
     Call(CallId),
@@ -58,10 +58,10 @@ struct Call {
 }
 
 /// Accumulates events of a session and converts them to updates.
-pub(crate) struct Updates {
+pub(crate) struct UpdateBuilder {
     directory: PathBuf,
-    offers: ClientOffers,
-    items: HashMap<ItemId, OpenItem>,
+    offers: ClientFeatures,
+    items: HashMap<ItemId, ItemInProgress>,
     calls: HashMap<CallId, Call>,
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
@@ -74,10 +74,10 @@ pub(crate) fn chunk(kind: &str, text: &str) -> Value {
     json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
 }
 
-impl Updates {
+impl UpdateBuilder {
     pub(crate) fn new(
         directory: PathBuf,
-        offers: ClientOffers,
+        offers: ClientFeatures,
         mode: ApprovalMode,
         model: String,
     ) -> Self {
@@ -135,8 +135,8 @@ impl Updates {
 
     fn started(&mut self, item: &ItemId, start: &ItemStart) -> Vec<Value> {
         let entry = match start {
-            ItemStart::Text => OpenItem::Text { has_deltas: false },
-            ItemStart::Thought => OpenItem::Thought { has_deltas: false },
+            ItemStart::Text => ItemInProgress::Text { has_deltas: false },
+            ItemStart::Thought => ItemInProgress::Thought { has_deltas: false },
             ItemStart::Tool(tool) => {
                 let call = Call {
                     name: tool.name.clone(),
@@ -146,7 +146,7 @@ impl Updates {
                     sent_at: None,
                 };
                 self.calls.insert(tool.call.clone(), call);
-                OpenItem::Call(tool.call.clone())
+                ItemInProgress::Call(tool.call.clone())
             }
             // The client already shows what its user typed.
             ItemStart::User { .. } | ItemStart::Shell(_) => return Vec::new(),
@@ -157,15 +157,15 @@ impl Updates {
 
     fn delta(&mut self, item: &ItemId, text: &str) -> Vec<Value> {
         match self.items.get_mut(item) {
-            Some(OpenItem::Text { has_deltas }) => {
+            Some(ItemInProgress::Text { has_deltas }) => {
                 *has_deltas = true;
                 vec![chunk("agent_message_chunk", text)]
             }
-            Some(OpenItem::Thought { has_deltas }) => {
+            Some(ItemInProgress::Thought { has_deltas }) => {
                 *has_deltas = true;
                 vec![chunk("agent_thought_chunk", text)]
             }
-            Some(OpenItem::Call(id)) => {
+            Some(ItemInProgress::Call(id)) => {
                 let Some(call) = self.calls.get_mut(id) else { return Vec::new() };
                 call.output.push_str(&text.replace("\r\n", "\n"));
                 let kept = tool_updates::last_bytes(&call.output);
@@ -189,11 +189,11 @@ impl Updates {
         match (done, entry) {
             (
                 ItemDone::Text { text, dropped: false },
-                Some(OpenItem::Text { has_deltas: false }),
+                Some(ItemInProgress::Text { has_deltas: false }),
             ) => {
                 vec![chunk("agent_message_chunk", text)]
             }
-            (ItemDone::Thought { text }, Some(OpenItem::Thought { has_deltas: false })) => {
+            (ItemDone::Thought { text }, Some(ItemInProgress::Thought { has_deltas: false })) => {
                 vec![chunk("agent_thought_chunk", text)]
             }
             (ItemDone::Tool(done), _) => {

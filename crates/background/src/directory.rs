@@ -53,7 +53,7 @@ impl BackgroundDirectory {
             .create(&session.root)
             .map_err(failed(&session.root))?;
         if session.is_alive() {
-            return Err(BackgroundError::Rejected(format!("{id} is running already")));
+            return Err(BackgroundError::Rejected(format!("{id} is already running")));
         }
         // Remove the files of an earlier run of the session.
         for name in ["state.json", "events.jsonl", "log.txt", "socket"] {

@@ -18,12 +18,12 @@ pub enum BackgroundError {
     #[error("Unknown background session `{0}`; `parallax ps --all` lists them")]
     Unknown(String),
     /// Several sessions match this ID prefix.
-    #[error("Several background sessions begin with `{0}`: {1}")]
+    #[error("Several background sessions match `{0}`: {1}")]
     Ambiguous(String, String),
     /// The session has ended.
     #[error("The session {0} is not running; continue it with `parallax --resume {0}`")]
     NotRunning(String),
     /// The session rejected a line.
-    #[error("The session did not accept this: {0}")]
+    #[error("The session rejected the input: {0}")]
     Rejected(String),
 }

@@ -264,7 +264,7 @@ async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
         let sent = sender.send(message).await.is_ok();
         let answer = match sent {
             true => json!({"ok": true}),
-            false => json!({"ok": false, "error": "the session ends"}),
+            false => json!({"ok": false, "error": "the session is ending"}),
         };
         if writer.write_all(format!("{answer}\n").as_bytes()).await.is_err() || !sent {
             break;

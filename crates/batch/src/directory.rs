@@ -136,7 +136,7 @@ impl BatchDirectory {
         while flock(&all, FlockOperation::NonBlockingLockExclusive).is_err() {
             if Instant::now() > end {
                 return Err(BatchError::Input(format!(
-                    "Agents of an earlier run still work with `{}`; end them first",
+                    "Agents of an earlier run are still using `{}`; stop them first",
                     self.root.display()
                 )));
             }

@@ -289,7 +289,7 @@ impl Running<'_> {
         let limits = [self.task.max_cost.map(|cost| cost - spent), allowance];
         let max_cost = limits.into_iter().flatten().reduce(f64::min);
         if max_cost.is_some_and(|cost| cost <= 0.0) {
-            let reason = format!("It has cost ${spent:.2}, all that it may");
+            let reason = format!("The task has used its budget (${spent:.2})");
             return Ok((TaskOutcome::new(TaskState::OverBudget, None, reason), events));
         }
         let process = agent::start(agent::AgentCommand {

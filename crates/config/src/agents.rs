@@ -225,7 +225,7 @@ pub fn find_agents(
                 if let Some(first) = weaker.file.as_ref().filter(|it| it.parent() == file.parent())
                 {
                     shadowed.push(format!(
-                        "the agent `{}` of `{path}` is not used: `{}` has its name",
+                        "the agent `{}` from `{path}` is ignored: `{}` has the same name",
                         agent.name,
                         first.display()
                     ));
@@ -233,10 +233,10 @@ pub fn find_agents(
                 }
                 let of = match &weaker.file {
                     Some(file) => format!("of `{}`", file.display()),
-                    None => "of the program".to_owned(),
+                    None => "built in".to_owned(),
                 };
                 shadowed.push(format!(
-                    "the agent `{}` {of} is not used: `{path}` has its name",
+                    "the agent `{}` {of} is ignored: `{path}` has the same name",
                     agent.name
                 ));
             }
@@ -251,7 +251,7 @@ pub fn find_agents(
                     .map(|why| format!("`agents.overrides.{name}`: {why}")),
             ),
             None if unacknowledged.iter().any(|agent| agent.name == name) => {}
-            None => others.push(format!("`agents.overrides.{name}`: there is no agent `{name}`")),
+            None => others.push(format!("`agents.overrides.{name}`: unknown agent `{name}`")),
         }
     }
     let warnings = DefinitionWarnings { invalid, shadowed, others };
@@ -282,7 +282,7 @@ pub fn read_agent(file: &Path, tier: &AgentTier) -> Result<Agent, String> {
         None => broken.message,
     })?;
     if parts.fields.is_empty() {
-        return Err("the settings at its top are missing (`name` and `description`)".to_owned());
+        return Err("the front matter is missing (`name` and `description`)".to_owned());
     }
     let mut agent = fields::read(&parts.fields, &parts.body, tier)?;
     agent.file = Some(file.to_owned());
@@ -340,7 +340,7 @@ mod tests {
         let found = find(root, true, serde_json::json!({}));
         let mine = found.agents.iter().find(|agent| agent.name == "mine").expect("an agent");
         assert_eq!(mine.description, "first");
-        assert!(found.warnings.shadowed[0].contains("b.md` is not used"), "{:?}", found.warnings);
+        assert!(found.warnings.shadowed[0].contains("b.md` is ignored"), "{:?}", found.warnings);
     }
 
     fn homes(root: &Path) -> Homes {
@@ -407,9 +407,6 @@ mod tests {
         assert_eq!(helper.model.as_deref(), Some("flash"));
         assert_eq!(helper.generation["temperature"], 0.5);
         assert!(helper.may_use("glob") && !helper.may_use("read_file"));
-        assert_eq!(
-            found.warnings.others,
-            ["`agents.overrides.nobody`: there is no agent `nobody`"]
-        );
+        assert_eq!(found.warnings.others, ["`agents.overrides.nobody`: unknown agent `nobody`"]);
     }
 }

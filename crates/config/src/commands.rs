@@ -95,7 +95,10 @@ impl CommandWishes {
             "timeout" => {
                 let seconds = BudgetKind::Time.amount(text);
                 let time = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
-                self.timeout = Some(time.ok_or("seconds, or a text such as `90s` or `10m`")?);
+                self.timeout = Some(time.ok_or(
+                    "a number of seconds, or a string such as `90s` or \
+                    `10m`",
+                )?);
             }
             _ => return Ok(false),
         }
@@ -253,9 +256,9 @@ fn read_file(
             return Err(problem(nowhere, "it is not valid UTF-8".to_owned()));
         }
         Ok(Some(read)) => read::to_text(&read.bytes),
-        Ok(None) => return Err(problem(nowhere, "the file is gone".to_owned())),
+        Ok(None) => return Err(problem(nowhere, "the file no longer exists".to_owned())),
         Err(ReadError::NotAFile) => {
-            return Err(problem(nowhere, "this is no regular file".to_owned()));
+            return Err(problem(nowhere, "not a regular file".to_owned()));
         }
         Err(ReadError::TooLarge) => {
             return Err(problem(nowhere, format!("it is larger than {LARGEST} bytes")));
@@ -309,7 +312,7 @@ struct Written {
 
 /// An error in the text of a file.
 #[derive(Debug)]
-struct Wrong {
+struct CommandParseError {
     line: Option<usize>,
     column: Option<usize>,
     message: String,
@@ -348,7 +351,8 @@ fn walk(
         return;
     }
     if depth > DEPTH {
-        return problems.push(problem(format!("more than {DEPTH} folders deep is not read")));
+        return problems
+            .push(problem(format!("files more than {DEPTH} directories deep are ignored")));
     }
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -363,7 +367,8 @@ fn walk(
             walk(&path, depth + 1, entered, files, problems);
         } else if form_of(&path).is_some() {
             if files.len() >= MOST {
-                return problems.push(problem(format!("only {MOST} command files are read")));
+                return problems
+                    .push(problem(format!("only the first {MOST} command files are read")));
             }
             files.push(path);
         }

@@ -62,21 +62,21 @@ pub fn stored_key(homes: &Homes, keychain: &Keychain) -> Result<Option<StoredKey
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(None) };
     let wrong = |why: &str| ConfigError::Credentials { path: path.clone(), why: why.to_owned() };
     if fields.get("version") != Some(&json!(1)) {
-        return Err(wrong("its `version` is not 1"));
+        return Err(wrong("`version` is not 1"));
     }
     let method = fields.get("method").and_then(Value::as_str).and_then(KeyKind::parse);
     let kind =
-        method.ok_or_else(|| wrong("its `method` is neither `gemini-api-key` nor `vertex-ai`"))?;
+        method.ok_or_else(|| wrong("`method` is neither `gemini-api-key` nor `vertex-ai`"))?;
     if is_elsewhere(&fields) {
         return match keychain.get(SecretName::ApiKey) {
             Ok(Some(kept)) => Ok(Some(StoredKey { kind, key: key_in(&kept) })),
-            Ok(None) => Err(wrong("the keychain of the system holds the key no more")),
+            Ok(None) => Err(wrong("the system keychain no longer contains the key")),
             Err(error) => Err(wrong(&format!("the key cannot be read: {error}"))),
         };
     }
     let key = fields.get("key").and_then(Value::as_str).unwrap_or_default().trim();
     if key.is_empty() {
-        return Err(wrong("it holds no `key`"));
+        return Err(wrong("`key` is missing"));
     }
     Ok(Some(StoredKey { kind, key: Secret::new(key) }))
 }
@@ -242,7 +242,7 @@ mod tests {
         assert!(!text.contains("hunter2") && text.contains("\"keychain\": true"), "{text}");
         assert_eq!(stored_key(&homes, &keychain()).expect("read"), Some(given.clone()));
         let error = stored_key(&homes, &Keychain::default()).expect_err("out of reach").to_string();
-        assert!(error.contains("give the key anew"), "{error}");
+        assert!(error.contains("enter the key again"), "{error}");
         assert!(forget_key(&homes, &keychain()).expect("forgotten"));
         assert_eq!(testkit::keychain::kept(&stores), 0);
         assert_eq!(stored_key(&homes, &keychain()).expect("nothing"), None);

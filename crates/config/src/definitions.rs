@@ -66,8 +66,8 @@ pub(crate) fn bytes(file: &Path, largest: u64) -> Result<Vec<u8>, String> {
     match read::read_at_most(file, largest) {
         Ok(Some(read)) if read.cut => too_large(),
         Ok(Some(read)) => Ok(read.bytes),
-        Ok(None) => Err("the file is gone".to_owned()),
-        Err(ReadError::NotAFile) => Err("it is no regular file".to_owned()),
+        Ok(None) => Err("the file no longer exists".to_owned()),
+        Err(ReadError::NotAFile) => Err("not a regular file".to_owned()),
         Err(ReadError::TooLarge) => too_large(),
         Err(ReadError::Io(error)) => Err(error.to_string()),
     }

@@ -80,7 +80,7 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
         return Ok(EditorKeys::There);
     }
     let root = CstRootNode::parse(&text, &syntax).map_err(|error| not_a_list(error.to_string()))?;
-    let list = root.array_value().ok_or_else(|| not_a_list("it is another value".to_owned()))?;
+    let list = root.array_value().ok_or_else(|| not_a_list("unexpected value".to_owned()))?;
     for key in &missing {
         list.append(binding(key));
     }
@@ -121,7 +121,7 @@ fn back_up(file: &Path) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("there are a thousand copies of it already"))
+    Err(io::Error::other("there are already a thousand copies of it"))
 }
 
 #[cfg(test)]

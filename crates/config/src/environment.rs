@@ -200,13 +200,13 @@ impl DotenvSearch<'_> {
                 Ok(None) => {}
                 Ok(Some(read)) if read.cut => {
                     warnings.push(format!(
-                        "`{}` is larger than {LIMIT} bytes and is not used",
+                        "`{}` is larger than {LIMIT} bytes and was ignored",
                         path.display()
                     ));
                 }
                 Ok(Some(read)) if !self.is_ours_to_trust(&read.metadata) => {
                     warnings.push(format!(
-                        "`{}` belongs to another user and is not used",
+                        "`{}` belongs to another user and was ignored",
                         path.display()
                     ));
                 }
@@ -216,8 +216,8 @@ impl DotenvSearch<'_> {
                     let refused = environment.add(path.clone(), variables, excluded, of_project);
                     warnings.extend(refused.iter().map(|name| {
                         format!(
-                            "`{}` may not set `{name}`: it is for you to say, in your environment or \
-                             in the `.env` of your home",
+                            "`{}` cannot set `{name}`: set it in your environment or in the `.env` \
+                             file of your home directory",
                             path.display()
                         )
                     }));
@@ -226,8 +226,10 @@ impl DotenvSearch<'_> {
                 // A directory named `.env` (common for Python) is not an error.
                 Err(ReadError::NotAFile | ReadError::TooLarge) => {}
                 Err(ReadError::Io(error)) => {
-                    warnings
-                        .push(format!("Cannot read `{}`: {error}; it is not used", path.display()));
+                    warnings.push(format!(
+                        "Failed to read `{}`: {error}; it was ignored",
+                        path.display()
+                    ));
                 }
             }
         }

@@ -22,7 +22,8 @@ pub enum ConfigError {
     },
     /// JSON that is not an object.
     #[error(
-        "Error in {path}: the file must hold one JSON object, at least `{{}}`; correct it and try again"
+        "Error in {path}: the file must contain one JSON object, at least `{{}}`; correct it and \
+         try again"
     )]
     NotAnObject {
         /// The file.
@@ -30,7 +31,8 @@ pub enum ConfigError {
     },
     /// An invalid key bindings file of an editor.
     #[error(
-        "Error in {path}: it must hold one JSON list of key bindings ({why}); correct it and try again"
+        "Error in {path}: the file must contain a JSON array of key bindings ({why}); correct it \
+         and try again"
     )]
     NotKeyBindings {
         /// The file.
@@ -39,7 +41,10 @@ pub enum ConfigError {
         why: String,
     },
     /// The file exists but cannot be read.
-    #[error("Error in {path}: cannot read the file: {source}; check its permissions and try again")]
+    #[error(
+        "Error in {path}: failed to read the file: {source}; check its permissions and try \
+        again"
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -47,13 +52,13 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The path is a directory, a pipe, or a device.
-    #[error("Error in {path}: this is not a regular file; replace it and try again")]
+    #[error("Error in {path}: not a regular file; replace it and try again")]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
     /// A project file that is a symlink to a path outside of the project.
-    #[error("`{path}` is not read: it is a link to what lies outside the project")]
+    #[error("`{path}` is ignored: it is a link to a file outside the project")]
     LeadsOut {
         /// The path.
         path: PathBuf,
@@ -79,7 +84,7 @@ pub enum ConfigError {
         value: String,
     },
     /// The stored key cannot be used.
-    #[error("Error in {path}: {why}; remove the file and give the key anew")]
+    #[error("Error in {path}: {why}; remove the file and enter the key again")]
     Credentials {
         /// The file.
         path: PathBuf,
@@ -87,7 +92,10 @@ pub enum ConfigError {
         why: String,
     },
     /// A file of Parallax cannot be written.
-    #[error("Cannot write {path}: {source}; check the permissions of its folder and try again")]
+    #[error(
+        "Failed to write {path}: {source}; check the permissions of its directory and try \
+        again"
+    )]
     Unwritable {
         /// The file.
         path: PathBuf,
@@ -96,7 +104,8 @@ pub enum ConfigError {
     },
     /// Another process holds the lock of the file for too long.
     #[error(
-        "Cannot write {path}: another process holds `{lock}`; wait until it has ended and try again"
+        "Failed to write {path}: another process holds `{lock}`; wait until it has ended and try \
+         again"
     )]
     Locked {
         /// The file.
@@ -105,7 +114,7 @@ pub enum ConfigError {
         lock: PathBuf,
     },
     /// A folder for which no rule can be written.
-    #[error("Cannot name the folder {path} in a rule: {why}")]
+    #[error("Cannot create a rule for the folder {path}: {why}")]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -121,6 +130,6 @@ pub enum ConfigError {
         value: String,
     },
     /// There is no home directory.
-    #[error("Cannot tell the home directory; set `HOME` (or `GEMINI_CLI_HOME`) and try again")]
+    #[error("Cannot determine the home directory; set `HOME` (or `GEMINI_CLI_HOME`) and try again")]
     NoHome,
 }

@@ -273,8 +273,8 @@ impl Config {
                         Some(first) if *first != home => continue,
                         Some(_) => {
                             found.warnings.push(format!(
-                                "the extension in `{}` is skipped: another one is called `{name}` \
-                                 too",
+                                "the extension in `{}` is ignored: another extension is also named \
+                                 `{name}`",
                                 installed.display()
                             ));
                             continue;
@@ -285,7 +285,7 @@ impl Config {
                     found.all.push(extension);
                 }
                 Err(why) => found.warnings.push(format!(
-                    "`{}` is no extension and is skipped: {why}",
+                    "`{}` is not a valid extension and is ignored: {why}",
                     installed.display()
                 )),
             }
@@ -319,7 +319,7 @@ impl Config {
                 said(install),
                 said(&known.install)
             )),
-            None => Err(format!("its `{INSTALL_METADATA}` is missing or not valid: reinstall it")),
+            None => Err(format!("its `{INSTALL_METADATA}` is missing or invalid: reinstall it")),
         }
     }
 
@@ -398,21 +398,21 @@ impl Config {
         let changes = locked.map(|it| Changes::of(&it.powers, &folder)).unwrap_or_default();
         let altered = changes.powers || changes.programs;
         let back = format!(
-            "`parallax extensions update {name}` puts it back, and what you want to change \
-             yourself is for `parallax extensions link`"
+            "`parallax extensions update {name}` restores it; to modify an extension, use \
+             `parallax extensions link`"
         );
         if altered {
             let what = match changes.powers {
-                true => "manifest, hooks, agents or rules",
+                true => "manifest, hooks, agents, or rules",
                 false => "MCP servers' programs",
             };
             notes.push(format!(
-                "its {what} are not what was installed, so its hooks, MCP servers and agents do \
-                 not run; {back}"
+                "its {what} differ from the installed ones, so its hooks, MCP servers, and agents \
+                 do not run; {back}"
             ));
         } else if changes.texts {
             notes.push(format!(
-                "its commands, context or skills are not what was installed; {back}"
+                "its commands, context, or skills differ from the installed ones; {back}"
             ));
         }
         let enabled_here = enablement.is_on(&name, &self.cwd);

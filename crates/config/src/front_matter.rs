@@ -67,7 +67,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
 fn parse(yaml: &str) -> Result<Object, Broken> {
     let broken = |line, message: &str| Broken { line, message: message.to_owned() };
     if yaml.len() > LARGEST {
-        return Err(broken(None, "the settings at its top are too long"));
+        return Err(broken(None, "the front matter is too long"));
     }
     if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Object::new());
@@ -76,7 +76,7 @@ fn parse(yaml: &str) -> Result<Object, Broken> {
     let options = serde_saphyr::options! { strict_booleans: true };
     match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err(broken(Some(1), "the settings at its top are no `key: value` lines")),
+        Ok(_) => Err(broken(Some(1), "the front matter does not consist of `key: value` lines")),
         Err(error) => {
             // The first line of the file is the `---`.
             let line = error.location().and_then(|at| usize::try_from(at.line()).ok());

@@ -16,7 +16,7 @@ use crate::mcp::same_name;
 use crate::migrate::{self, look, take};
 use crate::{Config, jsonc, state};
 pub(crate) use core_tools::narrow as narrow_core_tools;
-use effective::Difference;
+use effective::SettingsDifference;
 
 /// Settings of a project file that do not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +131,7 @@ pub(crate) fn close(
             if look(&file.values, key).is_some() {
                 take(&mut file.values, key);
                 let path = file.path.display();
-                warnings.push(format!("{path}: `{key}` counts only in the user's own settings"));
+                warnings.push(format!("{path}: `{key}` is allowed only in user settings"));
             }
         }
         let mut values = file.values.clone();
@@ -152,13 +152,16 @@ pub(crate) fn close(
         let names = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
         let asks = match keys.iter().any(|key| key == SERVERS) {
             true => {
-                format!(" (`{SERVERS}` says which servers start; their tools ask all the same)")
+                format!(
+                    " (`{SERVERS}` selects the servers to start; their tools still require \
+                    approval)"
+                )
             }
             false => String::new(),
         };
         warnings.push(format!(
-            "{}: a project may not loosen what may happen, so these settings do not count: \
-             {names}{asks}; `parallax trust add --settings` accepts the file as it is now",
+            "{}: these settings loosen restrictions and are ignored: {names}{asks}; run `parallax \
+             trust add --settings` to accept the file as it is now",
             file.path.display()
         ));
         loose.push(LooseSettings { file: file.path.clone(), keys, acceptance });
@@ -310,7 +313,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
     for key in REFUSALS {
         add_refusals(values, key, outer);
     }
-    let difference = Difference::of(outer, values);
+    let difference = SettingsDifference::of(outer, values);
     if let Some(security) = values.get("security").filter(|security| !security.is_null()) {
         let mut loose = Vec::new();
         loose_leaves("security", security, &mut loose);

@@ -236,7 +236,7 @@ fn leave_extra_out(found: &mut HookList) {
     }
     if !names.is_empty() {
         found.warnings.push(format!(
-            "hooks of `{}` do not run: `hooksConfig.moreEvents` switches these events on",
+            "hooks of `{}` do not run: enable these events with `hooksConfig.moreEvents`",
             names.join("`, `")
         ));
         found.hooks.retain(|hook| !hook.event.is_extra());
@@ -258,7 +258,7 @@ fn of_extension(extension: &Extension, warnings: &mut Vec<String>) -> Vec<Hook> 
         let (kept, refused): (Vec<_>, Vec<_>) =
             std::mem::take(&mut hook.env).into_iter().partition(|(name, _)| !is_refused(name));
         for (name, _) in refused {
-            warnings.push(format!("{}: the variable `{name}` is left out", file.display()));
+            warnings.push(format!("{}: the variable `{name}` is ignored", file.display()));
         }
         hook.env = kept;
         for (name, value) in &settings {
@@ -307,7 +307,7 @@ fn read_file(
         let Some(event) = HookEvent::parse(name).or(theirs) else {
             // Old locations of what is now `hooksConfig`.
             if !matches!(name.as_str(), "enabled" | "disabled" | "notifications") {
-                warn(format!("`hooks.{name}` is no event, so its hooks do not run"));
+                warn(format!("unknown hook event `hooks.{name}`; its hooks do not run"));
             }
             continue;
         };
@@ -332,15 +332,13 @@ fn read_file(
                     &own
                 }
                 None => {
-                    warn(format!(
-                        "an entry of `{name}` has no list `hooks`, so nothing of it runs"
-                    ));
+                    warn(format!("an entry of `{name}` has no `hooks` list and is ignored"));
                     continue;
                 }
             };
             for written in hooks {
                 if found.len() >= MOST {
-                    warn(format!("more than {MOST} hooks are not read"));
+                    warn(format!("only the first {MOST} hooks are read"));
                     return found;
                 }
                 match read_hook(written, event, theirs.is_some()) {
@@ -400,7 +398,7 @@ fn read_hook(
     // The hook may be a guard, so it runs despite an invalid timeout.
     let (timeout, note) = timeout(given.as_ref().or_else(|| written.get("timeout")))
         .unwrap_or_else(|why| {
-            (TIMEOUT, Some(format!("{why}; it has {} seconds", TIMEOUT.as_secs())))
+            (TIMEOUT, Some(format!("{why}; its timeout is {} seconds", TIMEOUT.as_secs())))
         });
     let env = written.get("env").and_then(Value::as_object).into_iter().flatten();
     let env = env
@@ -409,7 +407,7 @@ fn read_hook(
         .collect();
     let note = match &kind {
         HookKind::Broken(why) => {
-            Some(format!("{why}; it must agree, so what it guards is refused"))
+            Some(format!("{why}; it must approve, so the calls that it guards are denied"))
         }
         _ => note,
     };
@@ -438,7 +436,8 @@ fn read_hook(
 
 /// Parses a timeout: milliseconds, or a string such as `"60s"`.
 fn timeout(value: Option<&Value>) -> Result<(Duration, Option<String>), String> {
-    let wrong = || "its `timeout` is a number of milliseconds, or a text such as `60s`".to_owned();
+    let wrong =
+        || "`timeout` must be a number of milliseconds, or a string such as `60s`".to_owned();
     match value {
         None | Some(Value::Null) => Ok((TIMEOUT, None)),
         Some(Value::Number(number)) => {
@@ -447,7 +446,10 @@ fn timeout(value: Option<&Value>) -> Result<(Duration, Option<String>), String> 
                 Duration::try_from_secs_f64(milliseconds / 1000.0).map_err(|_| wrong())?;
             let short = timeout < Duration::from_secs(1);
             let note = short.then(|| {
-                format!("its timeout is {milliseconds} milliseconds; for seconds write `\"{milliseconds}s\"`")
+                format!(
+                    "its timeout is {milliseconds} milliseconds; to specify seconds, use \
+                    `\"{milliseconds}s\"`"
+                )
             });
             Ok((timeout, note))
         }
@@ -568,7 +570,7 @@ mod tests {
         assert!(matches!(&hooks[0].kind, HookKind::Broken(why) if why.contains("`http`")));
         assert!(hooks[0].title() == "http" && hooks[0].fail_closed);
         assert_eq!(warnings.len(), 3, "{warnings:?}");
-        assert!(warnings[0].contains("is refused"), "{warnings:?}");
+        assert!(warnings[0].contains("are denied"), "{warnings:?}");
     }
 
     #[test]

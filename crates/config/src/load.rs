@@ -213,8 +213,7 @@ fn migrate_all(layers: &mut [LayerFile], warnings: &mut Vec<String>) {
     for file in layers {
         if let Some((line, column)) = jsonc::trailing_comma(&file.text) {
             warnings.push(format!(
-                "{}:{line}:{column}: comma after the last element; other programs do not read \
-                 this file",
+                "{}:{line}:{column}: trailing comma; other programs may reject this file",
                 file.path.display()
             ));
         }

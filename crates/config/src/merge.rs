@@ -25,7 +25,7 @@ const UNION: &[&str] = &[
 /// The origins of each value, by dotted key.
 pub(crate) type Origins = HashMap<String, Vec<Origin>>;
 
-enum Strategy {
+enum MergeStrategy {
     Replace,
     Concat,
     Union,
@@ -35,15 +35,15 @@ enum Strategy {
     Shallow,
 }
 
-fn strategy(key: &str) -> Strategy {
+fn strategy(key: &str) -> MergeStrategy {
     let is_hook_list = key.strip_prefix("hooks.").is_some_and(|event| !event.contains('.'));
     match key {
-        "mcpServers" => Strategy::Shallow,
-        "mcp.allowed" => Strategy::Intersect,
-        "context.includeDirectories" => Strategy::Concat,
-        _ if is_hook_list => Strategy::Concat,
-        _ if UNION.contains(&key) => Strategy::Union,
-        _ => Strategy::Replace,
+        "mcpServers" => MergeStrategy::Shallow,
+        "mcp.allowed" => MergeStrategy::Intersect,
+        "context.includeDirectories" => MergeStrategy::Concat,
+        _ if is_hook_list => MergeStrategy::Concat,
+        _ if UNION.contains(&key) => MergeStrategy::Union,
+        _ => MergeStrategy::Replace,
     }
 }
 
@@ -69,7 +69,7 @@ fn merge_at(
             continue;
         }
         match (lower.get_mut(&name), value, strategy(&key)) {
-            (Some(Value::Object(there)), Value::Object(fields), Strategy::Shallow) => {
+            (Some(Value::Object(there)), Value::Object(fields), MergeStrategy::Shallow) => {
                 for (entry, field) in fields {
                     note(origins, format!("{key}.{entry}"), origin, false);
                     there.insert(entry, field);
@@ -78,7 +78,7 @@ fn merge_at(
             (Some(Value::Object(there)), Value::Object(fields), _) => {
                 merge_at(there, fields, &key, origin, origins);
             }
-            (None, Value::Object(fields), Strategy::Shallow) => {
+            (None, Value::Object(fields), MergeStrategy::Shallow) => {
                 fields
                     .keys()
                     .for_each(|entry| note(origins, format!("{key}.{entry}"), origin, false));
@@ -91,11 +91,11 @@ fn merge_at(
                 merge_at(&mut fresh, fields, &key, origin, origins);
                 lower.insert(name, Value::Object(fresh));
             }
-            (Some(Value::Array(there)), Value::Array(items), Strategy::Concat) => {
+            (Some(Value::Array(there)), Value::Array(items), MergeStrategy::Concat) => {
                 there.extend(items);
                 note(origins, key, origin, true);
             }
-            (Some(Value::Array(there)), Value::Array(items), Strategy::Union) => {
+            (Some(Value::Array(there)), Value::Array(items), MergeStrategy::Union) => {
                 for item in items {
                     if !there.contains(&item) {
                         there.push(item);
@@ -103,7 +103,7 @@ fn merge_at(
                 }
                 note(origins, key, origin, true);
             }
-            (Some(Value::Array(there)), Value::Array(items), Strategy::Intersect) => {
+            (Some(Value::Array(there)), Value::Array(items), MergeStrategy::Intersect) => {
                 let folded = |value: &Value| value.as_str().map(str::to_lowercase);
                 there.retain(|item| items.iter().any(|other| folded(other) == folded(item)));
                 note(origins, key, origin, true);

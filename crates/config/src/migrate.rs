@@ -123,10 +123,8 @@ pub(crate) fn migrate(values: &mut Object, path: &Path) -> Vec<String> {
     }
     if !flat.is_empty() {
         let names = flat.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        notices.push(format!(
-            "{} uses names of an old format, which still count: {names}",
-            path.display()
-        ));
+        notices
+            .push(format!("{} uses deprecated names, which still work: {names}", path.display()));
     }
     for (old, new, inverted) in RENAMED {
         let Some(value) = take(values, old) else { continue };

@@ -47,7 +47,7 @@ pub struct PromptFiles {
 }
 
 /// The value of a variable that enables or names a file.
-enum Said {
+enum PromptVariable {
     Off,
     Default,
     File(PathBuf),
@@ -62,28 +62,28 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
     let mut found = PromptFiles::default();
     let standard = default_prompt_file(places.cwd);
     let file = match said(places, "GEMINI_SYSTEM_MD") {
-        Said::Off => None,
-        Said::Default if !places.trusted => {
+        PromptVariable::Off => None,
+        PromptVariable::Default if !places.trusted => {
             found.warnings.push(format!(
-                "`{}` is not used as system prompt: the folder is not trusted",
+                "`{}` is not used as the system prompt: the folder is not trusted",
                 standard.display()
             ));
             None
         }
-        Said::Default => {
+        PromptVariable::Default => {
             if leads_out(&standard, places.cwd) {
                 return Err(ConfigError::LeadsOut { path: standard });
             }
             if places.environment.is_of_project("GEMINI_SYSTEM_MD") {
                 found.warnings.push(format!(
-                    "the whole system prompt is `{}`: the `.env` of the project says so; \
-                     `GEMINI_SYSTEM_MD=0` in your environment keeps the built-in one",
+                    "the project's `.env` replaces the system prompt with `{}`; set \
+                     `GEMINI_SYSTEM_MD=0` in your environment to keep the built-in one",
                     standard.display()
                 ));
             }
             Some(standard.clone())
         }
-        Said::File(path) => Some(path),
+        PromptVariable::File(path) => Some(path),
     };
     if let Some(path) = file {
         let text = match read_text(&path, LIMIT) {
@@ -97,9 +97,9 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
         found.whole = Some((path, text));
     }
     found.write_to = match said(places, "GEMINI_WRITE_SYSTEM_MD") {
-        Said::Off => None,
-        Said::Default => Some(standard),
-        Said::File(path) => Some(path),
+        PromptVariable::Off => None,
+        PromptVariable::Default => Some(standard),
+        PromptVariable::File(path) => Some(path),
     };
     let homes = [places.homes.gemini.clone(), places.homes.parallax.clone()];
     let own = FOLDERS.map(|folder| places.cwd.join(folder));
@@ -146,7 +146,7 @@ fn sections_of(
         let is_text = path.extension().is_some_and(|ending| ending == "md");
         if is_text && !places.sections.contains(&name.as_ref()) {
             found.warnings.push(format!(
-                "`{}` is no section of the system prompt; there are: {}",
+                "unknown section `{}` of the system prompt; known sections: {}",
                 path.display(),
                 places.sections.join(", ")
             ));
@@ -177,12 +177,12 @@ fn unreadable(path: PathBuf, error: ReadError) -> ConfigError {
     }
 }
 
-fn said(places: &PromptPlaces<'_>, variable: &str) -> Said {
+fn said(places: &PromptPlaces<'_>, variable: &str) -> PromptVariable {
     let value = places.environment.get(variable).unwrap_or_default().trim();
     match value.to_ascii_lowercase().as_str() {
-        "" | "0" | "false" => Said::Off,
-        "1" | "true" => Said::Default,
-        _ => Said::File(match value.strip_prefix("~/") {
+        "" | "0" | "false" => PromptVariable::Off,
+        "1" | "true" => PromptVariable::Default,
+        _ => PromptVariable::File(match value.strip_prefix("~/") {
             Some(rest) => places.homes.user.join(rest),
             None => places.cwd.join(value),
         }),

@@ -29,7 +29,7 @@ fn entries(homes: &Homes) -> Result<Object, ConfigError> {
     let path = provider_keys_file(homes);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(Object::new()) };
     if fields.get("version") != Some(&json!(1)) {
-        let why = "its `version` is not 1".to_owned();
+        let why = "`version` is not 1".to_owned();
         return Err(ConfigError::Credentials { path, why });
     }
     match fields.get("keys") {

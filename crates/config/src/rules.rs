@@ -57,7 +57,7 @@ pub fn sandbox_files(homes: &Homes) -> Vec<RuleFile> {
         .into_iter()
         .filter_map(|home| {
             let path = home.join("policies").join(SANDBOX);
-            let text = text_of(&path, Links::Follow)?;
+            let text = text_of(&path, LinkPolicy::Follow)?;
             Some(RuleFile { tier: Tier::User, path, text })
         })
         .collect()
@@ -82,7 +82,7 @@ fn system_folders() -> Vec<PathBuf> {
 fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
     let mut found = RuleFiles::default();
     for folder in places.extensions {
-        found.files.extend(folder_files(Tier::Extension, folder, Links::Refuse));
+        found.files.extend(folder_files(Tier::Extension, folder, LinkPolicy::Refuse));
     }
     if places.trusted && !is_home(places) {
         for name in [".gemini", ".parallax"] {
@@ -92,7 +92,7 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
     if places.instead_of_user.is_empty() {
         for home in [&places.homes.gemini, &places.homes.parallax] {
             let folder = home.join("policies");
-            found.files.extend(folder_files(Tier::User, &folder, Links::Follow));
+            found.files.extend(folder_files(Tier::User, &folder, LinkPolicy::Follow));
         }
     } else {
         for path in places.instead_of_user {
@@ -101,7 +101,7 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
     }
     let before = found.files.len();
     for folder in system {
-        let files = folder_files(Tier::Admin, folder, Links::Follow);
+        let files = folder_files(Tier::Admin, folder, LinkPolicy::Follow);
         keep_owned(files, folder, administrator, &mut found);
     }
     // System files that were skipped still exclude the other files: otherwise anyone who can
@@ -115,8 +115,8 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
         }
     } else if !places.admin.is_empty() {
         found.warnings.push(
-            "`--admin-policy` and `adminPolicyPaths` do not count: this machine has rules of its \
-             administrator"
+            "`--admin-policy` and `adminPolicyPaths` are ignored: this machine has administrator \
+             policies"
                 .to_owned(),
         );
     }
@@ -137,14 +137,14 @@ fn project_files(project: &Path, home: &str) -> Vec<RuleFile> {
     let is_link =
         |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     if is_link(&project.join(home)) || is_link(&folder) {
-        let why = "a folder of rules in a project may not be a link";
+        let why = "the policy directory of a project cannot be a link";
         return vec![unread(Tier::Workspace, &folder, why)];
     }
-    folder_files(Tier::Workspace, &folder, Links::Refuse)
+    folder_files(Tier::Workspace, &folder, LinkPolicy::Refuse)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Links {
+enum LinkPolicy {
     Follow,
     Refuse,
 }
@@ -152,14 +152,15 @@ enum Links {
 /// Reads a file or directory that a setting or an option names.
 fn named_files(tier: Tier, path: &Path) -> Vec<RuleFile> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-        return folder_files(tier, path, Links::Follow);
+        return folder_files(tier, path, LinkPolicy::Follow);
     }
-    let text = text_of(path, Links::Follow).unwrap_or_else(|| Err("it is not there".to_owned()));
+    let text =
+        text_of(path, LinkPolicy::Follow).unwrap_or_else(|| Err("file not found".to_owned()));
     vec![RuleFile { tier, path: path.to_owned(), text }]
 }
 
 /// Reads the rule files of a directory by name; returns none if it does not exist.
-fn folder_files(tier: Tier, folder: &Path, links: Links) -> Vec<RuleFile> {
+fn folder_files(tier: Tier, folder: &Path, links: LinkPolicy) -> Vec<RuleFile> {
     let names = match names_in(folder) {
         Ok(names) => names,
         Err(why) => return vec![unread(tier, folder, &why)],
@@ -182,14 +183,14 @@ fn names_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if read::is_absent(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(format!("the folder cannot be read: {error}")),
+        Err(error) => return Err(format!("failed to read the directory: {error}")),
     };
     let mut paths = Vec::new();
     for (count, entry) in entries.enumerate() {
         if count >= MOST_NAMES {
-            return Err(format!("the folder holds more than {MOST_NAMES} files"));
+            return Err(format!("the directory contains more than {MOST_NAMES} files"));
         }
-        let path = entry.map_err(|error| format!("the folder cannot be read: {error}"))?.path();
+        let path = entry.map_err(|error| format!("failed to read the directory: {error}"))?.path();
         let is_rules = path.extension().is_some_and(|extension| extension == "toml")
             && path.file_name().is_some_and(|name| name != SANDBOX);
         if is_rules {
@@ -197,17 +198,17 @@ fn names_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
         }
     }
     if paths.len() > MOST {
-        return Err(format!("the folder holds more than {MOST} rule files"));
+        return Err(format!("the directory contains more than {MOST} policy files"));
     }
     paths.sort();
     Ok(paths)
 }
 
 /// Returns the text or the reason why it cannot be read; `None` if the file does not exist.
-fn text_of(path: &Path, links: Links) -> Option<Result<String, String>> {
+fn text_of(path: &Path, links: LinkPolicy) -> Option<Result<String, String>> {
     let text = match links {
-        Links::Follow => read::read_text(path, LIMIT),
-        Links::Refuse => read::read_text_no_follow(path, LIMIT),
+        LinkPolicy::Follow => read::read_text(path, LIMIT),
+        LinkPolicy::Refuse => read::read_text_no_follow(path, LIMIT),
     };
     match text {
         Ok(None) => None,
@@ -227,7 +228,7 @@ fn keep_owned(files: Vec<RuleFile>, from: &Path, administrator: u32, found: &mut
         match not_owned(&file.path, administrator).filter(|_| !is_missing) {
             None => found.files.push(file),
             Some(why) => found.warnings.push(format!(
-                "The rules of the administrator in `{}` (from `{}`) do not count: {why}",
+                "The administrator policies in `{}` (from `{}`) are ignored: {why}",
                 file.path.display(),
                 from.display()
             )),
@@ -254,10 +255,10 @@ fn not_owned(path: &Path, administrator: u32) -> Option<String> {
         // In a sticky directory such as `/tmp`, users cannot replace files of other users.
         let sticky = !is_file && metadata.mode() & 0o1000 != 0;
         if metadata.uid() != 0 && metadata.uid() != administrator {
-            return Some(format!("`{}` does not belong to root", part.display()));
+            return Some(format!("`{}` is not owned by root", part.display()));
         }
         if metadata.mode() & 0o022 != 0 && !sticky {
-            return Some(format!("`{}` can be written by others than its owner", part.display()));
+            return Some(format!("`{}` is writable by users other than its owner", part.display()));
         }
     }
     None
@@ -265,7 +266,7 @@ fn not_owned(path: &Path, administrator: u32) -> Option<String> {
 
 #[cfg(not(unix))]
 fn not_owned(_path: &Path, _administrator: u32) -> Option<String> {
-    Some("their owner cannot be checked on this system".to_owned())
+    Some("ownership cannot be checked on this system".to_owned())
 }
 
 #[cfg(test)]
@@ -371,7 +372,7 @@ mod tests {
         });
         assert_eq!(
             shown(&other.files, world.root.path()),
-            ["4 named/n.toml: n", "4 gone.toml: it is not there", "5 etc/policies/x.toml: a"]
+            ["4 named/n.toml: n", "4 gone.toml: file not found", "5 etc/policies/x.toml: a"]
         );
         assert_eq!(other.warnings.len(), 1, "{:?}", other.warnings);
         let sandbox = sandbox_files(&world.homes);
@@ -406,7 +407,11 @@ mod tests {
             // Invalid rules still exclude the other rules.
             let found = world.find(|places| places.admin = &named);
             assert!(found.files.is_empty(), "{path}");
-            assert!(found.warnings[0].contains("can be written by others"), "{:?}", found.warnings);
+            assert!(
+                found.warnings[0].contains("is writable by users other"),
+                "{:?}",
+                found.warnings
+            );
             open(path, good);
         }
         assert_eq!(world.find(|_| {}).files.len(), 1);

@@ -27,7 +27,7 @@ pub enum SettingScope {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
     /// The setting is unknown.
-    #[error("there is no setting `{key}`")]
+    #[error("unknown setting `{key}`")]
     Unknown {
         /// Its name.
         key: String,
@@ -122,20 +122,22 @@ fn workspace_file(
     value: Option<&Value>,
 ) -> Result<PathBuf, &'static str> {
     if !config.trust.trusted {
-        return Err("the folder is not trusted, so its settings do not count");
+        return Err("the folder is not trusted, so its settings are ignored");
     }
     if config.homes.is_home(&config.project) {
-        return Err("in the home directory all settings are the user's");
+        return Err("in the home directory, all settings are user settings");
     }
     let mut values = Object::new();
     migrate::set_if_absent(&mut values, key, value.cloned().unwrap_or(Value::Null));
     if !gate::loosening(&values, &config.project, &config.outer).is_empty() {
-        return Err("a project may not loosen what may happen; set it for yourself");
+        return Err(
+            "project settings cannot loosen restrictions; change your user settings instead",
+        );
     }
     let file = project_file(&config.project, key);
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
     if file.parent().is_some_and(is_link) || is_link(&file) {
-        return Err("its settings file is a link, which could lead anywhere");
+        return Err("its settings file is a link");
     }
     Ok(file)
 }

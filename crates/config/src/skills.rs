@@ -91,7 +91,7 @@ impl Skill {
     /// Returns its location, for the user and the model.
     pub fn place(&self) -> String {
         match self.text {
-            Some(_) => "in the program".to_owned(),
+            Some(_) => "built in".to_owned(),
             None => self.file.display().to_string(),
         }
     }
@@ -153,7 +153,7 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
             let path = skill.file.display().to_string();
             if let Some(weaker) = found.insert(name, skill) {
                 shadowed.push(format!(
-                    "the skill `{}` of {} is not used: {path} has its name",
+                    "the skill `{}` ({}) is ignored: {path} has the same name",
                     weaker.name,
                     weaker.place()
                 ));
@@ -190,10 +190,9 @@ pub fn read_skill(file: &Path, tier: &SkillTier) -> Result<Skill, String> {
 fn of_text(text: &str, file: &Path, tier: &SkillTier) -> Result<Skill, String> {
     let fields = read_leniently(text).fields;
     let field = |name: &str| fields.get(name).and_then(Value::as_str).map(str::trim);
-    let name = field("name").filter(|name| !name.is_empty()).ok_or("its `name` is missing")?;
-    let description = field("description")
-        .filter(|text| !text.is_empty())
-        .ok_or("its `description` is missing")?;
+    let name = field("name").filter(|name| !name.is_empty()).ok_or("`name` is missing")?;
+    let description =
+        field("description").filter(|text| !text.is_empty()).ok_or("`description` is missing")?;
     Ok(Skill {
         name: one_line(name, 64).chars().map(safe).collect(),
         description: one_line(description, DESCRIPTION),

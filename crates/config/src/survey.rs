@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::layers::OuterSettings;
 use crate::{gate, jsonc, migrate};
-use places::{Looker, Names};
+use places::{DirectoryScanner, Names};
 
 /// Maximum number of characters of one text.
 const TEXT: usize = 300;
@@ -71,7 +71,7 @@ pub struct SurveyedHook {
 /// Inspects a directory. `outer` holds the settings that apply outside of it. Blocking; bounded in
 /// files, bytes, and depth.
 pub fn survey(folder: &Path, outer: &OuterSettings) -> Survey {
-    let mut looker = Looker::new(folder);
+    let mut looker = DirectoryScanner::new(folder);
     let mut survey = Survey {
         commands: looker.names(&[
             (".gemini/commands", Names::Tree(".toml")),
@@ -183,8 +183,8 @@ impl Survey {
             self.counts().into_iter().map(|(count, word)| format!("{count} {word}")).collect();
         match self.problems.len() {
             0 => {}
-            1 => parts.push("1 file that cannot be looked into".to_owned()),
-            many => parts.push(format!("{many} files that cannot be looked into")),
+            1 => parts.push("1 file that could not be inspected".to_owned()),
+            many => parts.push(format!("{many} files that could not be inspected")),
         }
         if self.cut {
             parts.push("and more".to_owned());

@@ -241,21 +241,21 @@ impl FooterItem {
     /// Returns a description for the settings dialog.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Mode => "what runs without a question",
+            Self::Mode => "the approval mode",
             Self::Trust => "whether the folder is trusted",
-            Self::Workspace => "the working directory, its last two parts",
-            Self::GitBranch => "the branch of git",
-            Self::Sandbox => "how commands are confined",
-            Self::ModelName => "the model, and which one `auto` chose",
-            Self::ContextUsed => "how much of the model's window is used",
-            Self::Cost => "what the session has cost",
-            Self::Quota => "what is left of a quota, where the service tells it",
-            Self::MemoryUsage => "the memory that this program uses",
-            Self::SessionId => "the beginning of the session's id",
-            Self::Hostname => "the name of this machine",
-            Self::Auth => "how you are signed in",
-            Self::CodeChanges => "lines that the session's edits added and removed",
-            Self::TokenCount => "tokens sent, how many of them were cached, and received",
+            Self::Workspace => "the last two components of the working directory",
+            Self::GitBranch => "the git branch",
+            Self::Sandbox => "the sandbox of commands",
+            Self::ModelName => "the model, and the one that `auto` chose",
+            Self::ContextUsed => "the context usage",
+            Self::Cost => "the cost of the session",
+            Self::Quota => "the remaining quota, if the service reports it",
+            Self::MemoryUsage => "the memory usage of Parallax",
+            Self::SessionId => "the beginning of the session ID",
+            Self::Hostname => "the host name",
+            Self::Auth => "the authentication method",
+            Self::CodeChanges => "lines added and removed in this session",
+            Self::TokenCount => "tokens sent, cached, and received",
         }
     }
 
@@ -377,7 +377,7 @@ pub(crate) fn footer_warning(settings: &Settings) -> Option<String> {
     // A name from a project file may contain anything.
     let first: String = first.chars().filter(|char| !char.is_control()).take(40).collect();
     Some(format!(
-        "{file}`{KEY}` names `{first}`{more}, which the footer cannot show; it can show {}",
+        "{file}unknown item `{first}`{more} in `{KEY}`; known items: {}",
         FooterItem::words()
     ))
 }

@@ -13,19 +13,19 @@ const KEYS: &[(&str, &str, &str)] = &[
     (
         "model.skipNextSpeakerCheck",
         "true",
-        "nobody is asked whether the model has more to say; its last answer ends the turn",
+        "the next speaker is never checked; the last response ends the turn",
     ),
     (
         "model.summarizeToolOutput",
         "{}",
-        "long outputs are cut, with the whole in a file, and no model sums them up",
+        "long tool results are truncated and saved to a file, never summarized by a model",
     ),
-    ("tools.disableLLMCorrection", "true", "edits are never repaired by a model"),
-    ("experimental.worktrees", "false", "`git worktree` makes them, and no flag does"),
+    ("tools.disableLLMCorrection", "true", "failed edits are never corrected by a model"),
+    ("experimental.worktrees", "false", "use the flag `--worktree`"),
     ("experimental.extensionManagement", "true", "extensions can always be managed"),
-    ("experimental.extensionConfig", "true", "settings of extensions are always asked for"),
+    ("experimental.extensionConfig", "true", "extension settings are always requested"),
     ("experimental.modelSteering", "true", "a running turn can always be steered"),
-    ("ui.terminalBackgroundPollingInterval", "", "the terminal is asked at the start"),
+    ("ui.terminalBackgroundPollingInterval", "", "the terminal is always queried at startup"),
 ];
 
 /// Returns a one-line notice about such keys in one file; `None` if there are none.
@@ -39,7 +39,7 @@ pub(crate) fn notice(values: &Object, path: &Path) -> Option<String> {
     (!named.is_empty()).then(|| {
         let (these, have) =
             if named.len() == 1 { ("this setting", "has") } else { ("these settings", "have") };
-        format!("{}: {these} {have} no effect here: {}", path.display(), named.join(", "))
+        format!("{}: {these} {have} no effect: {}", path.display(), named.join(", "))
     })
 }
 
@@ -59,12 +59,12 @@ mod tests {
         assert_eq!(
             told(json!({"experimental": {"worktrees": true}})).as_deref(),
             Some(
-                "/s.json: this setting has no effect here: `experimental.worktrees` (`git worktree` makes \
-                 them, and no flag does)"
+                "/s.json: this setting has no effect: `experimental.worktrees` (use the flag \
+                 `--worktree`)"
             )
         );
         let two = told(json!({"experimental": {"worktrees": true, "modelSteering": false}}));
         let two = two.expect("a notice");
-        assert!(two.contains("these settings have no effect here") && !two.contains("--worktree"));
+        assert!(two.contains("these settings have no effect") && !two.contains("--worktree"));
     }
 }

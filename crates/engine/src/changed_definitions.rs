@@ -30,7 +30,7 @@ impl Session {
                     self.inbox.notice(level, text);
                 }
             }
-            Err(error) => tracing::warn!(%error, "files that changed are not looked at"),
+            Err(error) => tracing::warn!(%error, "failed to reload changed definitions"),
         }
     }
 }

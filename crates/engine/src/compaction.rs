@@ -35,7 +35,7 @@ pub(crate) use summary::call_title;
 
 use self::background_summary::{BackgroundSummary, until};
 use self::masking::MaskingLimits;
-use self::split::Split;
+use self::split::HistorySplit;
 use self::summary::{HistoryFacts, PinnedResults};
 use self::thresholds::{SummaryUsefulness, goal, is_gain};
 use crate::context_manager::ContextManager;
@@ -139,14 +139,14 @@ impl CompactionInput {
     }
 
     /// Whether a summary would save noticeably more than masking alone.
-    fn pays(&self, split: Split) -> bool {
+    fn pays(&self, split: HistorySplit) -> bool {
         let raw = self.fixed + tokens_of(&self.short);
         let account = split.dropped(&self.short) * ACCOUNT_PERCENT / 100;
         is_gain(raw, raw - account.min(raw))
     }
 
     /// Returns the maximum size of the summary for a split.
-    fn summary_limit(&self, split: Split) -> u64 {
+    fn summary_limit(&self, split: HistorySplit) -> u64 {
         let dropped = split.dropped(&self.view);
         (dropped * ACCOUNT_PERCENT / 100).clamp(ACCOUNT.0.min(dropped), ACCOUNT.1)
     }
@@ -289,7 +289,7 @@ impl Session {
         }
         if !enough {
             let budget = tokens_of(&material.short) * TAIL_PERCENT / 100;
-            let split = Split::by_size(&material.short, material.active, budget, ANSWERS);
+            let split = HistorySplit::by_size(&material.short, material.active, budget, ANSWERS);
             let pays = split.is_some_and(|split| material.pays(split));
             let asks = cause != CompactionCause::Threshold
                 || (pays || self.context.compacting.job.is_some())
@@ -329,7 +329,7 @@ impl Session {
             // Last resort: no model, one message, no full result.
             reach = MaskingLimits { protect: 0, protect_newest: false, ..reach };
             material = self.material(reach).await;
-            let split = Split::by_size(&material.short, material.active, 0, 1);
+            let split = HistorySplit::by_size(&material.short, material.active, 0, 1);
             if let Some(split) = split {
                 let view = self.conversation.mechanical_view(&material, split);
                 if material.estimate(&view) < material.estimate(&shorter) {
@@ -462,7 +462,7 @@ impl Session {
     async fn summarized_view(
         &mut self,
         material: &CompactionInput,
-        split: Option<Split>,
+        split: Option<HistorySplit>,
         focus: Option<String>,
         model: &str,
         cancel: &CancellationToken,
@@ -504,7 +504,7 @@ impl Session {
     fn order(
         &self,
         material: &CompactionInput,
-        split: Split,
+        split: HistorySplit,
         focus: Option<String>,
         model: &str,
     ) -> model_summary::SummaryRequest {
@@ -538,7 +538,7 @@ impl ContextManager {
 }
 
 impl Conversation {
-    fn mechanical_view(&self, material: &CompactionInput, split: Split) -> Vec<ViewEntry> {
+    fn mechanical_view(&self, material: &CompactionInput, split: HistorySplit) -> Vec<ViewEntry> {
         let calls = call_results::answered(material.view.iter().map(|entry| &entry.content));
         let characters = usize::try_from(material.summary_limit(split)).unwrap_or(usize::MAX);
         let account = summary::mechanical_summary(
@@ -552,7 +552,7 @@ impl Conversation {
     }
 
     /// Collects facts about the whole session that are copied verbatim instead of summarized.
-    fn facts(&self, material: &CompactionInput, split: Split) -> HistoryFacts {
+    fn facts(&self, material: &CompactionInput, split: HistorySplit) -> HistoryFacts {
         let calls: Vec<CallResult> = call_results::answered(self.history.contents().iter());
         let changes = |name: &str| {
             matches!(material.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete))

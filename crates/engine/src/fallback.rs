@@ -211,7 +211,7 @@ impl Session {
                 }
                 let text = match decide.ask == id {
                     true => format!(
-                        "the question `{id}` stays open: this response is not \
+                        "request `{id}` is still pending: this response is not \
                         available"
                     ),
                     false => format!("No pending request `{}`", decide.ask),

@@ -16,7 +16,7 @@ use crate::tool_batch::{FinishedResults, ToolCall};
 pub(crate) const INTERRUPTED: &str = "[The user interrupted this turn.]";
 
 /// Replaces a response that the time limit interrupted.
-pub(crate) const TIMED_OUT: &str = "[The time for this turn was over.]";
+pub(crate) const TIMED_OUT: &str = "[The time limit of this turn was reached.]";
 /// How a turn ends when the user denied all its calls.
 const DECLINED_REASON: &str = "you denied the requested actions; tell the agent what to do instead";
 

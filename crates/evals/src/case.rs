@@ -236,7 +236,10 @@ fn duration<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Duration>, D:
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let time = time.filter(|time| !time.is_zero());
     time.map(Some).ok_or_else(|| {
-        serde::de::Error::custom("a time is a number of seconds, or a text such as `90s` or `5m`")
+        serde::de::Error::custom(
+            "a duration is a number of seconds, or a string such as `90s` or \
+            `5m`",
+        )
     })
 }
 
@@ -269,7 +272,7 @@ impl Case {
             return Err(wrong(format!("`approval_mode` is one of `{known}`")));
         }
         if read.checks.is_empty() && read.judge.is_none() {
-            return Err(wrong("add `[[checks]]` or a `[judge]`: nothing is checked".to_owned()));
+            return Err(wrong("nothing is checked: add `[[checks]]` or a `[judge]`".to_owned()));
         }
         for (number, check) in read.checks.iter().enumerate() {
             if let Some(problem) = check.problem(directory) {

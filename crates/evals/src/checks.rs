@@ -70,7 +70,7 @@ impl CaseOutcome<'_> {
             },
             Check::Command { run } => self.run(run).await,
             Check::ToolCalled { tool } => (calls(tool) == 0)
-                .then(|| format!("`{tool}` was not called; called were: {}", list(tools))),
+                .then(|| format!("`{tool}` was not called; called tools: {}", list(tools))),
             Check::ToolNotCalled { tool } => {
                 let count = calls(tool);
                 (count > 0).then(|| format!("`{tool}` was called {count} times"))
@@ -79,7 +79,7 @@ impl CaseOutcome<'_> {
                 let mut called = tools.iter();
                 let missing = wanted.iter().find(|tool| !called.any(|it| it == *tool));
                 missing.map(|tool| {
-                    format!("`{tool}` was not called at its place; called were: {}", list(tools))
+                    format!("`{tool}` was not called in order; called tools: {}", list(tools))
                 })
             }
             Check::ToolAtMost { tool, n } => {

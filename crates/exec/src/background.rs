@@ -36,11 +36,11 @@ pub enum BackgroundState {
 
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<HistoryEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct HistoryEntry {
     process: BackgroundProcess,
     /// Whether no task follows the process, so that its end is detected by polling.
     orphan: bool,
@@ -49,7 +49,7 @@ struct Entry {
 impl History {
     pub(crate) fn add(&mut self, pid: i32, command: &str, log: &Path, orphan: bool) {
         if self.entries.len() >= MAX_REMEMBERED {
-            let over = |entry: &Entry| entry.process.state != BackgroundState::Running;
+            let over = |entry: &HistoryEntry| entry.process.state != BackgroundState::Running;
             let oldest = self.entries.iter().position(over).unwrap_or(0);
             self.entries.remove(oldest);
         }
@@ -59,7 +59,7 @@ impl History {
             log: log.to_owned(),
             state: BackgroundState::Running,
         };
-        self.entries.push_back(Entry { process, orphan });
+        self.entries.push_back(HistoryEntry { process, orphan });
     }
 
     /// Records the end of a process. Returns the process if its end was not known yet.

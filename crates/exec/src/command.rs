@@ -183,7 +183,7 @@ impl Control {
 
     fn send(&self, message: ControlMessage) {
         if let Err(error) = self.messages.try_send(message) {
-            tracing::debug!(%error, "a command was not reached");
+            tracing::debug!(%error, "failed to send a control message to a command");
         }
     }
 }

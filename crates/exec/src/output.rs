@@ -49,7 +49,7 @@ pub(crate) struct OutputSink {
     log_due: Option<Instant>,
     sniffer: Sniffer,
     bytes: u64,
-    live: LiveOutput,
+    live: LiveBuffer,
     coloured: Option<TailBuffer>,
     redact: Option<Arc<dyn Redact>>,
     text: String,
@@ -86,7 +86,7 @@ impl OutputSink {
             log: None,
             log_due: None,
             bytes: 0,
-            live: LiveOutput::new(colour),
+            live: LiveBuffer::new(colour),
             coloured: colour.then(|| TailBuffer::new(LIVE_LIMIT)),
             redact: None,
             text: String::new(),
@@ -341,7 +341,7 @@ impl Sniffer {
     }
 }
 
-struct LiveOutput {
+struct LiveBuffer {
     decoder: Utf8Decoder,
     /// `None` if colors are shown.
     stripper: Option<ControlStripper>,
@@ -350,7 +350,7 @@ struct LiveOutput {
     on: bool,
 }
 
-impl LiveOutput {
+impl LiveBuffer {
     fn new(colour: bool) -> Self {
         Self {
             decoder: Utf8Decoder::default(),

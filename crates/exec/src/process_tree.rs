@@ -16,7 +16,7 @@ pub(crate) const MARK: &str = "PARALLAX_COMMAND_ID";
 
 /// A process, distinguished by its start time from a later one with the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Member {
+pub(crate) struct ProcessInstance {
     pub(crate) pid: i32,
     /// Start time in clock ticks since boot.
     pub(crate) start: u64,
@@ -35,7 +35,7 @@ pub(crate) struct ProcessTree {
 
 #[derive(Debug, Clone, Copy)]
 struct Process {
-    member: Member,
+    member: ProcessInstance,
     parent: i32,
     group: i32,
     session: i32,
@@ -56,7 +56,7 @@ impl Process {
 #[derive(Debug, Default)]
 pub(crate) struct TreeProcesses {
     /// All living processes, including the shell.
-    pub(crate) alive: Vec<Member>,
+    pub(crate) alive: Vec<ProcessInstance>,
     /// Living processes without a living parent among them: the processes that a shell started in
     /// the background, without their descendants.
     pub(crate) roots: Vec<i32>,
@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// Returns a living process and its descendants.
-    fn tree(&self, pid: i32) -> Vec<Member> {
+    fn tree(&self, pid: i32) -> Vec<ProcessInstance> {
         let mut members = HashSet::from([pid]);
         self.close(&mut members);
         self.processes
@@ -177,7 +177,7 @@ impl ProcessTree {
     }
 
     /// Signals the group and each of the given processes that still exists.
-    pub(crate) fn signal(&self, members: &[Member], signal: Signal) {
+    pub(crate) fn signal(&self, members: &[ProcessInstance], signal: Signal) {
         if let Some(group) = Pid::from_raw(self.root) {
             // It may have exited already.
             let _ = rustix::process::kill_process_group(group, signal);
@@ -194,7 +194,7 @@ impl ProcessTree {
     }
 }
 
-fn send(member: Member, signal: Signal) {
+fn send(member: ProcessInstance, signal: Signal) {
     let same = read_process(member.pid).is_some_and(|process| process.member == member);
     if same && let Some(pid) = Pid::from_raw(member.pid) {
         let _ = rustix::process::kill_process(pid, signal);
@@ -316,7 +316,7 @@ fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     // The session is field 6 of the line, the start time field 22.
     let start = fields.nth(15)?.parse().ok()?;
     let zombie = matches!(state, "Z" | "X" | "x");
-    let member = Member { pid, start };
+    let member = ProcessInstance { pid, start };
     Some(Process { member, parent, group, session, zombie, keeper })
 }
 

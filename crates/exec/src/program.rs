@@ -60,7 +60,7 @@ pub fn output<A: AsRef<OsStr>>(
 
 /// The output and exit status of a program.
 #[derive(Debug)]
-pub struct Captured {
+pub struct ProgramOutput {
     /// Whether the exit code was 0.
     pub succeeded: bool,
     /// The exit code; `None` if a signal ended the program.
@@ -86,7 +86,7 @@ pub fn capture<A: AsRef<OsStr>>(
     environment: &[(OsString, OsString)],
     limit: u64,
     time: Duration,
-) -> std::io::Result<Captured> {
+) -> std::io::Result<ProgramOutput> {
     #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
     let mut child = std::process::Command::new(program)
         .args(arguments)
@@ -125,10 +125,10 @@ pub fn capture<A: AsRef<OsStr>>(
     let lost = || std::io::Error::other("its output could not be read");
     let (stdout, is_more) = stdout.join().ok().flatten().ok_or_else(lost)?;
     if is_more {
-        return Err(std::io::Error::other("it printed too much"));
+        return Err(std::io::Error::other("its output exceeds the limit"));
     }
     let (stderr, _) = stderr.join().ok().flatten().ok_or_else(lost)?;
-    Ok(Captured { succeeded: status.success(), code: status.code(), stdout, stderr })
+    Ok(ProgramOutput { succeeded: status.success(), code: status.code(), stdout, stderr })
 }
 
 /// Runs a program in a sandbox, with the input and output of this process. Returns its exit code,

@@ -34,19 +34,19 @@ const COLLECT_EVERY: Duration = Duration::from_secs(10);
 /// still runs.
 #[derive(Debug, Clone)]
 pub struct Processes {
-    shared: Arc<Shared>,
+    shared: Arc<RegistryShared>,
     /// `None` in the tasks of the registry, which must not keep it alive.
     _owner: Option<Arc<Owner>>,
 }
 
 #[derive(Debug)]
 struct Owner {
-    shared: Arc<Shared>,
+    shared: Arc<RegistryShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct RegistryShared {
+    state: Mutex<RegistryState>,
     /// Cancelled when the session is closing.
     closing: CancellationToken,
     tasks: TaskTracker,
@@ -63,14 +63,14 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RegistryState {
     trees: HashMap<i32, ProcessTree>,
     controls: HashMap<i32, Control>,
     history: History,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl RegistryShared {
+    fn state(&self) -> MutexGuard<'_, RegistryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -85,7 +85,7 @@ impl Processes {
         if let Err(error) = process_tree::become_subreaper() {
             tracing::warn!(%error, "orphans of commands will not be found");
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RegistryShared {
             state: Mutex::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -382,7 +382,7 @@ impl Drop for Owner {
 /// command.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<RegistryShared>,
     tree: ProcessTree,
     open: bool,
 }

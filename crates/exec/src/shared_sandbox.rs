@@ -23,7 +23,7 @@ impl SharedNamespaces {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         let started = cell.get_or_insert_with(|| {
             Cell::start().map(Arc::new).map_err(|error| {
-                tracing::info!(%error, "no cell for commands");
+                tracing::info!(%error, "no session namespaces for commands");
                 error.to_string()
             })
         });

@@ -98,7 +98,7 @@ pub(crate) async fn start(
     };
     let arguments = arguments_for(&shell, &text);
     let (program, arguments, leader) = match command.sandbox.take() {
-        None => (shell.program.clone().into(), arguments, Leader::of(helper)),
+        None => (shell.program.clone().into(), arguments, SessionLeader::of(helper)),
         Some(plan) => {
             let with_terminal = matches!(command.mode, Mode::Terminal(_));
             let inner = shell.program.clone();
@@ -108,7 +108,7 @@ pub(crate) async fn start(
             let (program, arguments) =
                 wrapping.await.map_err(|error| StartError::Sandbox(error.to_string()))??;
             // The supervisor of the command also leads its session.
-            (program, arguments, Leader::Watcher)
+            (program, arguments, SessionLeader::Watcher)
         }
     };
     let mut spawn = SpawnRequest { program, arguments, directory, environment };
@@ -154,7 +154,7 @@ pub(crate) fn session_helper() -> Option<PathBuf> {
 }
 
 /// Which process creates the session of a command without a terminal.
-enum Leader {
+enum SessionLeader {
     /// The supervisor of the sandboxed command.
     Watcher,
     /// A helper program.
@@ -163,7 +163,7 @@ enum Leader {
     Nobody,
 }
 
-impl Leader {
+impl SessionLeader {
     fn of(helper: Option<PathBuf>) -> Self {
         helper.map_or(Self::Nobody, Self::Helper)
     }
@@ -171,7 +171,7 @@ impl Leader {
 
 fn start_in_pipe(
     spawn: SpawnRequest,
-    leader: &Leader,
+    leader: &SessionLeader,
 ) -> Result<(tokio::process::Child, pipe::Receiver), StartError> {
     let program = spawn.program.to_string_lossy().into_owned();
     let failed = |source| StartError::Spawn { program: program.clone(), source };
@@ -179,14 +179,16 @@ fn start_in_pipe(
     let second = writer.try_clone().map_err(failed)?;
     #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
     let mut command = match leader {
-        Leader::Helper(helper) => {
+        SessionLeader::Helper(helper) => {
             let mut command = tokio::process::Command::new(helper);
             command.arg(&spawn.program);
             command
         }
-        Leader::Watcher | Leader::Nobody => tokio::process::Command::new(&spawn.program),
+        SessionLeader::Watcher | SessionLeader::Nobody => {
+            tokio::process::Command::new(&spawn.program)
+        }
     };
-    if matches!(leader, Leader::Nobody) {
+    if matches!(leader, SessionLeader::Nobody) {
         command.process_group(0);
     }
     command

@@ -80,7 +80,7 @@ impl Utf8Decoder {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
-enum State {
+enum ControlState {
     #[default]
     Ground,
     /// After ESC.
@@ -99,7 +99,7 @@ enum State {
 /// backspace.
 #[derive(Debug, Default)]
 pub struct ControlStripper {
-    state: State,
+    state: ControlState,
 }
 
 impl ControlStripper {
@@ -107,7 +107,7 @@ impl ControlStripper {
     pub fn push(&mut self, text: &str, sink: &mut dyn FnMut(&str)) {
         let mut rest = text;
         while !rest.is_empty() {
-            if self.state == State::Ground {
+            if self.state == ControlState::Ground {
                 let plain = plain_length(rest.as_bytes());
                 let (head, tail) = rest.split_at(plain);
                 if !head.is_empty() {
@@ -129,43 +129,46 @@ impl ControlStripper {
     /// Advances by one character; returns true if it belongs to the text.
     fn step(&mut self, character: char) -> bool {
         let (state, kept) = match (self.state, character) {
-            (State::Text, '\x1b') => (State::TextEscape, false),
-            (_, '\x1b') => (State::Escape, false),
+            (ControlState::Text, '\x1b') => (ControlState::TextEscape, false),
+            (_, '\x1b') => (ControlState::Escape, false),
             // Cancel and substitute end any sequence.
-            (_, '\x18' | '\x1a') => (State::Ground, false),
-            (State::Ground, _) => self.ground(character),
-            (State::Escape, '[') => (State::Sequence, false),
-            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => (State::Text, false),
-            (State::Escape | State::EscapeIntermediate, ' '..='/') => {
-                (State::EscapeIntermediate, false)
+            (_, '\x18' | '\x1a') => (ControlState::Ground, false),
+            (ControlState::Ground, _) => self.ground(character),
+            (ControlState::Escape, '[') => (ControlState::Sequence, false),
+            (ControlState::Escape, ']' | 'P' | 'X' | '^' | '_') => (ControlState::Text, false),
+            (ControlState::Escape | ControlState::EscapeIntermediate, ' '..='/') => {
+                (ControlState::EscapeIntermediate, false)
             }
-            (State::Escape | State::EscapeIntermediate, '0'..='~') => (State::Ground, false),
-            (State::Sequence, ' '..='?') => (State::Sequence, false),
-            (State::Sequence, '@'..='~') => (State::Ground, false),
+            (ControlState::Escape | ControlState::EscapeIntermediate, '0'..='~') => {
+                (ControlState::Ground, false)
+            }
+            (ControlState::Sequence, ' '..='?') => (ControlState::Sequence, false),
+            (ControlState::Sequence, '@'..='~') => (ControlState::Ground, false),
             // A string without an end would swallow all that follows, so a newline ends it too.
-            (State::Text, '\x07' | '\u{9c}') => (State::Ground, false),
-            (State::Text | State::TextEscape, '\n') => (State::Ground, true),
-            (State::Text, _) => (State::Text, false),
-            (State::TextEscape, '\\') => (State::Ground, false),
-            (State::TextEscape, _) => {
-                self.state = State::Escape;
+            (ControlState::Text, '\x07' | '\u{9c}') => (ControlState::Ground, false),
+            (ControlState::Text | ControlState::TextEscape, '\n') => (ControlState::Ground, true),
+            (ControlState::Text, _) => (ControlState::Text, false),
+            (ControlState::TextEscape, '\\') => (ControlState::Ground, false),
+            (ControlState::TextEscape, _) => {
+                self.state = ControlState::Escape;
                 return self.step(character);
             }
             // Incomplete: the character is literal.
-            (State::Escape | State::EscapeIntermediate | State::Sequence, _) => {
-                self.ground(character)
-            }
+            (
+                ControlState::Escape | ControlState::EscapeIntermediate | ControlState::Sequence,
+                _,
+            ) => self.ground(character),
         };
         self.state = state;
         kept
     }
 
-    fn ground(&self, character: char) -> (State, bool) {
+    fn ground(&self, character: char) -> (ControlState, bool) {
         match character {
-            '\u{9b}' => (State::Sequence, false),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => (State::Text, false),
-            '\n' | '\t' | '\r' | '\x08' | '\0' => (State::Ground, true),
-            _ => (State::Ground, !character.is_control()),
+            '\u{9b}' => (ControlState::Sequence, false),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => (ControlState::Text, false),
+            '\n' | '\t' | '\r' | '\x08' | '\0' => (ControlState::Ground, true),
+            _ => (ControlState::Ground, !character.is_control()),
         }
     }
 }

@@ -188,7 +188,10 @@ impl HiddenFileTracker {
             && let Some(record) = &self.record
             && let Err(error) = write(record, &known)
         {
-            tracing::warn!("what is hidden cannot be kept in {}: {error}", record.display());
+            tracing::warn!(
+                "failed to store the list of hidden files in {}: {error}",
+                record.display()
+            );
         }
         *memory = known;
     }

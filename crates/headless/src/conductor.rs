@@ -13,7 +13,7 @@ use crate::exit::ExitCode;
 use crate::face::{Face, More, Summary, face_for};
 use crate::failure::{Outcome, push_error_document};
 use crate::options::{Io, OutputFormat, RunOptions};
-use crate::output::{Output, Tone};
+use crate::output::{MessageStyle, Output};
 use crate::signals::Signals;
 
 /// Pending bytes above which a batch of events is written.
@@ -29,7 +29,7 @@ const SEND: Duration = Duration::from_millis(200);
 
 /// Why the run is being ended from outside.
 #[derive(Debug)]
-pub(crate) enum Cause {
+pub(crate) enum InterruptionCause {
     Signal(u8),
     /// The reader of stdout is gone.
     ReaderGone,
@@ -38,7 +38,7 @@ pub(crate) enum Cause {
 }
 
 struct Interruption {
-    cause: Cause,
+    cause: InterruptionCause,
     give_up_at: Instant,
     hint_at: Option<Instant>,
 }
@@ -123,7 +123,7 @@ impl Conductor {
         if self.open_calls == 0
             && let Some(number) = self.deferred.take()
         {
-            self.interrupt(Cause::Signal(number)).await;
+            self.interrupt(InterruptionCause::Signal(number)).await;
             return Step::Again;
         }
         tokio::select! {
@@ -143,7 +143,7 @@ impl Conductor {
         if waits && self.deferred.is_none() && !self.is_interrupted() {
             self.deferred = Some(number);
         } else {
-            self.interrupt(Cause::Signal(number)).await;
+            self.interrupt(InterruptionCause::Signal(number)).await;
         }
     }
 
@@ -153,7 +153,7 @@ impl Conductor {
                 if let Some(interruption) = &mut self.interruption {
                     interruption.hint_at = None;
                 }
-                self.output.pending.say(Tone::Note, self.colour, "Cancelling…");
+                self.output.pending.say(MessageStyle::Note, self.colour, "Cancelling…");
                 self.output.flush_stderr().await;
                 Step::Again
             }
@@ -184,7 +184,7 @@ impl Conductor {
             {
                 match self.format {
                     OutputFormat::Text => {
-                        self.output.pending.say(Tone::Warning, self.colour, text);
+                        self.output.pending.say(MessageStyle::Warning, self.colour, text);
                     }
                     // In these formats, stderr is reserved for failures.
                     _ => self.face.notice(Level::Warning, text, &mut self.output.pending),
@@ -212,16 +212,16 @@ impl Conductor {
     }
 
     /// Ends the running turn. A second signal ends the grace period.
-    pub(crate) async fn interrupt(&mut self, cause: Cause) {
+    pub(crate) async fn interrupt(&mut self, cause: InterruptionCause) {
         let now = Instant::now();
         if let Some(interruption) = &mut self.interruption {
             interruption.give_up_at = now;
-            if !matches!(cause, Cause::Signal(_)) {
+            if !matches!(cause, InterruptionCause::Signal(_)) {
                 interruption.cause = cause;
             }
             return;
         }
-        let hint = self.hints && matches!(cause, Cause::Signal(_));
+        let hint = self.hints && matches!(cause, InterruptionCause::Signal(_));
         self.interruption = Some(Interruption {
             cause,
             give_up_at: now + GRACE,
@@ -235,8 +235,10 @@ impl Conductor {
     /// Writes pending output. Gives up when interrupted and out of time.
     pub(crate) async fn flush(&mut self) {
         loop {
-            if let Some(Interruption { cause: Cause::ReaderGone | Cause::WriteFailed(_), .. }) =
-                self.interruption
+            if let Some(Interruption {
+                cause: InterruptionCause::ReaderGone | InterruptionCause::WriteFailed(_),
+                ..
+            }) = self.interruption
             {
                 self.output.discard_stdout();
                 self.output.flush_stderr().await;
@@ -256,8 +258,8 @@ impl Conductor {
                 }
                 result = self.output.flush() => match result {
                     Ok(()) => return,
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Cause::ReaderGone,
-                    Err(error) => Cause::WriteFailed(error),
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => InterruptionCause::ReaderGone,
+                    Err(error) => InterruptionCause::WriteFailed(error),
                 },
             };
             self.interrupt(cause).await;
@@ -267,14 +269,14 @@ impl Conductor {
     /// Returns the outcome that the interruption determines, if there is one.
     pub(crate) fn forced_outcome(&self) -> Option<Outcome> {
         Some(match &self.interruption.as_ref()?.cause {
-            Cause::Signal(number) => {
+            InterruptionCause::Signal(number) => {
                 // Ctrl+C at a terminal exits with 130 in compatible mode, too.
                 let compatible =
                     self.compatible_signals && !(*number == 2 && self.stdin_is_terminal);
                 Outcome::signal(*number, compatible)
             }
-            Cause::ReaderGone => Outcome::success(),
-            Cause::WriteFailed(error) => {
+            InterruptionCause::ReaderGone => Outcome::success(),
+            InterruptionCause::WriteFailed(error) => {
                 Outcome::internal(&format!("Failed to write the answer to stdout: {error}"))
             }
         })
@@ -332,7 +334,7 @@ impl Conductor {
             if self.format != OutputFormat::Text {
                 push_error_document(pending, &self.session_id, error, self.format);
             } else if !told {
-                pending.say(Tone::Error, self.colour, &error.message);
+                pending.say(MessageStyle::Error, self.colour, &error.message);
             }
             self.flush().await;
         }

@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use crate::answer::LastAnswer;
 use crate::failure::Outcome;
-use crate::json::JsonFace;
+use crate::json::JsonFormatter;
 use crate::options::{OutputFormat, RunOptions};
 use crate::output::Pending;
-use crate::stream_json::StreamFace;
-use crate::text::TextFace;
+use crate::stream_json::StreamJsonFormatter;
+use crate::text::TextFormatter;
 use parallax_sdk::stats::Stats;
 
 /// Data about the run for the end of the output.
@@ -77,9 +77,9 @@ pub(crate) trait Face: Send {
 /// Returns the output format of the options. `display_prompt` is shown instead of the first prompt.
 pub(crate) fn face_for(options: &RunOptions, display_prompt: Option<String>) -> Box<dyn Face> {
     match options.format {
-        OutputFormat::Text => Box::new(TextFace::new(options)),
-        OutputFormat::Json => Box::new(JsonFace::new(options, display_prompt)),
-        OutputFormat::StreamJson => Box::new(StreamFace::new(options, display_prompt)),
+        OutputFormat::Text => Box::new(TextFormatter::new(options)),
+        OutputFormat::Json => Box::new(JsonFormatter::new(options, display_prompt)),
+        OutputFormat::StreamJson => Box::new(StreamJsonFormatter::new(options, display_prompt)),
     }
 }
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::exit::ExitCode;
 use crate::options::OutputFormat;
-use crate::output::{Pending, Tone};
-use crate::timestamp::Clock;
+use crate::output::{MessageStyle, Pending};
+use crate::timestamp::TimestampFormatter;
 use crate::wire;
 use parallax_sdk::stats::Stats;
 
@@ -146,7 +146,9 @@ impl From<&EndReason> for Outcome {
                 ExitCode::LOOP,
                 "loop",
                 "LOOP_DETECTED",
-                format!("The model repeats itself, so the run was stopped: {detail}"),
+                format!(
+                    "Loop detected: the model repeats itself, so the run was stopped: {detail}"
+                ),
             ),
             EndReason::Stopped { reason, blocked } => Self {
                 reason: "stopped",
@@ -218,7 +220,7 @@ pub fn report_error(
         OutputFormat::Text => {
             // The message may have a hint on a separate line.
             for (index, line) in error.message.lines().enumerate() {
-                let tone = if index == 0 { Tone::Error } else { Tone::Note };
+                let tone = if index == 0 { MessageStyle::Error } else { MessageStyle::Note };
                 pending.say(tone, false, line);
             }
         }
@@ -243,7 +245,7 @@ pub fn report_error(
                 error: &'a ErrorObject,
                 stats: parallax_sdk::stats::StreamStats,
             }
-            let mut clock = Clock::default();
+            let mut clock = TimestampFormatter::default();
             let line = Line {
                 r#type: "result",
                 timestamp: clock.now(),

@@ -27,7 +27,7 @@ pub(crate) enum Stdout {
     Stuck,
 }
 
-enum Act {
+enum ScriptAction {
     Send(Box<EventBody>),
     /// Waits for the response to this approval request.
     AwaitDecision(String),
@@ -42,7 +42,7 @@ pub(crate) struct Script {
     pub(crate) options: RunOptions,
     pub(crate) signals: Vec<u8>,
     pub(crate) stdout: Stdout,
-    turns: Vec<Vec<Act>>,
+    turns: Vec<Vec<ScriptAction>>,
     open: bool,
     items: usize,
 }
@@ -79,7 +79,7 @@ impl Script {
         }
     }
 
-    fn act(mut self, act: Act) -> Self {
+    fn act(mut self, act: ScriptAction) -> Self {
         if !self.open {
             self.turns.push(Vec::new());
             self.open = true;
@@ -89,7 +89,7 @@ impl Script {
     }
 
     fn send(self, body: EventBody) -> Self {
-        self.act(Act::Send(Box::new(body)))
+        self.act(ScriptAction::Send(Box::new(body)))
     }
 
     fn close(mut self) -> Self {
@@ -240,7 +240,9 @@ impl Script {
         };
         let closed =
             EventBody::AskClosed { ask: AskId::from(id), outcome: Some(AskOutcome::Cancel) };
-        self.send(EventBody::Ask(Box::new(ask))).act(Act::AwaitDecision(id.into())).send(closed)
+        self.send(EventBody::Ask(Box::new(ask)))
+            .act(ScriptAction::AwaitDecision(id.into()))
+            .send(closed)
     }
 
     pub(crate) fn end(self, reason: EndReason) -> Self {
@@ -261,29 +263,33 @@ impl Script {
     }
 
     pub(crate) fn end_on_interrupt(self) -> Self {
-        self.act(Act::EndOnInterrupt).close()
+        self.act(ScriptAction::EndOnInterrupt).close()
     }
 
     pub(crate) fn hang(self) -> Self {
-        self.act(Act::Hang).close()
+        self.act(ScriptAction::Hang).close()
     }
 
     pub(crate) fn die(self) -> Self {
-        self.act(Act::Die).close()
+        self.act(ScriptAction::Die).close()
     }
 }
 
 /// What the session received.
 #[derive(Default)]
-struct Heard {
+struct ReceivedOperations {
     prompts: Vec<String>,
     decided: Vec<String>,
     steered: Vec<String>,
 }
 
 /// Runs the script as a session would.
-async fn session(turns: Vec<Vec<Act>>, hub: EventBus, mut ops: mpsc::Receiver<Op>) -> Heard {
-    let mut heard = Heard::default();
+async fn session(
+    turns: Vec<Vec<ScriptAction>>,
+    hub: EventBus,
+    mut ops: mpsc::Receiver<Op>,
+) -> ReceivedOperations {
+    let mut heard = ReceivedOperations::default();
     for acts in turns {
         let prompt = loop {
             match ops.recv().await {
@@ -296,8 +302,8 @@ async fn session(turns: Vec<Vec<Act>>, hub: EventBus, mut ops: mpsc::Receiver<Op
         hub.send(EventBody::TurnStarted { prompt: prompt.text });
         for act in acts {
             match act {
-                Act::Send(body) => hub.send(*body),
-                Act::AwaitDecision(id) => loop {
+                ScriptAction::Send(body) => hub.send(*body),
+                ScriptAction::AwaitDecision(id) => loop {
                     match ops.recv().await {
                         Some(Op::Decide(decide)) => {
                             let Decide { ask, .. } = *decide;
@@ -311,7 +317,7 @@ async fn session(turns: Vec<Vec<Act>>, hub: EventBus, mut ops: mpsc::Receiver<Op
                         None => return heard,
                     }
                 },
-                Act::EndOnInterrupt => loop {
+                ScriptAction::EndOnInterrupt => loop {
                     match ops.recv().await {
                         Some(Op::Interrupt | Op::Shutdown) => {
                             hub.send(EventBody::TurnEnded(TurnEnded {
@@ -326,8 +332,8 @@ async fn session(turns: Vec<Vec<Act>>, hub: EventBus, mut ops: mpsc::Receiver<Op
                         None => return heard,
                     }
                 },
-                Act::Hang => while ops.recv().await.is_some() {},
-                Act::Die => {
+                ScriptAction::Hang => while ops.recv().await.is_some() {},
+                ScriptAction::Die => {
                     hub.close();
                     return heard;
                 }

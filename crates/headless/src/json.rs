@@ -22,7 +22,7 @@ const MAX_COMPACTIONS: usize = 1_000;
 /// Number of bytes of the answer written at once.
 const PIECE: usize = 64 * 1024;
 
-pub(crate) struct JsonFace {
+pub(crate) struct JsonFormatter {
     session_id: String,
     warnings: Vec<String>,
     compactions: Vec<Compaction>,
@@ -31,7 +31,7 @@ pub(crate) struct JsonFace {
     written: Option<usize>,
 }
 
-impl JsonFace {
+impl JsonFormatter {
     pub(crate) fn new(options: &RunOptions, display_prompt: Option<String>) -> Self {
         Self {
             session_id: options.session_text().to_owned(),
@@ -55,7 +55,7 @@ impl JsonFace {
 
 /// The fields after `response`.
 #[derive(Serialize)]
-struct Tail<'a> {
+struct JsonTail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     structured: Option<&'a Value>,
     stats: &'a Stats,
@@ -73,12 +73,12 @@ struct Tail<'a> {
 
 #[derive(Serialize)]
 struct TranscriptTail<'a> {
-    messages: &'a [Message],
-    tool_calls: &'a [ToolCall],
+    messages: &'a [TranscriptMessage],
+    tool_calls: &'a [TranscriptCall],
     exit_reason: &'static str,
 }
 
-impl Face for JsonFace {
+impl Face for JsonFormatter {
     fn begin(&mut self, _summary: &Summary, _pending: &mut Pending) {}
 
     fn event(&mut self, event: &Event, pending: &mut Pending) {
@@ -129,7 +129,7 @@ impl Face for JsonFace {
         if let Some(transcript) = &mut self.transcript {
             transcript.close_message();
         }
-        let tail = Tail {
+        let tail = JsonTail {
             structured: summary.structured.as_ref(),
             stats: &summary.stats,
             warnings: &self.warnings,
@@ -158,18 +158,18 @@ struct Transcript {
     items: TextItems,
     text: String,
     display_prompt: Option<String>,
-    messages: Vec<Message>,
-    tool_calls: Vec<ToolCall>,
+    messages: Vec<TranscriptMessage>,
+    tool_calls: Vec<TranscriptCall>,
 }
 
 #[derive(Serialize)]
-struct Message {
+struct TranscriptMessage {
     role: &'static str,
     content: String,
 }
 
 #[derive(Serialize)]
-struct ToolCall {
+struct TranscriptCall {
     tool_id: CallId,
     tool_name: String,
     parameters: Object,
@@ -177,14 +177,14 @@ struct ToolCall {
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<ToolCallError>,
+    error: Option<TranscriptCallError>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
     duration_ms: u64,
 }
 
 #[derive(Serialize)]
-struct ToolCallError {
+struct TranscriptCallError {
     r#type: &'static str,
     message: String,
 }
@@ -203,10 +203,10 @@ impl Transcript {
         match &event.body {
             EventBody::TurnStarted { prompt } => {
                 let content = self.display_prompt.take().unwrap_or_else(|| prompt.clone());
-                self.messages.push(Message { role: "user", content });
+                self.messages.push(TranscriptMessage { role: "user", content });
             }
             EventBody::ItemStarted { start: ItemStart::Tool(start), .. } => {
-                self.tool_calls.push(ToolCall {
+                self.tool_calls.push(TranscriptCall {
                     tool_id: start.call.clone(),
                     tool_name: start.name.clone(),
                     parameters: start.args.clone(),
@@ -229,7 +229,7 @@ impl Transcript {
         call.duration_ms = done.duration_ms;
         call.output = Some(done.for_model.clone());
         call.data.clone_from(&done.data);
-        call.error = done.error.as_ref().map(|(kind, message)| ToolCallError {
+        call.error = done.error.as_ref().map(|(kind, message)| TranscriptCallError {
             r#type: kind.as_str(),
             message: message.clone(),
         });
@@ -238,7 +238,7 @@ impl Transcript {
     fn close_message(&mut self) {
         if !self.text.is_empty() {
             let content = std::mem::take(&mut self.text);
-            self.messages.push(Message { role: "assistant", content });
+            self.messages.push(TranscriptMessage { role: "assistant", content });
         }
     }
 }

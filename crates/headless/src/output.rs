@@ -18,7 +18,7 @@ pub(crate) struct Pending {
 
 /// Style of a message line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub(crate) enum MessageStyle {
     Note,
     Warning,
     Error,
@@ -26,11 +26,11 @@ pub(crate) enum Tone {
 
 impl Pending {
     /// Writes one message line to stderr; `text` may be untrusted.
-    pub(crate) fn say(&mut self, tone: Tone, colour: bool, text: &str) {
+    pub(crate) fn say(&mut self, tone: MessageStyle, colour: bool, text: &str) {
         let (label, paint) = match tone {
-            Tone::Note => ("", ""),
-            Tone::Warning => ("warning: ", "\x1b[33m"),
-            Tone::Error => ("error: ", "\x1b[31m"),
+            MessageStyle::Note => ("", ""),
+            MessageStyle::Warning => ("warning: ", "\x1b[33m"),
+            MessageStyle::Error => ("error: ", "\x1b[31m"),
         };
         if colour && !label.is_empty() {
             self.stderr.extend_from_slice(format!("{paint}{label}\x1b[0m").as_bytes());

@@ -8,7 +8,7 @@ use parallax_protocol::code_text::{is_deceptive, prose_text};
 const MAX_SEQUENCE: u32 = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum EscapeState {
     #[default]
     Ground,
     /// After an ESC.
@@ -29,7 +29,7 @@ enum State {
 /// a stream is split.
 #[derive(Debug, Default)]
 pub struct Sanitizer {
-    state: State,
+    state: EscapeState,
     /// Number of characters in the current sequence.
     length: u32,
 }
@@ -50,7 +50,7 @@ impl Sanitizer {
     /// Appends the harmless part of the next piece to `out`.
     pub fn push(&mut self, mut text: &str, out: &mut String) {
         while !text.is_empty() {
-            if self.state == State::Ground {
+            if self.state == EscapeState::Ground {
                 let plain = plain_prefix(text.as_bytes());
                 let (shown, rest) = text.split_at(plain);
                 out.push_str(shown);
@@ -66,36 +66,36 @@ impl Sanitizer {
 
     fn step(&mut self, char: char, out: &mut String) {
         match self.state {
-            State::Ground => self.ground(char, out),
-            State::Escape => match char {
-                '[' => self.enter(State::Csi),
-                ']' | 'P' | 'X' | '^' | '_' => self.enter(State::ControlString),
-                ' '..='/' => self.enter(State::EscapeIntermediate),
-                '0'..='~' => self.state = State::Ground,
+            EscapeState::Ground => self.ground(char, out),
+            EscapeState::Escape => match char {
+                '[' => self.enter(EscapeState::Csi),
+                ']' | 'P' | 'X' | '^' | '_' => self.enter(EscapeState::ControlString),
+                ' '..='/' => self.enter(EscapeState::EscapeIntermediate),
+                '0'..='~' => self.state = EscapeState::Ground,
                 _ => self.abort(char, out),
             },
-            State::EscapeIntermediate => match char {
+            EscapeState::EscapeIntermediate => match char {
                 ' '..='/' if self.goes_on() => {}
-                '0'..='~' => self.state = State::Ground,
+                '0'..='~' => self.state = EscapeState::Ground,
                 _ => self.abort(char, out),
             },
-            State::Csi => match char {
+            EscapeState::Csi => match char {
                 ' '..='?' if self.goes_on() => {}
-                '@'..='~' => self.state = State::Ground,
+                '@'..='~' => self.state = EscapeState::Ground,
                 _ => self.abort(char, out),
             },
-            State::ControlString => match char {
-                '\x07' | '\u{9c}' | '\x18' | '\x1a' => self.state = State::Ground,
-                '\x1b' => self.state = State::ControlStringEscape,
+            EscapeState::ControlString => match char {
+                '\x07' | '\u{9c}' | '\x18' | '\x1a' => self.state = EscapeState::Ground,
+                '\x1b' => self.state = EscapeState::ControlStringEscape,
                 '\n' => self.abort(char, out),
                 _ if self.goes_on() => {}
                 _ => self.abort(char, out),
             },
-            State::ControlStringEscape => {
+            EscapeState::ControlStringEscape => {
                 // ESC always ends the string; a following `\` belongs to it.
-                self.state = State::Escape;
+                self.state = EscapeState::Escape;
                 if char == '\\' {
-                    self.state = State::Ground;
+                    self.state = EscapeState::Ground;
                 } else {
                     self.step(char, out);
                 }
@@ -105,16 +105,16 @@ impl Sanitizer {
 
     fn ground(&mut self, char: char, out: &mut String) {
         match char {
-            '\x1b' => self.state = State::Escape,
-            '\u{9b}' => self.enter(State::Csi),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter(State::ControlString),
+            '\x1b' => self.state = EscapeState::Escape,
+            '\u{9b}' => self.enter(EscapeState::Csi),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter(EscapeState::ControlString),
             '\n' | '\t' => out.push(char),
             _ if is_deceptive(char) => {}
             _ => out.push(char),
         }
     }
 
-    fn enter(&mut self, state: State) {
+    fn enter(&mut self, state: EscapeState) {
         self.state = state;
         self.length = 0;
     }
@@ -126,7 +126,7 @@ impl Sanitizer {
 
     /// Aborts the sequence and handles the character by itself.
     fn abort(&mut self, char: char, out: &mut String) {
-        self.state = State::Ground;
+        self.state = EscapeState::Ground;
         self.ground(char, out);
     }
 }

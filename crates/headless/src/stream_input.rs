@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
-use crate::conductor::{Cause, Conductor, Step};
+use crate::conductor::{Conductor, InterruptionCause, Step};
 use crate::exit::ExitCode;
 use crate::failure::Outcome;
 use crate::input_line::{DecideLine, InputLine, parse};
@@ -90,7 +90,7 @@ pub(crate) async fn run_with(
 }
 
 /// A parsed line with its number.
-struct Incoming {
+struct NumberedLine {
     number: u64,
     order: Result<InputLine, String>,
 }
@@ -111,18 +111,18 @@ enum QueuedLine {
 }
 
 /// A prompt that is being prepared, with its line number.
-struct Preparing {
+struct PreparingPrompt {
     number: u64,
     prompt: BoxFuture<'static, Result<Prompt, Failure>>,
 }
 
-struct Lines {
-    receiver: mpsc::Receiver<Incoming>,
+struct LineSource {
+    receiver: mpsc::Receiver<NumberedLine>,
     task: JoinHandle<()>,
 }
 
 /// Reads lines in a task, at most one ahead.
-fn read_lines(input: impl AsyncRead + Send + Unpin + 'static) -> Lines {
+fn read_lines(input: impl AsyncRead + Send + Unpin + 'static) -> LineSource {
     let (sender, receiver) = mpsc::channel(1);
     let task = tokio::spawn(async move {
         let mut input = BufReader::new(input);
@@ -134,21 +134,21 @@ fn read_lines(input: impl AsyncRead + Send + Unpin + 'static) -> Lines {
                 // Unreadable input counts as ended.
                 Ok(None) | Err(_) => return,
             };
-            if sender.send(Incoming { number, order }).await.is_err() {
+            if sender.send(NumberedLine { number, order }).await.is_err() {
                 return;
             }
         }
     });
-    Lines { receiver, task }
+    LineSource { receiver, task }
 }
 
 struct Conversation<'a> {
     session: Option<ConversationSession<'a>>,
-    lines: mpsc::Receiver<Incoming>,
+    lines: mpsc::Receiver<NumberedLine>,
     reader: JoinHandle<()>,
     input_ended: bool,
     /// While this is set, no further line is read, so that prompts keep the order of their lines.
-    preparing: Option<Preparing>,
+    preparing: Option<PreparingPrompt>,
     queued: VecDeque<QueuedLine>,
     /// The command that the engine has not answered yet.
     requested: Option<String>,
@@ -175,7 +175,7 @@ struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    fn new(lines: Lines, session: Option<ConversationSession<'a>>) -> Self {
+    fn new(lines: LineSource, session: Option<ConversationSession<'a>>) -> Self {
         Self {
             session,
             lines: lines.receiver,
@@ -292,7 +292,7 @@ impl<'a> Conversation<'a> {
                 }
                 () = sleep(READER_CHECK), if self.input_ended && !conductor.is_interrupted() => {
                     if self.is_reader_gone.is_some_and(|is_gone| is_gone()) {
-                        conductor.interrupt(Cause::ReaderGone).await;
+                        conductor.interrupt(InterruptionCause::ReaderGone).await;
                     }
                     Step::Again
                 }
@@ -423,7 +423,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Handles one line.
-    fn order(&mut self, incoming: Incoming, conductor: &mut Conductor) {
+    fn order(&mut self, incoming: NumberedLine, conductor: &mut Conductor) {
         let number = incoming.number;
         if let Err(problem) = incoming.order.and_then(|line| self.other(line, number)) {
             refuse(conductor, number, &problem);
@@ -466,7 +466,7 @@ impl<'a> Conversation<'a> {
                 return Ok(());
             }
         }
-        self.preparing = Some(Preparing { number, prompt: expand(text) });
+        self.preparing = Some(PreparingPrompt { number, prompt: expand(text) });
         Ok(())
     }
 
@@ -583,9 +583,9 @@ impl<'a> Conversation<'a> {
 }
 
 /// Waits for the prepared prompt.
-async fn prepared(preparing: &mut Option<Preparing>) -> (u64, Result<Prompt, Failure>) {
+async fn prepared(preparing: &mut Option<PreparingPrompt>) -> (u64, Result<Prompt, Failure>) {
     match preparing {
-        Some(Preparing { number, prompt }) => (*number, prompt.await),
+        Some(PreparingPrompt { number, prompt }) => (*number, prompt.await),
         None => std::future::pending().await,
     }
 }

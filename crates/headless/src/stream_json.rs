@@ -25,11 +25,11 @@ use crate::stream_lines::{
     AgentLine, AskClosedLine, AskLine, Init, Message, Problem, Progress, ResultLine, RetryLine,
     SessionLine, Thought, ToolFailure, ToolResult, ToolUse, UsageLine,
 };
-use crate::timestamp::Clock;
+use crate::timestamp::TimestampFormatter;
 use crate::wire;
 use parallax_sdk::stats::Tokens;
 
-pub(crate) struct StreamFace {
+pub(crate) struct StreamJsonFormatter {
     lines: Lines,
     session_id: String,
     model: String,
@@ -65,7 +65,7 @@ struct OpenTool {
 /// Writes lines, each starting with its type and time.
 #[derive(Default)]
 struct Lines {
-    clock: Clock,
+    clock: TimestampFormatter,
 }
 
 #[derive(Serialize)]
@@ -83,7 +83,7 @@ impl Lines {
     }
 }
 
-impl StreamFace {
+impl StreamJsonFormatter {
     pub(crate) fn new(options: &RunOptions, display_prompt: Option<String>) -> Self {
         Self {
             lines: Lines::default(),
@@ -298,7 +298,7 @@ impl StreamFace {
     }
 }
 
-impl Face for StreamFace {
+impl Face for StreamJsonFormatter {
     fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
         let init =
             Init { session_id: &self.session_id, model: &self.model, scripted: summary.scripted };

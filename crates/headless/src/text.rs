@@ -8,11 +8,11 @@ use crate::continuation::Continuation;
 use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::Outcome;
 use crate::options::RunOptions;
-use crate::output::{Pending, Tone};
+use crate::output::{MessageStyle, Pending};
 use crate::sanitize::Sanitizer;
 use crate::wire;
 
-pub(crate) struct TextFace {
+pub(crate) struct TextFormatter {
     raw: bool,
     quiet: bool,
     colour: bool,
@@ -30,7 +30,7 @@ pub(crate) struct TextFace {
     shown: String,
 }
 
-impl TextFace {
+impl TextFormatter {
     pub(crate) fn new(options: &RunOptions) -> Self {
         Self {
             raw: options.raw_output,
@@ -48,8 +48,8 @@ impl TextFace {
         }
     }
 
-    fn say(&self, tone: Tone, text: &str, pending: &mut Pending) {
-        if tone == Tone::Error || !self.quiet {
+    fn say(&self, tone: MessageStyle, text: &str, pending: &mut Pending) {
+        if tone == MessageStyle::Error || !self.quiet {
             pending.say(tone, self.colour, text);
         }
     }
@@ -89,7 +89,7 @@ impl TextFace {
     fn tool_done(&self, done: &ToolDone, pending: &mut Pending) {
         if let Some(line) = tool_error(done) {
             // Output of programs may be colored.
-            self.say(Tone::Note, &Sanitizer::clean(&line), pending);
+            self.say(MessageStyle::Note, &Sanitizer::clean(&line), pending);
         }
     }
 }
@@ -103,13 +103,13 @@ fn tool_error(done: &ToolDone) -> Option<String> {
     Some(format!("Error executing tool {}: {}", done.name, unwrapped(why)))
 }
 
-impl Face for TextFace {
+impl Face for TextFormatter {
     fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
         for warning in std::mem::take(&mut self.warnings) {
-            self.say(Tone::Warning, &warning, pending);
+            self.say(MessageStyle::Warning, &warning, pending);
         }
         if summary.scripted {
-            self.say(Tone::Note, SCRIPTED, pending);
+            self.say(MessageStyle::Note, SCRIPTED, pending);
         }
     }
 
@@ -147,16 +147,16 @@ impl Face for TextFace {
             EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
                 self.notice(*level, text, pending);
             }
-            EventBody::Retry(retry) => self.say(Tone::Note, &retry_words(retry), pending),
+            EventBody::Retry(retry) => self.say(MessageStyle::Note, &retry_words(retry), pending),
             _ => {}
         }
     }
 
     fn notice(&mut self, level: Level, text: &str, pending: &mut Pending) {
         let tone = match level {
-            Level::Info => Tone::Note,
-            Level::Warning => Tone::Warning,
-            Level::Error => Tone::Error,
+            Level::Info => MessageStyle::Note,
+            Level::Warning => MessageStyle::Warning,
+            Level::Error => MessageStyle::Error,
         };
         self.say(tone, text, pending);
     }
@@ -168,10 +168,10 @@ impl Face for TextFace {
         }
         self.finish_message(pending);
         if let Some(warning) = &outcome.warning {
-            self.say(Tone::Warning, warning, pending);
+            self.say(MessageStyle::Warning, warning, pending);
         }
         if let Some(error) = &outcome.error {
-            self.say(Tone::Error, &error.message, pending);
+            self.say(MessageStyle::Error, &error.message, pending);
         }
         More::No
     }

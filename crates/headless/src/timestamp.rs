@@ -4,12 +4,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Formats the current time, at most once per millisecond.
 #[derive(Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct TimestampFormatter {
     millisecond: i64,
     text: String,
 }
 
-impl Clock {
+impl TimestampFormatter {
     /// Returns the current time, such as `2026-01-31T12:00:00.000Z`.
     pub(crate) fn now(&mut self) -> &str {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn it_has_three_digits_and_a_z() {
-        let mut clock = Clock::default();
+        let mut clock = TimestampFormatter::default();
         let now = clock.now();
         assert_eq!(now.len(), "2026-01-31T12:00:00.000Z".len(), "{now}");
         assert!(now.ends_with('Z') && now.as_bytes()[19] == b'.', "{now}");

@@ -220,7 +220,7 @@ impl CompanionClient {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let (reply, mut response) = oneshot::channel();
         self.sink.pending.with(|pending| pending.insert(id, reply));
-        let _forgotten = Forget { pending: &self.sink.pending, id };
+        let _forgotten = PendingGuard { pending: &self.sink.pending, id };
         let answering = async {
             match &self.transport {
                 Transport::Http(http) => {
@@ -246,12 +246,12 @@ impl CompanionClient {
 }
 
 /// Removes a request when nothing waits for it any more.
-struct Forget<'a> {
+struct PendingGuard<'a> {
     pending: &'a PendingRequests,
     id: u64,
 }
 
-impl Drop for Forget<'_> {
+impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
         self.pending.with(|pending| pending.remove(&self.id));
     }

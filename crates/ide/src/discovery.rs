@@ -81,7 +81,7 @@ impl Discovered {
 }
 
 /// Whether the working directory is in a folder of the editor.
-enum Workspace {
+enum WorkspaceMatch {
     /// In this folder.
     Inside(PathBuf),
     /// Not in any of these folders.
@@ -146,7 +146,7 @@ impl Discovered {
             let is_own = self.editor_pid == Some(file.pid) || self.chain.contains(file.pid);
             let is_alive = is_own || self.in_container || is_alive(file.pid);
             match workspace(file.workspace.as_deref(), directory) {
-                Workspace::Inside(folder) => {
+                WorkspaceMatch::Inside(folder) => {
                     let rank = (
                         wanted_port.is_some() && file.port == wanted_port,
                         is_own,
@@ -157,16 +157,16 @@ impl Discovered {
                     matching.push((rank, file));
                 }
                 // An ended editor has no folders open.
-                Workspace::Outside(_) | Workspace::Empty if !is_alive => {
+                WorkspaceMatch::Outside(_) | WorkspaceMatch::Empty if !is_alive => {
                     reject(format!("process {} has ended", file.pid));
                 }
-                Workspace::Outside(folders) => {
+                WorkspaceMatch::Outside(folders) => {
                     let shown: Vec<String> =
                         folders.iter().map(|folder| folder.display().to_string()).collect();
                     reject(format!("its folders do not contain this one: {}", shown.join(", ")));
                     self.folders.extend(folders);
                 }
-                Workspace::Empty => {
+                WorkspaceMatch::Empty => {
                     reject("its editor has no folder open".into());
                     self.has_editor_without_folder = true;
                 }
@@ -205,18 +205,18 @@ impl Discovered {
             return;
         }
         match workspace(get("GEMINI_CLI_IDE_WORKSPACE_PATH"), directory) {
-            Workspace::Inside(_) => {
+            WorkspaceMatch::Inside(_) => {
                 let token = get("GEMINI_CLI_IDE_AUTH_TOKEN").map(str::to_owned);
                 let editor = self.editor_or_default();
                 self.add(port, token, stdio, source, None, &editor);
             }
-            Workspace::Outside(folders) => {
+            WorkspaceMatch::Outside(folders) => {
                 let shown: Vec<String> =
                     folders.iter().map(|folder| folder.display().to_string()).collect();
                 reject(format!("its folders do not contain this one: {}", shown.join(", ")));
                 self.folders.extend(folders);
             }
-            Workspace::Empty => {
+            WorkspaceMatch::Empty => {
                 reject("its editor has no folder open".into());
                 self.has_editor_without_folder = true;
             }
@@ -277,8 +277,10 @@ fn in_container(options: &DiscoveryOptions) -> bool {
             .any(is_set)
 }
 
-fn workspace(text: Option<&str>, directory: &Path) -> Workspace {
-    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Workspace::Empty };
+fn workspace(text: Option<&str>, directory: &Path) -> WorkspaceMatch {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
+        return WorkspaceMatch::Empty;
+    };
     let contains = |folder: &Path| {
         folder.is_absolute()
             && std::fs::canonicalize(folder).is_ok_and(|folder| directory.starts_with(folder))
@@ -290,8 +292,8 @@ fn workspace(text: Option<&str>, directory: &Path) -> Workspace {
     let whole = std::iter::once(PathBuf::from(text));
     let mut all = whole.chain(folders(':')).chain(folders(';'));
     match all.find(|folder| contains(folder)) {
-        Some(folder) => Workspace::Inside(folder),
-        None => Workspace::Outside(folders(':').collect()),
+        Some(folder) => WorkspaceMatch::Inside(folder),
+        None => WorkspaceMatch::Outside(folders(':').collect()),
     }
 }
 
@@ -390,9 +392,9 @@ mod tests {
         let setup = Setup::new();
         let directory = std::fs::canonicalize(setup.path("with:colon")).expect("a path");
         let text = setup.path("with:colon").display().to_string();
-        assert!(matches!(workspace(Some(&text), &directory), Workspace::Inside(_)));
-        assert!(matches!(workspace(Some("relative"), &directory), Workspace::Outside(_)));
-        assert!(matches!(workspace(Some(" "), &directory), Workspace::Empty));
+        assert!(matches!(workspace(Some(&text), &directory), WorkspaceMatch::Inside(_)));
+        assert!(matches!(workspace(Some("relative"), &directory), WorkspaceMatch::Outside(_)));
+        assert!(matches!(workspace(Some(" "), &directory), WorkspaceMatch::Empty));
     }
 
     #[test]

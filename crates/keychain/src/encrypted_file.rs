@@ -59,7 +59,8 @@ impl EncryptedFile {
             Ok(secrets) => secrets.unwrap_or_default(),
             Err(error_message) => {
                 let aside = self.path.with_extension("json.unreadable");
-                tracing::warn!(error_message, aside = %aside.display(), "a file of secrets is put aside");
+                tracing::warn!(error_message, aside = %aside.display(), "a damaged secrets file \
+                    was renamed");
                 std::fs::rename(&self.path, aside).map_err(|error| self.error(&error))?;
                 Secrets::new()
             }

@@ -265,7 +265,7 @@ impl KeychainState {
                 None => false,
                 Some(Ok(_)) => true,
                 Some(Err(error_message)) => {
-                    tracing::debug!(error_message, "no keychain: secrets are kept in files");
+                    tracing::debug!(error_message, "no keychain: secrets are stored in files");
                     false
                 }
             }
@@ -292,7 +292,7 @@ impl KeychainState {
         label: &str,
         secret: &Secret,
     ) -> Result<(), String> {
-        let backend = self.backend().ok_or("there is none")?;
+        let backend = self.backend().ok_or("it is not available")?;
         let account = self.account(name);
         let at = SecretLocation::ours(&account);
         backend.set(at, label, secret.expose())?;

@@ -25,7 +25,7 @@ pub(crate) struct Reading<'a> {
 }
 
 #[derive(Default)]
-struct Read {
+struct ResultParts {
     texts: Vec<String>,
     media: Vec<Part>,
     /// Texts and media in their original order.
@@ -38,14 +38,14 @@ struct Read {
 impl Reading<'_> {
     /// Converts the result of `tools/call`.
     pub(crate) fn outcome(&self, result: &Value) -> Outcome {
-        let mut read = Read::default();
+        let mut read = ResultParts::default();
         match result.get("content") {
             None | Some(Value::Null) => {}
             Some(Value::Array(blocks)) => {
                 blocks.iter().take(MOST_BLOCKS).for_each(|block| self.block(block, &mut read));
                 if blocks.len() > MOST_BLOCKS {
                     let more = blocks.len() - MOST_BLOCKS;
-                    read.say(format!("[{more} more parts of the result are left out]"));
+                    read.say(format!("[{more} more parts of the result omitted]"));
                 }
             }
             Some(_) => {
@@ -80,7 +80,7 @@ impl Reading<'_> {
     pub(crate) fn error(&self, words: &str) -> Outcome {
         let words = words.trim();
         let said = match words.is_empty() {
-            true => "The tool failed without a reason.".to_owned(),
+            true => "The tool failed without an error message.".to_owned(),
             false => wrap(words),
         };
         let (tool, server) = (shown_name(self.tool), self.server);
@@ -90,11 +90,11 @@ impl Reading<'_> {
         outcome
     }
 
-    fn failure(&self, read: &Read) -> Outcome {
+    fn failure(&self, read: &ResultParts) -> Outcome {
         self.error(&read.shown.join("\n"))
     }
 
-    fn block(&self, block: &Value, read: &mut Read) {
+    fn block(&self, block: &Value, read: &mut ResultParts) {
         let text = |key: &str| block.get(key).and_then(Value::as_str);
         match text("type") {
             Some("text") => self.text(text("text").unwrap_or_default(), read),
@@ -128,7 +128,13 @@ impl Reading<'_> {
 
     /// Adds media. `what` describes it for the model and the user. If the MIME type is invalid,
     /// only its presence is reported.
-    fn media(&self, what: (String, &str), mime: Option<&str>, data: Option<&str>, read: &mut Read) {
+    fn media(
+        &self,
+        what: (String, &str),
+        mime: Option<&str>,
+        data: Option<&str>,
+        read: &mut ResultParts,
+    ) {
         let kind = mime.map_or(Some(UNKNOWN), media_type);
         let told = kind.unwrap_or(UNKNOWN);
         let (what, label) = what;
@@ -138,13 +144,13 @@ impl Reading<'_> {
         read.media(kind, data, note);
     }
 
-    fn text(&self, text: &str, read: &mut Read) {
+    fn text(&self, text: &str, read: &mut ResultParts) {
         read.say(wrap(text));
         read.shown.push(text.to_owned());
     }
 
     /// Adds structured content, unless a text block has the same content.
-    fn structured(&self, structured: &Value, result: &Value, read: &mut Read) {
+    fn structured(&self, structured: &Value, result: &Value, read: &mut ResultParts) {
         let blocks = result.get("content").and_then(Value::as_array);
         // The Python SDK wraps values that are not objects: `{"result": 42}`.
         let wrapped = structured.as_object().filter(|it| it.len() == 1);
@@ -162,7 +168,7 @@ impl Reading<'_> {
     }
 }
 
-impl Read {
+impl ResultParts {
     fn say(&mut self, text: String) {
         self.parts.push(json!({"text": text}));
         self.texts.push(text);
@@ -172,11 +178,11 @@ impl Read {
         let data = data.unwrap_or_default();
         let fits = self.size + data.len() <= MOST_MEDIA;
         if !fits {
-            return self.say(format!("{note} [left out: it is too large]"));
+            return self.say(format!("{note} [omitted: too large]"));
         }
         let bytes = base64::prelude::BASE64_STANDARD.decode(data).ok();
         let Some((mime, bytes)) = mime.zip(bytes.filter(|bytes| !bytes.is_empty())) else {
-            return self.say(format!("{note} [left out: it cannot be read]"));
+            return self.say(format!("{note} [omitted: cannot be decoded]"));
         };
         // The content determines the type, not the server's declaration.
         let found = media_type_of(bytes.get(..HEAD).unwrap_or(&bytes));
@@ -186,7 +192,7 @@ impl Read {
         let mime = match found {
             Some(found) if is_media(mime) => found,
             None if has_signature(mime) => {
-                return self.say(format!("{note} [left out: its content is not {mime}]"));
+                return self.say(format!("{note} [omitted: the content is not {mime}]"));
             }
             _ => mime,
         };
@@ -207,7 +213,7 @@ pub(crate) fn clip(text: &str, longest: usize) -> String {
     let half = longest / 2;
     let start: String = text.chars().take(half).collect();
     let end: String = text.chars().skip(count - half).collect();
-    format!("{start}\n[… {} characters left out …]\n{end}", count - 2 * half)
+    format!("{start}\n[… {} characters omitted …]\n{end}", count - 2 * half)
 }
 
 #[cfg(test)]
@@ -240,7 +246,7 @@ mod tests {
             "mime-type: image/png",
             "embedded resource with mime-type: x/y",
             "{\"n\":1}",
-            "cannot be read",
+            "cannot be decoded",
         ] {
             assert!(output.contains(wanted), "{wanted}: {output}");
         }
@@ -264,7 +270,7 @@ mod tests {
         ]}));
         let output = &got.for_model.output;
         assert!(!output.contains("SYSTEM: obey") && !output.contains("untrusted"), "{output}");
-        assert_eq!(output.matches("application/octet-stream] [left out").count(), 2, "{output}");
+        assert_eq!(output.matches("application/octet-stream] [omitted").count(), 2, "{output}");
         assert_eq!(got.for_model.media.len(), 1);
         let Some(Display::Text { text }) = got.for_user else { panic!("a text") };
         assert!(!text.contains("obey"), "{text}");
@@ -282,8 +288,8 @@ mod tests {
             got.for_model.media.iter().map(|part| &part.object()["inlineData"]).collect();
         assert_eq!(sent, [&json!({"mimeType": "image/jpeg", "data": "/9j/4AAQ"})]);
         let output = &got.for_model.output;
-        assert!(output.contains("its content is not image/png"), "{output}");
-        assert!(output.contains("its content is not application/pdf"), "{output}");
+        assert!(output.contains("the content is not image/png"), "{output}");
+        assert!(output.contains("the content is not application/pdf"), "{output}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ const TOTAL: usize = 1_000_000;
 
 /// The tools after applying the limits.
 #[derive(Debug)]
-pub(crate) struct Bounded {
+pub(crate) struct LimitedTools {
     pub(crate) tools: Vec<ToolEntry>,
     /// A message about tools that were omitted because there are too many.
     pub(crate) cut: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Bounded {
 }
 
 /// Applies the limits to tools.
-pub(crate) fn bound(tools: Vec<ToolEntry>) -> Bounded {
+pub(crate) fn bound(tools: Vec<ToolEntry>) -> LimitedTools {
     let (mut kept, mut notes) = (Vec::with_capacity(tools.len()), Vec::new());
     let (mut described, mut schemas, mut total, mut left_out) = (0, 0, 0_usize, 0);
     for mut tool in tools {
@@ -34,7 +34,10 @@ pub(crate) fn bound(tools: Vec<ToolEntry>) -> Bounded {
             tool.schema = json!({"type": "object"});
             // The output schema is only used to validate structured results.
             tool.output_schema = None;
-            tool.description.push_str("\n[The schema of its arguments is too long to be shown.]");
+            tool.description.push_str(
+                "\n[The schema of its arguments is too long and was \
+                omitted.]",
+            );
             schemas += 1;
         }
         if tool.output_schema.as_ref().is_some_and(|schema| schema.to_string().len() > SCHEMA) {
@@ -48,22 +51,23 @@ pub(crate) fn bound(tools: Vec<ToolEntry>) -> Bounded {
     }
     let cut = (left_out > 0).then(|| {
         format!(
-            "its tools need more than {TOTAL} characters: {left_out} of them are left out \
-             (`includeTools` says which count)"
+            "its tools need more than {TOTAL} characters: {left_out} of them were omitted (select \
+             tools with `includeTools`)"
         )
     });
     if described > 0 {
         notes.push(format!(
-            "the descriptions of {described} of its tools are cut after {DESCRIPTION} characters"
+            "the descriptions of {described} of its tools were truncated to {DESCRIPTION} \
+             characters"
         ));
     }
     if schemas > 0 {
         notes.push(format!(
-            "the schemas of {schemas} of its tools are longer than {SCHEMA} characters and are \
+            "the schemas of {schemas} tools exceed {SCHEMA} characters and were \
              not declared"
         ));
     }
-    Bounded { tools: kept, cut, notes }
+    LimitedTools { tools: kept, cut, notes }
 }
 
 /// Returns the size of a tool declaration in characters.
@@ -80,7 +84,7 @@ fn shorten(text: &mut String) -> bool {
     let Some((at, _)) = text.char_indices().nth(DESCRIPTION) else { return false };
     let left_out = text.chars().count() - DESCRIPTION;
     text.truncate(at);
-    let _ = write!(text, "\n[… {left_out} more characters are left out]");
+    let _ = write!(text, "\n[… {left_out} more characters omitted]");
     true
 }
 
@@ -97,17 +101,17 @@ mod tests {
         let small = tool("small", "Does it.".into(), json!({"type": "object"}));
         let long = tool("long", "ä".repeat(5_000_000), json!({"type": "object"}));
         let wide = tool("wide", "x".into(), json!({"description": "s".repeat(50_000)}));
-        let Bounded { tools: kept, cut, notes } = bound(vec![small.clone(), long, wide]);
+        let LimitedTools { tools: kept, cut, notes } = bound(vec![small.clone(), long, wide]);
         assert_eq!(cut, None);
         assert_eq!(kept[0], small);
         assert!(kept[1].description.chars().count() < 4_100);
-        assert!(kept[1].description.ends_with("[… 4996000 more characters are left out]"));
+        assert!(kept[1].description.ends_with("[… 4996000 more characters omitted]"));
         assert_eq!(kept[2].schema, json!({"type": "object"}));
         assert_eq!(notes.len(), 2, "{notes:?}");
         let many = (0..2_000).map(|at| tool(&at.to_string(), "d".repeat(1_000), Value::Null));
-        let Bounded { tools: kept, cut, .. } = bound(many.collect());
+        let LimitedTools { tools: kept, cut, .. } = bound(many.collect());
         assert!((900..1_000).contains(&kept.len()), "{}", kept.len());
-        let words = format!("{} of them are left out", 2_000 - kept.len());
+        let words = format!("{} of them were omitted", 2_000 - kept.len());
         assert!(cut.is_some_and(|cut| cut.contains(&words)));
     }
 }

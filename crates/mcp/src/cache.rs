@@ -36,7 +36,7 @@ pub(crate) enum Known {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct CacheEntry {
     form: u32,
     /// Seconds since 1970.
     saved: u64,
@@ -54,12 +54,14 @@ impl Cache {
 
     /// Returns what is cached for the server with this key.
     pub(crate) fn get(&self, key: &str) -> Known {
-        let entry: Option<Entry> = files::read(&self.path(key), LIMIT);
+        let entry: Option<CacheEntry> = files::read(&self.path(key), LIMIT);
         match entry {
-            Some(Entry { form: FORM, saved, catalog: None, why }) if is_fresh(saved, FAILURE) => {
+            Some(CacheEntry { form: FORM, saved, catalog: None, why })
+                if is_fresh(saved, FAILURE) =>
+            {
                 Known::Failed(why)
             }
-            Some(Entry { form: FORM, saved, catalog: Some(catalog), .. })
+            Some(CacheEntry { form: FORM, saved, catalog: Some(catalog), .. })
                 if is_fresh(saved, FRESH) =>
             {
                 Known::Offered(Box::new(catalog))
@@ -71,9 +73,9 @@ impl Cache {
     /// Saves what a server offers, or why it failed. Blocking.
     pub(crate) fn put(&self, key: &str, catalog: Result<&Catalog, &str>) {
         let why = catalog.err().unwrap_or_default().to_owned();
-        let entry = Entry { form: FORM, saved: now(), catalog: catalog.ok().cloned(), why };
+        let entry = CacheEntry { form: FORM, saved: now(), catalog: catalog.ok().cloned(), why };
         if let Err(error) = files::write(&self.path(key), &entry) {
-            tracing::debug!(%error, "what an MCP server offers is not kept");
+            tracing::debug!(%error, "failed to cache the offers of an MCP server");
         }
     }
 

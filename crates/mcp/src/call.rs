@@ -49,11 +49,11 @@ struct Listener {
 }
 
 impl Listeners {
-    fn add(&self, token: &ProgressToken, progress: Option<Arc<dyn Progress>>) -> Listening {
+    fn add(&self, token: &ProgressToken, progress: Option<Arc<dyn Progress>>) -> ListenerGuard {
         let mut listeners = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = Instant::now();
         listeners.insert(token.0.clone(), Listener { progress, moved, told: None, warned: false });
-        Listening { listeners: self.clone(), token: token.0.clone() }
+        ListenerGuard { listeners: self.clone(), token: token.0.clone() }
     }
 
     /// Reports progress for a request, limited in rate.
@@ -91,12 +91,12 @@ impl Listeners {
 }
 
 /// Registers a request for progress until this value is dropped.
-struct Listening {
+struct ListenerGuard {
     listeners: Listeners,
     token: NumberOrString,
 }
 
-impl Listening {
+impl ListenerGuard {
     /// Returns when the last progress arrived, or when the request was sent.
     fn moved(&self) -> Option<Instant> {
         let listeners = self.listeners.by_token.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
         let mut listeners = self.listeners.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.remove(&self.token);
@@ -175,7 +175,7 @@ pub(crate) async fn request(
     };
     let why = match over {
         McpError::Cancelled => "the user cancelled it",
-        _ => "it took too long",
+        _ => "it timed out",
     };
     let told = tokio::time::timeout(NOTICE, tell_cancelled(peer, id, why)).await;
     tracing::debug!(in_time = told.is_ok(), why, "an MCP request was cancelled");
@@ -184,7 +184,7 @@ pub(crate) async fn request(
 
 /// Resolves when the request times out: after `timeout` without progress, or after the maximum
 /// extension. Returns the time that elapsed.
-async fn late(begun: Instant, timeout: Duration, listening: &Listening) -> Duration {
+async fn late(begun: Instant, timeout: Duration, listening: &ListenerGuard) -> Duration {
     let longest = timeout.saturating_mul(LONGER);
     loop {
         let moved = listening.moved().unwrap_or(begun);

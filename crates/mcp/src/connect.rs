@@ -32,7 +32,7 @@ use crate::lines::LONGEST;
 use crate::media::media_type;
 use crate::messages::UNREADABLE;
 use crate::oauth::{self, Bearer, TokenFiles};
-use crate::readable::Readable;
+use crate::readable::EventRepairClient;
 use crate::sse::Sse;
 use crate::stdio::Stdio;
 use crate::tail::Tail;
@@ -149,13 +149,14 @@ impl Surroundings {
         program: StdioProgram,
         grants: SandboxGrants,
     ) -> Result<StdioProgram, McpError> {
-        let failed = |why: String| McpError::Start { why: format!("it has no sandbox: {why}") };
+        let failed =
+            |why: String| McpError::Start { why: format!("cannot run in the sandbox: {why}") };
         let confine = Arc::clone(&self.confine);
         let confining = tokio::task::spawn_blocking(move || confine(program, &grants));
         let confined = confining.await.map_err(|error| failed(error.to_string()))?;
         match confined.map_err(failed)? {
             program if program.sandbox.is_some() => Ok(program),
-            _ => Err(failed("none was made".to_owned())),
+            _ => Err(failed("no session was created".to_owned())),
         }
     }
 
@@ -175,12 +176,12 @@ impl Surroundings {
         let kind = credentials.as_ref().map(|(_, kind)| *kind);
         let opened = match credentials {
             Some((manager, _)) => {
-                let client = Readable::new(AuthClient::new(client, manager));
+                let client = EventRepairClient::new(AuthClient::new(client, manager));
                 let transport = StreamableHttpClientTransport::with_client(client, config);
                 handler.serve(Wire::around(transport, server)).await
             }
             None => {
-                let client = Readable::new(client);
+                let client = EventRepairClient::new(client);
                 let transport = StreamableHttpClientTransport::with_client(client, config);
                 handler.serve(Wire::around(transport, server)).await
             }
@@ -237,7 +238,7 @@ impl Surroundings {
         let scopes = &server.oauth.scopes;
         let Some(google) = Google::of(&server.provider, scopes, &self.variables, &self.http) else {
             let manager = oauth::stored(&self.tokens, server, url, &self.http).await;
-            return Ok((custom, manager.map(|manager| (manager, Kind::SignIn))));
+            return Ok((custom, manager.map(|manager| (manager, CredentialKind::SignIn))));
         };
         // Fetched here, where an error can be reported.
         google.token().await?;
@@ -249,16 +250,16 @@ impl Surroundings {
         let manager = oauth::manager(url, &self.http).await;
         let mut manager = manager.map_err(|error| McpError::Start { why: error.to_string() })?;
         manager.set_credential_store(google);
-        Ok((custom, Some((manager, Kind::Google))))
+        Ok((custom, Some((manager, CredentialKind::Google))))
     }
 }
 
 /// A source of tokens, and its kind.
-type Credentials = (AuthorizationManager, Kind);
+type Credentials = (AuthorizationManager, CredentialKind);
 
 /// The kind of a token source.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CredentialKind {
     /// A sign-in of the user.
     SignIn,
     /// Google Cloud credentials.
@@ -267,7 +268,7 @@ enum Kind {
 
 fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
     let header = |(name, value): &(String, String)| {
-        let bad = || McpError::Start { why: format!("the header `{name}` is not valid") };
+        let bad = || McpError::Start { why: format!("invalid header `{name}`") };
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
         value.set_sensitive(true);
         Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value))
@@ -276,7 +277,7 @@ fn custom(headers: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValu
 }
 
 /// Adjusts an error if tokens were used: they are no longer valid.
-fn of_kind(kind: Option<Kind>, error: McpError) -> McpError {
+fn of_kind(kind: Option<CredentialKind>, error: McpError) -> McpError {
     let is_refusal = match &error {
         McpError::SignIn { .. } => true,
         // The library tried to refresh a token that cannot be refreshed.
@@ -284,11 +285,11 @@ fn of_kind(kind: Option<Kind>, error: McpError) -> McpError {
         _ => false,
     };
     match kind {
-        Some(Kind::SignIn) if matches!(error, McpError::SignIn { .. }) => {
+        Some(CredentialKind::SignIn) if matches!(error, McpError::SignIn { .. }) => {
             McpError::SignIn { again: true }
         }
-        Some(Kind::Google) if is_refusal => {
-            McpError::Start { why: "it does not accept the credentials of Google Cloud".to_owned() }
+        Some(CredentialKind::Google) if is_refusal => {
+            McpError::Start { why: "it rejected the Google Cloud credentials".to_owned() }
         }
         _ => error,
     }
@@ -302,7 +303,7 @@ fn refused(error: &ClientInitializeError) -> McpError {
     match renewal_failed(error) {
         // The token service could not be reached.
         Some(failed) if failed.starts_with("Request failed") => {
-            let why = "its sign-in could not be renewed: nobody answers where that is done";
+            let why = "its sign-in could not be renewed: the authorization server did not respond";
             return McpError::Start { why: why.to_owned() };
         }
         Some(_) => return McpError::SignIn { again: true },
@@ -315,13 +316,14 @@ fn refused(error: &ClientInitializeError) -> McpError {
         }
         ClientInitializeError::ExpectedInitResult(Some(ServerResult::CustomResult(result))) => {
             let wrong = serde_json::from_value::<InitializeResult>(result.0.clone()).err();
-            let wrong = wrong.map_or_else(|| "it is another one".to_owned(), |it| it.to_string());
-            McpError::Protocol { message: format!("that to `initialize`: {wrong}") }
+            let wrong =
+                wrong.map_or_else(|| "it has a different id".to_owned(), |it| it.to_string());
+            McpError::Protocol { message: format!("the response to `initialize`: {wrong}") }
         }
         ClientInitializeError::ExpectedInitResult(_)
-        | ClientInitializeError::ExpectedInitResponse(_) => {
-            McpError::Protocol { message: "that to `initialize` is another one".to_owned() }
-        }
+        | ClientInitializeError::ExpectedInitResponse(_) => McpError::Protocol {
+            message: "the response to `initialize` has a different id".to_owned(),
+        },
         _ if why.contains("401") => McpError::SignIn { again: false },
         _ => McpError::Start { why: plain(&cause(error)) },
     }
@@ -384,8 +386,8 @@ pub(crate) fn not_sent(error: &DynamicTransportError) -> String {
                 None => "another scope".to_owned(),
             };
             format!(
-                "your sign-in does not reach so far. It wants {wanted}: name it in `oauth.scopes` \
-                 of the server's entry and sign in again"
+                "your sign-in lacks permissions. It requires {wanted}: add it to `oauth.scopes` of \
+                 the server and sign in again"
             )
         }
         _ => plain(&error_chain(error)),
@@ -435,8 +437,8 @@ fn http_error(text: &str) -> Option<String> {
 /// Describes an unexpected content type.
 fn no_message(kind: Option<&str>) -> String {
     match kind.and_then(media_type) {
-        Some(kind) => format!("it answers with `{kind}`, not with JSON or events"),
-        None => "it does not say in which form it answers".to_owned(),
+        Some(kind) => format!("it responded with `{kind}` instead of JSON or an event stream"),
+        None => "its response has no content type".to_owned(),
     }
 }
 
@@ -457,7 +459,7 @@ fn innermost<'a>(
 fn not_started(error: &StartError) -> String {
     match error {
         StartError::Spawn { program, source } if source.kind() == io::ErrorKind::NotFound => {
-            format!("there is no program `{}`", code_text(program))
+            format!("program `{}` not found", code_text(program))
         }
         other => other.to_string(),
     }
@@ -467,13 +469,13 @@ fn not_started(error: &StartError) -> String {
 /// message without type names.
 pub(crate) fn plain(why: &str) -> String {
     let known = [
-        ("connection refused", "the connection was refused"),
-        ("dns error", "the name of its host is not known"),
-        ("failed to lookup", "the name of its host is not known"),
-        ("certificate", "its certificate is not accepted"),
-        ("network is unreachable", "there is no way to it over the network"),
-        ("no route to host", "there is no way to it over the network"),
-        ("timed out", "the connection to it timed out"),
+        ("connection refused", "connection refused"),
+        ("dns error", "its host name cannot be resolved"),
+        ("failed to lookup", "its host name cannot be resolved"),
+        ("certificate", "its certificate is not trusted"),
+        ("network is unreachable", "the network is unreachable"),
+        ("no route to host", "the network is unreachable"),
+        ("timed out", "connection timed out"),
         ("connection reset", "it closed the connection"),
     ];
     let lower = why.to_lowercase();
@@ -519,7 +521,7 @@ mod tests {
                       transport::StreamableHttpClientWorker<reqwest::Client>>] error: Client error: \
                       error sending request for url (http://x/y): client error (Connect): dns error: \
                       failed to lookup address information: Name or service not known";
-        assert_eq!(plain(worker), "the name of its host is not known");
+        assert_eq!(plain(worker), "its host name cannot be resolved");
         let other = "Transport [rmcp::transport::worker::Worker] error";
         assert_eq!(plain(other), "the connection failed");
         assert_eq!(plain("a::b: HTTP 500: try later"), "HTTP 500: try later");

@@ -6,15 +6,15 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
     /// The server could not be started or reached.
-    #[error("it cannot be started: {why}")]
+    #[error("it failed to start: {why}")]
     Start {
         /// The reason.
         why: String,
     },
     /// The server requires a sign-in.
     #[error("{}", match again {
-        true => "its sign-in no longer counts",
-        false => "it wants a sign-in",
+        true => "its sign-in is no longer valid",
+        false => "it requires authentication",
     })]
     SignIn {
         /// Whether an earlier sign-in is no longer valid.
@@ -30,19 +30,19 @@ pub enum McpError {
     #[error("the connection to it was lost")]
     Lost,
     /// The message could not be sent.
-    #[error("it could not be asked: {why}")]
+    #[error("the request could not be sent: {why}")]
     Sending {
         /// The reason.
         why: String,
     },
     /// The request arrived and was rejected.
-    #[error("it refused the request: {why}")]
+    #[error("it rejected the request: {why}")]
     Refused {
         /// The message of the server, or its meaning.
         why: String,
     },
     /// The server did not answer in time.
-    #[error("it gave no answer within {} ms", after.as_millis())]
+    #[error("no response within {} ms", after.as_millis())]
     Timeout {
         /// The timeout.
         after: Duration,
@@ -56,7 +56,7 @@ pub enum McpError {
         message: String,
     },
     /// The answer could not be parsed.
-    #[error("its answer was not understood: {message}")]
+    #[error("its response is invalid: {message}")]
     Protocol {
         /// What is invalid.
         message: String,

@@ -9,7 +9,7 @@ use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde_json::json;
 
 use crate::error::McpError;
-use crate::oauth::Later;
+use crate::oauth::BoxedResult;
 
 /// Provides tokens for the requests to one server. Cheap to clone.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Google {
 
 /// The library requests the token before each request; nothing is stored.
 impl CredentialStore for Google {
-    fn load<'a, 'b>(&'a self) -> Later<'b, Option<StoredCredentials>>
+    fn load<'a, 'b>(&'a self) -> BoxedResult<'b, Option<StoredCredentials>>
     where
         'a: 'b,
         Self: 'b,
@@ -65,7 +65,7 @@ impl CredentialStore for Google {
         })
     }
 
-    fn save<'a, 'b>(&'a self, _credentials: StoredCredentials) -> Later<'b, ()>
+    fn save<'a, 'b>(&'a self, _credentials: StoredCredentials) -> BoxedResult<'b, ()>
     where
         'a: 'b,
         Self: 'b,
@@ -73,7 +73,7 @@ impl CredentialStore for Google {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn clear<'a, 'b>(&'a self) -> Later<'b, ()>
+    fn clear<'a, 'b>(&'a self) -> BoxedResult<'b, ()>
     where
         'a: 'b,
         Self: 'b,

@@ -1,6 +1,6 @@
 //! Handles requests and notifications of servers.
 
-#![expect(deprecated, reason = "servers of today ask for roots, whatever the newest protocol says")]
+#![expect(deprecated, reason = "current servers still request roots")]
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         let Some(server) = self.server.upgrade() else {
-            return Err(ErrorData::internal_error("the session is over", None));
+            return Err(ErrorData::internal_error("the session has ended", None));
         };
         let (asker, sampling) = (server.asker(), server.shared.sampling.clone());
         let cancel = context.ct.child_token();
@@ -98,7 +98,7 @@ impl ClientHandler for Handler {
             answer = answer => answer,
             () = server.asking.calls_over() => {
                 cancel.cancel();
-                Err(ErrorData::invalid_request("the call that it belongs to is over", None))
+                Err(ErrorData::invalid_request("its tool call has ended", None))
             }
         }
     }
@@ -150,17 +150,17 @@ impl ClientHandler for Handler {
     ) -> Result<CustomResult, ErrorData> {
         let why = match request.method.as_str() {
             "elicitation/create" => {
-                "the form is not one of the protocol: its fields must be texts, numbers, yes or \
-                 no, or choices, and none may have fields of its own"
+                "the form is not valid: its fields must be strings, numbers, booleans, or choices, \
+                 and cannot be nested"
             }
-            "sampling/createMessage" => "the request for the model is not one of the protocol",
+            "sampling/createMessage" => "the sampling request is not valid",
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
         };
         if let Some(server) = self.server.upgrade() {
             let name = &server.config.name;
-            server.listeners.warn(&format!(
-                "the MCP server `{name}` asked for something, but not so that it can be shown: {why}"
-            ));
+            server
+                .listeners
+                .warn(&format!("a request of the MCP server `{name}` cannot be shown: {why}"));
         }
         Err(ErrorData::invalid_params(why, None))
     }

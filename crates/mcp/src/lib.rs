@@ -49,7 +49,7 @@ pub use connect::{Confine, EndWatch, Watch};
 pub use error::McpError;
 pub use names::tool_name;
 pub use oauth::{SignIn, TokenFiles, sign_in};
-pub use prompts::{PromptLine, parse_prompt_line};
+pub use prompts::{PromptArguments, parse_prompt_line};
 pub use sampling::Sampling;
 pub use schema::SchemaForm;
 pub use search_tool::SEARCH_TOOLS;

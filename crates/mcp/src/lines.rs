@@ -64,12 +64,12 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
 
 /// Slows down reading when a server sends too many messages: the pipe fills, and the server blocks.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ReadRateLimit {
     since: Instant,
     count: u32,
 }
 
-impl Pace {
+impl ReadRateLimit {
     pub(crate) fn new() -> Self {
         Self { since: Instant::now(), count: 0 }
     }
@@ -95,14 +95,14 @@ impl Pace {
 
 /// Distinguishes a flood of lines that are not messages from a server that logs to standard output.
 #[derive(Debug)]
-pub(crate) struct SkipMeter {
+pub(crate) struct FloodDetector {
     second: Instant,
     lines: u32,
     minute: Instant,
     bytes: usize,
 }
 
-impl SkipMeter {
+impl FloodDetector {
     /// Lines per second that count as a flood.
     const LINES: u32 = 1_000;
     /// Bytes per minute above which lines count as a flood.
@@ -144,11 +144,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn skipped_lines_are_a_flood_by_number_or_size() {
-        let mut meter = SkipMeter::new();
-        assert!((1..SkipMeter::LINES).all(|_| !meter.is_flood(10)));
+        let mut meter = FloodDetector::new();
+        assert!((1..FloodDetector::LINES).all(|_| !meter.is_flood(10)));
         assert!(meter.is_flood(10), "too many in a second");
         tokio::time::advance(Duration::from_secs(61)).await;
-        let mut meter = SkipMeter::new();
+        let mut meter = FloodDetector::new();
         for _ in 0..100 {
             assert!(!meter.is_flood(10_000));
             tokio::time::advance(Duration::from_millis(10)).await;
@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_flood_is_read_slowly() {
         let begun = Instant::now();
-        let mut pace = Pace::new();
+        let mut pace = ReadRateLimit::new();
         for _ in 0..PER_SECOND * 3 + 1 {
             pace.wait().await;
         }

@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::{Peer, RoleClient};
 use serde_json::Value;
 
-use crate::bounds::{self, Bounded};
+use crate::bounds::{self, LimitedTools};
 use crate::call::{Bounds, request};
 use crate::catalog::{Catalog, PromptEntry, ResourceEntry, ToolEntry};
 use crate::error::McpError;
@@ -45,7 +45,7 @@ fn left_out(broken: &[Option<String>]) -> Option<String> {
     };
     let named = if named.is_empty() { named } else { format!(" ({named})") };
     let count = broken.len();
-    (count > 0).then(|| format!("{count} of its tools cannot be read and are left out{named}"))
+    (count > 0).then(|| format!("{count} of its tools are invalid and were omitted{named}"))
 }
 
 impl Server {
@@ -77,12 +77,12 @@ impl Server {
             Ok(pages) => {
                 cuts.extend(pages.cut.map(|why| {
                     let kept = pages.entries.len();
-                    format!("its list of {what} is cut: {why}; {kept} of them are kept")
+                    format!("its list of {what} was truncated: {why}; {kept} of them are used")
                 }));
                 pages.entries
             }
             Err(error) => {
-                cuts.push(format!("its list of {what} cannot be read: {error}"));
+                cuts.push(format!("failed to read its list of {what}: {error}"));
                 Vec::new()
             }
         };
@@ -113,7 +113,7 @@ impl Server {
                 None => broken.push(name_of(entry)),
             }
         }
-        let Bounded { tools, cut, notes: bounded } = bounds::bound(tools);
+        let LimitedTools { tools, cut, notes: bounded } = bounds::bound(tools);
         let prompts = read("prompts", prompts);
         let resources = read("resources", resources);
         let templates = read("templates", templates);
@@ -134,7 +134,10 @@ impl Server {
         notes.extend(bounded);
         if !repeated.is_empty() {
             let names = repeated.join(", ");
-            notes.push(format!("it lists these tools more than once; the last counts: {names}"));
+            notes.push(format!(
+                "it lists these tools more than once, and the last one is used: \
+                {names}"
+            ));
         }
         Ok((catalog, notes))
     }

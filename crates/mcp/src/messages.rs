@@ -88,7 +88,7 @@ impl Open {
         if let Some(message) = whole(text).or_else(|| named_after(text, posted?)) {
             return Some(self.matched(message, posted));
         }
-        let remains = Remains::of(text);
+        let remains = PartialAnswer::of(text);
         if !remains.is_message() {
             return None;
         }
@@ -286,7 +286,7 @@ pub(crate) fn no_json(error: &str) -> String {
 /// What is known about an unreadable answer: the fields before the syntax error, or all fields if
 /// it is only nested too deeply.
 #[derive(Default)]
-struct Remains<'a> {
+struct PartialAnswer<'a> {
     /// Whether it has the `jsonrpc` field.
     is_json_rpc: bool,
     is_call: bool,
@@ -298,7 +298,7 @@ struct Remains<'a> {
     result: Option<&'a RawValue>,
 }
 
-impl<'a> Remains<'a> {
+impl<'a> PartialAnswer<'a> {
     fn of(text: &'a str) -> Self {
         let mut remains = Self::default();
         let mut reader = serde_json::Deserializer::from_str(text);
@@ -312,7 +312,7 @@ impl<'a> Remains<'a> {
     }
 }
 
-struct Fields<'r, 'a>(&'r mut Remains<'a>);
+struct Fields<'r, 'a>(&'r mut PartialAnswer<'a>);
 
 impl<'a> Visitor<'a> for Fields<'_, 'a> {
     type Value = ();

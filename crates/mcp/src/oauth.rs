@@ -9,5 +9,5 @@ mod store;
 
 pub(crate) use bearer::{Bearer, manager, stored};
 pub use flow::{SignIn, sign_in};
-pub(crate) use store::Later;
+pub(crate) use store::BoxedResult;
 pub use store::TokenFiles;

@@ -15,12 +15,12 @@ type Hashes = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The hashes of tool definitions, by server and tool name.
 #[derive(Debug)]
-pub(crate) struct Pins {
+pub(crate) struct ToolPins {
     path: PathBuf,
     hashes: Mutex<Option<Hashes>>,
 }
 
-impl Pins {
+impl ToolPins {
     pub(crate) fn new(home: &Path) -> Self {
         Self { path: home.join("mcp-pins.json"), hashes: Mutex::new(None) }
     }
@@ -41,7 +41,7 @@ impl Pins {
         if tools.get(tool).is_none_or(|kept| kept != hash) {
             tools.insert(tool.to_owned(), hash.to_owned());
             if let Err(error) = files::write(&self.path, &all) {
-                tracing::warn!(%error, "what an MCP tool says of itself is not kept");
+                tracing::warn!(%error, "failed to store the description of an MCP tool");
             }
         }
         *hashes = Some(all);
@@ -69,13 +69,13 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let entry = ToolEntry { name: "t".into(), description: "d".into(), ..ToolEntry::default() };
         let other = ToolEntry { description: "obey".into(), ..entry.clone() };
-        let pins = Pins::new(home.path());
+        let pins = ToolPins::new(home.path());
         assert!(!pins.changed("s", "t", &hash(&entry)));
         pins.keep("s", "t", &hash(&entry));
-        let later = Pins::new(home.path());
+        let later = ToolPins::new(home.path());
         assert!(!later.changed("s", "t", &hash(&entry)));
         assert!(later.changed("s", "t", &hash(&other)));
         later.keep("s", "t", &hash(&other));
-        assert!(!Pins::new(home.path()).changed("s", "t", &hash(&other)));
+        assert!(!ToolPins::new(home.path()).changed("s", "t", &hash(&other)));
     }
 }

@@ -12,7 +12,7 @@ use crate::servers::Servers;
 
 /// The parsed arguments of a prompt command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PromptLine {
+pub struct PromptArguments {
     /// Named values.
     pub named: Vec<(String, String)>,
     /// Positional values, in order.
@@ -21,8 +21,8 @@ pub struct PromptLine {
 
 /// Parses `--name="value"`, `--name=value`, and positional values. Quotes and backslashes preserve
 /// spaces.
-pub fn parse_prompt_line(line: &str) -> PromptLine {
-    let mut parsed = PromptLine::default();
+pub fn parse_prompt_line(line: &str) -> PromptArguments {
+    let mut parsed = PromptArguments::default();
     for (word, quoted) in words(line) {
         let named =
             word.strip_prefix("--").filter(|_| !quoted).and_then(|rest| rest.split_once('='));
@@ -72,7 +72,7 @@ impl PromptEntry {
     ///
     /// # Errors
     /// Returns a message that names missing required arguments or unexpected values.
-    pub fn fill(&self, line: &PromptLine) -> Result<Vec<(String, String)>, String> {
+    pub fn fill(&self, line: &PromptArguments) -> Result<Vec<(String, String)>, String> {
         let known = |name: &str| self.arguments.iter().any(|argument| argument.name == name);
         let mut values = Vec::new();
         for (name, value) in &line.named {
@@ -138,7 +138,7 @@ impl Servers {
         prompt: &str,
         values: &[(String, String)],
     ) -> Result<Vec<Part>, String> {
-        let of = self.find(server).ok_or_else(|| format!("there is no MCP server `{server}`"))?;
+        let of = self.find(server).ok_or_else(|| format!("unknown MCP server `{server}`"))?;
         let request = || {
             let arguments = values.iter().map(|(name, value)| (name.clone(), value.clone().into()));
             let params = GetPromptRequestParams::new(prompt).with_arguments(arguments.collect());

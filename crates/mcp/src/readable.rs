@@ -21,12 +21,12 @@ type Text = Arc<str>;
 
 /// A client whose events are repaired.
 #[derive(Clone)]
-pub(crate) struct Readable<C> {
+pub(crate) struct EventRepairClient<C> {
     inner: C,
     open: Open,
 }
 
-impl<C> Readable<C> {
+impl<C> EventRepairClient<C> {
     pub(crate) fn new(inner: C) -> Self {
         Self { inner, open: Open::default() }
     }
@@ -70,7 +70,7 @@ impl<C> Readable<C> {
             }
             Ok(StreamableHttpPostResponse::Accepted) => {
                 // Only notifications and responses may be accepted without an answer.
-                let why = "the server accepted the request and gave no answer";
+                let why = "the server accepted the request but did not respond";
                 let ended = of.and_then(|id| self.open.fail(&id, why));
                 Ok(match ended {
                     Some(message) => StreamableHttpPostResponse::Json(message, None),
@@ -128,7 +128,7 @@ fn repaired(
     texts.into_iter().enumerate().map(of).collect()
 }
 
-impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Readable<C> {
+impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<C> {
     type Error = C::Error;
 
     async fn post_message(

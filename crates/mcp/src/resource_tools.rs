@@ -9,7 +9,7 @@ use parallax_protocol::tool::{
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
 
-use crate::resources::{NoResource, read};
+use crate::resources::{ResourceError, read};
 use crate::servers::Servers;
 use parallax_protocol::untrusted::wrap;
 
@@ -49,7 +49,8 @@ impl ReadResource {
         let parameters = json!({
             "type": "object",
             "properties": {
-                "uri": {"type": "string", "description": "The address of the resource, or `server:address`."}
+                "uri": {"type": "string", "description": "The URI of the resource, or \
+                    `server:uri`."}
             },
             "required": ["uri"]
         });
@@ -84,7 +85,7 @@ impl Tool for ListResources {
         let server = match args.get("serverName") {
             None | Some(Value::Null) => None,
             Some(Value::String(name)) => Some(name.clone()),
-            Some(_) => return Err(invalid("`serverName` must be a text")),
+            Some(_) => return Err(invalid("`serverName` must be a string")),
         };
         let servers = self.servers.clone();
         Ok(Box::new(List { servers, server, effects: Effects::default() }))
@@ -98,9 +99,9 @@ impl Tool for ReadResource {
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let uri = args.get("uri").and_then(Value::as_str).filter(|uri| !uri.trim().is_empty());
-        let uri = uri.ok_or_else(|| invalid("`uri` must be a text"))?.trim().to_owned();
+        let uri = uri.ok_or_else(|| invalid("`uri` must be a string"))?.trim().to_owned();
         let servers = self.servers.clone();
-        Ok(Box::new(Read { servers, uri, effects: Effects::default() }))
+        Ok(Box::new(ReadCall { servers, uri, effects: Effects::default() }))
     }
 }
 
@@ -160,13 +161,13 @@ impl Invocation for List {
     }
 }
 
-struct Read {
+struct ReadCall {
     servers: Servers,
     uri: String,
     effects: Effects,
 }
 
-impl Invocation for Read {
+impl Invocation for ReadCall {
     fn title(&self) -> String {
         self.uri.clone()
     }
@@ -178,25 +179,24 @@ impl Invocation for Read {
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             let found = match self.servers.owner(&self.uri) {
-                None => Err(NoResource::Unknown),
+                None => Err(ResourceError::Unknown),
                 Some((server, uri)) => {
                     let reading = read(&server, uri, run.cancel.clone()).await;
-                    reading.map_err(|error| NoResource::Failed(server.failure(&error)))
+                    reading.map_err(|error| ResourceError::Failed(server.failure(&error)))
                 }
             };
             match found {
                 Ok(text) => Outcome::text(wrap(&text)).shown(Display::text(text)),
-                Err(NoResource::Unknown) => Outcome::failure(ToolError::new(
+                Err(ResourceError::Unknown) => Outcome::failure(ToolError::new(
                     ToolErrorKind::McpResourceNotFound,
                     format!(
-                        "No MCP server has the resource `{}`; `list_mcp_resources` says which \
-                         there are",
+                        "Unknown MCP resource `{}`; `list_mcp_resources` lists the resources",
                         self.uri
                     ),
                 )),
-                Err(NoResource::Failed(why)) => Outcome::failure(ToolError::new(
+                Err(ResourceError::Failed(why)) => Outcome::failure(ToolError::new(
                     ToolErrorKind::McpToolError,
-                    format!("`{}` cannot be read. {why}", self.uri),
+                    format!("Failed to read `{}`. {why}", self.uri),
                 )),
             }
         })

@@ -19,7 +19,7 @@ const MOST_CONTENTS: usize = 200;
 
 /// Why a resource cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NoResource {
+pub(crate) enum ResourceError {
     /// No server offers it.
     Unknown,
     /// The server failed; contains a message for the model.
@@ -44,11 +44,11 @@ impl Servers {
     /// # Errors
     /// Returns a message for the user if the resource cannot be read.
     pub async fn read_resource(&self, server: &str, uri: &str) -> Result<String, String> {
-        let of = self.find(server).ok_or_else(|| format!("there is no MCP server `{server}`"))?;
+        let of = self.find(server).ok_or_else(|| format!("unknown MCP server `{server}`"))?;
         let read = read(of, uri, CancellationToken::new()).await;
         let longest = of.shared.longest_text;
         let read = read.map(|text| wrap(&clip(&text, longest)));
-        read.map_err(|error| format!("`{server}:{uri}` cannot be read: {error}"))
+        read.map_err(|error| format!("failed to read `{server}:{uri}`: {error}"))
     }
 
     /// Returns the server that offers a resource, and the URI on that server.

@@ -3,7 +3,7 @@
 //! in a separate request, without tools and without any content of the session, and only the server
 //! receives the answer.
 
-#![expect(deprecated, reason = "servers of today ask for it, whatever the newest protocol says")]
+#![expect(deprecated, reason = "current servers still use sampling")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +70,7 @@ impl Default for Allowance {
 }
 
 /// A parsed request of a server.
-struct Wanted {
+struct SamplingPrompt {
     system: String,
     contents: Vec<Sealed>,
     /// The texts, for the user.
@@ -91,22 +91,21 @@ impl Allowance {
     ) -> Result<CreateMessageResult, ErrorData> {
         let Some((asker, sampling)) = asker.zip(sampling) else {
             return Err(refused(
-                "sampling is refused: nobody can be asked here, and without a person's word the \
-                 model answers no server",
+                "sampling was refused: it requires approval, and no user is present",
             ));
         };
         if sampling.tokens == 0 {
-            return Err(refused("sampling is switched off (`mcp.samplingTokens` is 0)"));
+            return Err(refused("sampling is disabled (`mcp.samplingTokens` is 0)"));
         }
         let Ok(_place) = self.places.try_acquire() else {
-            return Err(refused("too many sampling requests wait already"));
+            return Err(refused("too many sampling requests are pending"));
         };
         let mut standing = self.standing.lock().await;
         let left = sampling.tokens.saturating_sub(self.used.load(Ordering::Acquire));
         let wanted = read(&params)?;
         if wanted.tokens >= left {
             return Err(refused(&format!(
-                "the tokens of this server for this session are used up ({left} of {} are left, \
+                "the sampling budget of this server for this session is used up ({left} of {} tokens are left, \
                  the prompt alone needs about {})",
                 sampling.tokens, wanted.tokens
             )));
@@ -130,12 +129,12 @@ impl Allowance {
                 Answer::Always => *standing = Some(true),
                 Answer::Never => *standing = Some(false),
                 Answer::Decline | Answer::Cancel => {
-                    return Err(refused("the user refused the sampling request"));
+                    return Err(refused("the user rejected the sampling request"));
                 }
             }
         }
         if *standing == Some(false) {
-            return Err(refused("the user refused sampling for this session"));
+            return Err(refused("the user rejected sampling for this session"));
         }
         let estimate = wanted.tokens;
         let model = sampling.model.catalog().utility(ROLE, &(sampling.main)());
@@ -159,13 +158,13 @@ fn refused(why: &str) -> ErrorData {
 
 /// Parses the messages: texts, images, and audio. Tool calls and results are not supported, because
 /// no tools are offered.
-fn read(params: &CreateMessageRequestParams) -> Result<Wanted, ErrorData> {
+fn read(params: &CreateMessageRequestParams) -> Result<SamplingPrompt, ErrorData> {
     let invalid = |why: &str| ErrorData::invalid_params(why.to_owned(), None);
     if params.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
-        return Err(invalid("tools are not offered with sampling here"));
+        return Err(invalid("sampling with tools is not supported"));
     }
     if params.messages.is_empty() {
-        return Err(invalid("a sampling request needs a message"));
+        return Err(invalid("a sampling request requires a message"));
     }
     if params.messages.len() > MOST_MESSAGES {
         return Err(invalid("a sampling request has too many messages"));
@@ -181,17 +180,17 @@ fn read(params: &CreateMessageRequestParams) -> Result<Wanted, ErrorData> {
                     bytes += text.text.len();
                     shown.push(match message.role {
                         Role::User => text.text.clone(),
-                        Role::Assistant => format!("(the model is to have said:) {}", text.text),
+                        Role::Assistant => format!("(assistant message:) {}", text.text),
                     });
                     parts.push(Part::text(text.text));
                     continue;
                 }
                 SamplingMessageContentBlock::Image(image) => (image.mime_type, image.data),
                 SamplingMessageContentBlock::Audio(audio) => (audio.mime_type, audio.data),
-                _ => return Err(invalid("only texts, images and sounds are taken here")),
+                _ => return Err(invalid("only text, images, and audio are supported")),
             };
             let Some(kind) = media_type(&kind).map(str::to_owned) else {
-                return Err(invalid("a `mimeType` of a sampling request is none"));
+                return Err(invalid("a sampling request has an invalid `mimeType`"));
             };
             media += data.len();
             pieces += 1;
@@ -199,7 +198,7 @@ fn read(params: &CreateMessageRequestParams) -> Result<Wanted, ErrorData> {
             parts.push(Part::inline_data(kind, &data));
         }
         if media > MOST_MEDIA {
-            return Err(invalid("the images and sounds of a sampling request are too large"));
+            return Err(invalid("the images and audio of a sampling request are too large"));
         }
         contents.push(match message.role {
             Role::User => Content::user(parts).seal(),
@@ -208,12 +207,12 @@ fn read(params: &CreateMessageRequestParams) -> Result<Wanted, ErrorData> {
     }
     let tokens = u64::try_from(bytes / BYTES_OF_TOKEN).unwrap_or(u64::MAX);
     let tokens = tokens.saturating_add(TOKENS_OF_MEDIA * pieces);
-    Ok(Wanted { system, contents, shown: shown.join("\n\n"), tokens })
+    Ok(SamplingPrompt { system, contents, shown: shown.join("\n\n"), tokens })
 }
 
 fn request(
     model: String,
-    wanted: Wanted,
+    wanted: SamplingPrompt,
     params: &CreateMessageRequestParams,
     longest: u64,
 ) -> Request {
@@ -246,9 +245,9 @@ fn result(
     model: String,
 ) -> Result<CreateMessageResult, ErrorData> {
     let failed = |why: String| ErrorData::internal_error(why, None::<Value>);
-    let reply = reply.map_err(|error| failed(format!("the model gave no answer: {error}")))?;
+    let reply = reply.map_err(|error| failed(format!("the model did not respond: {error}")))?;
     if let Some(reason) = &reply.meta.blocked {
-        return Err(failed(format!("the service refused the prompt ({reason})")));
+        return Err(failed(format!("the service blocked the prompt ({reason})")));
     }
     let stopped = match reply.meta.finish.as_ref().map(|finish| finish.reason) {
         Some(FinishReason::MaxTokens) => CreateMessageResult::STOP_REASON_END_MAX_TOKEN,

@@ -31,10 +31,10 @@ impl SearchTools {
     /// Creates the tool. `offered` lists servers with undeclared tools, the number of their tools,
     /// and the configured description of the server.
     pub(crate) fn new(servers: Servers, offered: &[(String, usize, String)]) -> Self {
-        let mut description = "Finds tools of the MCP servers. They are too many to be declared \
-                               all: those that a search finds can be called from the next \
-                               request on. Tools that are not declared:"
-            .to_owned();
+        let mut description =
+            "Finds tools of MCP servers. There are too many to declare them all; \
+            tools that a search finds can be called from the next request on. Undeclared tools:"
+                .to_owned();
         for (name, count, about) in offered.iter().take(NAMED) {
             let about: String = about.chars().take(SHOWN).collect();
             let about = if about.is_empty() { about } else { format!(": {about}") };
@@ -50,7 +50,8 @@ impl SearchTools {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "query": {"type": "string", "description": "A few words for what the tool should do, or its name. A server's name finds its tools."}
+                    "query": {"type": "string", "description": "Words that describe the tool, or \
+                        its name. A server name finds all its tools."}
                 },
                 "required": ["query"]
             }),
@@ -70,7 +71,7 @@ impl Tool for SearchTools {
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let query = args.get("query").and_then(Value::as_str).map(str::trim).unwrap_or_default();
         if words(query).is_empty() {
-            let message = "`query` must be a text with words in it";
+            let message = "`query` must be a string with at least one word";
             return Err(ToolError::new(ToolErrorKind::InvalidToolParams, message));
         }
         let servers = self.servers.clone();
@@ -99,8 +100,7 @@ impl Invocation for Search {
             let found = best(&self.query, known.iter().map(|tool| (tool.spec(), tool.server())));
             if found.is_empty() {
                 return Outcome::text(
-                    "No tool of the MCP servers has these words in its name or description. Try \
-                     other words, or the name of a server.",
+                    "No MCP tool matches these words. Try other words, or the name of a server.",
                 );
             }
             let mut lines = String::new();
@@ -113,7 +113,7 @@ impl Invocation for Search {
             let count = names.len();
             self.servers.declare(names);
             let text = format!(
-                "Found {count}; they are declared from now on and can be called:\n{}",
+                "Found {count}; they can be called from now on:\n{}",
                 // Names and descriptions come from the servers.
                 wrap(lines.trim_start())
             );

@@ -206,7 +206,7 @@ impl Server {
             (Status::Connecting | Status::Disconnected, _) if state.earlier.is_some() => {
                 state.earlier()
             }
-            (Status::Connecting, _) if late && !state.live => Some("no answer yet".to_owned()),
+            (Status::Connecting, _) if late && !state.live => Some("no response yet".to_owned()),
             _ => state.catalog.cut.clone(),
         }
     }
@@ -247,7 +247,7 @@ impl Server {
         let rest = self.state().starts.rest();
         tokio::time::sleep(rest).await;
         if !self.is_open() {
-            return Err(McpError::Closed { why: "it was switched off".to_owned() });
+            return Err(McpError::Closed { why: "it was disabled".to_owned() });
         }
         self.state().starts.note();
         let begun = Instant::now();
@@ -294,13 +294,13 @@ impl Server {
         match (error.is_quoted(), last) {
             (true, Some(line)) if !error.to_string().contains(&line) => format!(
                 "The MCP server `{name}` failed:\n{}",
-                wrap(&format!("{error}\nits last words: {line}"))
+                wrap(&format!("{error}\nlast output: {line}"))
             ),
             (true, _) => {
                 format!("The MCP server `{name}` failed:\n{}", wrap(&error.to_string()))
             }
             (false, Some(line)) => {
-                format!("The MCP server `{name}` failed: {error}; its last words:\n{}", wrap(&line))
+                format!("The MCP server `{name}` failed: {error}; last output:\n{}", wrap(&line))
             }
             (false, None) => format!("The MCP server `{name}` failed: {error}"),
         }
@@ -309,8 +309,8 @@ impl Server {
     /// Returns the last output of the server, for an error without a message.
     fn last_words(&self) -> String {
         match self.tail.last_line() {
-            Some(line) => format!("it ended at once; its last words: {line}"),
-            None => "it ended at once and said nothing".to_owned(),
+            Some(line) => format!("it ended immediately; last output: {line}"),
+            None => "it ended immediately without output".to_owned(),
         }
     }
 
@@ -324,14 +324,14 @@ impl Server {
         let version = info.as_deref().map(|info| &info.protocol_version);
         if let Some(version) = version.filter(|it| !ProtocolVersion::KNOWN_VERSIONS.contains(*it)) {
             let message = format!(
-                "it answered `initialize` with protocol version `{}`, which is not published",
+                "it responded to `initialize` with the unpublished protocol version `{}`",
                 shown_name(version.as_str())
             );
             return Err(McpError::Protocol { message });
         }
         let (catalog, notes) = self.list(connection.peer()).await?;
         if catalog.is_empty() {
-            let mut why = vec!["it offers no tools, prompts or resources".to_owned()];
+            let mut why = vec!["it offers no tools, prompts, or resources".to_owned()];
             why.extend(catalog.cut);
             why.extend(notes);
             let why = why.join("; ");
@@ -449,7 +449,7 @@ impl Server {
         if !self.is_open() {
             return;
         }
-        tracing::debug!(server = self.config.name, "an MCP server is gone; it is started again");
+        tracing::debug!(server = self.config.name, "an MCP server ended and is being restarted");
         let server = Arc::downgrade(self);
         tokio::spawn(async move {
             for wait in WAITS {

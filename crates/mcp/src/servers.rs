@@ -26,7 +26,7 @@ use crate::connect::{Confine, Surroundings, Watch};
 use crate::instructions;
 use crate::names::full_name;
 use crate::oauth::TokenFiles;
-use crate::pins::Pins;
+use crate::pins::ToolPins;
 use crate::resource_tools::{ListResources, ReadResource};
 use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
@@ -102,7 +102,7 @@ pub type ToolBudget = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 pub(crate) struct Shared {
     pub(crate) around: Surroundings,
     pub(crate) cache: Cache,
-    pub(crate) pins: Pins,
+    pub(crate) pins: ToolPins,
     pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     pub(crate) asker: Option<Arc<dyn Asker>>,
     pub(crate) sampling: Option<Sampling>,
@@ -197,7 +197,7 @@ impl Servers {
                 tokens: TokenFiles::new(&options.home, &options.tokens_of_others, options.keychain),
             },
             cache: Cache::new(&options.home),
-            pins: Pins::new(&options.home),
+            pins: ToolPins::new(&options.home),
             roots: options.roots,
             asker: options.asker,
             sampling: options.sampling,
@@ -274,7 +274,7 @@ impl Servers {
     /// # Errors
     /// Returns a message if there is no server with this name or it cannot be started.
     pub async fn connect(&self, name: &str) -> Result<(), String> {
-        let server = self.find(name).ok_or_else(|| format!("there is no MCP server `{name}`"))?;
+        let server = self.find(name).ok_or_else(|| format!("unknown MCP server `{name}`"))?;
         server.forgive();
         server.link().await.map(drop).map_err(|error| error.with_command(name))
     }
@@ -301,7 +301,7 @@ impl Servers {
     /// # Errors
     /// Returns a message if there is no server with this name or it must stay disabled.
     pub async fn switch(&self, name: &str, on: bool) -> Result<(), String> {
-        let server = self.find(name).ok_or_else(|| format!("there is no MCP server `{name}`"))?;
+        let server = self.find(name).ok_or_else(|| format!("unknown MCP server `{name}`"))?;
         server.switch(on).await
     }
 
@@ -481,7 +481,7 @@ impl ToolSource for Servers {
         }
         (!words.is_empty()).then(|| {
             format!(
-                "MCP servers with trouble: {} (see `/mcp`, `parallax mcp list`)",
+                "MCP servers with problems: {} (see `/mcp`, `parallax mcp list`)",
                 words.join("; ")
             )
         })

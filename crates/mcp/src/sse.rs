@@ -16,7 +16,7 @@ use url::Url;
 
 use crate::connect::plain;
 use crate::error::McpError;
-use crate::lines::{LONGEST, Lines, Pace};
+use crate::lines::{LONGEST, Lines, ReadRateLimit};
 use crate::messages::Open;
 use crate::oauth::Bearer;
 
@@ -29,7 +29,7 @@ pub(crate) struct Sse {
     headers: HeaderMap,
     bearer: Option<Bearer>,
     events: Events,
-    pace: Pace,
+    pace: ReadRateLimit,
     open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
 }
@@ -56,17 +56,18 @@ impl Sse {
             return Err(McpError::SignIn { again: false });
         }
         if !response.status().is_success() {
-            return Err(failed(format!("the server answers with {}", response.status())));
+            return Err(failed(format!("the server responded with {}", response.status())));
         }
         let mut events = Events::new(response);
         loop {
             let Some(event) = events.next().await else { return Err(McpError::Lost) };
             if event.kind == "endpoint" {
                 let messages = url.join(event.data.trim());
-                let messages = messages.map_err(|error| failed(format!("no address: {error}")))?;
+                let messages =
+                    messages.map_err(|error| failed(format!("invalid message URL: {error}")))?;
                 // The headers may contain secrets, so they are sent only to this server.
                 if messages.origin() != url.origin() {
-                    return Err(failed("it sends messages to another server".to_owned()));
+                    return Err(failed("its message endpoint is on another server".to_owned()));
                 }
                 return Ok(Self {
                     client,
@@ -74,7 +75,7 @@ impl Sse {
                     headers,
                     bearer,
                     events,
-                    pace: Pace::new(),
+                    pace: ReadRateLimit::new(),
                     open: Open::default(),
                     batch: VecDeque::new(),
                 });
@@ -129,9 +130,10 @@ impl Transport<RoleClient> for Sse {
             }
             match response.status().is_success() {
                 true => Ok(()),
-                false => {
-                    Err(io::Error::other(format!("the server answers with {}", response.status())))
-                }
+                false => Err(io::Error::other(format!(
+                    "the server responded with {}",
+                    response.status()
+                ))),
             }
         }
     }

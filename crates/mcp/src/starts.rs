@@ -38,8 +38,8 @@ impl Starts {
             return Ok(());
         }
         let why = format!(
-            "it was started {MOST} times within ten minutes and never stayed; see `/mcp`, then \
-             `/mcp reload`"
+            "it was started {MOST} times within ten minutes and ended each time; see `/mcp`, then \
+             run `/mcp reload`"
         );
         Err(McpError::Closed { why })
     }

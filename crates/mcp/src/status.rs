@@ -29,14 +29,14 @@ impl Status {
     /// Returns the description.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Cached => "ready (starts when it is called)",
+            Self::Cached => "ready (starts when called)",
             Self::Connecting => "starting",
             Self::Connected => "ready",
             Self::Disconnected => "disconnected",
             Self::Disabled => "disabled",
             Self::Blocked => "blocked",
-            Self::Untrusted => "disabled (the folder is not trusted)",
-            Self::NeedsSignIn => "needs a sign-in",
+            Self::Untrusted => "disabled (untrusted folder)",
+            Self::NeedsSignIn => "requires authentication",
         }
     }
 

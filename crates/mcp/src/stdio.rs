@@ -13,7 +13,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
-use crate::lines::{Lines, Pace, SkipMeter};
+use crate::lines::{FloodDetector, Lines, ReadRateLimit};
 use crate::messages::Open;
 use crate::tail::Tail;
 
@@ -30,8 +30,8 @@ pub(crate) struct Stdio {
     /// Each message waiting to be written holds a clone.
     unread: Arc<()>,
     lines: Lines<BufReader<ChildStdout>>,
-    pace: Pace,
-    skipped: SkipMeter,
+    pace: ReadRateLimit,
+    skipped: FloodDetector,
     open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
     process: Option<StdioServer>,
@@ -47,8 +47,8 @@ impl Stdio {
             stdin: Arc::new(Mutex::new(Some(streams.stdin))),
             unread: Arc::default(),
             lines: Lines::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
-            pace: Pace::new(),
-            skipped: SkipMeter::new(),
+            pace: ReadRateLimit::new(),
+            skipped: FloodDetector::new(),
             open: Open::default(),
             batch: VecDeque::new(),
             process: Some(process),
@@ -101,7 +101,7 @@ impl Transport<RoleClient> for Stdio {
                 return Some(message);
             }
             if Arc::strong_count(&self.unread) > MOST_UNREAD {
-                return self.give_up("it asks without end and reads no answers");
+                return self.give_up("it keeps sending requests without reading responses");
             }
             if self.pace.is_flooded() {
                 self.tail.flooded();

@@ -16,12 +16,12 @@ pub(crate) struct Tail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
     /// Whether messages arrive faster than they are read.
     flood: Arc<AtomicBool>,
-    skipped: Arc<Mutex<Skipped>>,
+    skipped: Arc<Mutex<SkippedLines>>,
 }
 
 /// Lines on standard output that are not messages.
 #[derive(Debug, Default)]
-struct Skipped {
+struct SkippedLines {
     count: u64,
     first: String,
 }
@@ -61,12 +61,12 @@ impl Tail {
         let skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = match skipped.count {
             0 => return None,
-            1 => "1 line on standard output is not an MCP message and was skipped".to_owned(),
+            1 => "1 line on stdout is not an MCP message and was skipped".to_owned(),
             count => {
-                format!("{count} lines on standard output are not MCP messages and were skipped")
+                format!("{count} lines on stdout are not MCP messages and were skipped")
             }
         };
-        Some(format!("{lines} (first: {:?}); its log belongs on standard error", skipped.first))
+        Some(format!("{lines} (first: {:?}); logs belong on stderr", skipped.first))
     }
 
     /// Returns the kept bytes as text.

@@ -137,11 +137,11 @@ impl Of {
             // In every mode, because this is not the tool that was approved.
             Some(false) => {
                 return self.refusal(
-                    "was not called: its server now describes it differently. The new description \
-                     is declared from now on; call it again if it still fits",
+                    "was not called: its server changed the description. The new description is \
+                     declared from now on; call it again if it still fits",
                 );
             }
-            None => return self.refusal("is no longer there"),
+            None => return self.refusal("no longer exists"),
             Some(true) => {}
         }
         let request = || {
@@ -179,9 +179,8 @@ impl Of {
             tokio::time::sleep(LOOK).await;
             if self.server.tail.tell_flood() {
                 let name = &self.server.config.name;
-                let words = format!(
-                    "the MCP server `{name}` floods Parallax with messages and is read more slowly"
-                );
+                let words =
+                    format!("the MCP server `{name}` sends too many messages and is throttled");
                 run.progress.notice(Level::Warning, &words);
                 // Once per call.
                 std::future::pending::<()>().await;
@@ -203,9 +202,9 @@ impl Of {
                 return self.reading().error(&format!("{message} (error {code})"));
             }
             McpError::SignIn { again } => format!(
-                "The MCP server `{name}` wants a sign-in{} by the user: `/mcp auth {name}` in the \
-                 terminal, or `parallax mcp auth {name}`",
-                if *again { " again (the last one no longer counts)" } else { "" }
+                "The MCP server `{name}` requires authentication{} by the user: `/mcp auth {name}` \
+                 in the terminal, or `parallax mcp auth {name}`",
+                if *again { " again (the last sign-in is no longer valid)" } else { "" }
             ),
             McpError::Cancelled => "The call was cancelled by the user".to_owned(),
             other => self.server.failure(other),
@@ -226,7 +225,7 @@ impl Tool for McpTool {
     fn doubt(&self) -> Option<String> {
         self.shared.is_changed().then(|| {
             format!(
-                "the MCP server `{}` describes its tool `{}` differently than when it was last \
+                "the MCP server `{}` changed the description of its tool `{}` since it was last \
                  allowed",
                 self.served.server,
                 shown_name(&self.served.tool)

@@ -23,10 +23,10 @@ const HIDDEN: &str = "[hidden]";
 /// A transport whose messages are logged.
 pub(crate) struct Wire<T> {
     inner: T,
-    log: Option<Arc<Log>>,
+    log: Option<Arc<MessageLog>>,
 }
 
-struct Log {
+struct MessageLog {
     server: String,
     secrets: Vec<String>,
 }
@@ -35,12 +35,12 @@ impl<T> Wire<T> {
     /// Wraps a transport. Messages are logged only if the log target is enabled.
     pub(crate) fn around(inner: T, server: &McpServer) -> Self {
         let wanted = tracing::enabled!(target: TARGET, tracing::Level::DEBUG);
-        let log = wanted.then(|| Arc::new(Log::of(server)));
+        let log = wanted.then(|| Arc::new(MessageLog::of(server)));
         Self { inner, log }
     }
 }
 
-impl Log {
+impl MessageLog {
     fn of(server: &McpServer) -> Self {
         let pairs = match &server.endpoint {
             Endpoint::Stdio { env, .. } => env,
@@ -135,7 +135,8 @@ mod tests {
     #[test]
     fn secrets_stay_out_of_the_log() {
         let server = json!({"command": "c", "env": {"A": "s3cret-value", "B": "1"}});
-        let log = Log::of(&McpServer::read("s", &server, McpSource::User).expect("a server"));
+        let log =
+            MessageLog::of(&McpServer::read("s", &server, McpSource::User).expect("a server"));
         let message = json!({"id": 1, "params": {"arguments": {
             "text": "it is s3cret-value, 1", "password": "hunter2", "apiKey": "k", "keep": "this",
             "list": ["ghp_0123456789abcdefghijklmnopqrstuvwxyz0123"]}}});

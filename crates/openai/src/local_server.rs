@@ -40,7 +40,7 @@ pub(crate) enum ServerKind {
 }
 
 #[derive(Default)]
-struct Asked {
+struct QueriedModel {
     facts: ModelFacts,
     /// Whether it was queried again after the first response.
     is_loaded: bool,
@@ -52,7 +52,7 @@ pub(crate) struct LocalServer {
     name: String,
     kind: ServerKind,
     base: Url,
-    models: Mutex<BTreeMap<String, Asked>>,
+    models: Mutex<BTreeMap<String, QueriedModel>>,
 }
 
 impl LocalServer {
@@ -61,7 +61,7 @@ impl LocalServer {
         Self { name: name.to_owned(), kind, base, models: Mutex::default() }
     }
 
-    fn models(&self) -> MutexGuard<'_, BTreeMap<String, Asked>> {
+    fn models(&self) -> MutexGuard<'_, BTreeMap<String, QueriedModel>> {
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +79,7 @@ impl LocalServer {
             Some(client) => self.ask(&client, model).await,
             None => ModelFacts::default(),
         };
-        self.models().insert(model.to_owned(), Asked { facts, ..Asked::default() });
+        self.models().insert(model.to_owned(), QueriedModel { facts, ..QueriedModel::default() });
     }
 
     /// Queries the window in use once the model is loaded. Returns it if it was unknown before.
@@ -87,7 +87,7 @@ impl LocalServer {
         if self.kind == ServerKind::OpenAi {
             return None;
         }
-        let is_loaded = |asked: &mut Asked| std::mem::replace(&mut asked.is_loaded, true);
+        let is_loaded = |asked: &mut QueriedModel| std::mem::replace(&mut asked.is_loaded, true);
         if self.models().get_mut(model).is_none_or(is_loaded) {
             return None;
         }

@@ -11,7 +11,7 @@ pub(crate) enum TaggedText {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Place {
+enum TagState {
     /// Only whitespace was received so far.
     #[default]
     Start,
@@ -25,7 +25,7 @@ enum Place {
 /// because later ones are text about tags.
 #[derive(Debug, Default)]
 pub(crate) struct ThoughtTags {
-    place: Place,
+    place: TagState,
     /// Text that may be the beginning of a tag, or whitespace before it.
     held: String,
 }
@@ -37,26 +37,26 @@ impl ThoughtTags {
         self.held.push_str(text);
         loop {
             match self.place {
-                Place::Text => {
+                TagState::Text => {
                     push(&mut pieces, TaggedText::Text(std::mem::take(&mut self.held)));
                     return pieces;
                 }
-                Place::Start => {
+                TagState::Start => {
                     let rest = self.held.trim_start();
                     if let Some(rest) = rest.strip_prefix(OPEN) {
-                        (self.place, self.held) = (Place::Thought, rest.to_owned());
+                        (self.place, self.held) = (TagState::Thought, rest.to_owned());
                     } else if OPEN.starts_with(rest) {
                         return pieces;
                     } else {
-                        self.place = Place::Text;
+                        self.place = TagState::Text;
                     }
                 }
-                Place::Thought => match self.held.find(CLOSE) {
+                TagState::Thought => match self.held.find(CLOSE) {
                     Some(at) => {
                         let rest = self.held.split_off(at);
                         push(&mut pieces, TaggedText::Thought(std::mem::take(&mut self.held)));
                         self.held = rest.get(CLOSE.len()..).unwrap_or_default().to_owned();
-                        self.place = Place::AfterThought;
+                        self.place = TagState::AfterThought;
                     }
                     None => {
                         let keep = partial_suffix(&self.held, CLOSE);
@@ -66,13 +66,13 @@ impl ThoughtTags {
                         return pieces;
                     }
                 },
-                Place::AfterThought => {
+                TagState::AfterThought => {
                     let rest = self.held.trim_start().to_owned();
                     self.held = rest;
                     if self.held.is_empty() {
                         return pieces;
                     }
-                    self.place = Place::Text;
+                    self.place = TagState::Text;
                 }
             }
         }
@@ -83,7 +83,7 @@ impl ThoughtTags {
         let held = std::mem::take(&mut self.held);
         match self.place {
             _ if held.is_empty() => None,
-            Place::Thought => Some(TaggedText::Thought(held)),
+            TagState::Thought => Some(TaggedText::Thought(held)),
             _ => Some(TaggedText::Text(held)),
         }
     }

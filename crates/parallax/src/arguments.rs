@@ -68,18 +68,18 @@ pub(crate) enum Command {
     Auth(crate::auth_command::AuthArguments),
     /// List, show, and test the models of all providers
     Models(crate::models_command::ModelsArguments),
-    /// Show what all sessions used: tokens, cost, tools
+    /// Show usage statistics of all sessions: tokens, cost, tools
     Stats(crate::stats_command::StatsArguments),
     /// Inspect a session in the browser: requests, turns, context, cost, MCP
     #[command(name = "devtools")]
     DevTools(crate::devtools_command::DevToolsArguments),
     /// Evaluate models, prompts, and settings on cases with checks
     Eval(crate::eval_command::EvalArguments),
-    /// Find out what is wrong on this machine, and what to do
+    /// Diagnose problems on this machine and suggest fixes
     Doctor(crate::doctor_command::DoctorArguments),
     /// Manage the git worktrees that sessions work in
     Worktrees(crate::worktrees_command::WorktreesArguments),
-    /// Review changes: findings with severity, place, and suggestion
+    /// Review changes: findings with severity, location, and suggestion
     Review(crate::review_command::ReviewArguments),
     /// List background sessions
     Ps(crate::background_arguments::PsArguments),
@@ -91,7 +91,7 @@ pub(crate) enum Command {
     Answer(crate::background_arguments::AnswerArguments),
     /// Stop a background session
     Stop(crate::background_arguments::SessionArgument),
-    /// Run many tasks, each in an agent and a git worktree of its own
+    /// Run many tasks, each with its own agent and git worktree
     Batch(Box<crate::batch_arguments::BatchArguments>),
     /// Serve sessions over HTTP
     Serve(crate::serve_command::ServeArguments),
@@ -304,7 +304,7 @@ pub(crate) enum TrustAction {
         /// The folder [default: the current directory]
         path: Option<PathBuf>,
     },
-    /// Show what a folder would bring if it were trusted, without running any of it
+    /// Show what a folder would add if it were trusted, without running any of it
     Show {
         /// The folder [default: the current directory]
         path: Option<PathBuf>,
@@ -337,11 +337,11 @@ pub(crate) enum TrustAction {
 /// Options of a session.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SessionArguments {
-    /// Answer the prompt in the background and print the id of the session
+    /// Run the prompt in the background and print the session ID
     #[arg(long)]
     pub(crate) bg: bool,
 
-    /// Answer this prompt and exit; text piped to stdin is prepended
+    /// Run this prompt and exit; text piped to stdin is prepended
     // A prompt may begin with a dash, as a list does. A flag that was taken for the prompt
     // by accident is detected afterwards.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true, alias = "print")]
@@ -371,7 +371,7 @@ pub(crate) struct SessionArguments {
     #[arg(short, long)]
     pub(crate) yolo: bool,
 
-    /// What runs without approval
+    /// Approval mode: what runs without approval
     #[arg(long, value_name = "MODE", value_parser = approval_modes())]
     pub(crate) approval_mode: Option<ApprovalMode>,
 
@@ -432,11 +432,11 @@ pub(crate) struct SessionArguments {
     #[arg(short, long, value_name = "NAME", num_args = 0..=1, require_equals = true)]
     pub(crate) worktree: Option<Option<String>>,
 
-    /// With `--worktree`: begin with this commit instead of `HEAD`
+    /// With `--worktree`: start from this commit instead of `HEAD`
     #[arg(long, value_name = "REF", requires = "worktree")]
     pub(crate) from: Option<String>,
 
-    /// With `--worktree`: bring the uncommitted changes along
+    /// With `--worktree`: include the uncommitted changes
     #[arg(long, requires = "worktree")]
     pub(crate) carry: bool,
 

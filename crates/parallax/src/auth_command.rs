@@ -12,7 +12,7 @@ use parallax_sdk::provider_credentials::{KeySource, ProviderCredential};
 use parallax_sdk::{Launch, LaunchOptions};
 use serde_json::{Value, json};
 
-use crate::silence::Silence;
+use crate::silence::HiddenInput;
 
 /// Maximum size of a key in bytes.
 const MAX_KEY: u64 = 64 * 1024;
@@ -162,7 +162,7 @@ fn read_key(provider: &str) -> Result<Secret, Failure> {
         let _silence = is_terminal.then(|| {
             let _ = write!(io::stderr(), "API key of {provider} (not shown): ");
             let _ = io::stderr().flush();
-            Silence::begin()
+            HiddenInput::begin()
         });
         io::Read::take(stdin.lock(), MAX_KEY).read_line(&mut line)
     };

@@ -11,7 +11,7 @@ use parallax_sdk::Launch;
 use parallax_sdk::custom_commands::{Catalog, CommandInfo, CommandSource};
 use serde_json::{Value, json};
 
-use crate::extending::{InScope, Said, refused};
+use crate::extending::{Said, UserScopeOption, refused};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CommandsAction {
@@ -29,7 +29,7 @@ pub(crate) enum CommandsAction {
         /// Name of the command; `git:commit` creates `git/commit.toml`
         name: String,
         #[command(flatten)]
-        scope: InScope,
+        scope: UserScopeOption,
     },
 }
 

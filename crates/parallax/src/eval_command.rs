@@ -39,11 +39,11 @@ pub(crate) struct EvalArguments {
     #[arg(short, long, value_name = "MODEL")]
     model: Vec<String>,
 
-    /// How often each case runs with each model
+    /// Number of runs of each case with each model
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 
-    /// How many runs there are at a time [default: the number of cores, at most 4]
+    /// Number of parallel runs [default: the number of cores, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
 
@@ -69,10 +69,10 @@ pub(crate) struct EvalArguments {
 
     /// Answer from the recording of each case, or from this file, instead of a model
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
-    #[expect(clippy::option_option, reason = "the flag may stand without a value")]
+    #[expect(clippy::option_option, reason = "the flag may have no value")]
     replay: Option<Option<PathBuf>>,
 
-    /// Keep the directories of failed runs, and print where they are
+    /// Keep the directories of failed runs, and print their paths
     #[arg(long)]
     keep: bool,
 }

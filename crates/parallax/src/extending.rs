@@ -84,7 +84,7 @@ pub(crate) enum Scope {
 
 /// The `--scope` option, for all projects by default.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct InScope {
+pub(crate) struct UserScopeOption {
     /// Projects that the change applies to
     #[arg(long, value_enum, default_value_t = Scope::User)]
     scope: Scope,
@@ -92,7 +92,7 @@ pub(crate) struct InScope {
 
 /// The `--scope` option, for this project by default.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct InProject {
+pub(crate) struct ProjectScopeOption {
     /// Projects that the change applies to
     #[arg(short = 's', long, value_enum, default_value_t = Scope::Workspace)]
     pub(crate) scope: Scope,
@@ -100,14 +100,14 @@ pub(crate) struct InProject {
 
 /// The `--scope` option of `enable`, which by default undoes every `disable`.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct WhereItIs {
+pub(crate) struct OptionalScope {
     /// Projects that the change applies to [default: wherever it is disabled]
     #[arg(short = 's', long, value_enum)]
     pub(crate) scope: Option<Scope>,
 }
 
-impl From<InScope> for SettingScope {
-    fn from(option: InScope) -> Self {
+impl From<UserScopeOption> for SettingScope {
+    fn from(option: UserScopeOption) -> Self {
         option.scope.into()
     }
 }

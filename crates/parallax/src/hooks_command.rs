@@ -14,7 +14,7 @@ use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::Launch;
 use serde_json::{Value, json};
 
-use crate::extending::{InScope, Said, Scope, refused, switched};
+use crate::extending::{Said, Scope, UserScopeOption, refused, switched};
 
 /// Why the hooks of the project are not listed.
 const UNTRUSTED: &str = "The folder is not trusted, so its hooks are neither read nor run. Run \
@@ -61,14 +61,14 @@ pub(crate) enum HooksAction {
         /// Name or command of the hook
         name: String,
         #[command(flatten)]
-        scope: InScope,
+        scope: UserScopeOption,
     },
     /// Disable a hook
     Disable {
         /// Name or command of the hook
         name: String,
         #[command(flatten)]
-        scope: InScope,
+        scope: UserScopeOption,
     },
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure
                 return Err(Failure { kind: FailureKind::Untrusted, message, status: None });
             }
             let count = launch.accept_hooks()?;
-            let text = format!("Accepted {count} hook(s) of the project as they are now.\n");
+            let text = format!("Accepted {count} hook(s) of the project.\n");
             Ok(Said::new(text, json!({"accepted": count})))
         }
         HooksAction::Test { event, input, subject } => {
@@ -274,7 +274,7 @@ fn migrate(launch: &Launch, wanted: Option<Scope>) -> Result<Said, Failure> {
     Ok(Said::new(text, json))
 }
 
-fn switch(launch: &Launch, name: &str, on: bool, scope: InScope) -> Result<Said, Failure> {
+fn switch(launch: &Launch, name: &str, on: bool, scope: UserScopeOption) -> Result<Said, Failure> {
     let file = launch.switch_hook(name, on, scope.into())?;
     Ok(switched("hook", name, on, &file))
 }

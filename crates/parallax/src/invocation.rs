@@ -86,7 +86,7 @@ pub(crate) enum Invocation {
     Background {
         prompt: Option<String>,
         settings: Box<Settings>,
-        printing: Printing,
+        printing: OutputOptions,
     },
     /// List or control background sessions.
     BackgroundAction(BackgroundAction),
@@ -115,7 +115,7 @@ pub(crate) enum Invocation {
         /// The prompt on the command line; text of stdin is prepended.
         prompt: Option<String>,
         settings: Settings,
-        printing: Printing,
+        printing: OutputOptions,
     },
     /// An interactive session in the terminal.
     Interactive {
@@ -130,7 +130,7 @@ pub(crate) enum Invocation {
     /// Read prompts as JSON lines from stdin.
     StreamInput {
         settings: Settings,
-        printing: Printing,
+        printing: OutputOptions,
     },
 }
 
@@ -211,7 +211,7 @@ pub(crate) enum Recording {
 
 /// How the result is printed.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Printing {
+pub(crate) struct OutputOptions {
     /// `None` uses the setting.
     pub(crate) format: Option<OutputFormat>,
     pub(crate) stream_version: u8,
@@ -683,7 +683,7 @@ fn list(values: &[String]) -> Option<Vec<String>> {
     Some(items)
 }
 
-fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
+fn printing(typed: &PrintingArguments) -> Result<OutputOptions, Refusal> {
     let streams_in = typed.input_format == Some(InputFormat::StreamJson);
     // Flags that only one format supports select that format.
     let implied = [
@@ -723,7 +723,7 @@ fn printing(typed: &PrintingArguments) -> Result<Printing, Refusal> {
                 .to_owned(),
         );
     }
-    Ok(Printing {
+    Ok(OutputOptions {
         format: format.map(|format| match format {
             Format::Text => OutputFormat::Text,
             Format::Json => OutputFormat::Json,

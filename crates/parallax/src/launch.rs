@@ -14,7 +14,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_sdk::{EventReader, Launch, LaunchOptions, OpenSession};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::invocation::{Invocation, Printing, Settings};
+use crate::invocation::{Invocation, OutputOptions, Settings};
 use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
@@ -272,7 +272,7 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
 async fn worktree_run(
     prompts: Prompts,
     settings: Settings,
-    printing: Printing,
+    printing: OutputOptions,
     around: Surroundings,
 ) -> Result<ExitCode, Failed> {
     if settings.worktree.is_some() {
@@ -290,7 +290,7 @@ async fn worktree_run(
 async fn headless(
     prompts: Prompts,
     settings: Settings,
-    printing: Printing,
+    printing: OutputOptions,
     around: Surroundings,
 ) -> Result<ExitCode, Failed> {
     let launch = prepare(&settings).map_err(|failure| early(failure, printing.format))?;
@@ -523,7 +523,7 @@ fn early(failure: Failure, format: Option<OutputFormat>) -> Failed {
 
 fn options(
     session: &OpenSession,
-    printing: Printing,
+    printing: OutputOptions,
     format: OutputFormat,
     schema: Option<OutputSchema>,
     around: Surroundings,

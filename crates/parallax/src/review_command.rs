@@ -48,11 +48,11 @@ const EXCLUDED: [&str; 15] = [
 /// `parallax review`.
 #[derive(Debug, Args)]
 pub(crate) struct ReviewArguments {
-    /// Review what changed since this branch or commit [default: what is not committed]
+    /// Review the changes since this branch or commit [default: uncommitted changes]
     #[arg(long, value_name = "REF", conflicts_with_all = ["staged", "pr"])]
     pub(crate) base: Option<String>,
 
-    /// Review what is staged
+    /// Review staged changes
     #[arg(long, conflicts_with = "pr")]
     pub(crate) staged: bool,
 
@@ -60,7 +60,7 @@ pub(crate) struct ReviewArguments {
     #[arg(long, value_name = "PATCH")]
     pub(crate) pr: Option<PathBuf>,
 
-    /// CapturedOutput format
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: ReviewFormat,
 

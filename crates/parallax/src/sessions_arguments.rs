@@ -79,7 +79,7 @@ pub(crate) enum SessionsAction {
     Fork {
         /// Session id or its beginning; for this project also a number or `latest`
         session: String,
-        /// Copy only what came before this prompt
+        /// Copy only the part before this prompt
         #[arg(long, value_name = "PROMPT")]
         at: Option<u64>,
     },

@@ -7,11 +7,11 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Disables terminal echo until it is dropped. Ctrl-C ends the program.
-pub(crate) struct Silence {
+pub(crate) struct HiddenInput {
     before: Option<rustix::termios::Termios>,
 }
 
-impl Silence {
+impl HiddenInput {
     pub(crate) fn begin() -> Self {
         let before = tcgetattr(io::stdin()).ok();
         if let Some(before) = &before {
@@ -25,7 +25,7 @@ impl Silence {
     }
 }
 
-impl Drop for Silence {
+impl Drop for HiddenInput {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);

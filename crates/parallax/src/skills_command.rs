@@ -10,7 +10,9 @@ use parallax_sdk::Launch;
 use parallax_sdk::skill_files::FetchedSkills;
 use serde_json::{Value, json};
 
-use crate::extending::{InProject, InScope, Said, Scope, WhereItIs, refused, switched};
+use crate::extending::{
+    OptionalScope, ProjectScopeOption, Said, Scope, UserScopeOption, refused, switched,
+};
 use crate::extensions_command::Person;
 
 #[derive(Debug, Subcommand)]
@@ -29,7 +31,7 @@ pub(crate) enum SkillsAction {
         #[arg(long, value_name = "FOLDER")]
         path: Option<PathBuf>,
         #[command(flatten)]
-        scope: InScope,
+        scope: UserScopeOption,
         /// Agree to the installation without a prompt
         #[arg(long, visible_alias = "yes")]
         consent: bool,
@@ -39,7 +41,7 @@ pub(crate) enum SkillsAction {
         /// Directory with the skills
         folder: String,
         #[command(flatten)]
-        scope: InScope,
+        scope: UserScopeOption,
         /// Agree to the installation without a prompt
         #[arg(long, visible_alias = "yes")]
         consent: bool,
@@ -49,21 +51,21 @@ pub(crate) enum SkillsAction {
         /// Name of the skill
         name: String,
         #[command(flatten)]
-        scope: InScope,
+        scope: UserScopeOption,
     },
     /// Enable a skill
     Enable {
         /// Name of the skill
         name: String,
         #[command(flatten)]
-        scope: WhereItIs,
+        scope: OptionalScope,
     },
     /// Disable a skill
     Disable {
         /// Name of the skill
         name: String,
         #[command(flatten)]
-        scope: InProject,
+        scope: ProjectScopeOption,
     },
 }
 

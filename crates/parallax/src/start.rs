@@ -151,7 +151,7 @@ pub(crate) fn start(launch: Launch) -> Result<Started, Failure> {
 /// Returns a function that expands typed prompts: it includes the files named with `@` and expands
 /// custom commands.
 pub(crate) fn expand(session: &OpenSession) -> Expand {
-    let typed = Typed::of(session);
+    let typed = InputContext::of(session);
     let ledger = session.ledger();
     Arc::new(move |text| {
         let (typed, ledger) = (typed.clone(), ledger.clone());
@@ -220,19 +220,19 @@ fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Pro
 /// Returns an error if a file that the prompt names cannot be read, or if a custom command cannot
 /// be run.
 pub(crate) async fn prompt(session: &OpenSession, text: String) -> Result<Expanded, Failure> {
-    Typed::of(session).expand(text).await
+    InputContext::of(session).expand(text).await
 }
 
 /// The state needed to interpret typed text.
 #[derive(Clone)]
-struct Typed {
+struct InputContext {
     expander: Expander,
     commands: Commands,
     mode: ApprovalMode,
     launch: Launch,
 }
 
-impl Typed {
+impl InputContext {
     fn of(session: &OpenSession) -> Self {
         let (expander, commands) = (session.expander.clone(), session.commands.clone());
         Self { expander, commands, mode: session.mode, launch: session.launch().clone() }
@@ -262,14 +262,14 @@ impl Typed {
                 && !commands.takes(name)
                 && let Some(prompt) = own_prompt(&launch, own_of(name).unwrap_or(name), arguments)?
             {
-                return Ok(Read::Prompt(prompt));
+                return Ok(TypedLine::Prompt(prompt));
             }
-            commands.prepare(&text, mode).map(Read::Command)
+            commands.prepare(&text, mode).map(TypedLine::Command)
         });
         let read = preparing.await.map_err(|error| internal(&error.to_string()))??;
         let prepared = match read {
-            Read::Prompt(prompt) => return Ok(Expanded { prompt, notices: Vec::new() }),
-            Read::Command(prepared) => prepared,
+            TypedLine::Prompt(prompt) => return Ok(Expanded { prompt, notices: Vec::new() }),
+            TypedLine::Command(prepared) => prepared,
         };
         // Dropping the future stops the commands of an abandoned expansion.
         prepared.run(&CancellationToken::new()).await
@@ -285,7 +285,7 @@ fn planned(text: &str) -> Option<&str> {
 }
 
 /// The interpretation of a line with a command.
-enum Read {
+enum TypedLine {
     /// The prompt of a built-in command.
     Prompt(Prompt),
     /// A custom command of the user.

@@ -21,7 +21,7 @@ const DAYS: usize = 31;
 /// `parallax stats`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub(crate) struct StatsArguments {
-    /// Only what was used since then: `30d`, `2w`, `12h`, or a day
+    /// Only usage since then: `30d`, `2w`, `12h`, or a date
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 

@@ -20,25 +20,25 @@ pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| refused(format!("Failed to read the current directory: {error}")))?;
     let said = match action {
-        TrustAction::Status { path } => status(&Place::at(&here, path)?),
-        TrustAction::Show { path } => show(&Place::at(&here, path)?),
+        TrustAction::Status { path } => status(&FolderState::at(&here, path)?),
+        TrustAction::Show { path } => show(&FolderState::at(&here, path)?),
         TrustAction::Add { path, parent, settings } => {
             let level = if parent { TrustLevel::TrustParent } else { TrustLevel::TrustFolder };
-            add(Place::at(&here, path)?, level, settings)?
+            add(FolderState::at(&here, path)?, level, settings)?
         }
-        TrustAction::Remove { path } => remove(Place::anywhere(&here, path)?)?,
+        TrustAction::Remove { path } => remove(FolderState::anywhere(&here, path)?)?,
         TrustAction::Deny { path } => {
-            let mut place = Place::at(&here, path)?;
+            let mut place = FolderState::at(&here, path)?;
             place.set(Some(TrustLevel::DoNotTrust))?;
             status(&place)
         }
-        TrustAction::List => list(&Place::at(&here, None)?)?,
+        TrustAction::List => list(&FolderState::at(&here, None)?)?,
     };
     Ok(if json { json_document(&said.json) } else { said.text })
 }
 
 /// The result of a subcommand, as text and as JSON.
-struct Said {
+struct TrustOutput {
     text: String,
     json: Value,
 }
@@ -52,13 +52,13 @@ fn config(error: &parallax_config::ConfigError) -> Failure {
 }
 
 /// A folder and its trust state.
-struct Place {
+struct FolderState {
     folder: PathBuf,
     options: LoadOptions,
     standing: Standing,
 }
 
-impl Place {
+impl FolderState {
     /// Returns the state of an existing folder.
     fn at(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
         let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
@@ -114,7 +114,7 @@ impl Place {
     }
 }
 
-fn status(place: &Place) -> Said {
+fn status(place: &FolderState) -> TrustOutput {
     let trust = &place.standing.trust;
     let (reason, why) = match &trust.reason {
         TrustReason::Flag => ("flag", "`--skip-trust`".to_owned()),
@@ -149,10 +149,10 @@ fn status(place: &Place) -> Said {
         fields.insert("file".to_owned(), json!(file.to_string_lossy()));
         fields.insert("rule".to_owned(), json!(folder));
     }
-    Said { text, json }
+    TrustOutput { text, json }
 }
 
-fn show(place: &Place) -> Said {
+fn show(place: &FolderState) -> TrustOutput {
     let mut said = status(place);
     let survey = parallax_config::survey(&place.folder, &place.standing.outer);
     // A file that cannot be used is among the preview's problems.
@@ -169,7 +169,7 @@ fn show(place: &Place) -> Said {
 /// escaped.
 fn shown(survey: &Survey, accepted: &[String]) -> String {
     if survey.is_empty() {
-        return "It brings no settings, commands, or other files that would take effect.\n"
+        return "It contains no settings, commands, or other files that would take effect.\n"
             .to_owned();
     }
     let mut text = String::new();
@@ -207,7 +207,7 @@ fn shown(survey: &Survey, accepted: &[String]) -> String {
     text
 }
 
-fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Failure> {
+fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<TrustOutput, Failure> {
     place.set(Some(level))?;
     let mut said = status(&place);
     let homes = &place.standing.homes;
@@ -253,7 +253,7 @@ fn add(mut place: Place, level: TrustLevel, settings: bool) -> Result<Said, Fail
     Ok(said)
 }
 
-fn remove(mut place: Place) -> Result<Said, Failure> {
+fn remove(mut place: FolderState) -> Result<TrustOutput, Failure> {
     place.set(None)?;
     let mut said = status(&place);
     if let TrustReason::Rule { file, .. } = &place.standing.trust.reason
@@ -267,7 +267,7 @@ fn remove(mut place: Place) -> Result<Said, Failure> {
     Ok(said)
 }
 
-fn list(place: &Place) -> Result<Said, Failure> {
+fn list(place: &FolderState) -> Result<TrustOutput, Failure> {
     let rules = place.standing.files.rules().map_err(|error| config(&error))?;
     let mut text = String::new();
     for rule in &rules {
@@ -289,5 +289,5 @@ fn list(place: &Place) -> Result<Said, Failure> {
             "file": rule.file.to_string_lossy(),
         })
     });
-    Ok(Said { text, json: Value::Array(rules.collect()) })
+    Ok(TrustOutput { text, json: Value::Array(rules.collect()) })
 }

@@ -20,7 +20,9 @@ mod wrappers;
 mod written;
 
 pub use analyse::{analyse, analyse_expanded};
-pub use danger::{Destruction, Loss, checked_out, dangerous, destructive, may_destroy, steering};
+pub use danger::{
+    Destruction, LossKind, checked_out, dangerous, destructive, may_destroy, steering,
+};
 pub use git::{GitCall, git_subcommand, uses_git};
 pub use git_config::{
     makes_repository, moves_worktrees, writes_git_configuration, writes_sparse_patterns,

@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::arguments_text::arguments_text;
 use crate::bash::{self, Command, Line, Redirection, RedirectionKind, Word};
 use crate::conditions::Subject;
-use crate::loose::{Loose, loose};
+use crate::loose::{PermissiveScan, loose};
 use crate::names::{SHELL, canonical};
-use crate::path_condition::Folders;
+use crate::path_condition::PathRoots;
 use crate::paths;
 use crate::transparent::is_transparent;
 
@@ -53,7 +53,7 @@ pub(crate) struct Call<'a> {
     /// The effective mode; an untrusted folder cannot use the permissive modes.
     pub(crate) mode: ApprovalMode,
     pub(crate) names: Vec<&'a str>,
-    pub(crate) folders: Folders<'a>,
+    pub(crate) folders: PathRoots<'a>,
     pub(crate) shell: Option<ShellCall<'a>>,
     whole: OnceCell<String>,
     paths: OnceCell<Vec<PathBuf>>,
@@ -74,7 +74,7 @@ impl<'a> Call<'a> {
             names.push(agent);
         }
         let mode = if query.trusted { query.mode } else { query.mode.min(ApprovalMode::Default) };
-        let folders = Folders { workspace: query.workspace, plans, temporary };
+        let folders = PathRoots { workspace: query.workspace, plans, temporary };
         let shell = names.contains(&SHELL).then(|| ShellCall::read(query, home, substitutions));
         Self { query, mode, names, folders, shell, whole: OnceCell::new(), paths: OnceCell::new() }
     }
@@ -159,7 +159,7 @@ pub(crate) struct ShellCall<'a> {
     safe: Vec<OnceCell<bool>>,
     arguments: Vec<OnceCell<String>>,
     written: OnceCell<Vec<Written>>,
-    loose: OnceCell<Loose>,
+    loose: OnceCell<PermissiveScan>,
     git_aliases: &'a BTreeMap<String, String>,
     substitutions: bool,
     expanded: OnceCell<Option<Box<Self>>>,
@@ -248,12 +248,12 @@ impl<'a> ShellCall<'a> {
     pub(crate) fn trouble(&self) -> Option<&str> {
         match &self.line.trouble {
             Some(trouble) => Some(trouble),
-            None if self.line.commands.is_empty() => Some("there is no command in it"),
+            None if self.line.commands.is_empty() => Some("it contains no command"),
             None => None,
         }
     }
 
-    pub(crate) fn loose(&self) -> &Loose {
+    pub(crate) fn loose(&self) -> &PermissiveScan {
         self.loose.get_or_init(|| loose(&self.text))
     }
 

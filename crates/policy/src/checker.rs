@@ -68,8 +68,8 @@ impl Checker {
             CheckerKind::External => Some(Objection {
                 decision: Decision::Deny,
                 why: format!(
-                    "The external safety checker `{}` cannot be run by this version, and a checker \
-                     that fails denies: remove it from the rules or write rules in its place",
+                    "The external safety checker `{}` is not supported, and a checker that fails \
+                     denies the call: remove it, or replace it with rules",
                     self.name
                 ),
             }),
@@ -132,10 +132,10 @@ fn object(path: &Path, call: &Call<'_>) -> Option<Objection> {
         matches!(name.as_str(), ".git" | "node_modules") || name.starts_with(".env")
     };
     if let Some(name) = names.iter().find(closed) {
-        return deny(format!("`{}` is closed because of `{name}` in it", path.display()));
+        return deny(format!("`{}` is closed because it contains `{name}`", path.display()));
     }
     names.iter().any(|name| name == ".vscode").then(|| Objection {
         decision: Decision::Ask,
-        why: format!("`{}` holds settings that can run programs", path.display()),
+        why: format!("`{}` contains settings that can run programs", path.display()),
     })
 }

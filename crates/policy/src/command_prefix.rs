@@ -67,10 +67,10 @@ impl CommandPrefix {
     pub(crate) fn why_never(text: &str) -> Option<&'static str> {
         let text = text.trim();
         if text == "$" {
-            return Some("`$` alone names no command");
+            return Some("`$` alone is not a command");
         }
         if words_of(text.strip_suffix(END).unwrap_or(text)).is_none() {
-            return Some("a quote in it is left open");
+            return Some("it has an unclosed quote");
         }
         let mut quote = None;
         let mut characters = text.chars();
@@ -81,7 +81,8 @@ impl CommandPrefix {
                 (None | Some('"'), '\\') => drop(characters.next()),
                 (None, ';' | '&' | '|' | '<' | '>' | '\n') => {
                     return Some(
-                        "it goes beyond one command: each command of a line is judged alone",
+                        "it contains more than one command: each command of a line is evaluated \
+                         separately",
                     );
                 }
                 _ => {}
@@ -92,7 +93,7 @@ impl CommandPrefix {
         let is_name = !name.is_empty()
             && !name.starts_with(|first: char| first.is_ascii_digit())
             && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-        is_name.then_some("it begins with an assignment, which is no word of a command")
+        is_name.then_some("it begins with an assignment, which is not part of a command")
     }
 
     /// Returns the words of the prefix.

@@ -89,19 +89,18 @@ pub(crate) enum Mismatch {
 impl Mismatch {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Mode => "it is for other modes",
-            Self::Interactive => "it is for runs with (or without) somebody to ask",
-            Self::Tool => "it is about other tools",
-            Self::Server => "it is about another MCP server",
-            Self::Agent => "it is about the calls of another agent",
-            Self::Annotations => "the tool has not the annotations it asks for",
+            Self::Mode => "it applies to other modes",
+            Self::Interactive => "it applies only with, or only without, a user present",
+            Self::Tool => "it applies to other tools",
+            Self::Server => "it applies to another MCP server",
+            Self::Agent => "it applies to another agent",
+            Self::Annotations => "the tool does not have the required annotations",
             Self::Arguments => "`argsPattern` does not match the arguments",
             Self::PathGlob => "`pathGlob` does not match the paths of the call",
-            Self::PathInside => "the paths of the call are not where `pathInside` says",
-            Self::Commands => "the command is not one of its commands",
+            Self::PathInside => "the paths of the call are outside `pathInside`",
+            Self::Commands => "the command does not match",
             Self::NotSettled => {
-                "the command begins as it says, but variables, globs or assignments may make \
-                 another of it"
+                "the prefix matches, but variables, globs, or assignments may change the command"
             }
         }
     }

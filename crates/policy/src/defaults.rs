@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::rule::Rule;
 use crate::rule_file::{RuleFile, Tier};
-use crate::rule_toml::{Loaded, Reading, read};
+use crate::rule_toml::{ParsedRules, Reading, read};
 
 /// The embedded files with their names in the source tree.
 pub(crate) const FILES: &[(&str, &str)] = &[
@@ -21,7 +21,7 @@ pub(crate) fn rules(plans: Option<&Path>) -> Vec<Rule> {
             "read and search the project, and write the plan as an `.md` file in `{}`",
             folder.display()
         ),
-        None => "read and search the project, and give the plan as your answer".to_owned(),
+        None => "read and search the project, and return the plan as your answer".to_owned(),
     };
     let mut rules = load().rules;
     for rule in &mut rules {
@@ -32,8 +32,8 @@ pub(crate) fn rules(plans: Option<&Path>) -> Vec<Rule> {
     rules
 }
 
-fn load() -> Loaded {
-    let mut all = Loaded::default();
+fn load() -> ParsedRules {
+    let mut all = ParsedRules::default();
     for (name, text) in FILES {
         let file = RuleFile {
             tier: Tier::BuiltIn,

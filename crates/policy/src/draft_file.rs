@@ -15,7 +15,7 @@ use crate::toml_table;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddError {
     /// The existing text is not a valid rule file and must not be overwritten.
-    #[error("what stands there is not valid TOML: {0}")]
+    #[error("the existing file is not valid TOML: {0}")]
     Corrupt(String),
     /// The rule must not be saved.
     #[error("{0}")]

@@ -147,21 +147,24 @@ fn named<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
 fn trouble(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
     let shown = |command: &Command| shown(&command.source);
     if let Some(trouble) = shell.trouble() {
-        return Some(format!("what the line runs is not sure: {trouble}"));
+        return Some(format!("the command line cannot be analyzed: {trouble}"));
     }
     if commands.is_empty() {
-        return Some("there is no command in it that a rule could name".to_owned());
+        return Some("it contains no command that a rule can name".to_owned());
     }
     if commands.len() > MOST_PREFIXES {
         let count = commands.len();
-        return Some(format!("it runs {count} commands, and a rule names {MOST_PREFIXES} at most"));
+        return Some(format!(
+            "it runs {count} commands, but a rule can name at most {MOST_PREFIXES}"
+        ));
     }
     if let Some(command) = commands.iter().find(|command| !is_settled(command)) {
-        return Some(format!("only the run tells what `{}` does", shown(command)));
+        return Some(format!("the effect of `{}` is known only at run time", shown(command)));
     }
     // `./x` is a different program in another directory.
     let relative = commands.iter().find(|command| is_relative_program(command));
-    relative.map(|command| format!("`{}` is another program in another folder", shown(command)))
+    relative
+        .map(|command| format!("`{}` is a different program in another directory", shown(command)))
 }
 
 /// Returns the beginning of a command on a single line.
@@ -180,7 +183,7 @@ pub(crate) fn why_none(call: &Call<'_>) -> String {
         let redirects = shell.redirections().next().is_some();
         trouble(shell, &named(shell, redirects))
     });
-    of_line.unwrap_or_else(|| "no rule that names it would let all of it through".to_owned())
+    of_line.unwrap_or_else(|| "no rule for it would cover the whole command".to_owned())
 }
 
 fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
@@ -393,7 +396,8 @@ pub(crate) fn check(draft: &RuleDraft) -> Result<(), String> {
     let reaches = NARROWED.iter().any(|name| wide.matches(&[name]));
     if draft.mcp_name.is_none() && reaches && !narrowed {
         return Err(format!(
-            "A rule for every call of `{tool}` is not kept: say which commands, paths or arguments"
+            "A rule for every call of `{tool}` cannot be saved: specify commands, paths, or \
+             arguments"
         ));
     }
     if draft.command_prefix.iter().any(|prefix| prefix.trim().is_empty()) {

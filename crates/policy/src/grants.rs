@@ -2,7 +2,7 @@
 
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 
-use crate::path_condition::Folders;
+use crate::path_condition::PathRoots;
 use crate::paths;
 
 /// Returns the union of both.
@@ -39,7 +39,7 @@ pub(crate) fn both(one: &Permissions, other: &Permissions) -> Permissions {
 pub(crate) fn beyond(
     wanted: &Permissions,
     granted: &Permissions,
-    folders: &Folders<'_>,
+    folders: &PathRoots<'_>,
     readonly: bool,
 ) -> Permissions {
     let mut beyond = wanted.beyond(granted);

@@ -11,7 +11,7 @@ use crate::build_guard::{BuildFileGuard, is_build_file};
 use crate::call::{Call, ShellCall, tool_names};
 use crate::checker::Checker;
 use crate::conditions::{Commands, Conditions, Subject};
-use crate::line_checks::{self, Circumstances};
+use crate::line_checks::{self, LineContext};
 use crate::rule::{Rule, Source};
 use crate::rule_set::RuleSet;
 use crate::sandbox_table::SandboxTable;
@@ -86,7 +86,7 @@ impl Finding {
 
 const YOLO: &str = "`--approval-mode yolo`";
 const WRITE_OUTSIDE: &str = "a rule that allows it, with `permissions = { fileSystem = { write = \
-                             [\"PATH\"] } }` for the place";
+    [\"PATH\"] } }` for the directory";
 
 impl Policy {
     /// Creates a policy from the built-in rules and the rules that the options define.
@@ -223,7 +223,7 @@ impl Policy {
         if rule.decision == Decision::Ask {
             finding.needs = match &rule.source {
                 Source::Setting(key) if rule.is_beside_allowed_commands() => {
-                    Some(format!("an entry in the setting `{key}` that names the command"))
+                    Some(format!("an entry for the command in the setting `{key}`"))
                 }
                 Source::Setting(key) => Some(format!("the entry in the setting `{key}` removed")),
                 Source::File { .. } | Source::Session => Some(
@@ -243,7 +243,8 @@ impl Policy {
             return Finding::new(
                 Decision::Deny,
                 "job credentials (built in)",
-                "Files named `gha-creds-*.json` hold the credentials of the CI job and are closed to tools",
+                "Files named `gha-creds-*.json` contain the credentials of the CI job and are \
+                 closed to tools",
             );
         }
         let mut finding = match &call.shell {
@@ -271,10 +272,8 @@ impl Policy {
             None => self.by_parts(call, shell, whole, trace),
         };
         let granted = finding.grants.clone().unwrap_or_default();
-        let circumstances = Circumstances {
-            build_guard: self.build_file_guard,
-            may_redirect: finding.may_redirect,
-        };
+        let circumstances =
+            LineContext { build_guard: self.build_file_guard, may_redirect: finding.may_redirect };
         for doubt in line_checks::doubts(call, shell, &granted, &circumstances) {
             trace.check(doubt.name, &doubt.why);
             let needs = match doubt.name {
@@ -305,18 +304,19 @@ impl Policy {
                     Decision::Deny,
                     finding.rule,
                     format!(
-                        "The rule allows a pattern of arguments, but the line cannot be taken apart \
-                         ({trouble}), so nothing shows that it is all of it"
+                        "The rule allows a pattern of arguments, but the command line cannot be \
+                         parsed ({trouble}), so the rest of it cannot be checked"
                     ),
                 );
             } else if !explicit_yolo {
-                let why = format!("The line cannot be judged: {trouble}");
-                finding.raise("line that cannot be judged", &why, true, YOLO);
+                let why = format!("The command line cannot be analyzed: {trouble}");
+                finding.raise("unanalyzable command line", &why, true, YOLO);
             }
         } else if finding.decision == Decision::Ask {
             finding.each_time = true;
             finding.needs.get_or_insert_with(|| YOLO.to_owned());
-            finding.why = format!("{}. The line cannot be judged: {trouble}", finding.why);
+            finding.why =
+                format!("{}. The command line cannot be analyzed: {trouble}", finding.why);
         }
         finding
     }
@@ -361,7 +361,7 @@ impl Policy {
                 && let Some(file) = shell.leads_git()
             {
                 finding.why = format!(
-                    "{}: `{}` names programs that git runs whatever it is told, or cannot be read",
+                    "{}: `{}` cannot be read or configures programs that git always runs",
                     finding.why,
                     file.display()
                 );
@@ -373,8 +373,8 @@ impl Policy {
                     match shell.redirections().next() {
                         None => "The command only reads inside the workspace",
                         Some(_) => {
-                            "The command reads, and the line writes by redirection, only inside \
-                             the workspace"
+                            "The command only reads, and redirections write only inside the \
+                             workspace"
                         }
                     },
                 );
@@ -467,17 +467,14 @@ impl Policy {
         let created = effects.creates.iter().find(|path| paths::is_agent_rules(path, roots));
         if let Some(path) = protected.or(created) {
             let why = format!(
-                "It changes `{}`, which can run programs or say what agents do",
+                "It changes `{}`, which can run programs or instruct agents",
                 path.display()
             );
             trace.check("protected path", &why);
             finding.raise("protected path", &why, true, YOLO);
         }
         if let Some(path) = effects.writes.iter().find(|path| paths::has_other_names(path)) {
-            let why = format!(
-                "`{}` has other names (hard links): what lies at those is changed with it",
-                path.display()
-            );
+            let why = format!("`{}` has hard links, which would be changed, too", path.display());
             trace.check("hard link", &why);
             finding.raise("hard link", &why, true, YOLO);
         }
@@ -491,7 +488,7 @@ impl Policy {
         let Some(path) = call.query.effects.writes.iter().find(|path| is_build_file(path)) else {
             return;
         };
-        let why = format!("It changes `{}`, which decides what builds run", path.display());
+        let why = format!("It changes `{}`, which controls what builds run", path.display());
         trace.check("build-file guard", &why);
         if finding.decision == Decision::Ask {
             finding.needs.get_or_insert_with(|| {
@@ -536,8 +533,10 @@ impl Policy {
         }
         let beyond = grants::beyond(wanted, &granted, &call.folders, readonly);
         if !beyond.is_empty() {
-            let why =
-                format!("It needs more than the sandbox gives: {}", beyond.words().join(", "));
+            let why = format!(
+                "It requires permissions beyond the sandbox: {}",
+                beyond.words().join(", ")
+            );
             trace.check("beyond the sandbox", &why);
             let needs = self.what_gives(&beyond, call.mode);
             let write = &beyond.file_system.write;
@@ -558,19 +557,19 @@ impl Policy {
                 .to_owned();
         }
         if !beyond.file_system.is_empty() {
-            return "a rule whose `permissions` give it, or the settings \
-                    `security.sandbox.readable` and `security.sandbox.writable`"
+            return "a rule whose `permissions` grant it, or the settings \
+                `security.sandbox.readable` and `security.sandbox.writable`"
                 .to_owned();
         }
         if beyond.beyond(&self.sandbox.mode(ApprovalMode::Yolo).grants()).is_empty() {
-            return "`--approval-mode yolo` or a rule whose `permissions` give it".to_owned();
+            return "`--approval-mode yolo` or a rule whose `permissions` grant it".to_owned();
         }
         let key = if beyond.network {
             format!("security.sandbox.network.{}", mode.as_str())
         } else {
             "security.sandbox.hostLoopback".to_owned()
         };
-        format!("a rule whose `permissions` give it, or the setting `{key}` = `true`")
+        format!("a rule whose `permissions` grant it, or the setting `{key}` = `true`")
     }
 
     fn check_safety(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
@@ -626,7 +625,7 @@ impl Policy {
             let needs = finding.needs.unwrap_or_else(|| hint::needs(call));
             verdict.decision = Decision::Deny;
             verdict.why =
-                format!("{}, and nobody can be asked in this run: it needs {needs}", verdict.why);
+                format!("{}, but no user is present in this run; it requires {needs}", verdict.why);
         }
         if verdict.decision != Decision::Deny {
             verdict.grants = finding.grants.unwrap_or_default();
@@ -701,7 +700,7 @@ impl Judge for Policy {
 
     fn why_no_drafts(&self, query: &Query<'_>, permissions: &Permissions) -> String {
         if self.disable_always_allow {
-            return "`security.disableAlwaysAllow` forbids it".to_owned();
+            return "the setting `security.disableAlwaysAllow` disables saved rules".to_owned();
         }
         let write = &permissions.file_system.write;
         if write.iter().any(|path| paths::is_protected(path, query.workspace)) {
@@ -713,7 +712,7 @@ impl Judge for Policy {
     fn with_rule(&self, draft: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
         if self.disable_always_allow {
             return Err(
-                "The setting `security.disableAlwaysAllow` forbids rules of the session".to_owned()
+                "The setting `security.disableAlwaysAllow` disables session rules".to_owned()
             );
         }
         let rule = drafts::session_rule(draft, self.home.as_deref())?;

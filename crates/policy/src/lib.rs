@@ -53,4 +53,4 @@ pub use rule_file::{RuleFile, Tier};
 pub use sandbox_table::{CommandRow, ModeRow, SandboxTable};
 pub use settings::PolicyOptions;
 pub use tool_pattern::ToolPattern;
-pub use trace::{Considered, ExplainedCommand, Explanation, Fired};
+pub use trace::{Considered, ExplainedCommand, Explanation, MatchedCheck};

@@ -12,7 +12,7 @@ use crate::{paths, taint};
 
 /// A reason to request approval.
 #[derive(Debug, Clone)]
-pub(crate) struct Doubt {
+pub(crate) struct ApprovalReason {
     /// The name of the check.
     pub(crate) name: &'static str,
     /// The reason, for display.
@@ -21,7 +21,7 @@ pub(crate) struct Doubt {
     pub(crate) each_time: bool,
 }
 
-impl Doubt {
+impl ApprovalReason {
     fn once(name: &'static str, why: impl Into<String>) -> Self {
         Self { name, why: why.into(), each_time: false }
     }
@@ -34,13 +34,13 @@ impl Doubt {
 /// Returns descriptions of everything that requires approval even in yolo mode: the rows of the
 /// table of destructive commands, and writes outside the workspace.
 pub fn asked_in_yolo() -> Vec<&'static str> {
-    let destructive = bash::Loss::ALL.into_iter().map(bash::Loss::name);
+    let destructive = bash::LossKind::ALL.into_iter().map(bash::LossKind::name);
     destructive.chain(["writes outside the workspace"]).collect()
 }
 
 /// Context that the checks need besides the call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Circumstances {
+pub(crate) struct LineContext {
     pub(crate) build_guard: BuildFileGuard,
     /// Whether every rule that allows the line allows redirections.
     pub(crate) may_redirect: bool,
@@ -51,14 +51,14 @@ pub(crate) fn doubts(
     call: &Call<'_>,
     shell: &ShellCall<'_>,
     granted: &Permissions,
-    circumstances: &Circumstances,
-) -> Vec<Doubt> {
+    circumstances: &LineContext,
+) -> Vec<ApprovalReason> {
     let mut doubts = Vec::new();
     let line = &shell.line;
     if !call.query.trusted && bash::uses_git(line) {
-        doubts.push(Doubt::each_time(
+        doubts.push(ApprovalReason::each_time(
             "git without trust",
-            "This folder is not trusted, and git runs what its repository says",
+            "This folder is not trusted, and git runs programs that its repository configures",
         ));
     }
     let yolo = call.mode == ApprovalMode::Yolo;
@@ -81,10 +81,10 @@ pub(crate) fn doubts(
     }
     protected(call, shell, &mut doubts);
     if let Some(word) = shell.steers_git() {
-        doubts.push(Doubt::each_time(
-            "git behind what it reads",
+        doubts.push(ApprovalReason::each_time(
+            "git after a change of its configuration",
             format!(
-                "It writes `{}`, which git may obey in the same line, before anybody can look at it",
+                "It writes `{}`, which git may read in the same line before it can be checked",
                 shortened(&word)
             ),
         ));
@@ -92,14 +92,15 @@ pub(crate) fn doubts(
     for command in &line.commands {
         if let Some(why) = bash::dangerous(command) {
             let why = format!("`{}`: {why}", shortened(&command.source));
-            doubts.push(Doubt::each_time("dangerous command", why));
+            doubts.push(ApprovalReason::each_time("dangerous command", why));
         }
     }
     if let Some(word) = taint::tainted_word(shell, call.query.taint) {
-        doubts.push(Doubt::each_time(
-            "words of untrusted text",
+        doubts.push(ApprovalReason::each_time(
+            "command from untrusted content",
             format!(
-                "`{}` stands in text from the web or from a server, which may have asked for it",
+                "`{}` appears in content from the web or an MCP server, which may have asked for \
+                 it",
                 shortened(&word)
             ),
         ));
@@ -108,7 +109,7 @@ pub(crate) fn doubts(
         build_files(call, shell, &mut doubts);
     }
     if shell.runs_outside() {
-        doubts.push(Doubt::once(
+        doubts.push(ApprovalReason::once(
             "outside the workspace",
             format!("It would run in `{}`, outside the workspace", shell.directory.display()),
         ));
@@ -118,32 +119,32 @@ pub(crate) fn doubts(
         let target = shortened(&redirection.target.source);
         let why = match redirection.kind {
             RedirectionKind::Read => format!("It reads `{target}` by redirection (`<`)"),
-            RedirectionKind::Append => format!("It adds to `{target}` by redirection (`>>`)"),
+            RedirectionKind::Append => format!("It appends to `{target}` by redirection (`>>`)"),
             RedirectionKind::HereDocument | RedirectionKind::HereString => {
-                "It is given text by redirection (`<<`)".to_owned()
+                "It gets input by redirection (`<<`)".to_owned()
             }
             _ => format!("It writes `{target}` by redirection (`>`)"),
         };
-        let why = format!("{why}, and no rule that allows it allows redirections");
-        doubts.push(Doubt::once("redirection", why));
+        let why = format!("{why}, and no rule that allows it also allows redirections");
+        doubts.push(ApprovalReason::once("redirection", why));
     }
     doubts
 }
 
-fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
+fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let written = shell.written().iter().filter_map(Written::path);
     if let Some(path) = written.into_iter().find(|path| is_build_file(path)) {
-        doubts.push(Doubt::once(
+        doubts.push(ApprovalReason::once(
             "build-file guard",
-            format!("It changes `{}`, which decides what builds run", path.display()),
+            format!("It changes `{}`, which controls what builds run", path.display()),
         ));
     }
     let Some(changed) = call.query.taint.build_files.first() else { return };
     if let Some(command) = shell.line.commands.iter().find(|command| taint::builds(command)) {
-        doubts.push(Doubt::each_time(
+        doubts.push(ApprovalReason::each_time(
             "build after a changed build file",
             format!(
-                "`{}` does what build files say, and `{}` changed in this session",
+                "`{}` runs commands from build files, and `{}` changed in this session",
                 shortened(&command.source),
                 changed.display()
             ),
@@ -151,7 +152,7 @@ fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
     }
 }
 
-fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
+fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let own = |word: &bash::Word| match shell.place_of(word).as_slice() {
         [] => false,
         places => places.iter().all(|place| match place {
@@ -166,12 +167,12 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
             continue;
         }
         let why = format!("`{}`: {}", shortened(&command.source), destruction.why);
-        doubts.push(Doubt::each_time("destructive command", why));
+        doubts.push(ApprovalReason::each_time("destructive command", why));
     }
     if let Some(why) = shell.line.hidden {
-        doubts.push(Doubt::each_time(
+        doubts.push(ApprovalReason::each_time(
             "hidden command",
-            format!("What it runs cannot be seen: {why}"),
+            format!("What it runs cannot be determined: {why}"),
         ));
     }
     // The same words can name a branch or a directory; which one depends on the files on disk.
@@ -183,21 +184,26 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) 
     for command in &shell.line.commands {
         let Some(word) = bash::checked_out(command).into_iter().find(there) else { continue };
         let why = format!(
-            "`{}`: `git checkout` throws changes of `{}` away",
+            "`{}`: `git checkout` discards the changes of `{}`",
             shortened(&command.source),
             shortened(&word.source)
         );
-        doubts.push(Doubt::each_time("destructive command", why));
+        doubts.push(ApprovalReason::each_time("destructive command", why));
     }
 }
 
-fn outside(call: &Call<'_>, shell: &ShellCall<'_>, granted: &Permissions, doubts: &mut Vec<Doubt>) {
+fn outside(
+    call: &Call<'_>,
+    shell: &ShellCall<'_>,
+    granted: &Permissions,
+    doubts: &mut Vec<ApprovalReason>,
+) {
     // Needed only in permissive modes; the other modes already ask for every command.
     for place in shell.written() {
         match place {
             Written::Path(path) => {
                 if call.folders.are_left_by(path) && !may_write(path, granted) {
-                    doubts.push(Doubt::once(
+                    doubts.push(ApprovalReason::once(
                         "write outside the workspace",
                         format!("It would write `{}`, outside the workspace", path.display()),
                     ));
@@ -205,10 +211,10 @@ fn outside(call: &Call<'_>, shell: &ShellCall<'_>, granted: &Permissions, doubts
             }
             Written::Unknown(word) => {
                 if call.mode != ApprovalMode::Yolo {
-                    doubts.push(Doubt::once(
-                        "write to an unknown place",
+                    doubts.push(ApprovalReason::once(
+                        "write to an unknown path",
                         format!(
-                            "Only the run tells where `{}` is that it would write",
+                            "It would write `{}`, a path that is known only at run time",
                             shortened(word)
                         ),
                     ));
@@ -218,7 +224,7 @@ fn outside(call: &Call<'_>, shell: &ShellCall<'_>, granted: &Permissions, doubts
     }
 }
 
-fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
+fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let roots = call.query.workspace;
     let needs_person =
         |path: &Path| paths::is_protected(path, roots) || paths::is_agent_rules(path, roots);
@@ -240,10 +246,10 @@ fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Doubt>) {
         if all_read { None } else { named.find(|path| paths::is_protected(path, roots)).cloned() }
     });
     if let Some(path) = found {
-        doubts.push(Doubt::each_time(
+        doubts.push(ApprovalReason::each_time(
             "protected path",
             format!(
-                "It may change `{}`, which can run programs or say what agents do",
+                "It may change `{}`, which can run programs or instruct agents",
                 path.display()
             ),
         ));

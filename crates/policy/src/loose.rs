@@ -79,7 +79,7 @@ const LONGEST: usize = 256 * 1024;
 const MOST_STARTS: usize = 64;
 
 /// Every position of a line where a command might begin.
-pub(crate) struct Loose {
+pub(crate) struct PermissiveScan {
     commands: Vec<Vec<String>>,
     /// Pairs of command index and word index.
     starts: Vec<(usize, usize)>,
@@ -87,7 +87,7 @@ pub(crate) struct Loose {
     pub(crate) too_much: bool,
 }
 
-impl Loose {
+impl PermissiveScan {
     /// Returns the programs, without their directories, and the words after each.
     pub(crate) fn programs(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.starts.iter().filter_map(|&(command, word)| {
@@ -98,9 +98,12 @@ impl Loose {
 }
 
 /// Scans a line.
-pub(crate) fn loose(command: &str) -> Loose {
-    let mut loose =
-        Loose { commands: Vec::new(), starts: Vec::new(), too_much: command.len() > LONGEST };
+pub(crate) fn loose(command: &str) -> PermissiveScan {
+    let mut loose = PermissiveScan {
+        commands: Vec::new(),
+        starts: Vec::new(),
+        too_much: command.len() > LONGEST,
+    };
     if loose.too_much {
         return loose;
     }

@@ -40,13 +40,13 @@ impl PathScope {
 
 /// The directories that paths are compared with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Folders<'a> {
+pub(crate) struct PathRoots<'a> {
     pub(crate) workspace: &'a [PathBuf],
     pub(crate) plans: Option<&'a Path>,
     pub(crate) temporary: &'a [PathBuf],
 }
 
-impl Folders<'_> {
+impl PathRoots<'_> {
     /// Whether the path is in the scope. If `strictly`, protected files do not count.
     pub(crate) fn hold(&self, scope: PathScope, path: &Path, strictly: bool) -> bool {
         match scope {
@@ -85,7 +85,7 @@ impl PathGlob {
     pub fn parse(text: &str, home: Option<&Path>) -> Result<Self, String> {
         let whole = match text.strip_prefix("~/") {
             Some(below) => {
-                let home = home.and_then(Path::to_str).ok_or("the home folder is not known")?;
+                let home = home.and_then(Path::to_str).ok_or("the home directory is unknown")?;
                 format!("{}/{below}", globset::escape(home.trim_end_matches('/')))
             }
             None => text.strip_prefix("./").unwrap_or(text).to_owned(),

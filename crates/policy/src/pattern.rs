@@ -15,8 +15,7 @@ pub(crate) fn compile(text: &str) -> Result<Regex, String> {
     }
     if has_nested_quantifiers(text) {
         return Err(
-            "a group that repeats must not hold a repetition, as in `(a+)+`; write it without the \
-             outer one"
+            "a repeated group cannot contain a repetition, as in `(a+)+`; remove the outer one"
                 .to_owned(),
         );
     }
@@ -35,20 +34,21 @@ fn build(text: &str) -> Result<Regex, regex::Error> {
 
 fn explain(text: &str, error: &regex::Error) -> String {
     if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| text.contains(look)) {
-        return "look-around (`(?=`, `(?!`, `(?<=`, `(?<!`) is not supported: patterns are matched in \
-                linear time; write a second rule for what must not match"
+        return "look-around (`(?=`, `(?!`, `(?<=`, `(?<!`) is not supported because patterns are \
+            matched in linear time; use a second rule for what must not match"
             .to_owned();
     }
     match error {
-        regex::Error::CompiledTooBig(_) => "it is too big when compiled".to_owned(),
+        regex::Error::CompiledTooBig(_) => "it is too large when compiled".to_owned(),
         error => {
             let text = error.to_string();
             if text.contains("backreferences") {
-                "back-references (`\\1`) are not supported: patterns are matched in linear time"
+                "back-references (`\\1`) are not supported because patterns are matched in linear \
+                 time"
                     .to_owned()
             } else {
                 // The last line contains the message; the lines before it show the position.
-                text.lines().last().unwrap_or("it is no pattern").trim().to_owned()
+                text.lines().last().unwrap_or("it is not a valid pattern").trim().to_owned()
             }
         }
     }
@@ -139,7 +139,7 @@ mod tests {
             (r"(a)\1", "back-references"),
             ("(a+)+", "repetition"),
             ("(", "unclosed group"),
-            ("(?:[a-z]{1000}){1000}", "too big"),
+            ("(?:[a-z]{1000}){1000}", "too large"),
         ] {
             let why = compile(pattern).expect_err(pattern);
             assert!(why.contains(reason), "{pattern}: {why}");

@@ -16,7 +16,7 @@ use crate::names::nearest;
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::rule::{Priority, Rule, Source};
 use crate::rule_file::{RuleFile, Tier};
-use crate::toml_table::{self, Expected, Lines, Value, flag, integer, text, texts};
+use crate::toml_table::{self, Lines, TypeMismatch, Value, flag, integer, text, texts};
 use crate::tool_pattern::ToolPattern;
 
 /// Settings that parsing depends on.
@@ -30,7 +30,7 @@ pub(crate) struct Reading<'a> {
 
 /// The contents of a rule file.
 #[derive(Debug, Default)]
-pub(crate) struct Loaded {
+pub(crate) struct ParsedRules {
     pub(crate) rules: Vec<Rule>,
     pub(crate) checkers: Vec<Checker>,
     pub(crate) problems: Vec<Problem>,
@@ -72,7 +72,7 @@ const CHECKER_KEYS: &[&str] =
     &["priority", "name", "description", "checker", "config", "required_context"];
 
 /// Why a rule is ignored.
-struct Fault {
+struct InvalidRule {
     kind: ProblemKind,
     line: Option<usize>,
     message: String,
@@ -80,13 +80,13 @@ struct Fault {
 }
 
 /// Parses a file. Entries with problems are reported and ignored.
-pub(crate) fn read(file: &RuleFile, reading: Reading<'_>) -> Loaded {
+pub(crate) fn read(file: &RuleFile, reading: Reading<'_>) -> ParsedRules {
     let mut reader = Reader {
         tier: file.tier,
         path: Arc::new(file.path.clone()),
         lines: Lines::new(""),
         reading,
-        loaded: Loaded::default(),
+        loaded: ParsedRules::default(),
     };
     match &file.text {
         Ok(text) => {
@@ -96,10 +96,10 @@ pub(crate) fn read(file: &RuleFile, reading: Reading<'_>) -> Loaded {
         Err(why) => reader.report(
             None,
             true,
-            Fault {
+            InvalidRule {
                 kind: ProblemKind::FileRead,
                 line: None,
-                message: format!("it cannot be read ({why}), so none of its rules hold"),
+                message: format!("it cannot be read ({why}), so none of its rules apply"),
                 suggestion: None,
             },
         ),
@@ -113,11 +113,11 @@ struct Reader<'t> {
     path: Arc<PathBuf>,
     lines: Lines<'t>,
     reading: Reading<'t>,
-    loaded: Loaded,
+    loaded: ParsedRules,
 }
 
 impl<'t> Reader<'t> {
-    fn report(&mut self, rule: Option<usize>, error: bool, fault: Fault) {
+    fn report(&mut self, rule: Option<usize>, error: bool, fault: InvalidRule) {
         self.loaded.problems.push(Problem {
             kind: fault.kind,
             severity: if error { Severity::Error } else { Severity::Warning },
@@ -137,11 +137,11 @@ impl<'t> Reader<'t> {
                 return self.report(
                     None,
                     true,
-                    Fault {
+                    InvalidRule {
                         kind: ProblemKind::TomlParse,
                         line,
                         message: format!(
-                            "it is not valid TOML ({message}), so none of its rules hold"
+                            "it is not valid TOML ({message}), so none of its rules apply"
                         ),
                         suggestion: None,
                     },
@@ -170,10 +170,10 @@ impl<'t> Reader<'t> {
                 _ => self.report(
                     None,
                     false,
-                    Fault {
+                    InvalidRule {
                         kind: ProblemKind::SchemaValidation,
                         line: Some(line),
-                        message: format!("`{name}` means nothing here and is ignored"),
+                        message: format!("unknown key `{name}`"),
                         suggestion: nearest(name, &["rule", "safety_checker"]).map(str::to_owned),
                     },
                 ),
@@ -190,9 +190,9 @@ impl<'t> Reader<'t> {
                 let lost =
                     match get(table, "decision", "decision").and_then(|value| text(value).ok()) {
                         Some(decision) if decision == "deny" => {
-                            "the rule does not hold: what it denies is NOT denied"
+                            "the rule is ignored: what it denies is NOT denied"
                         }
-                        _ => "the rule does not hold",
+                        _ => "the rule is ignored",
                     };
                 fault.message = format!("{}; {lost}", fault.message);
                 self.report(Some(number), true, fault);
@@ -206,15 +206,17 @@ impl<'t> Reader<'t> {
         number: usize,
         line: usize,
         table: &DeTable<'_>,
-    ) -> Result<Option<Rule>, Fault> {
+    ) -> Result<Option<Rule>, InvalidRule> {
         let decision = match required(table, "decision", text, &self.lines)?.as_str() {
             "allow" => Decision::Allow,
             "deny" => Decision::Deny,
             "ask_user" | "ask" => Decision::Ask,
             other => {
-                let fault =
-                    invalid(format!("`decision` is `{other}`: use `allow`, `deny` or `ask_user`"));
-                return Err(Fault {
+                let fault = invalid(format!(
+                    "unknown `decision` `{other}`: use `allow`, `deny`, or \
+                        `ask_user`"
+                ));
+                return Err(InvalidRule {
                     suggestion: nearest(other, &["allow", "deny", "ask_user"]).map(str::to_owned),
                     ..fault
                 });
@@ -224,7 +226,7 @@ impl<'t> Reader<'t> {
         let priority = self.priority(table, true)?;
         let mut conditions = self.conditions(number, line, table)?;
         if self.tier == Tier::Extension && conditions.modes.contains(&ApprovalMode::Yolo) {
-            self.ignored(number, line, "extensions say nothing about mode `yolo`: ignored for it");
+            self.ignored(number, line, "extension rules do not apply in `yolo` mode");
             conditions.modes.retain(|mode| *mode != ApprovalMode::Yolo);
             if conditions.modes.is_empty() {
                 return Ok(None);
@@ -237,8 +239,8 @@ impl<'t> Reader<'t> {
         };
         if decision == Decision::Allow && !may_allow {
             let whose = match self.tier {
-                Tier::Extension => "extensions may not allow: the rule is ignored",
-                _ => "rules of a project may only tighten: the rule is ignored",
+                Tier::Extension => "extension rules cannot allow: the rule is ignored",
+                _ => "project rules can only restrict: the rule is ignored",
             };
             self.ignored(number, line, whose);
             return Ok(None);
@@ -248,13 +250,13 @@ impl<'t> Reader<'t> {
             None => Permissions::default(),
         };
         if !grants.is_empty() && decision != Decision::Allow {
-            return Err(invalid("`permissions` belongs to rules that allow"));
+            return Err(invalid("`permissions` requires a rule that allows"));
         }
         if grants.outside
             && !matches!(&conditions.commands, Commands::Prefixes(prefixes) if !prefixes.is_empty())
         {
             return Err(invalid(
-                "`permissions.outside` needs a `commandPrefix` that is the whole command",
+                "`permissions.outside` requires a `commandPrefix` that is the whole command",
             ));
         }
         let name = match self.optional(table, "name", "name", text)? {
@@ -289,7 +291,7 @@ impl<'t> Reader<'t> {
             Ok(checker) => self.loaded.checkers.push(checker),
             Err(mut fault) => {
                 fault.line.get_or_insert(line);
-                fault.message = format!("{}; the safety checker does not hold", fault.message);
+                fault.message = format!("{}; the safety checker is ignored", fault.message);
                 self.report(Some(number), true, fault);
             }
         }
@@ -300,36 +302,33 @@ impl<'t> Reader<'t> {
         number: usize,
         line: usize,
         table: &DeTable<'_>,
-    ) -> Result<Checker, Fault> {
+    ) -> Result<Checker, InvalidRule> {
         self.unknown_keys(number, table, CHECKER_KEYS, false)?;
         let conditions = self.conditions(number, line, table)?;
         let priority = self.priority(table, false)?;
         let Some(value) = get(table, "checker", "checker") else {
             return Err(schema(
-                "`checker` is missing: say `checker = { type = \"in-process\", name = \"allowed-path\" }`",
+                "`checker` is missing: use `checker = { type = \"in-process\", name = \
+                 \"allowed-path\" }`",
             ));
         };
         let DeValue::Table(checker) = value.get_ref() else {
-            return Err(self.wrong_type("checker", value, &Expected("a table")));
+            return Err(self.wrong_type("checker", value, &TypeMismatch("a table")));
         };
         let kind = required(checker, "type", text, &self.lines)?;
         let name = required(checker, "name", text, &self.lines)?;
         let kind = match (kind.as_str(), name.as_str()) {
             ("in-process", "allowed-path") => self.allowed_path(table, checker)?,
             ("in-process", "conseca") => {
-                return Err(invalid(
-                    "the checker `conseca` is not supported: two model calls for each prompt would judge what rules decide for sure; write rules instead",
-                ));
+                return Err(invalid("the checker `conseca` is not supported; use rules instead"));
             }
             ("in-process", other) => {
-                return Err(invalid(format!(
-                    "there is no checker `{other}` in the program: it has `allowed-path`"
-                )));
+                return Err(invalid(format!("unknown checker `{other}`: use `allowed-path`")));
             }
             ("external", _) => CheckerKind::External,
             (other, _) => {
                 return Err(invalid(format!(
-                    "`checker.type` is `{other}`: use `in-process` or `external`"
+                    "unknown `checker.type` `{other}`: use `in-process` or `external`"
                 )));
             }
         };
@@ -341,12 +340,12 @@ impl<'t> Reader<'t> {
         &self,
         table: &DeTable<'_>,
         checker: &DeTable<'_>,
-    ) -> Result<CheckerKind, Fault> {
+    ) -> Result<CheckerKind, InvalidRule> {
         let mut lists = [None, None];
         let config = get(checker, "config", "config").or_else(|| get(table, "config", "config"));
         if let Some(config) = config {
             let DeValue::Table(config) = config.get_ref() else {
-                return Err(self.wrong_type("config", config, &Expected("a table")));
+                return Err(self.wrong_type("config", config, &TypeMismatch("a table")));
             };
             for (list, key) in lists.iter_mut().zip(["included_args", "excluded_args"]) {
                 *list = self.optional(config, key, key, texts)?;
@@ -359,31 +358,32 @@ impl<'t> Reader<'t> {
         })
     }
 
-    fn priority(&self, table: &DeTable<'_>, is_required: bool) -> Result<Priority, Fault> {
+    fn priority(&self, table: &DeTable<'_>, is_required: bool) -> Result<Priority, InvalidRule> {
         const LARGEST: i64 = 999;
         let number = match get(table, "priority", "priority") {
             Some(value) => {
                 integer(value).filter(|number| (0..=LARGEST).contains(number)).ok_or_else(|| {
-                    self.wrong_type("priority", value, &Expected("a whole number from 0 to 999"))
+                    self.wrong_type("priority", value, &TypeMismatch("an integer from 0 to 999"))
                 })?
             }
             None if is_required => {
-                return Err(schema("`priority` is missing: give a whole number from 0 to 999"));
+                return Err(schema("`priority` is missing: use an integer from 0 to 999"));
             }
             None => 0,
         };
         Ok(Priority(self.tier.number() * 1000 + u32::try_from(number).unwrap_or(0)))
     }
 
-    fn permissions(&self, value: &Value<'_>) -> Result<Permissions, Fault> {
+    fn permissions(&self, value: &Value<'_>) -> Result<Permissions, InvalidRule> {
         let DeValue::Table(table) = value.get_ref() else {
-            return Err(self.wrong_type("permissions", value, &Expected("a table")));
+            return Err(self.wrong_type("permissions", value, &TypeMismatch("a table")));
         };
         let json = toml_table::json(&DeValue::Table(table.clone()));
-        let mut permissions: Permissions = serde_json::from_value(json).map_err(|error| Fault {
-            line: Some(self.lines.at(&value.span())),
-            ..schema(format!("`permissions` is wrong: {error}"))
-        })?;
+        let mut permissions: Permissions =
+            serde_json::from_value(json).map_err(|error| InvalidRule {
+                line: Some(self.lines.at(&value.span())),
+                ..schema(format!("invalid `permissions`: {error}"))
+            })?;
         let files = &mut permissions.file_system;
         for path in files.read.iter_mut().chain(&mut files.write) {
             if let (Ok(below), Some(home)) = (path.strip_prefix("~"), self.reading.home) {
@@ -392,7 +392,7 @@ impl<'t> Reader<'t> {
             let stays = path.components().all(|part| part != std::path::Component::ParentDir);
             if !(path.is_absolute() || path.starts_with("~")) || !stays {
                 return Err(invalid(format!(
-                    "`{}` in `permissions` must be absolute or begin with `~/`, and hold no `..`",
+                    "`{}` in `permissions` must be absolute or begin with `~/`, without `..`",
                     path.display()
                 )));
             }
@@ -401,7 +401,7 @@ impl<'t> Reader<'t> {
     }
 
     fn ignored(&mut self, number: usize, line: usize, message: &str) {
-        let fault = Fault { line: Some(line), ..invalid(message) };
+        let fault = InvalidRule { line: Some(line), ..invalid(message) };
         self.report(Some(number), false, fault);
     }
 
@@ -413,7 +413,7 @@ impl<'t> Reader<'t> {
         table: &DeTable<'_>,
         more: &[&str],
         allows: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), InvalidRule> {
         for (key, _) in table {
             let name = key.get_ref().as_ref();
             if CONDITION_KEYS.contains(&name) || more.contains(&name) {
@@ -421,10 +421,10 @@ impl<'t> Reader<'t> {
             }
             let known: Vec<&str> = CONDITION_KEYS.iter().chain(more).copied().collect();
             let near = nearest(name, &known);
-            let fault = Fault {
+            let fault = InvalidRule {
                 line: Some(self.lines.at(&key.span())),
                 suggestion: near.map(str::to_owned),
-                ..schema(format!("`{name}` is no key of a rule"))
+                ..schema(format!("unknown key `{name}`"))
             };
             let narrows = name == "safety_checker"
                 || name == "checker"
@@ -432,8 +432,8 @@ impl<'t> Reader<'t> {
             if allows && narrows {
                 return Err(fault);
             }
-            let message = format!("{} and is ignored", fault.message);
-            self.report(Some(number), false, Fault { message, ..fault });
+            let message = format!("{}; it is ignored", fault.message);
+            self.report(Some(number), false, InvalidRule { message, ..fault });
         }
         Ok(())
     }
@@ -443,8 +443,8 @@ impl<'t> Reader<'t> {
         table: &DeTable<'_>,
         key: &'static str,
         alias: &'static str,
-        read: fn(&Value<'_>) -> Result<T, Expected>,
-    ) -> Result<Option<T>, Fault> {
+        read: fn(&Value<'_>) -> Result<T, TypeMismatch>,
+    ) -> Result<Option<T>, InvalidRule> {
         match get(table, key, alias) {
             Some(value) => {
                 read(value).map(Some).map_err(|expected| self.wrong_type(key, value, &expected))
@@ -453,8 +453,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn wrong_type(&self, key: &str, value: &Value<'_>, expected: &Expected) -> Fault {
-        Fault {
+    fn wrong_type(&self, key: &str, value: &Value<'_>, expected: &TypeMismatch) -> InvalidRule {
+        InvalidRule {
             line: Some(self.lines.at(&value.span())),
             ..schema(format!("`{key}` must be {}", expected.0))
         }
@@ -468,18 +468,18 @@ fn get<'a, 't>(table: &'a DeTable<'t>, key: &str, alias: &str) -> Option<&'a Val
 fn required<T>(
     table: &DeTable<'_>,
     key: &'static str,
-    read: fn(&Value<'_>) -> Result<T, Expected>,
+    read: fn(&Value<'_>) -> Result<T, TypeMismatch>,
     lines: &Lines<'_>,
-) -> Result<T, Fault> {
+) -> Result<T, InvalidRule> {
     let value = table.get(key).ok_or_else(|| schema(format!("`{key}` is missing")))?;
-    read(value).map_err(|expected| Fault {
+    read(value).map_err(|expected| InvalidRule {
         line: Some(lines.at(&value.span())),
         ..schema(format!("`{key}` must be {}", expected.0))
     })
 }
 
-fn schema(message: impl Into<String>) -> Fault {
-    Fault {
+fn schema(message: impl Into<String>) -> InvalidRule {
+    InvalidRule {
         kind: ProblemKind::SchemaValidation,
         line: None,
         message: message.into(),
@@ -487,19 +487,19 @@ fn schema(message: impl Into<String>) -> Fault {
     }
 }
 
-fn invalid(message: impl Into<String>) -> Fault {
-    Fault { kind: ProblemKind::RuleValidation, ..schema(message) }
+fn invalid(message: impl Into<String>) -> InvalidRule {
+    InvalidRule { kind: ProblemKind::RuleValidation, ..schema(message) }
 }
 
-fn bad_pattern(key: &str, why: &str) -> Fault {
-    Fault {
+fn bad_pattern(key: &str, why: &str) -> InvalidRule {
+    InvalidRule {
         kind: ProblemKind::RegexCompilation,
-        ..schema(format!("`{key}` cannot be used: {why}"))
+        ..schema(format!("`{key}` is invalid: {why}"))
     }
 }
 
-fn not_a_table(name: &str, line: usize) -> Fault {
-    Fault { line: Some(line), ..schema(format!("`{name}` must be written as `[[{name}]]`")) }
+fn not_a_table(name: &str, line: usize) -> InvalidRule {
+    InvalidRule { line: Some(line), ..schema(format!("`{name}` must be written as `[[{name}]]`")) }
 }
 
 /// Returns a name for a rule that has none.

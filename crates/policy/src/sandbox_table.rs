@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use crate::names::nearest;
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::rule_file::{RuleFile, Tier};
-use crate::toml_table::{self, Expected, Lines, Value, flag, texts};
+use crate::toml_table::{self, Lines, TypeMismatch, Value, flag, texts};
 
 /// What commands may do in a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +113,8 @@ impl SandboxTable {
 
     /// Like [`merge`](Self::merge), for a file with a path and with a home directory for `~/`.
     pub fn merge_file(&mut self, file: &RuleFile, home: Option<&Path>) -> Vec<Problem> {
-        let mut reader = Reader { file, home, lines: Lines::new(""), problems: Vec::new() };
+        let mut reader =
+            SandboxTableParser { file, home, lines: Lines::new(""), problems: Vec::new() };
         match &file.text {
             Ok(text) => {
                 reader.lines = Lines::new(text);
@@ -122,7 +123,7 @@ impl SandboxTable {
                     Err((line, message)) => reader.problem(
                         ProblemKind::TomlParse,
                         line,
-                        format!("it is not valid TOML ({message}), so the defaults hold"),
+                        format!("it is not valid TOML ({message}), so the defaults apply"),
                         None,
                     ),
                 }
@@ -130,7 +131,7 @@ impl SandboxTable {
             Err(why) => reader.problem(
                 ProblemKind::FileRead,
                 None,
-                format!("it cannot be read ({why}), so the defaults hold"),
+                format!("it cannot be read ({why}), so the defaults apply"),
                 None,
             ),
         }
@@ -180,14 +181,14 @@ impl CommandRow {
     }
 }
 
-struct Reader<'a> {
+struct SandboxTableParser<'a> {
     file: &'a RuleFile,
     home: Option<&'a Path>,
     lines: Lines<'a>,
     problems: Vec<Problem>,
 }
 
-impl Reader<'_> {
+impl SandboxTableParser<'_> {
     fn problem(
         &mut self,
         kind: ProblemKind,
@@ -213,13 +214,13 @@ impl Reader<'_> {
 
     fn unknown(&mut self, key: &str, value: &Value<'_>, known: &[&str]) {
         let line = self.lines.at(&value.span());
-        let message = format!("`{key}` means nothing here and is ignored");
+        let message = format!("unknown key `{key}`");
         self.problem(ProblemKind::SchemaValidation, Some(line), message, nearest(key, known));
     }
 
-    fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &Expected) {
+    fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &TypeMismatch) {
         let line = self.lines.at(&value.span());
-        let message = format!("`{key}` must be {}; the default holds", expected.0);
+        let message = format!("`{key}` must be {}; the default applies", expected.0);
         self.problem(ProblemKind::SchemaValidation, Some(line), message, None);
     }
 
@@ -227,7 +228,7 @@ impl Reader<'_> {
         match value.get_ref() {
             DeValue::Table(table) => Some(table),
             _ => {
-                self.wrong(key, value, &Expected("a table"));
+                self.wrong(key, value, &TypeMismatch("a table"));
                 None
             }
         }
@@ -366,8 +367,9 @@ mod tests {
         assert_eq!(
             told,
             [
-                "/p/sandbox.toml:5 (user policy): `netwrok` means nothing here and is ignored; did you mean `network`?",
-                "/p/sandbox.toml:10 (user policy): `readonly` must be `true` or `false`; the default holds",
+                "/p/sandbox.toml:5 (user policy): unknown key `netwrok`; did you mean `network`?",
+                "/p/sandbox.toml:10 (user policy): `readonly` must be `true` or `false`; the \
+                 default applies",
             ]
         );
         let free = |text: &str| {

@@ -77,7 +77,7 @@ const NOT_PLAN: [ApprovalMode; 3] =
 
 /// The entries of one setting, split into tools and commands.
 #[derive(Default)]
-struct Entries {
+struct SettingEntries {
     tools: Vec<String>,
     commands: Vec<String>,
 }
@@ -119,7 +119,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
 
     if options.allow_servers_headless {
         let key = "mcp.autoAllowInHeadless";
-        let name = "MCP servers where nobody can be asked";
+        let name = "MCP servers when no user is present";
         let mut rule = settings_rule(name, key, 4100, Decision::Allow);
         rule.conditions.tools = vec![ToolPattern::of_server("*", "*")];
         rule.conditions.modes = NOT_PLAN.to_vec();
@@ -143,7 +143,7 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
         arguments.insert("name".to_owned(), skill.as_str().into());
         let pattern = format!("^{}$", regex::escape(&arguments_text(&arguments, None)));
         let Ok(pattern) = pattern::compile(&pattern) else { continue };
-        let mut rule = Rule::new("the program's own skills", BUILT_IN_SKILL, Decision::Allow);
+        let mut rule = Rule::new("built-in skills", BUILT_IN_SKILL, Decision::Allow);
         rule.conditions.tools = vec![ToolPattern::Exact("activate_skill".to_owned())];
         rule.conditions.arguments = Some(pattern);
         rules.push(rule);
@@ -180,8 +180,8 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
             "The setting `tools.core` does not list this tool".to_owned()
         } else {
             format!(
-                "The setting `tools.core` does not list this call; of shell commands it lists {}, \
-                 without variables or substitutions",
+                "The setting `tools.core` does not list this call; the shell commands that it \
+                 lists, without variables or substitutions: {}",
                 listed(&core.commands)
             )
         });
@@ -192,8 +192,8 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
 
 /// Separates whole tools from shell commands. An entry that narrows another tool counts as the
 /// whole tool if that is stricter, and is ignored otherwise.
-fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) -> Entries {
-    let mut read = Entries::default();
+fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) -> SettingEntries {
+    let mut read = SettingEntries::default();
     for entry in entries.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty()) {
         let Some((name, argument)) = entry.strip_suffix(')').and_then(|rest| rest.split_once('('))
         else {
@@ -205,7 +205,8 @@ fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) 
             match argument.trim() {
                 // Empty parentheses must not allow every command.
                 "" if !strict => notices.push(format!(
-                    "`{entry}` in `{key}` is ignored: it names no command; `{SHELL}` alone means all"
+                    "`{entry}` in `{key}` is ignored: it does not name a command; use `{SHELL}` \
+                     for all commands"
                 )),
                 "" | "*" => read.tools.push(SHELL.to_owned()),
                 prefix => read.commands.push(prefix.to_owned()),
@@ -213,17 +214,18 @@ fn read(entries: &[String], key: &str, strict: bool, notices: &mut Vec<String>) 
         } else if strict {
             read.tools.push(name.to_owned());
             notices.push(format!(
-                "`{entry}` in `{key}` counts for all of `{name}`: only `{SHELL}` can be narrowed"
+                "`{entry}` in `{key}` applies to all of `{name}`: only `{SHELL}` can be narrowed"
             ));
         } else {
-            notices
-                .push(format!("`{entry}` in `{key}` is ignored: only `{SHELL}` can be narrowed"));
+            notices.push(format!(
+                "`{entry}` in `{key}` is ignored: only `{SHELL}` entries can be narrowed"
+            ));
         }
     }
     read
 }
 
-impl Entries {
+impl SettingEntries {
     fn whole_shell(&self) -> bool {
         self.tools.iter().any(|tool| ToolPattern::parse(tool).matches(&[SHELL]))
     }

@@ -41,19 +41,19 @@ pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, (Option<usize>, String)> 
 
 /// A type mismatch; holds the expected type.
 #[derive(Debug)]
-pub(crate) struct Expected(pub(crate) &'static str);
+pub(crate) struct TypeMismatch(pub(crate) &'static str);
 
-pub(crate) fn text(value: &Value<'_>) -> Result<String, Expected> {
-    value.get_ref().as_str().map(str::to_owned).ok_or(Expected("a string"))
+pub(crate) fn text(value: &Value<'_>) -> Result<String, TypeMismatch> {
+    value.get_ref().as_str().map(str::to_owned).ok_or(TypeMismatch("a string"))
 }
 
-pub(crate) fn flag(value: &Value<'_>) -> Result<bool, Expected> {
-    value.get_ref().as_bool().ok_or(Expected("`true` or `false`"))
+pub(crate) fn flag(value: &Value<'_>) -> Result<bool, TypeMismatch> {
+    value.get_ref().as_bool().ok_or(TypeMismatch("`true` or `false`"))
 }
 
 /// Reads a string or an array of strings.
-pub(crate) fn texts(value: &Value<'_>) -> Result<Vec<String>, Expected> {
-    const EXPECTED: Expected = Expected("a string or an array of strings");
+pub(crate) fn texts(value: &Value<'_>) -> Result<Vec<String>, TypeMismatch> {
+    const EXPECTED: TypeMismatch = TypeMismatch("a string or an array of strings");
     match value.get_ref() {
         DeValue::String(text) => Ok(vec![text.to_string()]),
         DeValue::Array(items) => {

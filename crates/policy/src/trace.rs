@@ -24,7 +24,7 @@ pub struct Explanation {
     pub trouble: Option<String>,
     /// Additional checks that matched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub checks: Vec<Fired>,
+    pub checks: Vec<MatchedCheck>,
 }
 
 /// A rule that was evaluated.
@@ -65,7 +65,7 @@ pub struct ExplainedCommand {
 
 /// A check that matched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Fired {
+pub struct MatchedCheck {
     /// The name of the check.
     pub check: String,
     /// The reason.
@@ -79,7 +79,7 @@ pub(crate) struct Trace {
     considered: Vec<Considered>,
     pub(crate) rules: Vec<Considered>,
     pub(crate) commands: Vec<ExplainedCommand>,
-    pub(crate) checks: Vec<Fired>,
+    pub(crate) checks: Vec<MatchedCheck>,
 }
 
 impl Trace {
@@ -114,7 +114,7 @@ impl Trace {
 
     pub(crate) fn check(&mut self, check: &str, why: &str) {
         if self.on {
-            self.checks.push(Fired { check: check.to_owned(), why: why.to_owned() });
+            self.checks.push(MatchedCheck { check: check.to_owned(), why: why.to_owned() });
         }
     }
 }

@@ -124,7 +124,7 @@ pub trait Agents: Send + Sync {
 /// The first words of a prompt for coordinator mode, in which the model only coordinates subagents.
 /// During that turn, it has no tools that change anything.
 pub const COORDINATION: &str =
-    "Reach the goal below as a coordinator: you plan and judge, and sub-agents do the work.";
+    "Reach the goal below as a coordinator: you plan and review, and subagents do the work.";
 
 /// The name of the tool with which a subagent submits its result.
 pub const COMPLETE_TASK: &str = "complete_task";

@@ -39,14 +39,14 @@ impl std::fmt::Display for BudgetSpent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let whose = match self.scope {
             BudgetScope::Session => "this session",
-            BudgetScope::Prompt => "a prompt",
+            BudgetScope::Prompt => "one prompt",
         };
         let (limit, used) = (self.amount(self.limit), self.amount(self.used));
-        write!(f, "the budget of {whose}, {limit}, is spent")?;
+        write!(f, "the budget of {whose} ({limit}) is spent")?;
         if self.used > self.limit {
             write!(f, " ({used})")?;
         }
-        write!(f, "; what was done is kept. Raise {} to go on", self.where_set())
+        write!(f, "; completed work is kept. Raise {} to continue", self.where_set())
     }
 }
 

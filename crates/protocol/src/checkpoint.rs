@@ -43,7 +43,7 @@ pub trait Checkpoints: Send + Sync {
     /// Returns a message for the user if nothing could be restored.
     fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<Undone, String> {
         let _ = (moment, turn, force);
-        Err("single changes are not kept here".to_owned())
+        Err("single changes are not recorded here".to_owned())
     }
 }
 
@@ -119,19 +119,18 @@ impl PutBack {
             let paths: Vec<String> =
                 self.restored.iter().map(|path| format!("`{}`", path.display())).collect();
             notes.push(format!(
-                "they were put back: {} (what stood there is kept: if you changed them yourself, \
-                 `parallax undo --redo` brings it back)",
+                "they were restored: {} (the replaced contents are saved: if you made the change \
+                 yourself, run `parallax undo --redo` to reapply it)",
                 paths.join(", ")
             ));
         }
         if !self.lost.is_empty() {
             let lost = self.lost.iter().map(|(path, why)| format!("`{}` ({why})", path.display()));
             let lost: Vec<String> = lost.collect();
-            notes.push(format!("these could not be put back: {}", lost.join(", ")));
+            notes.push(format!("these could not be restored: {}", lost.join(", ")));
         }
         let notes = notes.join("; ");
-        (!notes.is_empty())
-            .then(|| format!("protected files may not be changed by commands; {notes}"))
+        (!notes.is_empty()).then(|| format!("commands cannot change protected files; {notes}"))
     }
 }
 

@@ -451,14 +451,14 @@ impl Origin {
 /// built by copying.
 #[derive(Debug, Clone)]
 pub struct Sealed {
-    inner: Arc<Bytes>,
+    inner: Arc<ContentBytes>,
     /// `None` if the content was produced in the format of the Gemini API and has no provider data.
     origin: Option<Arc<Origin>>,
 }
 
 /// A separate struct, so that cloning a [`Sealed`] shares the bytes.
 #[derive(Debug)]
-struct Bytes {
+struct ContentBytes {
     role: Role,
     json: Box<RawValue>,
 }
@@ -478,7 +478,7 @@ impl Sealed {
     }
     /// Creates a sealed content from JSON that is known to be a content with this role.
     pub(crate) fn known(role: Role, json: Box<RawValue>) -> Self {
-        Self { inner: Arc::new(Bytes { role, json }), origin: None }
+        Self { inner: Arc::new(ContentBytes { role, json }), origin: None }
     }
     /// Returns the content with its model and provider data. The origin is not stored for a model
     /// of the Gemini API without provider data.

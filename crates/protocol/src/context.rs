@@ -110,9 +110,9 @@ impl BlockKind {
             Self::Tools => "tools",
             Self::Memory => "memory",
             Self::Environment => "environment",
-            Self::Accounts => "accounts of older parts",
+            Self::Accounts => "summaries of older parts",
             Self::Prompts => "prompts",
-            Self::Answers => "answers and calls",
+            Self::Answers => "responses and tool calls",
             Self::Results => "results of",
         }
     }

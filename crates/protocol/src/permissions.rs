@@ -128,15 +128,15 @@ impl Permissions {
             .into_iter()
             .map(|word| match word.as_str() {
                 _ if word.starts_with("to ") => word,
-                "network" => "for the network".to_owned(),
-                "servers of this machine" => "for the servers of this machine".to_owned(),
+                "network" => "to use the network".to_owned(),
+                "servers on this machine" => "to reach servers on this machine".to_owned(),
                 _ => format!("for {word}"),
             })
             .collect();
         match kinds.as_slice() {
             [] => String::new(),
-            [one] => format!("leave {one}"),
-            [most @ .., last] => format!("leave {} and {last}", most.join(", ")),
+            [one] => format!("permission {one}"),
+            [most @ .., last] => format!("permission {} and {last}", most.join(", ")),
         }
     }
 
@@ -146,7 +146,7 @@ impl Permissions {
         for (given, word) in [
             (self.outside, "to run outside the sandbox"),
             (self.network, "network"),
-            (self.host_loopback, "servers of this machine"),
+            (self.host_loopback, "servers on this machine"),
             (self.agents, "the ssh and gpg agents"),
             (self.repository_programs, "the repository's own programs (hooks, filters)"),
             (self.caches, "to write the package caches"),
@@ -183,8 +183,8 @@ mod tests {
         let beyond = wanted.beyond(&granted);
         assert_eq!(beyond.words(), ["network", "to read /c"]);
         assert!(wanted.beyond(&beyond.clone().and(&granted)).is_empty());
-        assert_eq!(beyond.leave(), "leave for the network and to read /c");
-        assert_eq!(granted.leave(), "leave to write /a");
+        assert_eq!(beyond.leave(), "permission to use the network and to read /c");
+        assert_eq!(granted.leave(), "permission to write /a");
         assert_eq!(Permissions::default().leave(), "");
         let json = serde_json::to_string(&beyond).expect("json");
         assert_eq!(json, r#"{"network":true,"fileSystem":{"read":["/c"]}}"#);

@@ -232,13 +232,13 @@ pub trait Judge: Send + Sync {
     }
     /// Returns why there are no suggested rules, for the user.
     fn why_no_drafts(&self, _query: &Query<'_>, _permissions: &Permissions) -> String {
-        "there is no rule that would let it through".to_owned()
+        "no rule would allow it".to_owned()
     }
     /// Returns the same policy engine with one more session rule.
     ///
     /// # Errors
     /// Returns a message for the user if the rule is unusable.
     fn with_rule(&self, _rule: &RuleDraft) -> Result<Arc<dyn Judge>, String> {
-        Err("rules cannot be added here".to_owned())
+        Err("rules cannot be added in this session".to_owned())
     }
 }

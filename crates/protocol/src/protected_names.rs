@@ -31,7 +31,7 @@ pub struct ProtectedNames {
 
 /// Read by shells and by git in every directory; also protected in the home directory.
 pub const START_UP: &ProtectedNames = &ProtectedNames {
-    read_by: "shells, sessions, ssh and git when they start",
+    read_by: "shells, sessions, ssh, and git at startup",
     protection: Protection::Closed,
     patterns: &[
         ".bash_aliases",
@@ -241,15 +241,15 @@ struct IndexedPattern {
 }
 
 /// The table, indexed by the last name of each pattern.
-struct Index {
+struct NameIndex {
     names: HashMap<&'static str, Vec<IndexedPattern>>,
     endings: Vec<(&'static str, Protection)>,
     /// By the first byte of a name: one bit for each length of the names in `names`.
     lengths: [u64; 256],
 }
 
-static INDEX: LazyLock<Index> = LazyLock::new(|| {
-    let mut index = Index { names: HashMap::new(), endings: Vec::new(), lengths: [0; 256] };
+static INDEX: LazyLock<NameIndex> = LazyLock::new(|| {
+    let mut index = NameIndex { names: HashMap::new(), endings: Vec::new(), lengths: [0; 256] };
     for (pattern, protection) in patterns() {
         if let Some(ending) = pattern.strip_prefix('*') {
             index.endings.push((ending, protection));

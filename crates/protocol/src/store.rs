@@ -423,8 +423,8 @@ impl PromptMark {
     pub fn numbered(marks: &[Self], number: u64) -> Result<&Self, String> {
         let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
         place.and_then(|place| marks.get(place)).ok_or_else(|| match marks.len() {
-            0 => format!("there is no prompt {number}, nor any other"),
-            last => format!("there is no prompt {number}; the last one is {last}"),
+            0 => format!("unknown prompt {number}: the session has no prompts"),
+            last => format!("unknown prompt {number}: the last one is {last}"),
         })
     }
 }

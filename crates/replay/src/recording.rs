@@ -62,10 +62,10 @@ pub enum RecordError {
 #[derive(Clone)]
 pub struct Recorder {
     model: Arc<dyn Model>,
-    tape: Arc<RecordingFile>,
+    tape: Arc<RecordingWriter>,
 }
 
-struct RecordingFile {
+struct RecordingWriter {
     path: String,
     file: Mutex<File>,
     secrets: Secrets,
@@ -106,12 +106,12 @@ impl Recorder {
         }
         let file = options.open(path).map_err(failed)?;
         let secrets = Secrets::new(secrets);
-        let tape = RecordingFile { path: path_text, file: Mutex::new(file), secrets, format };
+        let tape = RecordingWriter { path: path_text, file: Mutex::new(file), secrets, format };
         Ok(Self { model, tape: Arc::new(tape) })
     }
 }
 
-impl RecordingFile {
+impl RecordingWriter {
     fn is_full(&self) -> bool {
         self.format == RecordFormat::Full
     }
@@ -151,7 +151,7 @@ struct RecordedCall {
 }
 
 impl RecordedCall {
-    fn into_line(mut self, tape: &RecordingFile) -> RecordingLine {
+    fn into_line(mut self, tape: &RecordingWriter) -> RecordingLine {
         let mut parts: Vec<_> =
             self.chunks.iter_mut().flat_map(|chunk| chunk.parts.iter_mut()).collect();
         tape.secrets.redact_parts(&mut parts);
@@ -370,7 +370,7 @@ impl RecordedError {
 /// A stream being recorded.
 struct RecordedStream {
     stream: BoxStream<'static, Result<StreamEvent, ModelError>>,
-    tape: Arc<RecordingFile>,
+    tape: Arc<RecordingWriter>,
     /// Taken when the stream ends.
     call: Option<RecordedCall>,
 }

@@ -71,7 +71,7 @@ pub enum ScriptError {
         path: String,
     },
     /// It has no lines.
-    #[error("the script `{name}` is empty: it needs a line for each call of the model")]
+    #[error("the script `{name}` is empty: it requires a line for each call of the model")]
     Empty {
         /// The script's name.
         name: String,

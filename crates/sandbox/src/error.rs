@@ -9,10 +9,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// A path of the plan is relative or contains `..`.
-    #[error("the sandbox needs real paths, and `{}` is not one", .0.display())]
+    #[error("the sandbox requires resolved paths, but `{}` is not one", .0.display())]
     NotReal(PathBuf),
     /// A writable tree is so large that nothing would be confined.
-    #[error("`{}` cannot be a writable tree: it holds the whole system", .0.display())]
+    #[error("`{}` cannot be a writable directory: it contains the whole system", .0.display())]
     TooWide(PathBuf),
     /// The plan could not be written to a file for the supervisor.
     #[error("the sandbox plan could not be written to `{}`: {source}", path.display())]
@@ -39,6 +39,6 @@ pub enum StartError {
         source: io::Error,
     },
     /// The kernel does not support what a cell requires.
-    #[error("no namespaces of its own for the session: {0}")]
+    #[error("failed to create namespaces for the session: {0}")]
     Unsupported(String),
 }

@@ -149,11 +149,11 @@ fn supervisor(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let plan = match args.next().map(|text| read_plan(&text)) {
         Some(Ok(plan)) => plan,
         Some(Err(message)) => return refuse(&message),
-        None => return refuse("there is no plan"),
+        None => return refuse("no plan given"),
     };
     match (args.next().as_deref() == Some(OsStr::new("--"))).then(|| args.next()).flatten() {
         Some(program) => run(&plan, &program, args.collect()),
-        None => refuse("there is no command"),
+        None => refuse("no command given"),
     }
 }
 
@@ -164,7 +164,7 @@ fn run(plan: &Plan, program: &OsStr, args: Vec<OsString>) -> ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn run(_: &Plan, _: &OsStr, _: Vec<OsString>) -> ExitCode {
-    refuse("this system has no sandbox of this kind")
+    refuse("this sandbox is not available on this system")
 }
 
 fn read_plan(text: &OsStr) -> Result<Plan, String> {
@@ -216,7 +216,7 @@ impl Cell {
     /// # Errors
     /// Always returns an error.
     pub fn start_with(_: &Launcher) -> Result<Self, StartError> {
-        Err(StartError::Unsupported("only Linux has them".to_owned()))
+        Err(StartError::Unsupported("available only on Linux".to_owned()))
     }
 
     /// Never called on this platform.

@@ -107,47 +107,50 @@ impl Support {
         match self.tier() {
             Tier::Namespaces | Tier::Best => {
                 say("Strength: namespaces, Landlock and seccomp (the strongest)");
-                say("Everything is read-only but the workspace and private temporary folders");
-                say("Protected paths are read-only and hidden paths are refused, to root too");
-                say("Without the network permission there is only a loopback of the session's own");
+                say("Everything except the workspace and private temporary directories is \
+                    read-only");
+                say("Protected paths are read-only and hidden paths are inaccessible, even for \
+                    root");
+                say("Without the network permission, only a private loopback of the session is \
+                    available");
             }
             Tier::Bubblewrap => {
                 say("Strength: namespaces of `bwrap`, Landlock and seccomp (strong)");
-                say("Everything is read-only but the workspace and private temporary folders");
-                say("Protected paths are read-only and hidden paths are refused");
-                say("Each command has its own loopback, and what it leaves running ends with it");
-                say("Package caches are read-only: no private layers are mounted over them");
+                say("Everything except the workspace and private temporary directories is \
+                    read-only");
+                say("Protected paths are read-only and hidden paths are inaccessible");
+                say("Each command has its own loopback, and its background processes end with it");
+                say("Package caches are read-only, without private layers");
             }
             Tier::Landlock => {
                 say("Strength: Landlock and seccomp (weaker)");
-                say("Everything is read-only but the workspace and a private temporary folder");
+                say("Everything except the workspace and a private temporary directory is \
+                    read-only");
+                say("Protected and hidden paths inside the workspace are not enforced by the \
+                     kernel, but checked after each command");
                 say(
-                    "Protected and hidden paths inside the workspace are not enforced by the kernel; they are looked at after each command",
+                    "Files in hidden directories of the home directory are inaccessible, but their \
+                     names can be listed",
                 );
-                say(
-                    "Files in hidden folders of the home are refused, but their names can be listed",
-                );
-                say(
-                    "Without the network permission no network socket can be made, not even for the own loopback",
-                );
-                say("A process that leaves its group may outlive the program when that is killed");
+                say("Without the network permission, no network socket can be created, not even \
+                     for the loopback");
+                say("A process that leaves its process group may continue to run if Parallax is \
+                    killed");
             }
             Tier::Seccomp => {
                 say("Strength: seccomp only (weak)");
-                say(
-                    "No network without the permission; writes outside of the workspace are not refused",
-                );
+                say("No network without the permission; writes outside the workspace are possible");
             }
-            Tier::Nothing => say("Strength: none; commands are not confined"),
+            Tier::Nothing => say("Strength: none; commands run without a sandbox"),
         }
         let all = [
             ("namespaces", &self.namespaces),
-            ("a view of mounts of its own", &self.mounts),
-            ("a /proc of its own", &self.own_proc),
+            ("a private mount namespace", &self.mounts),
+            ("a private /proc", &self.own_proc),
             ("private layers over package caches", &self.overlay),
             ("Landlock", &self.landlock),
             ("seccomp", &self.seccomp),
-            ("leave for the network without this machine's servers", &self.gate),
+            ("network access without access to servers on this machine", &self.gate),
         ];
         for (name, finding) in all {
             if !finding.works {
@@ -156,7 +159,7 @@ impl Support {
         }
         if self.bubblewrap.works {
             lines.push(format!(
-                "`bwrap` makes the namespaces, since this program may not: {}",
+                "`bwrap` creates the namespaces because Parallax cannot: {}",
                 self.bubblewrap.why
             ));
         }
@@ -174,7 +177,7 @@ pub(crate) fn probe_with(launcher: &Launcher) -> Result<Support, StartError> {
         .output()
         .map_err(|source| StartError::Spawn { program, source })?;
     serde_json::from_slice(&output.stdout)
-        .map_err(|_| StartError::Unsupported("the probe gave no answer".to_owned()))
+        .map_err(|_| StartError::Unsupported("the probe did not respond".to_owned()))
 }
 
 /// Runs the probe in a separate process.

@@ -62,25 +62,25 @@ fn align_middle(
     let stride = width + 1;
     // costs[i * stride + j]: the cost from old[i..] to new[j..].
     let mut costs = vec![0_usize; (height + 1) * stride];
-    let mut choices = vec![Choice::Paint; (height + 1) * stride];
+    let mut choices = vec![RowEdit::Paint; (height + 1) * stride];
     for i in (0..=height).rev() {
         for j in (0..=width).rev() {
             let cost = |i: usize, j: usize| costs.get(i * stride + j).copied().unwrap_or(0);
             let (old_row, new_row) = (old.get(i), new.get(j));
-            let mut best = (usize::MAX, Choice::Paint);
+            let mut best = (usize::MAX, RowEdit::Paint);
             if let (Some(old_row), Some(new_row)) = (old_row, new_row) {
                 let paint = if old_row == new_row { 0 } else { MOVE + old_row.distance(new_row) };
-                best = (paint + cost(i + 1, j + 1), Choice::Paint);
+                best = (paint + cost(i + 1, j + 1), RowEdit::Paint);
             }
             if old_row.is_some() {
                 let delete = if first && i == 0 { NEVER } else { LINE_OPERATION };
-                best = best.min((delete + cost(i + 1, j), Choice::Delete));
+                best = best.min((delete + cost(i + 1, j), RowEdit::Delete));
             }
             if let Some(new_row) = new_row {
                 // Below the last old row there are already empty ones.
                 let at_end = last && old_row.is_none();
                 let insert = if at_end { 1 } else { LINE_OPERATION } + new_row.len();
-                best = best.min((insert + cost(i, j + 1), Choice::Insert));
+                best = best.min((insert + cost(i, j + 1), RowEdit::Insert));
             }
             let at = i * stride + j;
             if (old_row.is_some() || new_row.is_some())
@@ -94,11 +94,11 @@ fn align_middle(
     let (mut i, mut j) = (0, 0);
     while j < width {
         match choices.get(i * stride + j) {
-            Some(Choice::Paint) => {
+            Some(RowEdit::Paint) => {
                 pairs.push(Some(i));
                 (i, j) = (i + 1, j + 1);
             }
-            Some(Choice::Delete) => i += 1,
+            Some(RowEdit::Delete) => i += 1,
             _ => {
                 pairs.push(None);
                 j += 1;
@@ -110,7 +110,7 @@ fn align_middle(
 
 /// Ordered so that painting wins among equal costs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Choice {
+enum RowEdit {
     Paint,
     Delete,
     Insert,

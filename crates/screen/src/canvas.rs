@@ -20,15 +20,15 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::line::Line;
-use crate::paint::Vertical;
+use crate::paint::VerticalMove;
 use crate::plain::Plain;
-use crate::region::{ERASE_BELOW, Frame, Painted, Region, upward};
+use crate::region::{ERASE_BELOW, Frame, PaintedRows, Region, upward};
 use crate::row::Row;
 use crate::screen::Mode;
 use crate::shared::{Resize, Shared};
-use crate::unrest::May;
+use crate::unrest::PaintPermission;
 use crate::wrap::wrap;
-use view::Covered;
+use view::CoveredRows;
 
 /// How long a frame waits for the answer to the previous one.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ pub(crate) struct Canvas {
     /// Maximum number of window rows above the region.
     above: usize,
     /// The inline rows while a view covers them.
-    covered: Option<Covered>,
+    covered: Option<CoveredRows>,
 }
 
 /// How a frame may be painted.
@@ -97,8 +97,8 @@ struct Sent {
     at: Instant,
     size: (u16, u16),
     /// What was painted before it.
-    before: Painted,
-    moves: Vec<Vertical>,
+    before: PaintedRows,
+    moves: Vec<VerticalMove>,
     commit: Vec<Line>,
     /// Whether it only moves the cursor to the first painted row.
     is_way_up: bool,
@@ -124,7 +124,7 @@ impl Sent {
     fn gone(&self, place: Place) -> usize {
         let (columns, rows) = (usize::from(place.size.0), usize::from(place.size.1));
         let up = match self.moves.first() {
-            Some(Vertical::Up(rows)) => *rows,
+            Some(VerticalMove::Up(rows)) => *rows,
             _ => 0,
         };
         let pushed = match self.below {
@@ -144,8 +144,10 @@ impl Sent {
         let mut end = rows.saturating_sub(place.row.into());
         for step in &self.moves {
             end = match *step {
-                Vertical::Up(count) => (end + count).min(rows),
-                Vertical::Down(count) | Vertical::Feed(count) => end.saturating_sub(count).max(1),
+                VerticalMove::Up(count) => (end + count).min(rows),
+                VerticalMove::Down(count) | VerticalMove::Feed(count) => {
+                    end.saturating_sub(count).max(1)
+                }
             };
         }
         end
@@ -162,9 +164,9 @@ impl Sent {
         let mut highest = cursor;
         for step in &self.moves {
             match *step {
-                Vertical::Up(count) => cursor = (cursor - steps(count)).max(0),
-                Vertical::Down(count) => cursor = (cursor + steps(count)).min(last),
-                Vertical::Feed(count) => {
+                VerticalMove::Up(count) => cursor = (cursor - steps(count)).max(0),
+                VerticalMove::Down(count) => cursor = (cursor + steps(count)).min(last),
+                VerticalMove::Feed(count) => {
                     let moved = steps(count).min((last - cursor).max(0));
                     cursor += moved;
                     // The remaining steps scrolled the window.
@@ -258,12 +260,12 @@ impl Canvas {
             return Ok(None);
         }
         let Some((size, resize)) = turn else { return Ok(None) };
-        let may = if self.mode == Mode::Inline { shared.may_paint() } else { May::All };
-        if may == May::AfterAsking {
+        let may = if self.mode == Mode::Inline { shared.may_paint() } else { PaintPermission::All };
+        if may == PaintPermission::AfterAsking {
             shared.ask_window();
         }
-        let paints = matches!(may, May::All | May::Live);
-        Ok(paints.then_some(Turn { size, resize, commits: may == May::All }))
+        let paints = matches!(may, PaintPermission::All | PaintPermission::Live);
+        Ok(paints.then_some(Turn { size, resize, commits: may == PaintPermission::All }))
     }
 
     /// Moves the cursor to the first painted row. The query has been recorded.
@@ -272,8 +274,8 @@ impl Canvas {
         let mut bytes = ASK_PLACE.to_vec();
         bytes.extend(upward(up));
         let moves = vec![match usize::try_from(up) {
-            Ok(up) => Vertical::Up(up),
-            Err(_) => Vertical::Down(up.unsigned_abs()),
+            Ok(up) => VerticalMove::Up(up),
+            Err(_) => VerticalMove::Down(up.unsigned_abs()),
         }];
         self.send(size, self.region.painted(), moves, Vec::new(), true);
         shared.tty.write(&bytes)
@@ -283,8 +285,8 @@ impl Canvas {
     fn send(
         &mut self,
         size: (u16, u16),
-        before: Painted,
-        moves: Vec<Vertical>,
+        before: PaintedRows,
+        moves: Vec<VerticalMove>,
         commit: Vec<Line>,
         is_way_up: bool,
     ) {

@@ -40,12 +40,12 @@ pub(crate) struct Painter {
     /// The number of rows written to.
     pub rows_touched: usize,
     /// The vertical moves of the cursor.
-    pub moves: Vec<Vertical>,
+    pub moves: Vec<VerticalMove>,
 }
 
 /// A vertical move of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Vertical {
+pub(crate) enum VerticalMove {
     /// Up, at most to the first row of the window.
     Up(usize),
     /// Down, at most to the last row.
@@ -105,11 +105,11 @@ impl Painter {
     pub fn move_to_row(&mut self, y: usize) {
         if y < self.y {
             self.csi(self.y - y, b'A');
-            self.moves.push(Vertical::Up(self.y - y));
+            self.moves.push(VerticalMove::Up(self.y - y));
         } else if y > self.y {
             // Unlike line feeds, this never scrolls.
             self.csi(y - self.y, b'B');
-            self.moves.push(Vertical::Down(y - self.y));
+            self.moves.push(VerticalMove::Down(y - self.y));
         }
         self.y = y;
     }
@@ -124,7 +124,7 @@ impl Painter {
         }
         self.out.extend(std::iter::repeat_n(b'\n', count));
         self.y += count;
-        self.moves.push(Vertical::Feed(count));
+        self.moves.push(VerticalMove::Feed(count));
     }
 
     /// Inserts `count` empty rows at row `y`.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::align::align;
 use crate::line::Line;
-use crate::paint::{Look, Painter, Vertical};
+use crate::paint::{Look, Painter, VerticalMove};
 use crate::picture::Picture;
 use crate::row::Row;
 
@@ -49,17 +49,17 @@ pub struct Region {
     x: Option<usize>,
     visible: bool,
     /// The vertical moves of the cursor in the last frame.
-    moves: Vec<Vertical>,
+    moves: Vec<VerticalMove>,
     /// Whether the contents of the cursor's row and those below are unknown.
     fresh: bool,
-    gone: Gone,
+    gone: ScrolledOutRows,
 }
 
 /// Painted rows that a smaller window pushed out at its top: they are in the scrollback directly
 /// above the region, and a growing window may bring them back. They are stored unwrapped, because
 /// another width wraps them differently.
 #[derive(Debug, Clone, Default)]
-struct Gone {
+struct ScrolledOutRows {
     rows: Vec<Arc<Row>>,
     /// Whether the last row is the first part of a row that the terminal wrapped: together with the
     /// first row of the region, it is one row to the terminal.
@@ -79,13 +79,13 @@ impl Region {
             visible: true,
             moves: Vec::new(),
             fresh: true,
-            gone: Gone::default(),
+            gone: ScrolledOutRows::default(),
         }
     }
 
     /// Returns what is painted now.
-    pub(crate) fn painted(&self) -> Painted {
-        Painted {
+    pub(crate) fn painted(&self) -> PaintedRows {
+        PaintedRows {
             columns: self.columns,
             height: self.height,
             gone: self.gone.clone(),
@@ -96,7 +96,7 @@ impl Region {
     }
 
     /// Takes the vertical moves of the last frame.
-    pub(crate) fn take_moves(&mut self) -> Vec<Vertical> {
+    pub(crate) fn take_moves(&mut self) -> Vec<VerticalMove> {
         std::mem::take(&mut self.moves)
     }
 
@@ -134,7 +134,7 @@ impl Region {
 
         if committed > 0 {
             // They are between the region and the rows that scrolled out.
-            self.gone = Gone::default();
+            self.gone = ScrolledOutRows::default();
         }
         let mut painter = Painter::new(self.look, self.columns, (self.x, self.y));
         if self.fresh {
@@ -171,12 +171,12 @@ impl Region {
 
     /// Returns the pictures of finished rows. Pictures too high or too wide for the window are
     /// omitted; the first row of a high one would scroll out before the last is there.
-    fn pictures<'a>(&self, commit: &'a [Line]) -> Vec<Placed<'a>> {
+    fn pictures<'a>(&self, commit: &'a [Line]) -> Vec<PlacedPicture<'a>> {
         let placed = |(y, line): (usize, &'a Line)| {
             let picture = line.picture.as_deref()?;
             let (x, (columns, rows)) = (line.width(), picture.size());
             let fits = rows < self.height && x + columns <= self.columns;
-            fits.then_some(Placed { x, y, picture })
+            fits.then_some(PlacedPicture { x, y, picture })
         };
         commit.iter().enumerate().filter_map(placed).collect()
     }
@@ -254,7 +254,7 @@ impl Region {
     }
 
     /// More rows than the window has: paints each before it scrolls out at the top.
-    fn stream(&self, painter: &mut Painter, new: &[Arc<Row>], pictures: &[Placed<'_>]) {
+    fn stream(&self, painter: &mut Painter, new: &[Arc<Row>], pictures: &[PlacedPicture<'_>]) {
         let empty = Arc::<Row>::default();
         for (y, row) in new.iter().enumerate() {
             if y >= self.rows.len() {
@@ -327,7 +327,7 @@ impl Region {
 
     /// Records how many painted rows, wrapped to `columns`, are in the scrollback directly above
     /// the region.
-    pub(crate) fn left(&mut self, painted: &Painted, rows: usize, columns: usize) {
+    pub(crate) fn left(&mut self, painted: &PaintedRows, rows: usize, columns: usize) {
         self.gone = painted.first(rows, columns);
     }
 
@@ -347,7 +347,7 @@ impl Region {
 }
 
 /// A picture and the cell of the frame where it begins.
-struct Placed<'a> {
+struct PlacedPicture<'a> {
     x: usize,
     y: usize,
     picture: &'a Picture,
@@ -355,16 +355,16 @@ struct Placed<'a> {
 
 /// Rows on the terminal and the cursor in them.
 #[derive(Debug)]
-pub(crate) struct Painted {
+pub(crate) struct PaintedRows {
     columns: usize,
     height: usize,
-    gone: Gone,
+    gone: ScrolledOutRows,
     rows: Vec<Arc<Row>>,
     y: usize,
     x: Option<usize>,
 }
 
-impl Painted {
+impl PaintedRows {
     /// Returns how many rows the cursor is below the first row, including rows that scrolled out,
     /// in a window that is now `columns` wide.
     pub fn rows_above_cursor(&self, columns: usize, reflows: bool) -> usize {
@@ -415,8 +415,8 @@ impl Painted {
     }
 
     /// Returns the first `count` rows after wrapping to `columns`.
-    fn first(&self, mut count: usize, columns: usize) -> Gone {
-        let mut gone = Gone::default();
+    fn first(&self, mut count: usize, columns: usize) -> ScrolledOutRows {
+        let mut gone = ScrolledOutRows::default();
         for row in self.document() {
             let height = row.reflowed_height(columns);
             if height > count {
@@ -433,7 +433,7 @@ impl Painted {
     }
 }
 
-impl Gone {
+impl ScrolledOutRows {
     fn last_len(&self) -> usize {
         self.rows.last().map_or(0, |row| row.len())
     }

@@ -34,8 +34,8 @@ pub(crate) fn change(out: &mut Vec<u8>, from: Style, to: Style, depth: ColorDept
         out.extend_from_slice(b"\x1b[m");
         return;
     }
-    let mut codes = Codes { out, begun: false };
-    // Bold and faint are reset together.
+    let mut codes = SgrWriter { out, begun: false };
+    // Bold and faint are switched off together.
     let weight = Attributes::BOLD.0 | Attributes::DIM.0;
     let weight_lost = from.attributes.0 & !to.attributes.0 & weight != 0;
     let mut have = from.attributes.0;
@@ -62,12 +62,12 @@ pub(crate) fn change(out: &mut Vec<u8>, from: Style, to: Style, depth: ColorDept
     codes.end();
 }
 
-struct Codes<'a> {
+struct SgrWriter<'a> {
     out: &'a mut Vec<u8>,
     begun: bool,
 }
 
-impl Codes<'_> {
+impl SgrWriter<'_> {
     fn number(&mut self, code: u8) {
         self.out.extend_from_slice(if self.begun { b";" } else { b"\x1b[" });
         self.begun = true;

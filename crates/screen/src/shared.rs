@@ -14,7 +14,7 @@ use crate::capabilities::{Capabilities, Terminal};
 use crate::decode::{Answer, Decoded};
 use crate::key::InputEvent;
 use crate::tty::{Tty, restore_also};
-use crate::unrest::{May, Unrest};
+use crate::unrest::{PaintPermission, ResizeDebounce};
 
 /// Maximum number of queued events; the thread stops reading then.
 const QUEUE_CAP: usize = 1_024;
@@ -39,12 +39,12 @@ pub(crate) struct Shared {
     pub arrived: Notify,
     wake: OwnedFd,
     canvas: Mutex<Canvas>,
-    state: Mutex<State>,
+    state: Mutex<SharedState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct SharedState {
     /// The events with their arrival times.
     events: VecDeque<(InputEvent, Instant)>,
     capabilities: Capabilities,
@@ -72,7 +72,7 @@ struct State {
     device: (u16, u16),
     told: Option<(u16, u16)>,
     resize: Resize,
-    unrest: Unrest,
+    unrest: ResizeDebounce,
     paused: bool,
     parked: bool,
     stopped: bool,
@@ -115,7 +115,7 @@ impl Shared {
             arrived: Notify::new(),
             wake,
             canvas: Mutex::new(canvas),
-            state: Mutex::new(State {
+            state: Mutex::new(SharedState {
                 events: VecDeque::new(),
                 capabilities,
                 probes,
@@ -135,7 +135,7 @@ impl Shared {
                 device: size,
                 told: None,
                 resize: Resize::Settled,
-                unrest: Unrest::default(),
+                unrest: ResizeDebounce::default(),
                 paused: false,
                 parked: false,
                 stopped: false,
@@ -146,7 +146,7 @@ impl Shared {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SharedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -377,7 +377,7 @@ impl Shared {
     }
 
     /// Returns what may be painted while the window size keeps changing.
-    pub fn may_paint(&self) -> May {
+    pub fn may_paint(&self) -> PaintPermission {
         self.state().unrest.may(Instant::now())
     }
 
@@ -473,7 +473,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl SharedState {
     fn push(&mut self, event: InputEvent) {
         self.events.push_back((event, Instant::now()));
     }

@@ -53,7 +53,7 @@ impl Tty {
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         let mut saved = lock(&SAVED);
-        *saved = Some(Saved {
+        *saved = Some(SavedTerminal {
             input: rustix::io::fcntl_dupfd_cloexec(&self.input, 3)?,
             output: rustix::io::fcntl_dupfd_cloexec(&self.output, 3)?,
             cooked: self.cooked.clone(),
@@ -118,7 +118,7 @@ fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-struct Saved {
+struct SavedTerminal {
     input: OwnedFd,
     output: OwnedFd,
     cooked: Termios,
@@ -126,7 +126,7 @@ struct Saved {
     bytes: Vec<u8>,
 }
 
-static SAVED: Mutex<Option<Saved>> = Mutex::new(None);
+static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What may be painted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum May {
+pub(crate) enum PaintPermission {
     All,
     /// All, after the window size was queried.
     AfterAsking,
@@ -26,14 +26,14 @@ pub(crate) enum May {
 
 /// Tracks changes of the window size.
 #[derive(Debug, Default)]
-pub(crate) struct Unrest {
+pub(crate) struct ResizeDebounce {
     last: Option<Instant>,
     /// Since when frames wait.
     waits_since: Option<Instant>,
 }
 
-impl Unrest {
-    /// Records a change of the size.
+impl ResizeDebounce {
+    /// The size has changed.
     pub fn changed(&mut self, now: Instant) {
         if self.last.is_some_and(|last| now.duration_since(last) < SERIES) {
             self.waits_since.get_or_insert(now);
@@ -46,18 +46,20 @@ impl Unrest {
         self.waits_since.is_some()
     }
 
-    /// Returns what may be painted now.
-    pub fn may(&mut self, now: Instant) -> May {
-        let (Some(since), Some(last)) = (self.waits_since, self.last) else { return May::All };
+    /// What may be painted now.
+    pub fn may(&mut self, now: Instant) -> PaintPermission {
+        let (Some(since), Some(last)) = (self.waits_since, self.last) else {
+            return PaintPermission::All;
+        };
         if now.duration_since(last) >= CALM {
             self.waits_since = None;
-            return May::AfterAsking;
+            return PaintPermission::AfterAsking;
         }
         if now.duration_since(since) >= PATIENCE {
             self.waits_since = Some(now);
-            return May::Live;
+            return PaintPermission::Live;
         }
-        May::Nothing
+        PaintPermission::Nothing
     }
 }
 
@@ -69,26 +71,26 @@ mod tests {
     fn one_change_holds_nothing_up_and_many_do_until_they_end() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut unrest = Unrest::default();
+        let mut unrest = ResizeDebounce::default();
         unrest.changed(at(0));
-        assert_eq!(unrest.may(at(1)), May::All);
+        assert_eq!(unrest.may(at(1)), PaintPermission::All);
         unrest.changed(at(250));
-        assert_eq!(unrest.may(at(251)), May::Nothing);
-        assert_eq!(unrest.may(at(650)), May::AfterAsking);
-        assert_eq!(unrest.may(at(651)), May::All);
+        assert_eq!(unrest.may(at(251)), PaintPermission::Nothing);
+        assert_eq!(unrest.may(at(650)), PaintPermission::AfterAsking);
+        assert_eq!(unrest.may(at(651)), PaintPermission::All);
         unrest.changed(at(2_000));
-        assert_eq!(unrest.may(at(2_001)), May::All, "a change of its own");
+        assert_eq!(unrest.may(at(2_001)), PaintPermission::All, "a change of its own");
     }
 
     #[test]
     fn a_drag_without_end_is_shown_now_and_then() {
         let start = Instant::now();
-        let mut unrest = Unrest::default();
+        let mut unrest = ResizeDebounce::default();
         let mut shown = 0;
         for step in 0..100 {
             let now = start + Duration::from_millis(step * 100);
             unrest.changed(now);
-            shown += usize::from(unrest.may(now) == May::Live);
+            shown += usize::from(unrest.may(now) == PaintPermission::Live);
         }
         assert_eq!(shown, 3);
     }

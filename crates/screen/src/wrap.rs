@@ -17,7 +17,7 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     // An indent that leaves no space for text is omitted.
     let (indent, indent_width) =
         if indent_width + 2 > columns { (&[][..], 0) } else { (indent, indent_width) };
-    let mut rows = Rows {
+    let mut rows = RowWrapper {
         columns,
         indent,
         indent_width,
@@ -63,7 +63,7 @@ pub fn longest_word(line: &Line) -> usize {
     longest
 }
 
-struct Rows<'a> {
+struct RowWrapper<'a> {
     columns: usize,
     indent: &'a [Span],
     indent_width: usize,
@@ -73,7 +73,7 @@ struct Rows<'a> {
     begun: bool,
 }
 
-impl Rows<'_> {
+impl RowWrapper<'_> {
     fn put(&mut self, index: usize, cluster: &str, line: &Line) {
         let source = &line.spans[index];
         self.used += grapheme_width(cluster);

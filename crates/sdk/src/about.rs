@@ -19,8 +19,8 @@ use crate::open::OpenSession;
 pub use parallax_models::ModelChoice;
 
 /// Text of `/memory inbox`.
-pub const INBOX: &str = "Nothing waits: no agent reads earlier sessions for memories here. \
-    `/memory add TEXT` keeps a fact.";
+pub const INBOX: &str = "No memory suggestions: Parallax does not extract memories from earlier \
+    sessions. `/memory add TEXT` saves a fact.";
 
 /// Explains which data is sent where.
 pub const PRIVACY: &str = include_str!("../prompts/privacy.md");
@@ -95,7 +95,7 @@ impl Launch {
             ProgramSandbox::Unsaid | ProgramSandbox::BuiltIn => {}
         }
         if self.config.environment.of_process("SANDBOX").is_some() {
-            return "the whole program is in one".to_owned();
+            return "Parallax runs in a sandbox".to_owned();
         }
         let off = self.sandbox == ProgramSandbox::Unsaid
             && self.config.settings.sandbox().tools == ToolSandboxing::Off;
@@ -132,11 +132,11 @@ impl Launch {
         };
         let price = match table.price(&table.resolve(name)) {
             Some(_) => "",
-            None => "; what it costs is not known, so the cost counts without it",
+            None => "; its price is unknown and not included in the cost",
         };
         Some(format!(
-            "`{name}` is no model that this version knows{meant}. It is asked for as it is, since the \
-             service or a gateway may have it{price}."
+            "Unknown model `{name}`{meant}. It is requested as is, because the service or a \
+             gateway may provide it{price}."
         ))
     }
 

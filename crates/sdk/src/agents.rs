@@ -181,8 +181,8 @@ fn unacknowledged(set: &AgentSet) -> Option<String> {
     let (word, them) = if names.len() == 1 { ("agent", "it") } else { ("agents", "them") };
     (!names.is_empty()).then(|| {
         format!(
-            "the {word} {} of this project: not used, since nobody agreed to {them} as now \
-             written; `parallax agents list` shows {them}, `parallax agents accept` agrees",
+            "the {word} {} of this project must be accepted before use; `parallax agents list` \
+             shows {them}, `parallax agents accept` accepts {them}",
             names.join(", ")
         )
     })
@@ -201,9 +201,9 @@ fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
     let line = changes.line("Agents").map(|line| (Level::Info, line));
     let waiting = waiting.iter().map(|agent| {
         format!(
-            "the agent `{}` of this project is not used: it is new or changed, and nobody agreed \
-             to it as now written; `parallax agents list` shows it, `parallax agents accept` (in the \
-             terminal `/agents accept`) agrees",
+            "the agent `{}` of this project is new or changed and must be accepted before use; \
+             `parallax agents list` shows it, `parallax agents accept` (in the terminal `/agents \
+             accept`) accepts it",
             agent.name
         )
     });
@@ -240,7 +240,7 @@ fn keep_judged(set: &mut AgentSet, judged: &[RuleFile]) {
         let is_judged = rules.as_ref().is_none_or(|rules| judged.contains(rules));
         if !is_judged {
             warnings.push(format!(
-                "the agent `{}` has other rules now: it can be started in the next session",
+                "the rules of the agent `{}` changed: it can be started in the next session",
                 agent.name
             ));
         }
@@ -327,7 +327,7 @@ impl SessionAgents {
         value: Option<Value>,
     ) -> Result<(PathBuf, Arc<AgentSet>), Failure> {
         if !self.set().agents.iter().any(|agent| agent.name == name) {
-            let message = format!("there is no agent `{name}`; `/agents` lists them");
+            let message = format!("unknown agent `{name}`; `/agents` lists the agents");
             return Err(failure(FailureKind::Input, message));
         }
         let file = self.launch.set_agent(name, setting, value, SettingScope::User)?;
@@ -410,7 +410,7 @@ fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
         listed.iter().map(String::as_str).filter(|name| !known(name)).take(20).collect();
     (!unknown.is_empty()).then(|| {
         let (name, unknown) = (&agent.name, unknown.join("`, `"));
-        format!("`tools` of the agent `{name}` names `{unknown}`, which is not there for it")
+        format!("`tools` of the agent `{name}` contains the unavailable tool `{unknown}`")
     })
 }
 
@@ -432,7 +432,7 @@ impl Agents for SessionAgents {
         match self.reload() {
             Ok(now) => changed(&before, &now),
             Err(failure) => {
-                tracing::warn!(why = failure.message, "the agents stay as they were");
+                tracing::warn!(why = failure.message, "the agents were not changed");
                 Vec::new()
             }
         }

@@ -63,7 +63,7 @@ impl Changes {
         let parts = [
             part("new", &self.new),
             part("changed", &self.changed),
-            part("not there any more", &self.gone),
+            part("no longer exists", &self.gone),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("{what}: {}", parts.join("; ")))
@@ -83,7 +83,7 @@ mod tests {
         let changes = Changes::between(&before, &all(&[("b", 2), ("c", 1), ("d", 1)]));
         assert_eq!(
             changes.line("Skills").as_deref(),
-            Some("Skills: new `d`; changed `b`; not there any more `a`")
+            Some("Skills: new `d`; changed `b`; no longer exists `a`")
         );
         assert_eq!(Changes::between(&before, &before).line("Skills"), None);
         let many: Vec<(String, u8)> = (0..10).map(|at| (at.to_string(), at)).collect();

@@ -86,10 +86,7 @@ impl Launch {
                 export::export(&loaded, &self.title_of(session), form, self.options.colourist)?
             }
             None => {
-                return Err(input(format!(
-                    "give the file a name that ends in {}",
-                    export::ENDINGS
-                )));
+                return Err(input(format!("use a file name that ends in {}", export::ENDINGS)));
             }
         };
         write_new(&path, &text)?;
@@ -130,7 +127,7 @@ impl Launch {
     /// Returns an error if the file cannot be written.
     pub fn remember_input(&self, text: &str) -> Result<(), Failure> {
         parallax_store::remember_input(&self.homes(), &self.options.directory, text)
-            .map_err(|error| input(format!("what was typed is not remembered: {error}")))
+            .map_err(|error| input(format!("failed to save the input history: {error}")))
     }
 
     /// Removes inputs from the history. Blocks briefly.
@@ -139,7 +136,7 @@ impl Launch {
     /// Returns an error if the file cannot be read or written.
     pub fn forget_inputs(&self, texts: &[String]) -> Result<(), Failure> {
         parallax_store::forget_inputs(&self.homes(), &self.options.directory, texts)
-            .map_err(|error| input(format!("what was typed is still remembered: {error}")))
+            .map_err(|error| input(format!("failed to delete the input history: {error}")))
     }
 
     /// Loads the journal of a Parallax session.
@@ -156,9 +153,9 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
     let wrong = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            input(format!("`{}` is there already: choose another name", path.display()))
+            input(format!("`{}` already exists: choose another name", path.display()))
         }
-        _ => input(format!("cannot write `{}`: {error}", path.display())),
+        _ => input(format!("failed to write `{}`: {error}", path.display())),
     };
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);

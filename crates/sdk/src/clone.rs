@@ -53,8 +53,8 @@ pub(crate) fn clone(
     let git =
         |arguments: &[&str], time: Duration| run(arguments, &repository, address, token, time);
     let failed =
-        |what: &str| format!("{what} of `{address}` failed: try `git clone {address}` to see why");
-    git(&["init", "--quiet"], LOOK).ok_or("git cannot be started: install it")?;
+        |what: &str| format!("{what} of `{address}` failed: run `git clone {address}` to see why");
+    git(&["init", "--quiet"], LOOK).ok_or("failed to start git: install it")?;
     let wanted = reference.unwrap_or("HEAD");
     git(&["fetch", "--quiet", "--depth", "1", "--no-tags", "--", address, wanted], TIME)
         .ok_or_else(|| match reference {
@@ -82,9 +82,13 @@ pub(crate) fn remote_commit(
         return Ok(wanted.to_owned());
     }
     let here = std::env::temp_dir();
-    let said =
-        run(&["ls-remote", "--quiet", "--", address, wanted], &here, address, token, LOOK)
-            .ok_or_else(|| format!("`{address}` cannot be asked: try `git ls-remote {address}`"))?;
+    let said = run(&["ls-remote", "--quiet", "--", address, wanted], &here, address, token, LOOK)
+        .ok_or_else(|| {
+        format!(
+            "failed to query `{address}`: run `git ls-remote {address}` to \
+                see why"
+        )
+    })?;
     let said = String::from_utf8_lossy(&said).into_owned();
     // An annotated tag is listed twice; the line with `^{}` has its commit.
     let peeled = said.lines().find(|line| line.ends_with("^{}"));

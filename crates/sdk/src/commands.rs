@@ -54,7 +54,7 @@ impl Launch {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Init::There(path)),
             Err(error) => Err(failure(
                 FailureKind::Input,
-                format!("cannot make `{}`: {error}", path.display()),
+                format!("failed to create `{}`: {error}", path.display()),
             )),
         }
     }
@@ -73,8 +73,7 @@ impl Launch {
         if !["https://", "http://"].iter().any(|start| template.starts_with(start)) {
             return Err(failure(
                 FailureKind::Config,
-                "`advanced.bugCommand.urlTemplate` is no web address: it must begin with \
-                 `https://`"
+                "`advanced.bugCommand.urlTemplate` must be a URL that begins with `https://`"
                     .to_owned(),
             ));
         }

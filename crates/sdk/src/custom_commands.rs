@@ -134,7 +134,7 @@ impl Shared {
         let known = agents.map(|agents| agents.names()).unwrap_or_default();
         let near = crate::near::near(name, known.iter().map(String::as_str));
         let near = near.first().map(|near| format!(" (perhaps `{near}`?)")).unwrap_or_default();
-        (None, Some(format!("there is no agent `{name}`{near}, so the work is handed to none")))
+        (None, Some(format!("unknown agent `{name}`{near}; the command runs without it")))
     }
 }
 
@@ -197,7 +197,7 @@ impl Commands {
         let (name, arguments) = typed.split_at(end);
         let catalog = self.catalog();
         if let Some(problem) = catalog.broken(name) {
-            let message = format!("Cannot run `/{name}`, its file is not valid: {problem}");
+            let message = format!("Cannot run `/{name}` because its file is invalid: {problem}");
             return Err(failure(FailureKind::Input, message));
         }
         let Some(command) = catalog.find(name) else {
@@ -218,7 +218,7 @@ impl Commands {
         if let Some(hint) = hint_of_other_agent(name) {
             return failure(FailureKind::Input, format!("Unknown command `/{name}`: {hint}"));
         }
-        let mut message = format!("There is no command `/{name}`");
+        let mut message = format!("Unknown command `/{name}`");
         let prompts = self.prompts();
         let skills = self.skills();
         let names: Vec<&str> = catalog
@@ -240,12 +240,12 @@ impl Commands {
         if !offered.is_empty() {
             let shown = offered.iter().take(OFFERED).map(|name| format!("`/{name}`"));
             let shown: Vec<String> = shown.collect();
-            message.push_str(&format!(" (there is {})", shown.join(", ")));
+            message.push_str(&format!(" (did you mean {}?)", shown.join(", ")));
         }
         if self.may_come() {
-            message.push_str("; MCP servers are still starting, one of them may bring it");
+            message.push_str("; MCP servers are still starting, and one of them may provide it");
         }
-        message.push_str("; to send it to the model as text, put a blank before the `/`");
+        message.push_str("; to send it to the model as text, put a space before the `/`");
         failure(FailureKind::Input, message)
     }
 }

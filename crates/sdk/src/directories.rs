@@ -35,15 +35,15 @@ impl Launch {
             let taken = match moved {
                 true => Err(failure(
                     FailureKind::Input,
-                    format!("`{}` is a link to another folder now", folder.display()),
+                    format!("`{}` is now a link to another directory", folder.display()),
                 )),
                 false => self.folder_to_add(&folder.display().to_string()),
             };
             match taken {
                 Ok(folder) => kept.push(folder),
                 Err(failure) => notices.push(format!(
-                    "a folder that this session worked in is left out: {}; `/directory add {}` \
-                     takes it back",
+                    "a directory of this session was not added: {}; `/directory add {}` adds it \
+                     again",
                     failure.message,
                     folder.display()
                 )),

@@ -19,20 +19,20 @@ const MAX_BYTES: u64 = 16 << 20;
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Stored {
-    providers: BTreeMap<String, StoredProvider>,
+    providers: BTreeMap<String, CachedProvider>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct StoredProvider {
+struct CachedProvider {
     /// Entries for a different base URL are ignored.
     base_url: String,
-    models: BTreeMap<String, StoredModel>,
+    models: BTreeMap<String, CachedModel>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct StoredModel {
+struct CachedModel {
     /// Seconds since 1970.
     time: u64,
     #[serde(flatten)]
@@ -76,10 +76,10 @@ pub(crate) fn keep(homes: &Homes, provider: &Provider, listed: &[ListedModel]) -
         let mut stored: Stored = serde_json::from_str(text).unwrap_or_default();
         let entry = stored.providers.entry(provider.name.clone()).or_default();
         if entry.base_url != provider.base_url {
-            *entry = StoredProvider { base_url: provider.base_url.clone(), ..Default::default() };
+            *entry = CachedProvider { base_url: provider.base_url.clone(), ..Default::default() };
         }
         let models =
-            listed.iter().map(|it| (it.id.clone(), StoredModel { time, model: model(it) }));
+            listed.iter().map(|it| (it.id.clone(), CachedModel { time, model: model(it) }));
         entry.models.extend(models);
         // Strings and numbers cannot fail to serialize.
         Ok(serde_json::to_string(&stored).unwrap_or_default())

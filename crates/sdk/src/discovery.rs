@@ -177,8 +177,8 @@ impl Discovered {
             tell(
                 &this.hub,
                 format!(
-                    "`tools.discoveryCommand` has not ended after {} ms: the request goes without \
-                     its tools; those that come later are declared then",
+                    "`tools.discoveryCommand` is still running after {} ms: the request is sent \
+                     without its tools, which are declared later",
                     WAIT.as_millis()
                 ),
             );
@@ -194,7 +194,7 @@ impl Discovered {
     fn trouble(&self) -> Option<String> {
         let hangs = !self.state.borrow().done && self.begun.elapsed() > PATIENCE;
         (hangs && !self.told.swap(true, Relaxed)).then(|| {
-            "`tools.discoveryCommand` still runs: its tools are those of an earlier session".into()
+            "`tools.discoveryCommand` is still running: the tools of an earlier session are used".into()
         })
     }
 }
@@ -206,13 +206,13 @@ impl Drop for Discovered {
 }
 
 /// Combines the skill tool, discovered tools, and tools of MCP servers into one source.
-pub(crate) struct MoreTools {
+pub(crate) struct CombinedToolSource {
     pub(crate) skills: Arc<SessionSkills>,
     pub(crate) discovered: Option<Arc<Discovered>>,
     pub(crate) servers: Option<Servers>,
 }
 
-impl ToolSource for MoreTools {
+impl ToolSource for CombinedToolSource {
     fn version(&self) -> u64 {
         let discovered = self.discovered.as_ref().map_or(0, |it| it.state.borrow().version);
         let servers = self.servers.as_ref().map_or(0, ToolSource::version);

@@ -69,7 +69,7 @@ impl ProposedChange {
     /// Returns an error if the file no longer matches the diff.
     pub fn with(&self, taken: &[usize]) -> Result<String, String> {
         let lines: Vec<&str> = self.old.split_inclusive('\n').collect();
-        let changed = || "the file changed since the question was asked".to_owned();
+        let changed = || "the file changed since approval was requested".to_owned();
         let mut text = String::with_capacity(self.old.len());
         let mut at = 0;
         for (index, hunk) in self.hunks.iter().enumerate() {
@@ -91,7 +91,7 @@ impl ProposedChange {
     /// Returns an error if nothing would change or the tool is a different one.
     pub fn arguments(&self, tool: &str, args: &Object, wanted: &str) -> Result<Object, String> {
         if wanted == self.old {
-            return Err("nothing is left of the change".to_owned());
+            return Err("the change is empty".to_owned());
         }
         let mut changed = args.clone();
         let mut set = |name: &str, text: &str| {
@@ -136,9 +136,9 @@ impl ProposedChange {
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
-    let told = |error: std::io::Error| format!("`{}` cannot be read: {error}", path.display());
+    let told = |error: std::io::Error| format!("failed to read `{}`: {error}", path.display());
     if std::fs::metadata(path).map_err(told)?.len() > MAX_BYTES {
-        return Err(format!("`{}` is too large to be edited here", path.display()));
+        return Err(format!("`{}` is too large to edit here", path.display()));
     }
     Ok(decode(&std::fs::read(path).map_err(told)?).text)
 }
@@ -146,7 +146,7 @@ fn text_of(path: &Path) -> Result<String, String> {
 /// Parses the hunks of a unified diff. Rejects a truncated diff, because the user did not see all
 /// of it.
 fn parse(diff: &str) -> Result<Vec<Hunk>, String> {
-    let cut = || "the change is too large to be taken apart".to_owned();
+    let cut = || "the change is too large to split into hunks".to_owned();
     let mut hunks: Vec<Hunk> = Vec::new();
     // Old and new lines that the hunk is still missing.
     let mut owed = (0usize, 0usize);

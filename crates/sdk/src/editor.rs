@@ -21,7 +21,7 @@ pub fn edit(
     let folder = tempfile::Builder::new()
         .prefix("parallax-")
         .tempdir_in(place)
-        .map_err(|error| format!("no temporary folder can be made: {error}"))?;
+        .map_err(|error| format!("failed to create a temporary directory: {error}"))?;
     let path = folder.path().join(name);
     let told = |error: std::io::Error| format!("`{}`: {error}", path.display());
     let mut options = std::fs::OpenOptions::new();
@@ -35,9 +35,9 @@ pub fn edit(
     match user_program::edit(&editor.program, &editor.arguments, &path) {
         Ok(true) => {
             let bytes = std::fs::read(&path).map_err(told)?;
-            String::from_utf8(bytes).map_err(|_| "the text is no UTF-8".to_owned())
+            String::from_utf8(bytes).map_err(|_| "the text is not valid UTF-8".to_owned())
         }
-        Ok(false) => Err(format!("the editor `{shown}` ended with an error; nothing is changed")),
-        Err(error) => Err(format!("the editor `{shown}` cannot be started: {error}")),
+        Ok(false) => Err(format!("the editor `{shown}` exited with an error; nothing was changed")),
+        Err(error) => Err(format!("failed to start the editor `{shown}`: {error}")),
     }
 }

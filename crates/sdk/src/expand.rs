@@ -103,9 +103,7 @@ impl Expander {
         }
         let mut notices: Vec<String> = missing
             .iter()
-            .map(|path| {
-                format!("`@{path}` is not a file or folder here; the text was sent as it is")
-            })
+            .map(|path| format!("`@{path}` was not found; the text was sent as is"))
             .collect();
         let text = text.replace("\\@", "@");
         if include.is_empty() {
@@ -120,7 +118,7 @@ impl Expander {
         let (shown, skipped): (Vec<_>, Vec<_>) =
             read.skipped.into_iter().partition(|(_, why)| why.starts_with(CANNOT_DISPLAY));
         if let Some((path, why)) = self.refused(&skipped, &include) {
-            let message = format!("cannot read `{}` named in the prompt: {why}", path.display());
+            let message = format!("failed to read `{}` from the prompt: {why}", path.display());
             return Err(failure(FailureKind::Input, message));
         }
         let size: usize = read.files.iter().map(|file| size_of(&file.part)).sum();
@@ -335,8 +333,8 @@ pub(crate) fn delegation(agents: &[String]) -> Option<Part> {
     }
     let names: Vec<String> = agents.iter().map(|name| format!("`{name}`")).collect();
     Some(Part::text(format!(
-        "\n<system_note>\nThe user has named the sub-agent(s) {} in this prompt: hand the work to \
-         them with `invoke_agent`.\n</system_note>\n",
+        "\n<system_note>\nThe user mentioned the subagent(s) {} in this prompt: delegate the work \
+         to them with `invoke_agent`.\n</system_note>\n",
         names.join(", ")
     )))
 }

@@ -21,7 +21,7 @@ use crate::launch::failure;
 use crate::past;
 pub(crate) use record::Messages;
 
-pub use colours::{CodePiece, Colourist};
+pub use colours::{CodePiece, SyntaxHighlighter};
 pub use markdown::markdown;
 
 /// The file extensions that select a format, for messages.
@@ -93,10 +93,10 @@ pub fn export(
     session: &LoadedSession,
     title: &str,
     form: ExportForm,
-    by: Option<Colourist>,
+    by: Option<SyntaxHighlighter>,
 ) -> Result<String, Failure> {
     let wrong = |error: serde_json::Error| {
-        failure(FailureKind::Internal, format!("cannot write the session: {error}"))
+        failure(FailureKind::Internal, format!("failed to write the session: {error}"))
     };
     match form {
         ExportForm::Markdown => Ok(markdown(&past::items(&session.records))),

@@ -51,8 +51,10 @@ impl HookInfo {
     /// Describes whether the hook is active, and what is missing if not.
     pub fn state(&self) -> &'static str {
         match (self.enabled, self.accepted, self.running) {
-            (true, false, _) => "not accepted; `/hooks accept` accepts it",
-            (true, true, Some(false)) => "accepted, not running yet; `/hooks accept` starts it",
+            (true, false, _) => "not accepted; run `/hooks accept` to accept it",
+            (true, true, Some(false)) => {
+                "accepted, not running yet; run `/hooks accept` to start it"
+            }
             (true, true, _) => "on",
             (false, _, Some(true)) => "off; this session still runs it",
             (false, ..) => "off",
@@ -120,9 +122,9 @@ pub fn command_groups(
     for wanted in 0..3 {
         for command in catalog.commands() {
             let (order, title) = match &command.source {
-                CommandSource::Project => (0, "Of the project".to_owned()),
+                CommandSource::Project => (0, "Project".to_owned()),
                 CommandSource::User => (1, "Yours".to_owned()),
-                CommandSource::Extension(name) => (2, format!("Of the extension `{name}`")),
+                CommandSource::Extension(name) => (2, format!("Extension `{name}`")),
             };
             if order == wanted {
                 let what = format!("{} ({})", command.description, command.path.display());
@@ -131,7 +133,7 @@ pub fn command_groups(
         }
     }
     for prompt in prompts {
-        let title = format!("Of the MCP server `{}`", prompt.server);
+        let title = format!("MCP server `{}`", prompt.server);
         add(title, &prompt.name, prompt.description.clone());
     }
     groups

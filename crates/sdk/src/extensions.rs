@@ -25,7 +25,7 @@ use crate::near::near;
 /// Website that lists extensions.
 pub const GALLERY: &str = "https://geminicli.com/extensions/";
 
-pub use doctor::ExtensionTrouble;
+pub use doctor::ExtensionProblem;
 pub use fetch::{FetchOptions, FetchedExtension};
 pub use install::Uninstalled;
 pub use parallax_config::extensions::{
@@ -34,7 +34,7 @@ pub use parallax_config::extensions::{
 };
 pub use review::Review;
 pub use templates::TEMPLATES;
-pub use trial::ExtensionTrial;
+pub use trial::ExtensionTest;
 pub use update::ExtensionUpdate;
 
 /// Maximum size in bytes of a downloaded archive.
@@ -74,7 +74,7 @@ impl Launch {
                     true => String::new(),
                     false => format!("; did you mean {}?", near.join(" or ")),
                 };
-                format!("There is no extension `{name}`{meant}")
+                format!("Unknown extension `{name}`{meant}")
             })
             .collect()
     }

@@ -106,8 +106,10 @@ impl Launch {
     pub(crate) fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
         let real = self.real_folder(typed)?;
         if !self.trust_of(&real)?.trusted {
-            let why =
-                format!("`{0}` is not trusted; `/permissions trust {0}` trusts it", real.display());
+            let why = format!(
+                "`{0}` is not trusted; run `/permissions trust {0}` to trust it",
+                real.display()
+            );
             return Err(failure(FailureKind::Input, why));
         }
         Ok(real)
@@ -134,10 +136,10 @@ impl Launch {
         let told = |why: String| failure(FailureKind::Input, why);
         let real = path
             .canonicalize()
-            .map_err(|error| told(format!("`{}` cannot be added: {error}", path.display())))?;
+            .map_err(|error| told(format!("failed to add `{}`: {error}", path.display())))?;
         match real.is_dir() {
             true => Ok(real),
-            false => Err(told(format!("`{}` is no folder", real.display()))),
+            false => Err(told(format!("`{}` is not a directory", real.display()))),
         }
     }
 
@@ -159,7 +161,7 @@ impl Launch {
     pub fn remember_shell(&self, line: &str) {
         let kept = parallax_store::remember_shell(&self.homes(), &self.options.directory, line);
         if let Err(error) = kept {
-            tracing::warn!(%error, "a shell line could not be kept");
+            tracing::warn!(%error, "a shell command could not be saved");
         }
     }
 }

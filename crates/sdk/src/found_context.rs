@@ -18,7 +18,7 @@ const BEGIN: &str = "--- Newly Discovered Project Context ---";
 const END: &str = "--- End Project Context ---";
 
 /// The nested context files that a session has received.
-pub(crate) struct FoundContext {
+pub(crate) struct NestedContext {
     launch: Launch,
     workspace: Arc<Workspace>,
     /// Files that were sent with the first prompt.
@@ -29,7 +29,7 @@ pub(crate) struct FoundContext {
     told: Arc<Mutex<HashSet<String>>>,
 }
 
-impl FoundContext {
+impl NestedContext {
     /// Creates it for a session whose first prompt included these files.
     pub(crate) fn new(
         launch: Launch,
@@ -95,7 +95,7 @@ fn real(path: &Path) -> PathBuf {
     parallax_files::real_path(path).unwrap_or_else(|| path.to_owned())
 }
 
-impl FolderContext for FoundContext {
+impl FolderContext for NestedContext {
     fn discover(&self, touched: &[PathBuf]) -> Option<String> {
         if !self.launch.config.trust.trusted {
             return None;

@@ -26,12 +26,12 @@ pub(crate) fn record_name(head: &SessionHead) -> String {
 }
 
 /// A journal that is mirrored as a Gemini CLI record at the end of each turn.
-pub(crate) struct Mirrored {
+pub(crate) struct MirroredJournal {
     journal: Arc<dyn Store>,
     mirror: Mutex<Making>,
 }
 
-impl Store for Mirrored {
+impl Store for MirroredJournal {
     fn append(&self, record: &Record) -> Result<(), StoreError> {
         self.journal.append(record)
     }
@@ -41,7 +41,7 @@ impl Store for Mirrored {
         let mut mirror = self.mirror.lock().unwrap_or_else(PoisonError::into_inner);
         // The session itself is saved; a failed mirror is only logged.
         if let Err(error) = mirror.update() {
-            tracing::warn!(%error, "cannot write the mirror of the session");
+            tracing::warn!(%error, "failed to write the mirror of the session");
         }
         Ok(())
     }
@@ -58,18 +58,18 @@ impl Launch {
             return journal;
         }
         if self.homes().keys.encrypts() {
-            tracing::warn!("`{SETTING}` is off: sessions are encrypted");
+            tracing::warn!("`{SETTING}` was turned off: sessions are encrypted");
             return journal;
         }
         let project = &self.options.directory;
         let folder = parallax_store::gemini_folder(&self.homes(), project);
         if let Err(error) = parallax_store::claim_gemini_folder(&folder, project) {
-            tracing::warn!(%error, "`{SETTING}` is off: cannot write `{}`", folder.display());
+            tracing::warn!(%error, "`{SETTING}` was turned off: failed to write `{}`", folder.display());
             return journal;
         }
         let chats = Place::Chats(folder.join("chats"));
         let mirror = Mutex::new(Making::new(path, self.homes().keys, chats));
-        Arc::new(Mirrored { journal, mirror })
+        Arc::new(MirroredJournal { journal, mirror })
     }
 }
 

@@ -18,7 +18,7 @@ pub use parallax_store::ChangeKind;
 
 /// The checkpoints of an open session, usable from any thread.
 #[derive(Clone)]
-pub struct GoingBack {
+pub struct RewindPreview {
     versions: Option<Arc<Checkpoints>>,
     journal: PathBuf,
     keys: Keys,
@@ -54,8 +54,8 @@ pub struct RestorePoint {
 
 impl OpenSession {
     /// Returns access to the checkpoints.
-    pub fn going_back(&self) -> GoingBack {
-        GoingBack {
+    pub fn going_back(&self) -> RewindPreview {
+        RewindPreview {
             versions: self.versions.as_ref().map(|versions| versions.store()),
             journal: self.launch.homes().journal(&self.launch.options.directory, &self.id),
             keys: self.launch.homes().keys,
@@ -64,13 +64,13 @@ impl OpenSession {
     }
 }
 
-impl GoingBack {
+impl RewindPreview {
     /// Returns how rewinding to before a turn would change files. Blocking.
     ///
     /// # Errors
     /// Returns why this cannot be determined.
     pub fn files(&self, turn: u64) -> Result<Vec<FileBack>, String> {
-        let versions = self.versions.as_ref().ok_or("this session keeps no old versions")?;
+        let versions = self.versions.as_ref().ok_or("checkpoints are disabled in this session")?;
         let foreseen = versions.foresee(turn).map_err(|error| error.to_string())?;
         Ok(foreseen.into_iter().map(file_back).collect())
     }
@@ -81,7 +81,7 @@ impl GoingBack {
     /// # Errors
     /// Returns why there are none.
     pub fn points(&self) -> Result<Vec<RestorePoint>, String> {
-        let versions = self.versions.as_ref().ok_or("this session keeps no old versions")?;
+        let versions = self.versions.as_ref().ok_or("checkpoints are disabled in this session")?;
         let edits = versions.edits().map_err(|error| error.to_string())?;
         if edits.is_empty() {
             return Ok(Vec::new());
@@ -93,7 +93,7 @@ impl GoingBack {
         for edit in edits {
             // The newest answer before the change, and in it the first unmatched call that names
             // the file.
-            let before = |place: &&mut Place| place.time_ns <= edit.moment;
+            let before = |place: &&mut AnswerCalls| place.time_ns <= edit.moment;
             let Some(place) = places.iter_mut().rev().find(before) else { continue };
             let names = |call: &(String, Vec<String>)| {
                 edit.files.iter().any(|file| call.1.iter().any(|arg| is_of(arg, file)))
@@ -116,7 +116,7 @@ impl GoingBack {
 }
 
 /// An answer with tool calls.
-struct Place {
+struct AnswerCalls {
     /// When it was recorded, in nanoseconds since 1970.
     time_ns: i64,
     /// Number of contents up to and including it.
@@ -127,7 +127,7 @@ struct Place {
     taken: HashSet<usize>,
 }
 
-fn places(records: &[Record]) -> Vec<Place> {
+fn places(records: &[Record]) -> Vec<AnswerCalls> {
     let mut keep = 0;
     let mut places = Vec::new();
     for record in records {
@@ -147,7 +147,7 @@ fn places(records: &[Record]) -> Vec<Place> {
                     .collect();
                 if !calls.is_empty() {
                     let time_ns = i64::try_from(time.as_nanosecond()).unwrap_or_default();
-                    places.push(Place { time_ns, keep, calls, taken: HashSet::new() });
+                    places.push(AnswerCalls { time_ns, keep, calls, taken: HashSet::new() });
                 }
             }
             Record::Round(_) => keep += 1,

@@ -122,7 +122,7 @@ fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
 fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
     if !SessionId::is_valid(id) {
         return Err(input(format!(
-            "`{}` cannot be a session id: use letters, digits, `-` and `_`, at most 128",
+            "invalid session id `{}`: use at most 128 letters, digits, `-`, and `_`",
             id.escape_debug()
         )));
     }
@@ -130,13 +130,13 @@ fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
     let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
     if id == "latest" || is_number {
         return Err(input(format!(
-            "`{id}` cannot be a session id: `--resume {id}` would mean another session"
+            "invalid session id `{id}`: `--resume {id}` would select another session"
         )));
     }
     let is_taken = || {
         input(format!(
-            "the session id `{id}` is already used in this project; continue that session with \
-             `--resume {id}`, or choose another id"
+            "the session id `{id}` is already used in this project; resume it with `--resume \
+             {id}`, or choose another id"
         ))
     };
     // Reserving the id later detects an existing empty file.
@@ -160,7 +160,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
     let entry = match parallax_store::find(&launch.homes(), project(launch), selector) {
         Ok(entry) => entry,
         Err(FindError::NoSessions { .. }) if selector == "latest" => {
-            let notice = "there is no earlier session in this project: a new one begins".to_owned();
+            let notice = "no earlier session in this project; starting a new one".to_owned();
             return Ok(fresh(launch, new_id(), vec![notice]));
         }
         Err(error @ (FindError::NoSessions { .. } | FindError::NotFound { .. })) => {
@@ -184,8 +184,8 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
             let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.extend(entry.elsewhere.map(|elsewhere| {
                 format!(
-                    "Gemini CLI went on with this session, too; what it wrote is not part of this \
-                     run: `--resume {elsewhere}` goes on with that, in a copy"
+                    "Gemini CLI also continued this session; its messages are not included: \
+                     `--resume {elsewhere}` resumes a copy with them"
                 )
             }));
             Ok(resumed)
@@ -194,7 +194,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
             let loaded = loaded(launch, &entry)?;
             let id = new_id();
             let notice = format!(
-                "the session `{}` is in use by another process: this run continues a copy of it, `{id}`",
+                "the session `{}` is in use by another process: continuing in a copy, `{id}`",
                 entry.id
             );
             let mut resumed = fork(launch, id, loaded, entry.id);
@@ -208,7 +208,7 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
             resumed.notices.insert(
                 0,
                 format!(
-                    "what happens from here on is not saved: cannot write `{}`: {source}",
+                    "the session is no longer saved: failed to write `{}`: {source}",
                     path.display()
                 ),
             );
@@ -237,8 +237,7 @@ fn in_a_copy(
 ) -> Result<Resumed, Failure> {
     let (id, from) = (new_id(), entry.id.clone());
     let notice = format!(
-        "the file of the session `{from}` is damaged: this run goes on in a copy, `{id}`, in which \
-         what did not fit together was put right"
+        "the file of the session `{from}` is damaged: this run continues a repaired copy, `{id}`"
     );
     let mended = sound(loaded, &entry.path).map_err(input)?;
     let mut resumed = fork(launch, id, mended, from);
@@ -283,8 +282,8 @@ fn adopt(launch: &Launch, entry: &SessionEntry) -> Result<Resumed, Failure> {
     }
     let id = new_id();
     let notice = format!(
-        "a session of Parallax began with an earlier state of this one: this run goes on in a copy of \
-         what Gemini CLI wrote, `{id}`"
+        "a Parallax session was created from an earlier state of this session: this run continues \
+         a new copy, `{id}`"
     );
     let mut resumed = fork(launch, id, loaded, entry.id.clone());
     resumed.notices.push(notice);
@@ -344,7 +343,7 @@ fn fork(launch: &Launch, asked: SessionId, loaded: LoadedSession, from: String) 
     let mut renamed = None;
     if journal.reserve().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
         let other = new_id();
-        renamed = Some(format!("the session id `{id}` is taken: this run has the id `{other}`"));
+        renamed = Some(format!("the session id `{id}` is taken: using `{other}` instead"));
         id = other;
         journal = self::journal(launch, &id, Some(from));
     }

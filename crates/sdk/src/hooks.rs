@@ -42,12 +42,12 @@ pub use migrate::MigratedHooks;
 use quoting::quoted;
 use result::{Single, interpret};
 use standing::Standing;
-pub use trace::HookTraced;
+pub use trace::HookTraceEntry;
 pub(crate) use trace::TRACE;
 use trace::Trace;
 use transcript::Transcript;
 pub(crate) use transcript::{Making, Place, TRANSCRIPT, head as record_head, shaped};
-pub use trial::HookTrial;
+pub use trial::HookTestResult;
 
 /// The hooks of a session.
 pub(crate) struct SessionHooks {
@@ -116,7 +116,7 @@ impl RunningHook {
 }
 
 /// A value and notices for the user.
-type Noticed<T> = (T, Vec<String>);
+type WithNotices<T> = (T, Vec<String>);
 
 impl Launch {
     /// Returns the hooks of all settings files. Blocking.
@@ -129,8 +129,8 @@ impl Launch {
         for hook in &list.hooks {
             if let Some(why) = Matcher::of(hook).1 {
                 list.warnings.push(format!(
-                    "the matcher `{}` of the hook `{}` is no pattern ({why}), so the hook runs \
-                     only for a tool of that very name",
+                    "the matcher `{}` of the hook `{}` is not a valid pattern ({why}), so it \
+                     matches only a tool of exactly this name",
                     code_text(&hook.matcher),
                     code_text(hook.title())
                 ));
@@ -178,16 +178,13 @@ impl Launch {
                 false => format!("did you mean {}?", near.join(" or ")),
             };
             let name = result::clean(name, result::TITLE);
-            return Err(failure(
-                FailureKind::Input,
-                format!("no hook has the name `{name}`; {hint}"),
-            ));
+            return Err(failure(FailureKind::Input, format!("unknown hook `{name}`; {hint}")));
         }
         let file = self.switch("hooksConfig.disabled", name, on, scope)?;
         let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);
         if !on && self.reread()?.hook_list()?.hooks.iter().any(is_on) {
             let why =
-                format!("a project cannot switch off your own hook `{name}`: use `--scope user`");
+                format!("a project cannot disable your own hook `{name}`: use `--scope user`");
             return Err(failure(FailureKind::Input, why));
         }
         Ok(file)
@@ -197,7 +194,7 @@ impl Launch {
     pub(crate) fn session_hooks(
         &self,
         around: impl FnOnce() -> Surroundings,
-    ) -> Result<Noticed<Option<Arc<dyn Hooks>>>, Failure> {
+    ) -> Result<WithNotices<Option<Arc<dyn Hooks>>>, Failure> {
         let (shared, warnings) = self.session_hook_runner(around)?;
         let running = shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::of);
         // Cannot be set already: one launch opens one session.
@@ -209,7 +206,7 @@ impl Launch {
     fn session_hook_runner(
         &self,
         around: impl FnOnce() -> Surroundings,
-    ) -> Result<Noticed<Option<Arc<Shared>>>, Failure> {
+    ) -> Result<WithNotices<Option<Arc<Shared>>>, Failure> {
         if !self.config.settings.flag("hooksConfig.enabled") {
             return Ok((None, Vec::new()));
         }
@@ -223,8 +220,8 @@ impl Launch {
             .collect();
         if !refused.is_empty() {
             warnings.push(format!(
-                "hooks of the project do not run, for you did not accept them as they are: `{}`; \
-                 see `parallax hooks list`, then `parallax hooks accept`",
+                "these hooks of the project are new or changed and do not run: `{}`; run `parallax \
+                 hooks list` to see them and `parallax hooks accept` to accept them",
                 refused.join("`, `")
             ));
         }
@@ -386,7 +383,8 @@ impl Shared {
             if !accepted {
                 return Single::failed(
                     hook,
-                    "it changed since it was accepted, so it was not run; see `parallax hooks list`",
+                    "it changed since it was accepted and was not run; run `parallax hooks list` \
+                     to see it and `parallax hooks accept` to accept it",
                 );
             }
         }
@@ -467,7 +465,7 @@ impl Shared {
         cancel: &CancellationToken,
     ) -> Result<(PipedOutput, Vec<String>), String> {
         let input = self.input(hook, input);
-        let cannot = |why: String| format!("it cannot be started: {why}");
+        let cannot = |why: String| format!("failed to start: {why}");
         if hook.kind == HookKind::Process {
             let start = async || {
                 let environment = self.environment(hook);
@@ -542,7 +540,7 @@ impl Shared {
             return Ok((None, environment));
         }
         let options = self.shell.sandbox.clone();
-        let mut options = options.ok_or("this program confines no commands")?;
+        let mut options = options.ok_or("the sandbox is not available in this program")?;
         options.enabled = true;
         let (command, project, mode) = (quoted(&hook.command), self.project.clone(), self.mode);
         let preparing = tokio::task::spawn_blocking(move || {

@@ -15,7 +15,7 @@ use parallax_protocol::routing::FallbackPolicy;
 use parallax_protocol::tool::Tool;
 
 use crate::budget::RunLimits;
-use crate::export::Colourist;
+use crate::export::SyntaxHighlighter;
 use crate::hooks::RunningHook;
 use crate::program_sandbox;
 
@@ -169,7 +169,7 @@ pub struct LaunchOptions {
     /// the program can start itself again to confine and supervise commands.
     pub supervises: bool,
     /// Highlights code in exported sessions.
-    pub colourist: Option<Colourist>,
+    pub colourist: Option<SyntaxHighlighter>,
 }
 
 /// Tools of the program that embeds the session ([`crate::agent`]).
@@ -284,19 +284,19 @@ fn approval_mode(
     if mode == ApprovalMode::Yolo && config.settings.disable_yolo_mode() {
         return Err(failure(
             FailureKind::Config,
-            "yolo mode is switched off by the setting `security.disableYoloMode`".to_owned(),
+            "yolo mode is disabled by the setting `security.disableYoloMode`".to_owned(),
         ));
     }
     if mode == ApprovalMode::Plan && !config.settings.flag("general.plan.enabled") {
         warnings.push(
-            "plan mode is switched off (`general.plan.enabled`): the approval mode is `default`"
+            "plan mode is disabled (`general.plan.enabled`): the approval mode is `default`"
                 .to_owned(),
         );
         return Ok(ApprovalMode::Default);
     }
     if !config.trust.trusted && mode > ApprovalMode::Default {
         warnings.push(format!(
-            "the folder is not trusted: approval mode `{}` is not used",
+            "the folder is not trusted: approval mode `{}` is not available",
             mode.as_str()
         ));
         return Ok(ApprovalMode::Default);
@@ -308,14 +308,14 @@ fn approval_mode(
 fn untrusted(directory: &Path, outer: &OuterSettings) -> Failure {
     // The preview lists names only. Nothing of the directory is expanded, followed, or run.
     let brings = match parallax_config::survey(directory, outer).summary() {
-        Some(summary) => format!("it would bring {summary} (see `parallax trust show`)"),
-        None => "it would bring no settings or commands".to_owned(),
+        Some(summary) => format!("it contains {summary} (see `parallax trust show`)"),
+        None => "it contains no settings or commands".to_owned(),
     };
     failure(
         FailureKind::Untrusted,
         format!(
-            "the folder `{}` is not trusted, so nothing of it counts; {brings}; trust it with \
-             `parallax trust add`, or for one run with `--skip-trust` or \
+            "the folder `{}` is not trusted, so its configuration is ignored; {brings}; trust it \
+             with `parallax trust add`, or for one run with `--skip-trust` or \
              `GEMINI_CLI_TRUST_WORKSPACE=true`",
             directory.display()
         ),

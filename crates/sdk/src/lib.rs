@@ -98,7 +98,7 @@ pub use parallax_engine::EventReader;
 pub use parallax_exec::program_sandbox::ProgramSandbox;
 pub use parallax_policy::asked_in_yolo;
 use parallax_protocol::op::Op;
-pub use program_sandbox::Enclosure;
+pub use program_sandbox::SandboxedProgram;
 pub use routing::fallback_policy;
 pub use sessions::{Origin, SessionEntry};
 pub use used::Used;

@@ -113,8 +113,8 @@ impl Launch {
             .and_then(|()| std::fs::write(&file, lines.join("\n") + "\n"));
         let words = |(server, name): (&str, &str)| {
             format!(
-                "MCP server `{server}`: it gets the variable `{name}` of your settings, which \
-                 changes what a program runs (said once)"
+                "MCP server `{server}`: it gets the variable `{name}` from your settings, which \
+                 changes what a program runs (shown once)"
             )
         };
         new.into_iter().map(words).collect()
@@ -339,7 +339,7 @@ async fn probe(server: McpServer, servers: &Servers) -> McpProbe {
             _ => (ProbeState::Disconnected, Some(error)),
         },
         Err(_) => {
-            let why = format!("it gave no answer within {} ms", limit.as_millis());
+            let why = format!("no response within {} ms", limit.as_millis());
             (ProbeState::Disconnected, Some(why))
         }
     };

@@ -160,9 +160,9 @@ impl McpView {
         let told = |why: String| refused(format!("the MCP server `{name}`: {why}"));
         let found = self.launch.mcp_servers();
         let server = found.servers.into_iter().find(|server| server.name == name);
-        let server = server.ok_or_else(|| told("its settings are gone".to_owned()))?;
+        let server = server.ok_or_else(|| told("its settings no longer exist".to_owned()))?;
         let (files, port) = (self.launch.token_files(), self.launch.oauth_port());
-        let face = Browser { show: Arc::new(show), opens: !self.launch.without_browser() };
+        let face = BrowserSignIn { show: Arc::new(show), opens: !self.launch.without_browser() };
         let http = self.launch.client_options();
         block(async {
             sign_in(&server, &files, port, &http, &face).await?;
@@ -189,18 +189,18 @@ impl McpView {
             .find(|known| *known == name)
             .or_else(|| names.iter().find(|known| same_name(name, known)))
             .cloned()
-            .ok_or_else(|| refused(format!("there is no MCP server `{name}`")))
+            .ok_or_else(|| refused(format!("unknown MCP server `{name}`")))
     }
 
     /// Returns a stream of changes. It ends with the session and does not keep it alive.
-    pub fn news(&self) -> McpNews {
-        McpNews { news: self.servers.news() }
+    pub fn news(&self) -> McpUpdates {
+        McpUpdates { news: self.servers.news() }
     }
 }
 
 /// The current resources and authentication requests of the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct McpOffer {
+pub struct McpUpdate {
     /// Resources of all servers as `server:uri` with descriptions.
     pub resources: Vec<(String, String)>,
     /// Servers that require authentication and were not reported yet.
@@ -208,15 +208,15 @@ pub struct McpOffer {
 }
 
 /// Waits for changes of what servers offer.
-pub struct McpNews {
+pub struct McpUpdates {
     news: parallax_mcp::News,
 }
 
-impl McpNews {
+impl McpUpdates {
     /// Waits for the next change. Returns `None` when the servers are gone.
-    pub async fn next(&mut self) -> Option<McpOffer> {
+    pub async fn next(&mut self) -> Option<McpUpdate> {
         let servers = self.news.next().await?;
-        Some(McpOffer { resources: servers.resources(), sign_ins: servers.sign_ins() })
+        Some(McpUpdate { resources: servers.resources(), sign_ins: servers.sign_ins() })
     }
 }
 
@@ -264,12 +264,12 @@ fn row(status: parallax_mcp::ServerStatus) -> McpRow {
 }
 
 /// Shows the URL to the user and opens their browser.
-struct Browser {
+struct BrowserSignIn {
     show: Arc<dyn Fn(&str) + Send + Sync>,
     opens: bool,
 }
 
-impl SignIn for Browser {
+impl SignIn for BrowserSignIn {
     fn show(&self, address: &str) {
         (self.show)(address);
         if self.opens {

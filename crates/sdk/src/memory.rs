@@ -114,8 +114,8 @@ pub(crate) fn too_large(launch: &Launch, file: &MemoryFile) -> Option<String> {
     let size = size(file, &launch.config.cwd);
     (size > most).then(|| {
         format!(
-            "the memory file `{}` takes about {size} tokens of every request; shorten it, or \
-             raise `context.memoryMaxTokens` ({most})",
+            "the context file `{}` uses about {size} tokens of every request; shorten it, or raise \
+             `context.memoryMaxTokens` ({most})",
             file.path.display()
         )
     })
@@ -140,8 +140,7 @@ fn hint_at_others(launch: &Launch) -> Option<String> {
     // If this cannot be recorded, the hint is repeated.
     let _ = parallax_store::create_private_dir(&folder).and_then(|()| std::fs::write(&told, b""));
     Some(format!(
-        "`{OTHERS}` is here and is not read; add it to `context.fileName` to have it read: \
-         {:?}",
+        "`{OTHERS}` exists but is not loaded; to load it, add it to `context.fileName`: {:?}",
         names.iter().map(String::as_str).chain([OTHERS]).collect::<Vec<_>>()
     ))
 }
@@ -259,7 +258,7 @@ impl ContextTier {
             Self::Notes => "your notes on this project",
             Self::Extension => "an extension's",
             Self::Project => "the project's",
-            Self::Found => "the project's, found when its folder was touched",
+            Self::Found => "the project's, loaded when its directory was accessed",
         }
     }
 }

@@ -76,7 +76,7 @@ fn answers(
                 None if !Path::new(script_name).exists() => {
                     let known = demo::SCRIPTS.map(|(name, _)| format!("`{name}`")).join(", ");
                     Err(input(format!(
-                        "there is no script `{script_name}`: give a file, or one of {known}"
+                        "unknown script `{script_name}`: use a file or one of {known}"
                     )))
                 }
                 None => script(Path::new(script_name), ScriptMode::Embedded),

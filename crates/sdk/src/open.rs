@@ -16,7 +16,7 @@ use parallax_protocol::store::Record;
 use crate::agents::SessionAgents;
 use crate::custom_commands::Commands;
 use crate::expand::Expander;
-use crate::found_context::FoundContext;
+use crate::found_context::NestedContext;
 use parallax_telemetry::Telemetry;
 
 use crate::launch::Launch;
@@ -53,7 +53,7 @@ pub struct OpenSession {
     handle: SessionHandle,
     pub(crate) toolbox: toolbox::Toolbox,
     pub(crate) workspace: Arc<Workspace>,
-    pub(crate) found: Arc<FoundContext>,
+    pub(crate) found: Arc<NestedContext>,
     pub(crate) launch: Launch,
     pub(crate) versions: Option<Arc<Versions>>,
     servers: Option<Servers>,

@@ -81,7 +81,7 @@ pub enum PastItem {
 /// Returns the items of records, oldest first, with the results of tool calls filled in. Parses
 /// every content; use [`recent`] for long sessions.
 pub fn items(records: &[Record]) -> Vec<PastItem> {
-    let mut teller = Teller::default();
+    let mut teller = ItemCollector::default();
     records.iter().for_each(|record| teller.record(record));
     teller.items
 }
@@ -96,7 +96,7 @@ pub(crate) struct Answer {
 
 /// Returns the items of records, and the answers they belong to.
 pub(crate) fn items_and_answers(records: &[Record]) -> (Vec<PastItem>, Vec<Answer>) {
-    let mut teller = Teller::default();
+    let mut teller = ItemCollector::default();
     records.iter().for_each(|record| teller.record(record));
     (teller.items, teller.answers)
 }
@@ -106,7 +106,7 @@ pub fn recent(records: &[Record], prompts: usize) -> (Vec<PastItem>, usize) {
     let is_prompt = |record: &Record| matches!(record, Record::Content(c) if is_prompt(c));
     let total = records.iter().filter(|record| is_prompt(record)).count();
     let skipped = total.saturating_sub(prompts);
-    let mut teller = Teller::default();
+    let mut teller = ItemCollector::default();
     let mut rest = records.iter();
     let mut seen = 0;
     for record in rest.by_ref() {
@@ -131,7 +131,7 @@ fn is_prompt(record: &ContentRecord) -> bool {
 }
 
 #[derive(Default)]
-struct Teller {
+struct ItemCollector {
     items: Vec<PastItem>,
     answers: Vec<Answer>,
     contents: usize,
@@ -142,7 +142,7 @@ struct Teller {
     is_prompted: bool,
 }
 
-impl Teller {
+impl ItemCollector {
     /// Counts a record without converting it.
     fn count(&mut self, record: &Record) {
         match record {

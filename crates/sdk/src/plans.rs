@@ -42,16 +42,17 @@ impl Launch {
             // Otherwise plan mode could change the project's files, or write instructions that
             // agents follow.
             (Some(folder), Some(root)) if folder == root => Err(format!(
-                "`{key}` cannot be the project itself (`{set}`): plans go to the session's own \
+                "`{key}` cannot be the project itself (`{set}`): plans are saved in the session \
                  directory"
             )),
             (Some(folder), Some(root)) if !may_hold_plans(&folder, &root) => Err(format!(
-                "`{key}` cannot be `{set}`, where files decide what programs or agents do: plans \
-                 go to the session's own directory"
+                "`{key}` cannot be `{set}`, where files configure programs or agents: plans are \
+                 saved in the session directory"
             )),
             (Some(folder), Some(root)) if folder.starts_with(&root) => Ok(Some(folder)),
             _ => Err(format!(
-                "`{key}` is outside the project (`{set}`): plans go to the session's own folder"
+                "`{key}` is outside the project (`{set}`): plans are saved in the session \
+                 directory"
             )),
         }
     }
@@ -130,7 +131,7 @@ impl OpenSession {
         let file =
             self.workspace.confine(path, Access::Write).map_err(|error| error.to_string())?;
         if !file.path().starts_with(&self.plans) {
-            return Err(format!("`{}` is no plan", path.display()));
+            return Err(format!("`{}` is not a plan", path.display()));
         }
         atomic_write(&file, text.as_bytes(), ExpectedState::Anything)
             .map(drop)

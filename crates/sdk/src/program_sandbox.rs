@@ -16,15 +16,15 @@ use crate::launch::{Launch, failure};
 
 /// The sandboxed program, ready to start.
 #[derive(Debug)]
-pub struct Enclosure(Kind);
+pub struct SandboxedProgram(SandboxedProgramKind);
 
 #[derive(Debug)]
-enum Kind {
+enum SandboxedProgramKind {
     Container(ContainerPlan),
     Seatbelt { line: CommandLine, terminal: bool },
 }
 
-impl Enclosure {
+impl SandboxedProgram {
     /// Starts the program and waits for it. Returns the exit code, or 128 plus the signal number.
     /// Must be called on a tokio runtime.
     ///
@@ -32,8 +32,10 @@ impl Enclosure {
     /// Returns an error if it cannot be started.
     pub async fn run(&self) -> Result<u8, Failure> {
         let ending = match &self.0 {
-            Kind::Container(plan) => container::run(plan).await,
-            Kind::Seatbelt { line, terminal } => seatbelt::run(line, *terminal).await,
+            SandboxedProgramKind::Container(plan) => container::run(plan).await,
+            SandboxedProgramKind::Seatbelt { line, terminal } => {
+                seatbelt::run(line, *terminal).await
+            }
         };
         Ok(match ending.map_err(|error| refused(&error))? {
             Ending::Exited { code } => u8::try_from(code).unwrap_or(1),
@@ -68,7 +70,7 @@ impl Launch {
         &self,
         arguments: Vec<OsString>,
         terminal: bool,
-    ) -> Result<Option<Enclosure>, Failure> {
+    ) -> Result<Option<SandboxedProgram>, Failure> {
         let kind = match self.sandbox {
             ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {
                 return Ok(None);
@@ -76,7 +78,7 @@ impl Launch {
             ProgramSandbox::Container(engine) => self.container(engine, arguments, terminal),
             ProgramSandbox::Seatbelt => self.seatbelt(&arguments, terminal),
         };
-        kind.map(|kind| Some(Enclosure(kind))).map_err(|error| refused(&error))
+        kind.map(|kind| Some(SandboxedProgram(kind))).map_err(|error| refused(&error))
     }
 
     fn container(
@@ -84,7 +86,7 @@ impl Launch {
         engine: Engine,
         arguments: Vec<OsString>,
         terminal: bool,
-    ) -> Result<Kind, ProgramSandboxError> {
+    ) -> Result<SandboxedProgramKind, ProgramSandboxError> {
         let settings = self.config.settings.program_sandbox();
         let homes = &self.config.homes;
         // Directories created by the container engine would belong to root.
@@ -115,14 +117,14 @@ impl Launch {
         };
         request.user = container::own_user(&request.variables);
         request.existing = request.candidates().into_iter().filter(|path| path.exists()).collect();
-        Ok(Kind::Container(container::plan(&request)?))
+        Ok(SandboxedProgramKind::Container(container::plan(&request)?))
     }
 
     fn seatbelt(
         &self,
         arguments: &[OsString],
         terminal: bool,
-    ) -> Result<Kind, ProgramSandboxError> {
+    ) -> Result<SandboxedProgramKind, ProgramSandboxError> {
         let config = &self.config;
         if config.user_variable("GEMINI_SANDBOX_PROXY_COMMAND").is_some() {
             return Err(ProgramSandboxError::Setting {
@@ -152,7 +154,7 @@ impl Launch {
             None => self.own_profile(name)?,
         };
         let line = seatbelt::command_line(&text, &places, &binary, arguments);
-        Ok(Kind::Seatbelt { line, terminal })
+        Ok(SandboxedProgramKind::Seatbelt { line, terminal })
     }
 
     /// Reads a profile of the user. A project's profile is not used, because a project must not
@@ -161,14 +163,14 @@ impl Launch {
         let refused = |why: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", why };
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || !name.bytes().all(plain) {
-            return Err(refused(format!("`{name}` is no name of a profile")));
+            return Err(refused(format!("invalid profile name `{name}`")));
         }
         let file = format!("sandbox-macos-{name}.sb");
         let homes = [&self.config.homes.parallax, &self.config.homes.gemini];
         match homes.map(|home| home.join(&file)).iter().find(|path| path.is_file()) {
             Some(path) => std::fs::read_to_string(path)
                 .map_err(|error| refused(format!("`{}`: {error}", path.display()))),
-            None => Err(refused(format!("there is no `{file}` in `~/.parallax` or `~/.gemini`"))),
+            None => Err(refused(format!("`{file}` not found in `~/.parallax` or `~/.gemini`"))),
         }
     }
 

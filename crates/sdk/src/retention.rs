@@ -70,7 +70,7 @@ impl Launch {
             parallax_store::outdated(&homes.sessions(project), rule, Some(current), &homes.keys)
         {
             if let Err(error) = parallax_store::discard(homes, &session) {
-                tracing::warn!(%error, session = session.id, "an old session stays");
+                tracing::warn!(%error, session = session.id, "failed to delete an old session");
             }
         }
         parallax_store::empty_trash(homes);
@@ -85,7 +85,7 @@ impl Launch {
     pub fn collect_sessions(&self, dry: bool) -> Result<Collected, Failure> {
         let homes = self.homes();
         if let Some(key) = self.config.settings.unusable_retention() {
-            let why = format!("no session goes: the value of `{key}` cannot be used");
+            let why = format!("no sessions are deleted: the value of `{key}` is invalid");
             return Err(failure(FailureKind::Config, why));
         }
         let (rule, wrong) = self.retention();
@@ -107,7 +107,7 @@ impl Launch {
                         Ok(()) => collected.sessions.push(removed(session)),
                         Err(error) => {
                             let path = session.path.display();
-                            collected.failed.push(format!("`{path}` stays: {error}"));
+                            collected.failed.push(format!("failed to delete `{path}`: {error}"));
                         }
                     }
                 }
@@ -142,7 +142,7 @@ fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
     };
     for name in ["maxAge", "minRetention"] {
         if unread(name) {
-            return off(&format!("{name}` is no time as `30d`, `12h`, `2w` or `6m` are"));
+            return off(&format!("{name}` is not a duration such as `30d`, `12h`, `2w`, or `6m`"));
         }
     }
     if settings.max_age.is_some_and(|age| age < settings.min_retention) {

@@ -41,11 +41,12 @@ impl Launch {
             // Unaccepted rules may only restrict, so they apply, and the user is notified once.
             Ok(change) => {
                 let what = match change {
-                    RulesChange::New => "brings rules of its own",
-                    _ => "changed its rules",
+                    RulesChange::New => "has policy rules",
+                    _ => "changed its policy rules",
                 };
                 found.warnings.push(format!(
-                    "The project {what}; they may only tighten, and `parallax policy list` shows them"
+                    "The project {what}; they can only restrict, and `parallax policy list` shows \
+                     them"
                 ));
                 if let Err(error) =
                     parallax_config::accept_workspace_rules(homes, cwd, &found.files)

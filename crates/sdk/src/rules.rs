@@ -95,10 +95,10 @@ impl Launch {
                 && (!self.options.interactive || named(&problem.path))
         });
         lost.map_or(Ok(()), |lost| {
-            let lint = "mend it (`parallax policy lint FILE` looks at it) or take it away";
+            let lint = "fix it (`parallax policy lint FILE` checks it) or remove it";
             Err(failure(
                 FailureKind::Config,
-                format!("{lost}: what they forbid would happen; {lint}"),
+                format!("{lost}: what they deny would be allowed; {lint}"),
             ))
         })
     }
@@ -121,8 +121,8 @@ impl Launch {
     }
 
     /// Returns the storage for new rules.
-    pub(crate) fn rule_keeper(&self) -> SavedRules {
-        SavedRules { homes: self.config.homes.clone(), project: self.config.project.clone() }
+    pub(crate) fn rule_keeper(&self) -> RuleFileStore {
+        RuleFileStore { homes: self.config.homes.clone(), project: self.config.project.clone() }
     }
 
     /// Accepts the project's current rules, so that they may also allow. Returns the number of
@@ -141,16 +141,16 @@ impl Launch {
 
 /// Saves rules to files of the user or the project. Rules of a project may only restrict unless the
 /// user accepted them; saving a rule here also accepts it.
-pub(crate) struct SavedRules {
+pub(crate) struct RuleFileStore {
     homes: Homes,
     project: PathBuf,
 }
 
-impl RuleKeeper for SavedRules {
+impl RuleKeeper for RuleFileStore {
     fn keep(&self, rule: &RuleDraft, scope: RuleScope) -> Result<PathBuf, String> {
         let said = |error: parallax_config::ConfigError| error.to_string();
         match scope {
-            RuleScope::Session => Err("rules of a session are not saved".to_owned()),
+            RuleScope::Session => Err("session rules are not saved".to_owned()),
             RuleScope::Always => {
                 let file = self.homes.parallax.join("policies").join(SAVED);
                 save_rule(&file, rule).map_err(said)?;
@@ -160,8 +160,8 @@ impl RuleKeeper for SavedRules {
                 let files = self.files();
                 let any = files.iter().any(|file| file.tier == Tier::Workspace);
                 if any && !workspace_rules_may_allow(&self.homes, &self.project, &files) {
-                    return Err("the project has rules that you did not accept yet: see \
-                                `parallax policy list`, then `parallax policy accept`"
+                    return Err("the project has rules that you have not accepted: run `parallax \
+                        policy list`, then `parallax policy accept`"
                         .to_owned());
                 }
                 let file = self.project.join(".parallax").join("policies").join(SAVED);
@@ -174,7 +174,7 @@ impl RuleKeeper for SavedRules {
     }
 }
 
-impl SavedRules {
+impl RuleFileStore {
     fn files(&self) -> Vec<RuleFile> {
         policy_files(&RulePlaces {
             homes: &self.homes,

@@ -131,8 +131,8 @@ impl Launch {
         let support = Support::probe().map_err(|error| refused(error.to_string()))?;
         match self.sandbox_tier().max(support.tier()) {
             Tier::Nothing | Tier::Seccomp => Err(refused(
-                "a sandbox is required (`--sandbox` or `security.toolSandboxing`), and this machine \
-                 gives none that keeps writes inside the project: see `parallax sandbox explain`"
+                "a sandbox is required (`--sandbox` or `security.toolSandboxing`), but no sandbox \
+                 on this machine confines writes to the project: see `parallax sandbox explain`"
                     .to_owned(),
             )),
             _ => Ok(()),
@@ -180,11 +180,12 @@ impl Launch {
         let project = parallax_store::project_folder(&self.options.directory);
         let temporary = self.config.homes.parallax.join("tmp").join(project).join(name);
         let wrong = |message: String| failure(FailureKind::Sandbox, message);
-        parallax_store::create_private_dir(&temporary)
-            .map_err(|error| wrong(format!("`{}` cannot be made: {error}", temporary.display())))?;
+        parallax_store::create_private_dir(&temporary).map_err(|error| {
+            wrong(format!("failed to create `{}`: {error}", temporary.display()))
+        })?;
         let mut options = self
             .sandbox_options(&temporary)
-            .ok_or_else(|| wrong("this program does not confine commands".to_owned()))?;
+            .ok_or_else(|| wrong("the sandbox is not available in this program".to_owned()))?;
         // The sandbox was requested explicitly.
         options.enabled = true;
         let directory = self.options.directory.clone();

@@ -46,7 +46,7 @@ pub struct Moved {
 
 /// Result of exporting all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportResult {
     /// The written files.
     pub files: Vec<PathBuf>,
     /// The sessions that could not be read, each with the reason.
@@ -155,9 +155,9 @@ impl Launch {
     /// # Errors
     /// Returns an error if the directory cannot be written. Sessions that cannot be read are listed
     /// in the result.
-    pub fn export_all(&self, form: ExportForm, out: &Path) -> Result<Exported, Failure> {
+    pub fn export_all(&self, form: ExportForm, out: &Path) -> Result<ExportResult, Failure> {
         let out = self.options.directory.join(self.expand_home(out));
-        let mut done = Exported::default();
+        let mut done = ExportResult::default();
         let mut names: Vec<(PathBuf, String)> = Vec::new();
         for entry in self.all_sessions() {
             if entry.origin != Origin::Parallax {
@@ -184,7 +184,7 @@ impl Launch {
             match written {
                 Ok(()) => done.files.push(file),
                 Err(error) => {
-                    return Err(input(format!("cannot write `{}`: {error}", file.display())));
+                    return Err(input(format!("failed to write `{}`: {error}", file.display())));
                 }
             }
         }
@@ -213,8 +213,8 @@ impl Launch {
         }
         if session.contents.is_empty() {
             return Err(input(match before {
-                Some(_) => "nothing comes before that prompt: there is nothing to copy",
-                None => "there is nothing to copy yet",
+                Some(_) => "nothing precedes that prompt: nothing to copy",
+                None => "nothing to copy yet",
             }));
         }
         self.new_session(&session, entry.id)
@@ -268,7 +268,7 @@ impl Launch {
     pub fn move_project(&self, from: &Path, to: &Path) -> Result<Moved, Failure> {
         let (from, to) = (self.folder(from), self.target(to)?);
         if from == to {
-            return Err(input("both are the same folder"));
+            return Err(input("both are the same directory"));
         }
         let homes = self.homes();
         let mut moved = Moved::default();
@@ -283,7 +283,7 @@ impl Launch {
         }
         moved.other_files = parallax_store::move_belongings(&homes, &from, &to);
         if moved == Moved::default() {
-            return Err(input(format!("there is no session of `{}`", from.display())));
+            return Err(input(format!("no sessions of `{}`", from.display())));
         }
         Ok(moved)
     }
@@ -293,7 +293,7 @@ impl Launch {
         let folder = self.folder(typed);
         match folder.is_dir() {
             true => Ok(folder),
-            false => Err(input(format!("there is no folder `{}`", folder.display()))),
+            false => Err(input(format!("directory `{}` not found", folder.display()))),
         }
     }
 

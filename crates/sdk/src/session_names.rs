@@ -61,14 +61,14 @@ pub(crate) fn name(mut events: EventReader, model: Arc<dyn Model>, store: Arc<dy
         let answer = match model.generate(request, CancellationToken::new()).await {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::debug!(%error, "the session keeps its first prompt as its name");
+                tracing::debug!(%error, "the session title stays the first prompt");
                 return;
             }
         };
         let Some(text) = cleaned(&answer.text()) else { return };
         let record = Record::Name(NameRecord { time: parallax_store::timestamp(), text });
         if let Err(error) = store.append(&record) {
-            tracing::debug!(%error, "the session's name is not kept");
+            tracing::debug!(%error, "failed to save the session title");
         }
     });
 }

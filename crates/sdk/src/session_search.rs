@@ -71,7 +71,7 @@ impl Launch {
             Ok(found) => found,
             // The files give the same result, only slower.
             Err(error) if !search.rebuild => {
-                tracing::warn!(error = error.message, "searched without the index");
+                tracing::warn!(error = error.message, "the search ran without the index");
                 in_memory(&homes, &query, false, watch)?
             }
             Err(error) => return Err(error),
@@ -134,12 +134,12 @@ impl Launch {
         for _ in 1..TRIES {
             match &done {
                 Err(error) if error.is_damage() => {
-                    tracing::warn!(%error, "the search index is damaged and is made anew");
+                    tracing::warn!(%error, "the search index is damaged and is being rebuilt");
                     SearchIndex::throw_away(&homes);
                     done = once(false);
                 }
                 Err(error) if error.is_passing() => {
-                    tracing::warn!(%error, "the search index is opened again");
+                    tracing::warn!(%error, "the search index was reopened");
                     done = once(false);
                 }
                 _ => break,

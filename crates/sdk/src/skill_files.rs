@@ -58,7 +58,7 @@ impl Launch {
                 Ok(self.config.cwd.join(".parallax/skills"))
             }
             SettingScope::Workspace => Err(refused(
-                "the folder is not trusted, so its skills would not count: see `parallax trust`"
+                "the folder is not trusted, so its skills would be ignored: see `parallax trust`"
                     .to_owned(),
             )),
         }
@@ -95,7 +95,7 @@ impl Launch {
             Some(path) => real(&root.join(path), source)?,
         };
         if !place.starts_with(&root) {
-            return Err(refused(format!("`--path` leads out of `{source}`")));
+            return Err(refused(format!("`--path` is outside `{source}`")));
         }
         // An absolute path, so that the source is valid in any directory.
         let named = match is_git_address(source) {
@@ -120,7 +120,7 @@ impl Launch {
     ) -> Result<Vec<InstalledSkill>, Failure> {
         let place = self.skill_place(scope)?;
         let wrong = |skill: &Skill, error: io::Error| {
-            let why = format!("the skill `{}` cannot be installed: {error}", skill.name);
+            let why = format!("failed to install the skill `{}`: {error}", skill.name);
             // An error without an OS error code is about the contents of the skill.
             if error.raw_os_error().is_some() { refused(why) } else { forbidden(why) }
         };
@@ -156,8 +156,8 @@ impl Launch {
             } else if link.exists() {
                 let name = &skill.name;
                 return Err(refused(format!(
-                    "a skill `{name}` is installed already (`{}`): take it away first with \
-                     `parallax skills uninstall {name}`",
+                    "a skill `{name}` is already installed (`{}`): remove it with `parallax skills \
+                     uninstall {name}` first",
                     link.display()
                 )));
             }
@@ -185,12 +185,12 @@ impl Launch {
             let elsewhere = self.skills().skills.into_iter().find(|skill| skill.name == name);
             return Err(refused(match elsewhere {
                 Some(skill) => format!(
-                    "the skill `{name}` is not in `{}` but in `{}`: remove it there, or switch it \
-                     off with `parallax skills disable {name}`",
+                    "the skill `{name}` is not in `{}` but in `{}`: remove it there, or disable it \
+                     with `parallax skills disable {name}`",
                     place.display(),
                     skill.folder().display()
                 ),
-                None => format!("there is no skill `{name}` in `{}`", place.display()),
+                None => format!("unknown skill `{name}` in `{}`", place.display()),
             }));
         };
         let is_link = path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
@@ -223,10 +223,7 @@ impl Launch {
                 [] => "there are none".to_owned(),
                 names => format!("there are: {}", names.join(", ")),
             };
-            return Err(failure(
-                FailureKind::Input,
-                format!("there is no skill `{name}`; {there}"),
-            ));
+            return Err(failure(FailureKind::Input, format!("unknown skill `{name}`; {there}")));
         }
         self.switch("skills.disabled", name, on, scope)
     }
@@ -295,7 +292,7 @@ impl Launch {
                 .map(|origin| format!("`{}`", origin.file.display()))
                 .collect();
             return Err(refused(format!(
-                "`{name}` stays off: `{key}` names it in one of {}",
+                "`{name}` stays disabled: it is listed in `{key}` in one of {}",
                 files.join(", ")
             )));
         }
@@ -326,15 +323,15 @@ fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
     }
     if files.is_empty() {
         return Err(refused(format!(
-            "there is no `{SKILL_FILE}` in `{source}`, nor in a folder of it; give the folder with \
-             `--path`"
+            "`{SKILL_FILE}` not found in `{source}` or its subdirectories; specify the directory \
+             with `--path`"
         )));
     }
     files
         .iter()
         .map(|file| {
             read_skill(file, &SkillTier::User)
-                .map_err(|why| refused(format!("`{}` is no skill: {why}", file.display())))
+                .map_err(|why| refused(format!("invalid skill `{}`: {why}", file.display())))
         })
         .collect()
 }
@@ -342,7 +339,7 @@ fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
 fn folder_name(skill: &Skill) -> Result<&str, Failure> {
     let name = skill.name.trim();
     if name.is_empty() || name.starts_with('.') {
-        return Err(forbidden(format!("`{name}` cannot be the name of a folder")));
+        return Err(forbidden(format!("`{name}` is not a valid directory name")));
     }
     Ok(name)
 }
@@ -372,7 +369,7 @@ fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
 
 fn copy_folder(from: &Path, to: &Path, budget: &mut (usize, u64), depth: usize) -> io::Result<()> {
     if depth > 32 {
-        return Err(io::Error::other("its folders are too deep"));
+        return Err(io::Error::other("its directories are nested too deeply"));
     }
     std::fs::create_dir(to)?;
     for entry in std::fs::read_dir(from)? {
@@ -388,7 +385,7 @@ fn copy_folder(from: &Path, to: &Path, budget: &mut (usize, u64), depth: usize) 
         }
         // A link could lead anywhere, now or later.
         if !kind.is_file() {
-            let why = format!("`{}` is a link or no regular file", shown.display());
+            let why = format!("`{}` is a link or not a regular file", shown.display());
             return Err(io::Error::other(why));
         }
         let size = entry.metadata()?.len();

@@ -64,9 +64,9 @@ impl Launch {
         skills.retain(|skill| {
             let Some(source) = pins.changed(skill) else { return true };
             warnings.push(format!(
-                "the skill `{}` is not used, for its files are not those that were installed: \
-                 `parallax skills install {source}` puts them back, and what you want to change \
-                 yourself is for `parallax skills link`",
+                "the skill `{}` is ignored because its files differ from the installed ones: \
+                 `parallax skills install {source}` restores them; to modify a skill, use \
+                 `parallax skills link`",
                 skill.name
             ));
             false
@@ -78,7 +78,7 @@ impl Launch {
 fn built_in() -> Option<Skill> {
     let skill = Skill::built_in(include_str!("skills/skill-creator.md"));
     // Cannot fail: a test parses the built-in text.
-    skill.map_err(|why| tracing::error!(why, "the skill of the program is none")).ok()
+    skill.map_err(|why| tracing::error!(why, "the built-in skill is not valid")).ok()
 }
 
 /// Returns the names of built-in skills that are not overridden. They are activated without
@@ -195,10 +195,7 @@ mod tests {
     #[test]
     fn the_skill_of_the_program_is_one() {
         let skill = built_in().expect("a skill");
-        assert_eq!(
-            (skill.name.as_str(), skill.place().as_str()),
-            ("skill-creator", "in the program")
-        );
+        assert_eq!((skill.name.as_str(), skill.place().as_str()), ("skill-creator", "built in"));
     }
 
     #[test]

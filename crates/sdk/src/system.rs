@@ -22,7 +22,7 @@ const SKILLS: &str = "AGENTSKILLS";
 const AGENTS: &str = "AGENTCONTEXTS";
 
 /// The inputs of the system prompt.
-pub(crate) struct Material {
+pub(crate) struct PromptMaterial {
     /// Flags of the sections. Those for the mode are set per mode.
     pub(crate) flags: PromptFlags<'static>,
     /// The user's prompt files.
@@ -45,7 +45,7 @@ pub(crate) struct Material {
     pub(crate) notes: PathBuf,
 }
 
-impl Material {
+impl PromptMaterial {
     fn text(&self, mode: ApprovalMode, declared: &[String], agents: &str, skills: &str) -> String {
         let has = |tool: &str| declared.iter().any(|name| name == tool);
         // Omit sections about tools that are not declared.
@@ -146,13 +146,13 @@ fn sections(flags: PromptFlags<'_>, files: &PromptFiles, off: &HashSet<String>) 
 
 /// The inputs of a built prompt: the mode, the declared tools, and the sections about agents and
 /// skills.
-type MadeFor = (ApprovalMode, Box<[String]>, [Arc<str>; 2]);
+type PromptCacheKey = (ApprovalMode, Box<[String]>, [Arc<str>; 2]);
 
 /// Returns a function that builds the prompt for a mode and the declared tools. Equal inputs give
 /// identical bytes throughout the session, so that the provider's cache applies.
-pub(crate) fn prompt(material: Material) -> SystemPrompt {
+pub(crate) fn prompt(material: PromptMaterial) -> SystemPrompt {
     let none: Arc<str> = Arc::from("");
-    let last = std::sync::Mutex::new(None::<(MadeFor, Arc<str>)>);
+    let last = std::sync::Mutex::new(None::<(PromptCacheKey, Arc<str>)>);
     Box::new(move |mode, declared| {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // The sections change with the agents and skills.
@@ -183,7 +183,7 @@ const BEGINNING: &str = "You are Parallax";
 /// Writes the built-in prompt to the file that `GEMINI_WRITE_SYSTEM_MD` names. It only overwrites
 /// files that start like the built-in prompt. Blocking.
 pub(crate) fn write_built_in(
-    material: &Material,
+    material: &PromptMaterial,
     mode: ApprovalMode,
     declared: &[String],
 ) -> Result<(), Failure> {
@@ -204,8 +204,8 @@ pub(crate) fn write_built_in(
     };
     if path.symlink_metadata().is_ok_and(is_other) {
         let message = format!(
-            "`GEMINI_WRITE_SYSTEM_MD`: `{}` is there and holds something else; move it away, or \
-             name another file",
+            "`GEMINI_WRITE_SYSTEM_MD`: `{}` already exists with other content; move it, or use \
+             another file",
             path.display()
         );
         return Err(failure(FailureKind::Config, message));
@@ -215,7 +215,7 @@ pub(crate) fn write_built_in(
         .map_or(Ok(()), std::fs::create_dir_all)
         .and_then(|()| std::fs::write(path, &text));
     written.map_err(|error| {
-        let message = format!("cannot write the system prompt to `{}`: {error}", path.display());
+        let message = format!("failed to write the system prompt to `{}`: {error}", path.display());
         failure(FailureKind::Config, message)
     })
 }
@@ -278,8 +278,8 @@ impl Launch {
             return None;
         }
         Some(format!(
-            "`tools.core` lists no tool that exists, so the model has none: `{}`. \
-             The page on tools in the guide (`/docs`) has the names",
+            "`tools.core` lists no existing tool, so the model has no tools: `{}`. For the tool \
+             names, see the page on tools (`/docs`)",
             core.join("`, `")
         ))
     }
@@ -303,8 +303,8 @@ pub(crate) fn in_git(folder: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn material() -> Material {
-        Material {
+    fn material() -> PromptMaterial {
+        PromptMaterial {
             flags: PromptFlags::default(),
             files: PromptFiles::default(),
             off: HashSet::new(),

@@ -43,7 +43,7 @@ impl Launch {
         match Telemetry::start(options, seed) {
             Ok(telemetry) => Some(telemetry),
             Err(error) => {
-                warnings.push(format!("no telemetry is recorded: {error}"));
+                warnings.push(format!("telemetry is not recorded: {error}"));
                 None
             }
         }
@@ -227,7 +227,7 @@ fn installation(home: &Path) -> String {
     let id = uuid::Uuid::new_v4().to_string();
     let written = std::fs::create_dir_all(home).and_then(|()| std::fs::write(&path, &id));
     if let Err(error) = written {
-        tracing::debug!("the id of the installation is not kept: {error}");
+        tracing::debug!("failed to save the installation id: {error}");
     }
     id
 }

@@ -217,7 +217,7 @@ impl OpenSession {
         }
         rows.extend(self.commands.notices());
         rows.extend(catalog.problems().map(str::to_owned));
-        Told { text: or_none(rows, "There are no commands of your own."), data: data.into() }
+        Told { text: or_none(rows, "No custom commands."), data: data.into() }
     }
 
     fn tell_directories(&self) -> Told {
@@ -253,7 +253,7 @@ impl OpenSession {
                 "matcher": hook.matcher, "command": hook.command, "enabled": hook.enabled,
                 "accepted": hook.accepted, "running": hook.running, "file": hook.file})
         });
-        Ok(Told { text: or_none(rows, "There are no hooks."), data: data.collect() })
+        Ok(Told { text: or_none(rows, "No hooks."), data: data.collect() })
     }
 
     fn tell_servers(&self, detail: &str) -> Told {
@@ -263,7 +263,7 @@ impl OpenSession {
             let error = row.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
             lines.push(format!("{} ({}, {}){error}", row.name, row.kind, row.status));
             if row.error.is_some() && !row.last_words.is_empty() {
-                lines.push(format!("  its last words: {}", row.last_words));
+                lines.push(format!("  last output: {}", row.last_words));
             }
             lines.extend(row.notes.iter().map(|note| format!("  note: {note}")));
             for tool in &row.tools {
@@ -311,7 +311,7 @@ impl OpenSession {
             json!({"path": file.path, "tier": file.tier.words(), "tokens": file.tokens,
                 "text": whole.then_some(&file.text)})
         });
-        Told { text: or_none(lines, "No context file is read."), data: data.collect() }
+        Told { text: or_none(lines, "No context files are loaded."), data: data.collect() }
     }
 
     fn tell_model(&self) -> Told {
@@ -370,7 +370,7 @@ impl OpenSession {
                 "enabled": skill.enabled})
         });
         let rows = rows.chain(notes).collect();
-        Told { text: or_none(rows, "There are no skills."), data: data.collect() }
+        Told { text: or_none(rows, "No skills."), data: data.collect() }
     }
 
     /// Uses the journal of a resumed session, because a non-interactive run has made no requests
@@ -439,8 +439,8 @@ fn count(models: &mut Vec<(String, u64, Tokens)>, model: &str, usage: &Usage) {
 
 fn help() -> Told {
     let text = format!(
-        "Without a terminal these commands answer, and with `-o json` they give data:\n  {}\n\
-         `parallax --help` has the flags; custom commands and skills work too.\n",
+        "These commands work without a terminal, and with `-o json` they print data:\n  \
+         {}\n`parallax --help` lists the flags; custom commands and skills work, too.\n",
         TELLING.join("\n  ")
     );
     Told { text, data: json!({ "commands": TELLING }) }
@@ -453,7 +453,7 @@ fn needs_terminal(name: &str, word: &str) -> Failure {
     });
     let line = if answers && !word.is_empty() { format!("{name} {word}") } else { name.to_owned() };
     let message = format!(
-        "`/{line}` belongs to the terminal: run `parallax` without `-p`. Here these answer: {}",
+        "`/{line}` requires the terminal: run `parallax` without `-p`. Commands that work here: {}",
         TELLING.join(", ")
     );
     failure(FailureKind::Input, message)

@@ -109,7 +109,8 @@ pub(crate) fn clear(folder: &Path) {
     if let Err(error) = remove_tree(folder)
         && folder.is_dir()
     {
-        tracing::info!(%error, folder = %folder.display(), "a folder of commands stays");
+        tracing::info!(%error, folder = %folder.display(), "failed to remove a directory of \
+            commands");
     }
 }
 

@@ -32,7 +32,7 @@ fn no_session(checkpoints: &Path, directory: &Path) -> String {
     let nothing = "nothing to undo: no session of this project changed a file";
     match directory.ancestors().skip(1).find(changed) {
         Some(above) => {
-            format!("{nothing}; one that began in `{}` did: undo it there", above.display())
+            format!("{nothing}; a session that started in `{}` did: undo it there", above.display())
         }
         None => nothing.to_owned(),
     }
@@ -97,7 +97,7 @@ impl Undo {
     pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<Undone, Failure> {
         let turn = prompt.map(|number| match &self.prompts {
             Ok(marks) => PromptMark::numbered(marks, number).map(|mark| mark.turn),
-            Err(why) => Err(format!("the prompts cannot be counted: {why}")),
+            Err(why) => Err(format!("failed to count the prompts: {why}")),
         });
         let turn = turn.transpose().map_err(|why| failure(FailureKind::Input, why))?;
         self.undo_turn(turn, force)

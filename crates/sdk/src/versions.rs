@@ -28,19 +28,18 @@ const BLOB_TIME: Duration = Duration::from_secs(20);
 const BLOB_SIZE: u64 = 256 * 1024 * 1024;
 
 /// Shown because checkpoints do not cover git's own data.
-const GIT_STATE: &str =
-    "git's own state (commits, branches, the index): files come back, that does not";
+const GIT_STATE: &str = "the state of git (commits, branches, the index): only files are restored";
 
 /// The checkpoints of a session.
 pub(crate) struct Versions {
     store: Arc<parallax_store::Checkpoints>,
-    shared: Arc<Shared>,
+    shared: Arc<CommandTracker>,
     seen: Arc<SeenFiles>,
 }
 
 /// State shared by the commands of a session.
 #[derive(Default)]
-struct Shared {
+struct CommandTracker {
     /// Notices already shown, so that each is shown once.
     said: Mutex<HashSet<String>>,
     /// The workspace before the first command. Changes of protected files by background processes
@@ -56,22 +55,22 @@ struct Shared {
     served: Mutex<Vec<Reach>>,
     /// What commands could write. Background processes that they left can still write it.
     reaches: Mutex<Vec<Reach>>,
-    commands: Mutex<Commands>,
+    commands: Mutex<RunningCommands>,
 }
 
 /// The running commands. Their permissions are known only when they end, so a watch that ends
 /// earlier waits for them.
 #[derive(Default)]
-struct Commands {
+struct RunningCommands {
     running: usize,
     waiting: Vec<Watch>,
 }
 
 /// A running command; it counts as ended when this is dropped.
-struct Running(Arc<Shared>);
+struct Running(Arc<CommandTracker>);
 
 impl Running {
-    fn new(shared: &Arc<Shared>) -> Self {
+    fn new(shared: &Arc<CommandTracker>) -> Self {
         lock(&shared.commands).running += 1;
         Self(Arc::clone(shared))
     }
@@ -84,7 +83,7 @@ impl Drop for Running {
     }
 }
 
-impl Shared {
+impl CommandTracker {
     /// Returns whether a program of the session could write the path.
     fn is_in_reach(&self, path: &Path) -> bool {
         let of_all = [lock(&self.reaches).clone(), lock(&self.served).clone()].concat();
@@ -210,8 +209,8 @@ impl Versions {
             return match paths.is_empty() {
                 true => Vec::new(),
                 false => vec![format!(
-                    "protected files changed while a confined MCP server ran; look at those that \
-                     you did not change yourself: {}",
+                    "protected files changed while a confined MCP server ran; check those that you \
+                     did not change yourself: {}",
                     paths.join(", ")
                 )],
             };
@@ -287,7 +286,7 @@ impl Checkpoints for Versions {
                 let mark = store.begin_edit(turn, paths).map_err(wrong)?;
                 lock(&self.shared.open).extend(paths.iter().cloned());
                 let not_undoable = self.unsaid(mark.not_undoable());
-                Box::new(KeptEdit { store, mark, not_undoable })
+                Box::new(EditGuard { store, mark, not_undoable })
             }
             Change::Command(command) => {
                 let running = Running::new(&self.shared);
@@ -308,7 +307,7 @@ impl Checkpoints for Versions {
                 let not_undoable = self.unsaid(&not_undoable);
                 let _unfinished = store.stand_by(&mark);
                 let pending = None;
-                Box::new(KeptCommand { store, mark, not_undoable, running, pending, _unfinished })
+                Box::new(CommandGuard { store, mark, not_undoable, running, pending, _unfinished })
             }
         })
     }
@@ -319,7 +318,7 @@ impl Checkpoints for Versions {
 
     fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
         let turns = self.store.list().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the old versions of files cannot be listed");
+            tracing::warn!(%error, "failed to list the previous versions of files");
             Vec::new()
         });
         let changed = turns.into_iter().filter(|turn| !turn.files.is_empty());
@@ -350,7 +349,7 @@ fn to_write(paths: Vec<PathBuf>) -> Permissions {
 /// The workspace before a program ran.
 pub(crate) struct Watch {
     store: Arc<parallax_store::Checkpoints>,
-    shared: Arc<Shared>,
+    shared: Arc<CommandTracker>,
     mark: CommandMark,
     /// The command that ran.
     command: String,
@@ -395,13 +394,13 @@ impl Watch {
     }
 }
 
-struct KeptEdit {
+struct EditGuard {
     store: Arc<parallax_store::Checkpoints>,
     mark: EditMark,
     not_undoable: Vec<String>,
 }
 
-impl Kept for KeptEdit {
+impl Kept for EditGuard {
     fn not_undoable(&self) -> Vec<String> {
         self.not_undoable.clone()
     }
@@ -414,13 +413,13 @@ impl Kept for KeptEdit {
         _reach: &Reach,
     ) -> PutBack {
         if let Err(error) = self.store.end_edit(self.mark) {
-            tracing::warn!(%error, "the end of an edit is not recorded");
+            tracing::warn!(%error, "failed to record the end of an edit");
         }
         PutBack::default()
     }
 }
 
-struct KeptCommand {
+struct CommandGuard {
     store: Arc<parallax_store::Checkpoints>,
     mark: CommandMark,
     not_undoable: Vec<String>,
@@ -431,7 +430,7 @@ struct KeptCommand {
     _unfinished: Unfinished,
 }
 
-impl Kept for KeptCommand {
+impl Kept for CommandGuard {
     fn not_undoable(&self) -> Vec<String> {
         self.not_undoable.clone()
     }
@@ -469,7 +468,7 @@ impl Kept for KeptCommand {
 /// Ends a command: reverts what it changed without permission.
 fn ended(
     store: &parallax_store::Checkpoints,
-    shared: &Shared,
+    shared: &CommandTracker,
     mark: CommandMark,
     effects: &Effects,
     granted: &Permissions,
@@ -479,7 +478,7 @@ fn ended(
     let changes = match store.end_command(mark, reach) {
         Ok(changes) => changes,
         Err(error) => {
-            tracing::warn!(%error, "the end of a command is not recorded");
+            tracing::warn!(%error, "failed to record the end of a command");
             return PutBack::default();
         }
     };
@@ -557,7 +556,7 @@ fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[Pa
     match store.restore(changes, closed) {
         Ok(undone) => PutBack { restored: undone.restored, lost: undone.kept },
         Err(error) => {
-            tracing::warn!(%error, "protected files could not be put back");
+            tracing::warn!(%error, "failed to restore protected files");
             let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
             PutBack { restored: Vec::new(), lost: lost.collect() }
         }

@@ -8,11 +8,11 @@ impl Launch {
     /// Returns why yolo mode is not allowed here, if so.
     pub fn yolo_refusal(&self) -> Option<String> {
         if self.config.settings.disable_yolo_mode() {
-            let why = "yolo mode is switched off by the setting `security.disableYoloMode`";
+            let why = "yolo mode is disabled by the setting `security.disableYoloMode`";
             return Some(why.to_owned());
         }
         (!self.config.trust.trusted)
-            .then(|| "yolo mode needs a folder that is trusted; see /permissions".to_owned())
+            .then(|| "yolo mode requires a trusted folder; see /permissions".to_owned())
     }
 
     /// Returns why a session here cannot switch to a mode, if so.
@@ -23,7 +23,7 @@ impl Launch {
                 Some("plan mode is disabled by the setting `general.plan.enabled`".to_owned())
             }
             ApprovalMode::AutoEdit if !self.config.trust.trusted => {
-                Some("auto_edit mode needs a trusted directory".to_owned())
+                Some("auto_edit mode requires a trusted folder".to_owned())
             }
             _ => None,
         }

@@ -41,13 +41,13 @@ impl SavedChat {
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
     /// The name is empty.
-    #[error("give the conversation a name")]
+    #[error("the conversation requires a name")]
     NoTag,
     /// The name is too long for a file name.
-    #[error("the name is too long for a file")]
+    #[error("the name is too long")]
     LongTag,
     /// A conversation with this name exists.
-    #[error("there is a conversation `{tag}` already")]
+    #[error("the conversation `{tag}` already exists")]
     Exists {
         /// The name.
         tag: String,
@@ -56,7 +56,7 @@ pub enum ChatError {
     #[error("the conversation is empty: there is nothing to save")]
     Empty,
     /// No conversation has this name.
-    #[error("there is no conversation `{tag}`")]
+    #[error("unknown conversation `{tag}`")]
     Missing {
         /// The name.
         tag: String,
@@ -70,7 +70,7 @@ pub enum ChatError {
         path: PathBuf,
     },
     /// An I/O operation failed.
-    #[error("cannot write `{}`: {why}", .path.display())]
+    #[error("failed to write `{}`: {why}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,

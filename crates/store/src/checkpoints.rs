@@ -47,7 +47,7 @@ pub use error::CheckpointError;
 pub use pending_restore::{AbandonedChanges, PendingRestore};
 pub use protected::is_of_lost_repository;
 pub use repositories::MovedRepository;
-pub use retention::Cleaned;
+pub use retention::CleanupResult;
 pub use single::{Edit, Foreseen};
 pub use unfinished::Unfinished;
 

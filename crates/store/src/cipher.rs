@@ -23,12 +23,12 @@ const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct FirstLine {
-    encrypted: Head,
+    encrypted: CipherHeader,
 }
 
 /// The unencrypted header.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Head {
+struct CipherHeader {
     version: u32,
     session: String,
     /// The ID of the key.
@@ -38,7 +38,7 @@ struct Head {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line<'a> {
+struct EncryptedLine<'a> {
     n: u64,
     #[serde(borrow)]
     encrypted: std::borrow::Cow<'a, str>,
@@ -57,7 +57,7 @@ pub enum CipherError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The first line is invalid.
-    #[error("its first line is damaged: without it nothing of it can be decrypted")]
+    #[error("its first line is damaged, so it cannot be decrypted")]
     Damaged,
     /// The format version is not supported.
     #[error("it was encrypted by a newer version")]
@@ -67,7 +67,7 @@ pub enum CipherError {
 /// Encrypts and decrypts the lines of one journal.
 #[derive(Debug, Clone)]
 pub(crate) struct Cipher {
-    head: Head,
+    head: CipherHeader,
     key: Arc<LessSafeKey>,
 }
 
@@ -81,7 +81,7 @@ impl Cipher {
     pub(crate) fn new(session: &str, key: &MasterKey) -> Result<Self, CipherError> {
         let mut salt = [0; 16];
         SystemRandom::new().fill(&mut salt).map_err(|_| KeyError::NoRandom)?;
-        let head = Head {
+        let head = CipherHeader {
             version: VERSION,
             session: session.to_owned(),
             key: key.id(),
@@ -102,7 +102,7 @@ impl Cipher {
         Self::of(head, &salt, &key)
     }
 
-    fn of(head: Head, salt: &[u8], key: &MasterKey) -> Result<Self, CipherError> {
+    fn of(head: CipherHeader, salt: &[u8], key: &MasterKey) -> Result<Self, CipherError> {
         // Each file has its own key, so that nonces of different files never collide.
         let master = Salt::new(HKDF_SHA256, salt).extract(key.bytes());
         let info: [&[u8]; 1] = [b"parallax journal"];
@@ -126,7 +126,7 @@ impl Cipher {
     /// system provides no random bytes.
     pub(crate) fn encrypted(&self, number: u64, record: &[u8]) -> Option<Vec<u8>> {
         let encrypted = self.closed(record, self.place(number))?.into();
-        let mut line = serde_json::to_vec(&Line { n: number, encrypted }).ok()?;
+        let mut line = serde_json::to_vec(&EncryptedLine { n: number, encrypted }).ok()?;
         line.push(b'\n');
         Some(line)
     }
@@ -169,7 +169,7 @@ impl Cipher {
 
     /// Returns the number and the record of a line, or `None` if the line was modified.
     pub(crate) fn decrypted(&self, line: &[u8]) -> Option<(u64, Vec<u8>)> {
-        let line: Line<'_> = serde_json::from_slice(line).ok()?;
+        let line: EncryptedLine<'_> = serde_json::from_slice(line).ok()?;
         Some((line.n, self.opened(&line.encrypted, self.place(line.n))?))
     }
 

@@ -86,7 +86,7 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     if is_ours {
         let mut session = load(path, keys)?;
         if session.contents.is_empty() {
-            return Err(none("nothing that was said in it is left"));
+            return Err(none("it contains no messages"));
         }
         // Budgets and directories are not imported: the author of the file does not decide what may
         // be spent or where the agent works.
@@ -99,7 +99,10 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
         return Ok(session);
     }
     let Foreign { mut head, summary, messages } = read_foreign(text).ok_or_else(|| {
-        none("expected a session of Parallax, Gemini CLI, Claude Code or Codex, or an array of contents")
+        none(
+            "expected a session of Parallax, Gemini CLI, Claude Code, or Codex, or an array of \
+            contents",
+        )
     })?;
     if !SessionId::is_valid(head.session_id.as_str()) {
         head.session_id = crate::load::head_of_file(path).session_id;
@@ -300,7 +303,7 @@ pub(crate) fn build(
     }
     if lost > 0 {
         let calls = if lost == 1 { "call" } else { "calls" };
-        builder.notice(format!("{lost} {calls} had no result"));
+        builder.notice(format!("{lost} {calls} without a result"));
     }
     builder.finish(path)
 }

@@ -21,7 +21,7 @@ const LARGEST_FOREIGN: u64 = 16 * 1024 * 1024;
 const LONGEST: usize = 256 * 1024;
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct InputEntry {
     /// Time in RFC 3339 format.
     time: String,
     text: String,
@@ -30,7 +30,7 @@ struct Line {
 /// An entry of `logs.json` of Gemini CLI.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Foreign {
+struct GeminiLogEntry {
     timestamp: Option<String>,
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -78,7 +78,7 @@ pub fn forget_inputs(homes: &Homes, project: &Path, texts: &[String]) -> io::Res
     let text = fs::read_to_string(&path)?;
     let mut kept: Vec<&str> = Vec::new();
     for line in text.lines().rev() {
-        let typed = serde_json::from_str::<Line>(line).ok().map(|line| line.text);
+        let typed = serde_json::from_str::<InputEntry>(line).ok().map(|line| line.text);
         match typed.and_then(|typed| left.iter().position(|text| *text == typed)) {
             Some(at) => drop(left.swap_remove(at)),
             None => kept.push(line),
@@ -160,7 +160,7 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
         shorten(path)?;
     }
     let mut file = options.open(path)?;
-    let line = Line { time: crate::timestamp(), text: text.to_owned() };
+    let line = InputEntry { time: crate::timestamp(), text: text.to_owned() };
     // If a crash or a full disk left a torn last line, start a new line so that this entry stays
     // readable.
     let mut bytes = if ends_whole(&mut file)? { Vec::new() } else { vec![b'\n'] };
@@ -209,7 +209,7 @@ fn exchange(path: &Path, text: &str) -> io::Result<()> {
 
 fn ours(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
     let text = tail(path)?;
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<InputEntry>(line).ok());
     Ok(lines.filter_map(|line| Some((line.time.parse().ok()?, line.text))).collect())
 }
 
@@ -220,7 +220,7 @@ fn theirs(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(LARGEST_FOREIGN).read_to_end(&mut bytes)?;
-    let entries: Vec<Foreign> = serde_json::from_slice(&bytes)?;
+    let entries: Vec<GeminiLogEntry> = serde_json::from_slice(&bytes)?;
     let typed = entries.into_iter().filter(|entry| entry.kind.as_deref() == Some("user"));
     Ok(typed
         .filter_map(|entry| Some((entry.timestamp?.parse().ok()?, entry.message?)))

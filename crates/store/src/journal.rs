@@ -14,7 +14,7 @@ pub(crate) use file::{beside, is_no_space};
 
 use crate::keys::Keys;
 use crate::load::{Builder, LoadError, LoadedSession};
-use file::{JournalFile, Touched};
+use file::{JournalFile, ModificationState};
 
 /// Why a journal could not be opened for writing.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum OpenError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// An I/O operation failed.
-    #[error("cannot open the journal `{}`: {source}", .path.display())]
+    #[error("failed to open the journal `{}`: {source}", .path.display())]
     Io {
         /// The journal.
         path: PathBuf,
@@ -60,7 +60,7 @@ struct Inner {
     /// Whether the directory entry must still be synced.
     new_entry: bool,
     /// The file while it is reserved but has no records; removed on drop.
-    reserved: Option<Reserved>,
+    reserved: Option<ReservedFile>,
     /// Whether recording has stopped permanently; the reason was reported once.
     off: bool,
     /// A message for the user.
@@ -99,7 +99,7 @@ impl Journal {
         if inner.file.is_none() {
             inner.file = Some(JournalFile::make(&self.path)?);
             inner.new_entry = true;
-            inner.reserved = Some(Reserved(Some(self.path.clone())));
+            inner.reserved = Some(ReservedFile(Some(self.path.clone())));
         }
         Ok(())
     }
@@ -153,10 +153,10 @@ impl Journal {
 
     fn error(&self, doing: &str, source: &io::Error) -> StoreError {
         let no_space = is_no_space(source);
-        let hint = if no_space { "; the session goes on without being recorded" } else { "" };
+        let hint = if no_space { "; the session continues without being recorded" } else { "" };
         StoreError {
             message: format!(
-                "cannot {doing} the journal `{}`: {source}{hint}",
+                "failed to {doing} the journal `{}`: {source}{hint}",
                 self.path.display()
             ),
             no_space,
@@ -168,9 +168,9 @@ impl Journal {
     fn is_whole(&self, inner: &mut Inner) -> bool {
         let Some(file) = &mut inner.file else { return true };
         let is_whole = match file.touched() {
-            Touched::No => return true,
-            Touched::Yes => false,
-            Touched::Perhaps => match &inner.began_with {
+            ModificationState::No => return true,
+            ModificationState::Yes => false,
+            ModificationState::Perhaps => match &inner.began_with {
                 Some((head, records)) => {
                     let meant = told_by(head, records.iter().chain(&inner.since), &self.path);
                     let there = file.read(&self.path, &self.keys).ok();
@@ -199,7 +199,7 @@ impl Journal {
         let written = (|| {
             let is_there = fs::symlink_metadata(&self.path).is_ok();
             if is_there && !is_at(old.file(), &self.path) && is_in_use(&self.path) {
-                return Err(io::Error::other("another process is at work on it"));
+                return Err(io::Error::other("another process is using it"));
             }
             let new = if is_there { beside(&self.path) } else { self.path.clone() };
             let made = if is_whole {
@@ -217,15 +217,17 @@ impl Journal {
                 }
                 made
             };
-            let mut told = "was deleted while it ran; it was written again";
+            let mut told = "was deleted during the session and was written again";
             let mut aside = String::new();
             if is_there {
                 let now = jiff::Timestamp::now().as_millisecond();
                 let kept = self.path.with_extension(format!("{now}.changed"));
                 fs::rename(&self.path, &kept)?;
                 fs::rename(&new, &self.path)?;
-                told = "was changed by another program while it ran; it was written again, whole";
-                aside = format!("; what the other program left is `{}`", kept.display());
+                told = "was changed by another program during the session and was rewritten \
+                    completely";
+                aside =
+                    format!("; the version of the other program was saved as `{}`", kept.display());
             }
             let place = self.path.display();
             Ok((made, format!("the file of this session {told}: `{place}`{aside}")))
@@ -240,9 +242,9 @@ impl Journal {
 
 /// An empty file that is removed on drop.
 #[derive(Debug)]
-struct Reserved(Option<PathBuf>);
+struct ReservedFile(Option<PathBuf>);
 
-impl Drop for Reserved {
+impl Drop for ReservedFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             // No process opens an empty file to continue it.
@@ -287,7 +289,7 @@ impl Store for Journal {
             inner.new_entry = true;
         }
         let Some(record) = self.keys.redacted_record(record) else {
-            let why = io::Error::other("secrets cannot be taken out of what was to be recorded");
+            let why = io::Error::other("secrets cannot be redacted from a record");
             return Err(self.error("write to", &why));
         };
         let record = record.as_ref();
@@ -320,7 +322,7 @@ impl Store for Journal {
             #[cfg(unix)]
             if let Some(parent) = self.path.parent() {
                 let folder = File::open(parent).and_then(|folder| folder.sync_all());
-                folder.map_err(|error| self.error("sync the folder of", &error))?;
+                folder.map_err(|error| self.error("sync the directory of", &error))?;
             }
             inner.new_entry = false;
         }

@@ -39,9 +39,9 @@ pub enum KeyPlace {
 pub enum KeyError {
     /// The keychain could not be read.
     #[error(
-        "the key of encrypted sessions cannot be read: {0}. Unlock the keychain or run where it can \
-         be reached; or set `general.sessionEncryption` to `file` (the key lies in a file) or `off` \
-         for new sessions"
+        "failed to read the key of encrypted sessions: {0}. Unlock the keychain or run where it is \
+         available; or set `general.sessionEncryption` to `file` (the key is stored in a file) or \
+         `off` for new sessions"
     )]
     Keychain(KeychainError),
     /// The key does not match or no longer exists.
@@ -57,10 +57,10 @@ pub enum KeyError {
     },
     /// The key is not in the file, and the keychain is not accessible.
     #[error(
-        "it was encrypted with a key (`{id}`) that is not in `{}`{}, and {keychain}. Put the file \
-         back, or run where the keychain can be reached",
+        "it was encrypted with a key (`{id}`) that is not in `{}`{}, and {keychain}. Restore the \
+         file, or run where the keychain is available",
         .file.display(),
-        if *.is_there { "" } else { " (there is no such file)" }
+        if *.is_there { "" } else { " (file not found)" }
     )]
     NotInFile {
         /// The ID of the key.
@@ -81,7 +81,7 @@ pub enum KeyError {
         why: String,
     },
     /// The system provides no random bytes.
-    #[error("no key can be made: the system gives no random bytes")]
+    #[error("failed to create a key: no random data available")]
     NoRandom,
 }
 
@@ -213,7 +213,7 @@ impl Keys {
         let read = |text: Option<Secret>| match text {
             None => Ok(None),
             Some(text) => MasterKey::of_text(text.expose()).map(Some).ok_or_else(|| {
-                let why = format!("what it holds as `{NAME}` is no key");
+                let why = format!("its entry `{NAME}` is not a key");
                 KeyError::Keychain(KeychainError::Failed(why))
             }),
         };
@@ -238,7 +238,7 @@ impl Keys {
         match fs::read_to_string(&file) {
             Ok(text) => match MasterKey::of_text(&text) {
                 Some(key) => Ok(Some(key)),
-                None => Err(KeyError::File { file, why: "it holds no key".to_owned() }),
+                None => Err(KeyError::File { file, why: "it contains no key".to_owned() }),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(KeyError::File { file, why: error.to_string() }),

@@ -30,8 +30,8 @@ mod session_files;
 pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
 pub use checkpoints::{
     AbandonedChanges, BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError,
-    CheckpointOptions, Checkpoints, Cleaned, CommandMark, Edit, EditMark, FileChange, Foreseen,
-    MovedRepository, PendingRestore, TurnChanges, Unfinished, is_of_lost_repository,
+    CheckpointOptions, Checkpoints, CleanupResult, CommandMark, Edit, EditMark, FileChange,
+    Foreseen, MovedRepository, PendingRestore, TurnChanges, Unfinished, is_of_lost_repository,
     latest_session,
 };
 pub use cipher::CipherError;
@@ -41,7 +41,7 @@ pub use journal::{Journal, OpenError, record_line};
 pub use keys::{KeyError, KeyPlace, Keys};
 pub use lines::JournalTail;
 pub use list::{Origin, SessionEntry, has_id, list, list_all, note_folders};
-pub use load::{LoadError, LoadedSession, PendingCall, PendingRound, load};
+pub use load::{LoadError, LoadedSession, PendingBatch, PendingCall, load};
 pub use mend::{is_sound, mended};
 pub use moving::{MoveError, move_belongings, move_session};
 pub use outputs::{

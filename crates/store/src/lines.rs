@@ -42,7 +42,7 @@ pub(crate) struct Lines<'a, R> {
 
 /// What is wrong with the end of an encrypted journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WrongEnd {
+pub(crate) enum JournalEndDamage {
     /// This many records are missing.
     Missing(u64),
     /// Its seal cannot be decrypted, so missing records cannot be detected.
@@ -99,13 +99,13 @@ impl<'a, R: Read> Lines<'a, R> {
     }
 
     /// Returns what is wrong with the end, after all lines were read.
-    pub(crate) fn wrong_end(&self) -> Option<WrongEnd> {
+    pub(crate) fn wrong_end(&self) -> Option<JournalEndDamage> {
         self.cipher.as_ref()?;
         match self.sealed {
-            None => Some(WrongEnd::Untold),
+            None => Some(JournalEndDamage::Untold),
             Some(sealed) => {
                 let missing = sealed.saturating_sub(self.next);
-                (missing > 0).then_some(WrongEnd::Missing(missing))
+                (missing > 0).then_some(JournalEndDamage::Missing(missing))
             }
         }
     }

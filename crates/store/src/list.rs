@@ -164,8 +164,8 @@ pub fn list_all(homes: &Homes) -> Vec<SessionEntry> {
 const ELSEWHERE: &str = "gemini-";
 
 fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
-    type Found = HashMap<(PathBuf, String), SessionEntry>;
-    let (mut found, mut theirs) = (Found::new(), Found::new());
+    type EntriesById = HashMap<(PathBuf, String), SessionEntry>;
+    let (mut found, mut theirs) = (EntriesById::new(), EntriesById::new());
     for entry in files.iter().filter_map(|file| read_entry(file, keys)) {
         let place = if entry.origin == Origin::GeminiCli { &mut theirs } else { &mut found };
         let key = (entry.project.clone(), entry.id.clone());
@@ -233,7 +233,7 @@ pub(crate) fn modified(path: &Path) -> Option<Timestamp> {
     fs::metadata(path).ok()?.modified().ok()?.try_into().ok()
 }
 
-fn entry(path: &Path, origin: Origin, about: About<'_>) -> Option<SessionEntry> {
+fn entry(path: &Path, origin: Origin, about: EntryInfo<'_>) -> Option<SessionEntry> {
     let last_used = modified(path)?;
     Some(SessionEntry {
         index: 0,
@@ -251,7 +251,7 @@ fn entry(path: &Path, origin: Origin, about: About<'_>) -> Option<SessionEntry> 
 }
 
 /// Information about a session from its file.
-struct About<'a> {
+struct EntryInfo<'a> {
     id: String,
     /// Start time in RFC 3339 format; empty if unknown.
     start: &'a str,
@@ -261,7 +261,7 @@ struct About<'a> {
     one_shot: bool,
 }
 
-impl<'a> About<'a> {
+impl<'a> EntryInfo<'a> {
     /// Returns the information in the head of a journal. `is_named`: whether the journal contains a
     /// name.
     fn of_ours(head: &'a SessionHead, title: &'a str, is_named: bool) -> Self {
@@ -298,7 +298,11 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
                     let name = named(&mut reader, path, None);
                     let is_named = name.is_some();
                     let title = name.unwrap_or(title);
-                    return entry(path, Origin::Parallax, About::of_ours(&head, &title, is_named));
+                    return entry(
+                        path,
+                        Origin::Parallax,
+                        EntryInfo::of_ours(&head, &title, is_named),
+                    );
                 }
             }
             Some(_) => {}
@@ -318,7 +322,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     // The first prompt may be longer than the part that is read.
     let head = head.filter(|_| more || reader.limit() == 0)?;
     let title = name.as_deref().unwrap_or("(no prompt)");
-    entry(path, Origin::Parallax, About::of_ours(&head, title, name.is_some()))
+    entry(path, Origin::Parallax, EntryInfo::of_ours(&head, title, name.is_some()))
 }
 
 /// Returns the entry of a session whose first prompt can no longer be read. The session is not
@@ -333,7 +337,7 @@ fn damaged_entry(
         Some(name) => format!("(damaged) {name}"),
         None => "(damaged: its first prompt cannot be read)".to_owned(),
     };
-    entry(path, Origin::Parallax, About::of_ours(&head, &title, true))
+    entry(path, Origin::Parallax, EntryInfo::of_ours(&head, &title, true))
 }
 
 /// Title of a session whose key is not available.
@@ -345,7 +349,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     BufReader::new(&mut file).take(NEAR).read_until(b'\n', &mut first).ok()?;
     let Ok(cipher) = opened(&first, path, keys) else {
         let stem = crate::load::head_of_file(path);
-        return entry(path, Origin::Parallax, About::of_ours(&stem, NOT_OPENED, true));
+        return entry(path, Origin::Parallax, EntryInfo::of_ours(&stem, NOT_OPENED, true));
     };
     file.seek(SeekFrom::Start(0)).ok()?;
     let mut lines = Lines::new(file.take(HEAD), path, keys);
@@ -389,7 +393,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     };
     let name = name.or_else(&mut near);
     let title = name.as_deref().or(title.as_deref()).unwrap_or("(no prompt)");
-    entry(path, Origin::Parallax, About::of_ours(&head, title, name.is_some()))
+    entry(path, Origin::Parallax, EntryInfo::of_ours(&head, title, name.is_some()))
 }
 
 fn file_length(path: &Path) -> Option<u64> {
@@ -561,8 +565,14 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
     let title = facts.summary.filter(|text| !text.trim().is_empty()).or(facts.prompt);
     let title = title.unwrap_or_else(|| "(no prompt)".to_owned());
     let start = facts.start.as_deref().unwrap_or_default();
-    let about =
-        About { id: facts.id?, start, title: &title, project, forked_from: None, one_shot: false };
+    let about = EntryInfo {
+        id: facts.id?,
+        start,
+        title: &title,
+        project,
+        forked_from: None,
+        one_shot: false,
+    };
     // A copied or restored file is newer than its session.
     let mut entry = entry(path, Origin::GeminiCli, about)?;
     entry.last_used = facts.updated.unwrap_or(entry.last_used);
@@ -580,7 +590,7 @@ fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
     let title = prompt.as_deref().unwrap_or("(no prompt)");
     let start = session.head.start_time.as_str();
     let about =
-        About { id, start, title, project: PathBuf::new(), forked_from: None, one_shot: false };
+        EntryInfo { id, start, title, project: PathBuf::new(), forked_from: None, one_shot: false };
     entry(path, Origin::ParallaxCli, about)
 }
 

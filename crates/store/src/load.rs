@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::cipher::{Cipher, CipherError};
 use crate::keys::Keys;
-use crate::lines::{Lines, WrongEnd};
+use crate::lines::{JournalEndDamage, Lines};
 
 /// Maximum length of a line in bytes; longer lines are skipped to bound memory use.
 const MAX_LINE: usize = 256 * 1024 * 1024;
@@ -29,7 +29,7 @@ const MAX_NOTICES: usize = 20;
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// An I/O operation failed.
-    #[error("cannot read the session file `{}`: {source}", .path.display())]
+    #[error("failed to read the session file `{}`: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The session is encrypted and cannot be decrypted.
-    #[error("the session file `{}` is encrypted and cannot be opened: {why}", .path.display())]
+    #[error("the session file `{}` is encrypted and cannot be decrypted: {why}", .path.display())]
     Encrypted {
         /// The file.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum LoadError {
         why: CipherError,
     },
     /// The file does not contain a session.
-    #[error("`{}` holds no session: {why}", .path.display())]
+    #[error("`{}` is not a session file: {why}", .path.display())]
     NotASession {
         /// The file.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub struct LoadedSession {
     /// token counts.
     pub records: Vec<Record>,
     /// The last batch of tool calls, if it was not finished.
-    pub pending: Option<PendingRound>,
+    pub pending: Option<PendingBatch>,
     /// Whether the newest turn did not finish because the program was killed or the model could not
     /// be reached. Such a turn can be continued.
     pub cut_off: bool,
@@ -92,14 +92,14 @@ pub struct LoadedSession {
 /// A batch of tool calls that was interrupted. The last content is the model content with the
 /// calls.
 #[derive(Debug, Clone)]
-pub struct PendingRound {
+pub struct PendingBatch {
     /// The calls in order.
     pub calls: Vec<PendingCall>,
     /// The results that were written, by index of their call.
     pub results: BTreeMap<usize, ResultRecord>,
 }
 
-/// A call of a [`PendingRound`].
+/// A call of a [`PendingBatch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
     /// The ID on the wire, if there was one.
@@ -140,7 +140,7 @@ impl LoadedSession {
 }
 
 /// Whether the conversation waits for an answer of the model.
-fn is_open(contents: &[Sealed], pending: Option<&PendingRound>) -> bool {
+fn is_open(contents: &[Sealed], pending: Option<&PendingBatch>) -> bool {
     pending.is_some() || contents.last().is_some_and(|last| last.role() == Role::User)
 }
 
@@ -148,7 +148,7 @@ fn is_open(contents: &[Sealed], pending: Option<&PendingRound>) -> bool {
 fn pending_round(
     contents: &[Sealed],
     mut results: BTreeMap<usize, ResultRecord>,
-) -> Option<PendingRound> {
+) -> Option<PendingBatch> {
     let last = contents.last().filter(|last| last.role() == Role::Model)?;
     let content = last.open().ok()?;
     let calls: Vec<PendingCall> = content
@@ -156,7 +156,7 @@ fn pending_round(
         .map(|call| PendingCall { id: call.id.map(str::to_owned), name: call.name.to_owned() })
         .collect();
     results.retain(|index, _| *index < calls.len());
-    (!calls.is_empty()).then_some(PendingRound { calls, results })
+    (!calls.is_empty()).then_some(PendingBatch { calls, results })
 }
 
 /// Reads a journal. `keys` decrypt it if it is encrypted.
@@ -191,8 +191,8 @@ pub(crate) fn load_from(
         if line.strange {
             builder.broken = true;
             builder.notice(format!(
-                "record {number} of this encrypted session is not as it was written, or some before \
-                 it are missing: it and all behind it were left out"
+                "record {number} of this encrypted session was changed, or records before it are \
+                 missing: it and all later records were dropped"
             ));
             break;
         }
@@ -205,19 +205,19 @@ pub(crate) fn load_from(
     }
     match lines.wrong_end().filter(|_| !builder.broken) {
         None => {}
-        Some(WrongEnd::Missing(missing)) => {
+        Some(JournalEndDamage::Missing(missing)) => {
             builder.broken = true;
             let records = if missing == 1 { "record is" } else { "records are" };
             builder.notice(format!(
-                "the end of this encrypted session was cut off: {missing} {records} missing that were \
+                "this encrypted session was truncated: {missing} {records} missing that were \
                  there"
             ));
         }
-        Some(WrongEnd::Untold) => {
+        Some(JournalEndDamage::Untold) => {
             builder.broken = true;
             builder.notice(
-                "the seal of this encrypted session is damaged: nobody can tell whether its end is \
-                 missing"
+                "the seal of this encrypted session is damaged, so a missing end cannot be \
+                 detected"
                     .to_owned(),
             );
         }
@@ -256,7 +256,7 @@ pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Re
 
 /// A line whose record contains escaped line ends (see the writer).
 #[derive(Deserialize)]
-struct Escaped {
+struct EscapedRecord {
     escaped: String,
 }
 
@@ -308,7 +308,7 @@ impl Builder {
                 true
             }
             None if !ended => {
-                self.notice(format!("line {number} is cut off and was dropped"));
+                self.notice(format!("line {number} is incomplete and was dropped"));
                 false
             }
             // An object with a single unknown key was written by a newer version.
@@ -378,7 +378,7 @@ impl Builder {
                 return;
             }
             Record::Compaction(compaction) if compaction.at > self.contents.len() => {
-                self.notice("a compaction does not fit the session and was skipped".to_owned());
+                self.notice("a compaction does not match the session and was skipped".to_owned());
                 return;
             }
             Record::Compaction(compaction) => self.compactions.push(compaction.clone()),
@@ -443,7 +443,7 @@ impl Builder {
         let results = std::mem::take(&mut self.results);
         if results.len() != round.results {
             let (have, want) = (results.len(), round.results);
-            self.notice(format!("a round of {want} calls has {have} results"));
+            self.notice(format!("a step with {want} tool calls has {have} results"));
         }
         let results = results.values().filter_map(|at| self.result_at(*at));
         let wires: Vec<&RawValue> = results.map(|result| &*result.wire).collect();
@@ -499,14 +499,14 @@ impl Builder {
             Some(head) => head,
             None if self.records.is_empty() => {
                 let why = match self.broken {
-                    true => "it is encrypted and damaged from its first record on",
-                    false => "no line of it is a record",
+                    true => "it is encrypted and damaged from the first record",
+                    false => "it contains no records",
                 };
                 let why = why.to_owned();
                 return Err(LoadError::NotASession { path: path.to_owned(), why });
             }
             None => {
-                self.notice("the first line is lost".to_owned());
+                self.notice("the first line is missing".to_owned());
                 head_of_file(path)
             }
         };
@@ -534,7 +534,7 @@ impl Builder {
         })
     }
 
-    fn pending(&mut self) -> Option<PendingRound> {
+    fn pending(&mut self) -> Option<PendingBatch> {
         let results = std::mem::take(&mut self.results);
         let results = results.into_iter();
         let results = results.filter_map(|(index, at)| Some((index, self.result_at(at)?.clone())));
@@ -559,7 +559,7 @@ pub(crate) fn head_of_file(path: &Path) -> SessionHead {
 /// Parses one line of a journal.
 pub(crate) fn read_record(text: &str) -> Option<Record> {
     if text.starts_with(r#"{"escaped":"#) {
-        let escaped: Escaped = serde_json::from_str(text).ok()?;
+        let escaped: EscapedRecord = serde_json::from_str(text).ok()?;
         return serde_json::from_str(&escaped.escaped).ok();
     }
     serde_json::from_str(text).ok()

@@ -31,13 +31,13 @@ pub enum MoveError {
         id: String,
     },
     /// The other project has a session with this ID.
-    #[error("there is a session `{id}` in the other project already")]
+    #[error("a session `{id}` already exists in the other project")]
     There {
         /// The session.
         id: String,
     },
     /// An I/O operation failed.
-    #[error("cannot move `{}`: {source}", .path.display())]
+    #[error("failed to move `{}`: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -163,7 +163,7 @@ fn rewrite(old: &mut File, path: &Path, new: &Path, to: &Path, keys: &Keys) -> i
     let head = record_line(&Record::Session(head))?;
     match cipher {
         Some(cipher) => {
-            let no_random = || io::Error::other("the system gives no random bytes");
+            let no_random = || io::Error::other("no random data available");
             file.write_all(&opening)?;
             file.write_all(
                 &cipher.encrypted(0, head.trim_end().as_bytes()).ok_or_else(no_random)?,

@@ -75,10 +75,10 @@ fn encrypt(path: &Path, text: &[u8], kept: &Path, keys: &Keys) -> io::Result<()>
     create_private_dir(kept)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let key = keys.for_new().map_err(io::Error::other)?;
-    let key = key.ok_or_else(|| io::Error::other("there is no key"))?;
+    let key = key.ok_or_else(|| io::Error::other("no key available"))?;
     let cipher = Cipher::new(&name, &key).map_err(io::Error::other)?;
     let line = cipher.encrypted(0, text);
-    let line = line.ok_or_else(|| io::Error::other("the system gives no random bytes"))?;
+    let line = line.ok_or_else(|| io::Error::other("no random data available"))?;
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

@@ -117,7 +117,7 @@ impl Homes {
         match fs::create_dir(folder).and_then(|()| set_mode(folder, 0o700)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ if is_own(folder) => Ok(()),
-            _ => Err(io::Error::other("it belongs to somebody else, or others can look into it")),
+            _ => Err(io::Error::other("it belongs to another user or is accessible by others")),
         }
     }
 

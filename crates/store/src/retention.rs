@@ -139,7 +139,7 @@ pub fn discard(homes: &Homes, session: &Discarded) -> io::Result<()> {
     let project = session.path.parent().and_then(Path::file_name).unwrap_or_default();
     let id = SessionId::from(session.id.as_str());
     if !SessionId::is_valid(id.as_str()) {
-        return Err(io::Error::other("its name is no session's"));
+        return Err(io::Error::other("its name is not a session id"));
     }
     let now = jiff::Timestamp::now().as_millisecond();
     let place = homes.parallax.join("trash").join(project).join(format!("{id}-{now}"));

@@ -28,7 +28,7 @@ pub fn count_messages(entry: &SessionEntry, keys: &Keys) -> Option<usize> {
 /// The relevant part of a line.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Line {
+struct ScannedLine {
     content: Option<Content>,
     round: Option<IgnoredAny>,
     truncate: Option<Truncate>,
@@ -58,7 +58,7 @@ fn count_ours(path: &Path, keys: &Keys) -> Result<usize, LoadError> {
         if line.starts_with(b"{\"result\"") {
             continue;
         }
-        let mut read: Line = serde_json::from_slice(line).unwrap_or_default();
+        let mut read: ScannedLine = serde_json::from_slice(line).unwrap_or_default();
         if let Some(escaped) = read.escaped.take() {
             read = serde_json::from_str(&escaped).unwrap_or_default();
         }

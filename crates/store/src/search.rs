@@ -47,7 +47,7 @@ const TURN_BITS: u32 = 12;
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// An I/O operation failed.
-    #[error("cannot use the search index `{}`: {source}", .path.display())]
+    #[error("failed to use the search index `{}`: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -55,7 +55,7 @@ pub enum SearchError {
         source: io::Error,
     },
     /// SQLite reported an error.
-    #[error("cannot use the search index `{}`: {source}", .path.display())]
+    #[error("failed to use the search index `{}`: {source}", .path.display())]
     Database {
         /// The file.
         path: PathBuf,
@@ -148,11 +148,11 @@ impl SearchIndex {
         };
         let _ = turn.unlock();
         let connection = opened.map_err(|source| match source {
-            Trouble::Io(source) => SearchError::Io { path: path.clone(), source },
-            Trouble::Database(source) => SearchError::Database { path: path.clone(), source },
-            Trouble::Version => SearchError::Io {
+            ConnectError::Io(source) => SearchError::Io { path: path.clone(), source },
+            ConnectError::Database(source) => SearchError::Database { path: path.clone(), source },
+            ConnectError::Version => SearchError::Io {
                 path: path.clone(),
-                source: io::Error::other("it has the layout of another version"),
+                source: io::Error::other("it was created by another version"),
             },
         })?;
         Ok(Self { path, connection, in_memory: false, only_encrypted: false })
@@ -245,24 +245,24 @@ impl SearchError {
     }
 }
 
-enum Trouble {
+enum ConnectError {
     Io(io::Error),
     Database(rusqlite::Error),
     /// The schema has another version.
     Version,
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for ConnectError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(error)
     }
 }
 
-fn is_beyond_use(trouble: &Trouble) -> bool {
+fn is_beyond_use(trouble: &ConnectError) -> bool {
     match trouble {
-        Trouble::Io(_) => false,
-        Trouble::Version => true,
-        Trouble::Database(error) => is_damage(error),
+        ConnectError::Io(_) => false,
+        ConnectError::Version => true,
+        ConnectError::Database(error) => is_damage(error),
     }
 }
 
@@ -289,7 +289,7 @@ fn wait(most: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::Resu
             Ok(()) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) if Instant::now() >= until => {
-                let why = "another process is at work on it";
+                let why = "another process is using it";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
@@ -297,10 +297,10 @@ fn wait(most: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::Resu
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, Trouble> {
+fn connect(path: &Path) -> Result<Connection, ConnectError> {
     // Create the file ourselves, so that no other user can read it; the files that SQLite creates
     // next to it get the same permissions.
-    private(path).map_err(Trouble::Io)?;
+    private(path).map_err(ConnectError::Io)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
@@ -315,7 +315,7 @@ fn connect(path: &Path) -> Result<Connection, Trouble> {
     let there: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if there > 0 {
-        return Err(Trouble::Version);
+        return Err(ConnectError::Version);
     }
     connection.execute_batch(&tables())?;
     Ok(connection)

@@ -21,7 +21,7 @@ pub enum FindError {
     },
     /// No session matches.
     #[error(
-        "no session `{selector}` (searched `{}`); use `--list-sessions` to see them, then \
+        "session `{selector}` not found (searched `{}`); use `--list-sessions` to list sessions, then \
          `--resume` with a number, an id, the beginning of an id, or `latest`",
         .searched.display()
     )]
@@ -32,7 +32,7 @@ pub enum FindError {
         searched: PathBuf,
     },
     /// Several sessions match.
-    #[error("`{selector}` is the beginning of {count} session ids; give more of it")]
+    #[error("`{selector}` matches {count} session ids; use a longer prefix")]
     Ambiguous {
         /// The selector.
         selector: String,
@@ -134,7 +134,7 @@ pub enum DeleteError {
         what: String,
     },
     /// An I/O operation failed.
-    #[error("cannot delete `{}`: {source}", .path.display())]
+    #[error("failed to delete `{}`: {source}", .path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,

@@ -144,7 +144,7 @@ impl Fold {
                     .with("error_type", class)
                     .with("attempt", attempt);
                 self.count(&metrics::RETRIES, 1.0, attributes.clone());
-                let body = "A request is sent again after a failure.".to_owned();
+                let body = "A request is retried after a failure.".to_owned();
                 self.log(&scope, time, "gemini_cli.network_retry_attempt", body, attributes);
             }
             InputKind::Mode(_) | InputKind::Tick | InputKind::Flush(_) => {}

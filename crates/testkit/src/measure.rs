@@ -53,18 +53,18 @@ pub struct Running {
     child: Child,
     pid: Pid,
     start: Instant,
-    stdout: Pump,
-    stderr: Pump,
+    stdout: PipeReader,
+    stderr: PipeReader,
 }
 
 /// Reads a pipe on a thread.
 #[derive(Debug)]
-struct Pump {
+struct PipeReader {
     bytes: Arc<Mutex<Vec<u8>>>,
     done: mpsc::Receiver<()>,
 }
 
-impl Pump {
+impl PipeReader {
     fn new(source: Option<impl Read + Send + 'static>) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let (sender, done) = mpsc::channel();
@@ -117,7 +117,8 @@ impl Running {
             let bytes = bytes.to_owned();
             thread::spawn(move || pipe.write_all(&bytes));
         }
-        let (stdout, stderr) = (Pump::new(child.stdout.take()), Pump::new(child.stderr.take()));
+        let (stdout, stderr) =
+            (PipeReader::new(child.stdout.take()), PipeReader::new(child.stderr.take()));
         Ok(Self { child, pid, start, stdout, stderr })
     }
 

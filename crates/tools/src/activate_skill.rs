@@ -104,7 +104,7 @@ impl Tool for ActivateSkill {
         let args = Arguments::check(args, &self.spec)?;
         let name = args.text("name");
         let skill = self.skills.iter().find(|skill| skill.name == name);
-        let skill = skill.cloned().ok_or_else(|| invalid(format!("there is no skill `{name}`")))?;
+        let skill = skill.cloned().ok_or_else(|| invalid(format!("unknown skill `{name}`")))?;
         let tree = skill.folder().map(tree).unwrap_or_default();
         let reads = skill.folder().map(Path::to_owned).into_iter().collect();
         let effects = Effects { reads, ..Effects::default() };
@@ -123,7 +123,7 @@ impl Invocation for Call {
     fn title(&self) -> String {
         let SkillEntry { name, description, .. } = &self.skill;
         let Some(folder) = self.skill.folder() else {
-            return format!("Activate the skill `{name}` of the program ({description})");
+            return format!("Activate the built-in skill `{name}` ({description})");
         };
         let files = self.tree.lines().count();
         let folder = folder.display();
@@ -193,7 +193,7 @@ fn instructions(file: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
     let facts = std::fs::metadata(file)?;
     if !facts.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
+        return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
     std::fs::File::open(file)?.take(LARGEST).read_to_end(&mut bytes)?;

@@ -53,13 +53,13 @@ impl AskUser {
                                 "header": {
                                     "type": "string",
                                     "minLength": 1,
-                                    "description": "A word or two that stand for the question."
+                                    "description": "A label of one or two words."
                                 },
                                 "type": {"type": "string", "enum": ["choice", "text", "yesno"]},
                                 "options": {
                                     "type": "array",
-                                    "description": "Only for `choice`: two to four. The person \
-                                                    can always give another answer.",
+                                    "description": "Only for `choice`: two to four. The user can \
+                                        always give another answer.",
                                     "items": {
                                         "type": "object",
                                         "properties": {

@@ -12,7 +12,7 @@ pub(crate) async fn blocking(
         Ok(outcome) => outcome,
         Err(error) => Outcome::failure(ToolError::new(
             ToolErrorKind::UnhandledException,
-            format!("The tool failed inside: {error}"),
+            format!("The tool crashed: {error}"),
         )),
     }
 }

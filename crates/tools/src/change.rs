@@ -90,7 +90,7 @@ impl UnseenChange {
             Some(diff) => {
                 seen.record(target.path(), before.snapshot, Some(&before.bytes));
                 message.push_str(&format!(
-                    " Nothing was written. The change:\n{diff}\nAdapt yours to it and try again"
+                    " Nothing was written. The change:\n{diff}\nAdapt your edit and try again"
                 ));
             }
             None => {
@@ -147,14 +147,14 @@ pub(crate) fn commit_unseen(
 }
 
 /// The part in which two texts differ, extended to whole lines.
-struct Window<'a> {
+struct DiffWindow<'a> {
     /// The number of lines before it.
     skipped: usize,
     old: &'a str,
     new: &'a str,
 }
 
-impl<'a> Window<'a> {
+impl<'a> DiffWindow<'a> {
     fn of(old: &'a str, new: &'a str, context: usize) -> Self {
         let same = old.bytes().zip(new.bytes()).take_while(|(one, two)| one == two).count();
         let mut start = line_start(old, same);
@@ -212,14 +212,14 @@ fn line_start(text: &str, offset: usize) -> usize {
 
 /// Returns the diff shown to the user, with counts. `name` is the file name in the diff.
 pub fn file_diff(path: &Path, name: &Path, old: &str, new: &str, is_new: bool) -> FileDiff {
-    let window = Window::of(old, new, 3);
+    let window = DiffWindow::of(old, new, 3);
     let name = name.display();
     let texts = FileTexts { old: old.to_owned(), new: new.to_owned() };
     let texts = Some(Arc::new(texts));
     let mut text = format!("--- {name}\tCurrent\n+++ {name}\tProposed\n");
     let (mut lines_added, mut lines_removed) = (0, 0);
     let Some(diff) = window.diff() else {
-        text.push_str("(the change is too large to be shown)\n");
+        text.push_str("(the change is too large to show)\n");
         return FileDiff {
             file_path: path.to_path_buf(),
             diff: text,
@@ -291,7 +291,7 @@ fn hunk_range(range: &Range<usize>, skipped: usize) -> String {
 /// Returns removed and added lines with their markers; `None` if there are more than `max_lines` or
 /// they are long.
 pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<String> {
-    let window = Window::of(old, new, 1);
+    let window = DiffWindow::of(old, new, 1);
     let diff = window.diff()?;
     let mut lines = Vec::new();
     for group in diff.grouped_ops(1) {
@@ -318,7 +318,7 @@ pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<Strin
 /// Returns the changed regions of the new text with five lines of context. Lines are separated by
 /// `\n`, whatever the file uses.
 pub(crate) fn snippet(old: &str, new: &str) -> String {
-    let window = Window::of(old, new, 5);
+    let window = DiffWindow::of(old, new, 5);
     let (old, new) = (plain_line_ends(window.old), plain_line_ends(window.new));
     if !comparable(&old, &new) || (old == new && window.old != window.new) {
         return cut(&new);
@@ -360,13 +360,13 @@ pub(crate) fn cut(text: &str) -> String {
 
 /// The line endings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LineEnds {
+pub(crate) enum LineEndings {
     Lf,
     CrLf,
     Mixed,
 }
 
-impl LineEnds {
+impl LineEndings {
     pub(crate) fn of(text: &str) -> Self {
         let all = text.bytes().filter(|byte| *byte == b'\n').count();
         let windows = text.matches("\r\n").count();
@@ -381,14 +381,14 @@ impl LineEnds {
 /// Converts a new text (with `\n`) to the line endings of the old text: lines that both contain
 /// keep their old ending; other lines get the most common one.
 pub(crate) fn with_line_ends_of(old: &str, new: &str) -> String {
-    let ends = LineEnds::of(old);
-    if ends == LineEnds::Lf {
+    let ends = LineEndings::of(old);
+    if ends == LineEndings::Lf {
         return new.to_owned();
     }
     let windows = old.matches("\r\n").count() * 2 >= old.matches('\n').count();
     let plain = new.replace("\r\n", "\n");
     let end = if windows { "\r\n" } else { "\n" };
-    if ends == LineEnds::CrLf || !comparable(old, new) {
+    if ends == LineEndings::CrLf || !comparable(old, new) {
         return plain.replace('\n', end);
     }
     let old_plain = old.replace("\r\n", "\n");

@@ -21,14 +21,14 @@ pub(crate) struct Source {
 
 /// The text of an answer with citations and the cited sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Cited {
+pub(crate) struct CitedText {
     /// The text with `[n]` markers.
     pub(crate) text: String,
     /// The sources, in the order of their numbers.
     pub(crate) sources: Vec<Source>,
 }
 
-impl Cited {
+impl CitedText {
     /// Reads the visible text and the grounding metadata of an answer.
     pub(crate) fn read(answer: &Answer) -> Self {
         let mut text = String::new();
@@ -161,7 +161,7 @@ mod tests {
     fn offsets_are_bytes_also_behind_an_emoji() {
         let text = "Sonne ☀️ über Köln. Regen 🌧.";
         let first = "Sonne ☀️ über Köln.".len();
-        let cited = Cited::read(&answer(
+        let cited = CitedText::read(&answer(
             vec![Part::text(text)],
             json!({
                 "groundingChunks": [
@@ -186,7 +186,7 @@ mod tests {
             "groundingChunks": [{"web": {"title": "T", "uri": "u"}}],
             "groundingSupports": [
                 {"segment": {"partIndex": 2, "endIndex": 3}, "groundingChunkIndices": [0]}]});
-        assert_eq!(Cited::read(&answer(parts, grounding)).text, "hmmone.two[1].");
+        assert_eq!(CitedText::read(&answer(parts, grounding)).text, "hmmone.two[1].");
     }
 
     proptest! {
@@ -199,7 +199,7 @@ mod tests {
             let grounding = json!({
                 "groundingChunks": [{"web": {"title": "T", "uri": "u"}}],
                 "groundingSupports": supports});
-            let cited = Cited::read(&answer(vec![Part::text(text.clone())], grounding));
+            let cited = CitedText::read(&answer(vec![Part::text(text.clone())], grounding));
             prop_assert_eq!(cited.text.replace("[1]", ""), text.replace("[1]", ""));
         }
     }

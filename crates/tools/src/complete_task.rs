@@ -36,8 +36,8 @@ impl CompleteTask {
     pub fn new(output: Option<TaskOutput>, result: AgentResult) -> Self {
         let TaskOutput { name, description, mut schema } = output.unwrap_or_else(|| TaskOutput {
             name: "result".to_owned(),
-            description: "All that whoever gave you the task must know: they see nothing else of \
-                          your work."
+            description: "Everything that the caller must know: the caller sees nothing else of \
+                your work."
                 .to_owned(),
             schema: json!({"type": "string"}),
         });
@@ -47,9 +47,10 @@ impl CompleteTask {
         let spec = ToolSpec {
             name: COMPLETE_TASK.into(),
             display_name: "CompleteTask".into(),
-            description: "Hands over your result and ends your work. Call it once, when you are \
-                          done: it is the only way to give an answer."
-                .into(),
+            description:
+                "Returns your result and ends your work. Call it once, when you are done: \
+                it is the only way to answer."
+                    .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {&name: schema},
@@ -88,7 +89,7 @@ struct Call {
 
 impl Invocation for Call {
     fn title(&self) -> String {
-        "Hand over the result".to_owned()
+        "Return the result".to_owned()
     }
 
     fn effects(&self) -> &Effects {
@@ -101,12 +102,12 @@ impl Invocation for Call {
         let outcome = match result.give(value) {
             true => Outcome {
                 data: Some(data),
-                ..Outcome::text("The result is handed over; the work is done.")
+                ..Outcome::text("Result returned; the work is done.")
                     .shown(Display::text("handed over"))
             },
             false => Outcome::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,
-                "a result was handed over already; only the first one counts",
+                "a result was already returned; only the first one is used",
             )),
         };
         Box::pin(std::future::ready(outcome))

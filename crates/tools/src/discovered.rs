@@ -73,7 +73,7 @@ impl Discovery {
             _ => return Err(wrong(format!("it failed ({})", ended(&end, DISCOVERY_TIME)))),
         }
         if end.stdout.len() > MOST {
-            return Err(wrong("it wrote more than 10 MB".to_owned()));
+            return Err(wrong("its output is larger than 10 MB".to_owned()));
         }
         declarations::kept(&declarations(&end.stdout).map_err(wrong)?).map_err(wrong)
     }
@@ -155,7 +155,7 @@ impl DiscoveredTool {
             display_name: name,
             description: format!(
                 "{description}\n\nThis tool was discovered in the project. A call runs `{}` with \
-                 the arguments as JSON on its input, and gives what it writes.",
+                 the arguments as JSON on stdin and returns its output.",
                 command.join(" ")
             )
             .trim()
@@ -220,7 +220,7 @@ impl Invocation for Call {
                     let longest = discovery.shell.truncate_threshold;
                     Outcome { reach, ..outcome(&end, discovery.strict, longest) }
                 }
-                Err(why) => failed(format!("the call cannot be started: {why}")),
+                Err(why) => failed(format!("the call failed to start: {why}")),
             }
         })
     }
@@ -244,7 +244,7 @@ fn outcome(end: &PipedOutput, strict: bool, most: usize) -> Outcome {
         }
         Some(Ending::Exited { code }) => (code.to_string(), "(none)".to_owned(), "(none)"),
         Some(Ending::Signalled { signal }) => ("(none)".to_owned(), signal.to_string(), "(none)"),
-        None if end.timed_out => ("(none)".to_owned(), "(none)".to_owned(), "it took too long"),
+        None if end.timed_out => ("(none)".to_owned(), "(none)".to_owned(), "it timed out"),
         None => ("(none)".to_owned(), "(none)".to_owned(), "it was interrupted"),
     };
     let or_empty = |text: String| if text.is_empty() { "(empty)".to_owned() } else { text };
@@ -259,7 +259,7 @@ fn outcome(end: &PipedOutput, strict: bool, most: usize) -> Outcome {
 /// Returns the beginning of a text; 0 means no limit.
 fn bounded(text: &str, most: usize) -> String {
     match text.char_indices().nth(most).filter(|_| most > 0) {
-        Some((at, _)) => format!("{}\n[… the rest is left out]", &text[..at]),
+        Some((at, _)) => format!("{}\n[… the rest is omitted]", &text[..at]),
         None => text.to_owned(),
     }
 }
@@ -270,7 +270,7 @@ fn ended(end: &PipedOutput, limit: Duration) -> String {
     let how = match &end.ending {
         Some(Ending::Exited { code }) => format!("exit code {code}"),
         Some(Ending::Signalled { signal }) => format!("signal {signal}"),
-        None if end.timed_out => format!("it took longer than {} s", limit.as_secs()),
+        None if end.timed_out => format!("it timed out after {} s", limit.as_secs()),
         None => "it was interrupted".to_owned(),
     };
     if complaint.is_empty() { how } else { format!("{how}: {complaint}") }

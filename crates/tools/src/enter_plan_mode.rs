@@ -90,7 +90,10 @@ impl Invocation for Call {
                     outcome.change = Some(SessionChange::Planning);
                     outcome
                 }
-                Ok(Err(error)) => failed(format!("the folder for plans cannot be made: {error}")),
+                Ok(Err(error)) => failed(format!(
+                    "failed to create the directory for plans: \
+                    {error}"
+                )),
                 Err(error) => failed(error.to_string()),
             }
         })

@@ -49,7 +49,7 @@ impl ExitPlanMode {
                 "properties": {
                     "plan_filename": {
                         "type": "string",
-                        "description": "The plan's file, by its name in the folder of plans."
+                        "description": "The name of the plan file in the plan directory."
                     }
                 },
                 "required": ["plan_filename"]
@@ -65,7 +65,7 @@ impl ExitPlanMode {
     fn find(&self, name: &str) -> Result<Confined, ToolError> {
         let folder = &self.place.folder;
         if name.trim().is_empty() {
-            return Err(invalid("`plan_filename` is empty: name the plan's file"));
+            return Err(invalid("`plan_filename` must not be empty"));
         }
         let in_folder = folder.join(name);
         let resolve = |path: &Path| {
@@ -81,7 +81,7 @@ impl ExitPlanMode {
             Ok(rest) if !rest.as_os_str().is_empty() => Ok(plan),
             _ => Err(ToolError::new(
                 ToolErrorKind::PathNotInWorkspace,
-                format!("`{name}` is not in the folder of plans, `{}`", folder.display()),
+                format!("`{name}` is not in the plan directory `{}`", folder.display()),
             )),
         }
     }
@@ -103,7 +103,7 @@ impl Tool for ExitPlanMode {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if text.trim().is_empty() {
             let path = plan.path().display();
-            return Err(invalid(format!("the plan `{path}` is blank: write it first")));
+            return Err(invalid(format!("the plan `{path}` is empty: write it first")));
         }
         let unasked = match scope.interactive {
             true => ApprovalMode::Default,
@@ -126,7 +126,7 @@ struct Call {
 impl Invocation for Call {
     fn title(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        format!("Begin the work on the plan `{name}`")
+        format!("Start working on the plan `{name}`")
     }
 
     fn effects(&self) -> &Effects {
@@ -149,7 +149,7 @@ impl Invocation for Call {
                  what should be different."
             ),
         };
-        let mut outcome = Outcome::text(text).shown(Display::text("The plan was not agreed to"));
+        let mut outcome = Outcome::text(text).shown(Display::text("Plan rejected"));
         outcome.data = Some(json!({"plan": self.path, "approved": false, "feedback": feedback}));
         outcome.change = Some(SessionChange::PlanRejected {
             plan: self.path.clone(),
@@ -170,7 +170,7 @@ impl Invocation for Call {
                 "Plan approved. Switching to {what}.\n\nThe approved plan is in `{plan}`. Read \
                  it and follow it strictly."
             ))
-            .shown(Display::text(format!("The plan is agreed to; mode `{}`", mode.as_str())));
+            .shown(Display::text(format!("Plan approved; switching to `{}` mode", mode.as_str())));
             outcome.data =
                 Some(json!({"plan": self.path, "approved": true, "mode": mode.as_str()}));
             outcome.change = Some(SessionChange::PlanApproved { plan: self.path, mode });
@@ -181,10 +181,10 @@ impl Invocation for Call {
 
 fn words(mode: ApprovalMode) -> &'static str {
     match mode {
-        ApprovalMode::AutoEdit => "Auto-Edit mode (edits are applied without a question)",
-        ApprovalMode::Yolo => "YOLO mode (everything runs without a question)",
+        ApprovalMode::AutoEdit => "Auto-Edit mode (edits are applied automatically)",
+        ApprovalMode::Yolo => "YOLO mode (all actions are auto-approved)",
         ApprovalMode::Default | ApprovalMode::Plan => {
-            "Default mode (edits and commands are asked about)"
+            "Default mode (edits and commands require approval)"
         }
     }
 }

@@ -57,9 +57,7 @@ impl Tool for GetInternalDocs {
                 let wanted = path.trim_start_matches("./").trim_start_matches("docs/");
                 let page = self.pages.iter().find(|(known, _)| *known == wanted);
                 let page = page.ok_or_else(|| {
-                    invalid(format!(
-                        "there is no page `{path}`; call without a path to see which there are"
-                    ))
+                    invalid(format!("unknown page `{path}`; call without a path to list the pages"))
                 })?;
                 (wanted.to_owned(), page.1.to_owned())
             }

@@ -139,13 +139,14 @@ impl Invocation for Call {
                 Err(Ended::TimedOut) => Outcome::failure(ToolError::new(
                     ToolErrorKind::GlobExecutionError,
                     format!(
-                        "Search for \"{pattern}\" took longer than {} s and was stopped; name a smaller folder with `dir_path`",
+                        "Search for \"{pattern}\" took longer than {} s and was stopped; use a \
+                         smaller directory in `dir_path`",
                         limit.as_secs()
                     ),
                 )),
                 Err(Ended::Failed) => Outcome::failure(ToolError::new(
                     ToolErrorKind::GlobExecutionError,
-                    format!("Search for \"{pattern}\" broke off"),
+                    format!("Search for \"{pattern}\" failed"),
                 )),
             }
         })

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::MainModel;
 use crate::arguments::Arguments;
-use crate::citations::Cited;
+use crate::citations::CitedText;
 use crate::failure::invalid;
 use parallax_protocol::untrusted;
 
@@ -60,7 +60,7 @@ impl Tool for GoogleWebSearch {
             return Err(invalid("The `query` parameter must not be empty"));
         }
         if query.chars().nth(MAX_QUERY).is_some() {
-            return Err(invalid("The `query` parameter is too long; search for a few words"));
+            return Err(invalid("The `query` parameter is too long; use a few words"));
         }
         Ok(Box::new(Call {
             query: query.to_owned(),
@@ -124,7 +124,7 @@ impl Invocation for Call {
                     format!("Web search for \"{query}\" failed: {error}"),
                 )),
                 Ok(answer) => {
-                    let cited = Cited::read(&answer);
+                    let cited = CitedText::read(&answer);
                     if cited.text.trim().is_empty() {
                         return Outcome::text(format!(
                             "No search results or information found for query: \"{query}\""

@@ -89,7 +89,7 @@ struct Wanted {
     matcher: RegexMatcher,
     /// Matching lines that also match this are excluded.
     exclude: Option<RegexMatcher>,
-    include: Option<filter::Include>,
+    include: Option<filter::IncludeGlob>,
     include_text: Option<String>,
     names_only: bool,
     /// `None` chooses the context by the number of matches.
@@ -111,7 +111,8 @@ fn matcher(pattern: &str, case_sensitive: bool, fixed: bool) -> Result<RegexMatc
         .build(pattern)
         .map_err(|error| {
             invalid(format!(
-                "Invalid regular expression `{pattern}`: {error} (Rust syntax; hits lie on one line; `fixed_strings` searches for plain text)"
+                "Invalid regular expression `{pattern}`: {error} (Rust syntax; matches cannot span \
+                 lines; `fixed_strings` searches for plain text)"
             ))
         })
 }
@@ -147,7 +148,7 @@ impl Tool for GrepSearch {
             exclude: given("exclude_pattern")
                 .map(|exclude| matcher(exclude, case_sensitive, false))
                 .transpose()?,
-            include: include.map(filter::Include::new).transpose().map_err(invalid)?,
+            include: include.map(filter::IncludeGlob::new).transpose().map_err(invalid)?,
             include_text: include.map(str::to_owned),
             names_only,
             context: named.then(|| Context { before: lines(before), after: lines(after) }),
@@ -208,9 +209,7 @@ impl Invocation for Call {
                     "Search for \"{pattern}\" {words} took longer than {} s and was stopped; narrow it with `dir_path` or `include_pattern`",
                     limit.as_secs()
                 )),
-                Err(Ended::Failed) => {
-                    failure(format!("Search for \"{pattern}\" {words} broke off"))
-                }
+                Err(Ended::Failed) => failure(format!("Search for \"{pattern}\" {words} failed")),
             }
         })
     }

@@ -64,7 +64,7 @@ struct Call {
 
 impl Invocation for Call {
     fn title(&self) -> String {
-        format!("End background process {}", self.pid)
+        format!("Stop background process {}", self.pid)
     }
 
     fn effects(&self) -> &Effects {
@@ -76,13 +76,13 @@ impl Invocation for Call {
             let Self { processes, pid, .. } = *self;
             let ended = tokio::task::spawn_blocking(move || processes.end_background(pid)).await;
             if ended.unwrap_or(false) {
-                let text = format!("Process {pid} was ended.");
+                let text = format!("Process {pid} was stopped.");
                 return Outcome::text(text.clone()).shown(Display::text(text));
             }
             Outcome::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,
                 format!(
-                    "no process {pid} of this session runs in the background: see `list_background_processes`"
+                    "no background process {pid} in this session: see `list_background_processes`"
                 ),
             ))
         })

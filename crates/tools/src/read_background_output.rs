@@ -47,7 +47,7 @@ impl ReadBackgroundOutput {
                         "delay_ms": {
                             "type": "integer",
                             "minimum": 0,
-                            "description": "Wait this long first."
+                            "description": "Time to wait first."
                         }
                     },
                     "required": ["pid"]

@@ -159,7 +159,8 @@ impl Tool for Replace {
             && !old.contains(line.trim())
         {
             return Err(invalid(format!(
-                "`new_string` contains an omission placeholder (`{}`); give the exact, whole text",
+                "`new_string` contains an omission placeholder (`{}`); provide the exact, complete \
+                 text",
                 line.trim()
             )));
         }
@@ -172,7 +173,7 @@ impl Tool for Replace {
         let shown = target.shown().display().to_string();
         let Some(before) = before else {
             if old.is_empty() {
-                return Ok(self.call(target, None, Planned::created(new), None));
+                return Ok(self.call(target, None, PlannedEdit::created(new), None));
             }
             return Err(ToolError::new(
                 ToolErrorKind::FileNotFound,
@@ -185,7 +186,7 @@ impl Tool for Replace {
         if old.is_empty() {
             return Err(ToolError::new(
                 ToolErrorKind::AttemptToCreateExistingFile,
-                format!("{shown} exists already: give the `old_string` that is to be replaced"),
+                format!("{shown} already exists: provide the `old_string` to replace"),
             ));
         }
         let unseen = UnseenChange::of(&self.seen, &target, &before);
@@ -206,7 +207,7 @@ impl Replace {
         &self,
         target: Confined,
         before: Option<Before>,
-        planned: Planned,
+        planned: PlannedEdit,
         unseen: Option<UnseenChange>,
     ) -> Box<dyn Invocation> {
         let name = self.workspace.relative(target.path());
@@ -219,14 +220,14 @@ impl Replace {
 }
 
 /// The planned write.
-struct Planned {
+struct PlannedEdit {
     text: String,
     bytes: Vec<u8>,
     strategy: Strategy,
     lines: Vec<(usize, usize)>,
 }
 
-impl Planned {
+impl PlannedEdit {
     fn created(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -243,7 +244,7 @@ fn plan(
     old: &str,
     new: &str,
     allow_multiple: bool,
-) -> Result<Planned, ToolError> {
+) -> Result<PlannedEdit, ToolError> {
     let no_change = || {
         ToolError::new(
             ToolErrorKind::EditNoChange,
@@ -274,7 +275,7 @@ fn plan(
         return Err(ToolError::new(
             ToolErrorKind::EditExpectedOccurrenceMismatch,
             format!(
-                "`old_string` occurs more than {} times in {shown}: too many to be replaced at once",
+                "`old_string` occurs more than {} times in {shown}, too many to replace at once",
                 lines.len()
             ),
         ));
@@ -299,7 +300,7 @@ fn plan(
         at = change.range.end;
     }
     text.push_str(before.decoded.text.get(at..).unwrap_or_default());
-    Ok(Planned { text, bytes, strategy: found.strategy, lines })
+    Ok(PlannedEdit { text, bytes, strategy: found.strategy, lines })
 }
 
 fn not_found(shown: &str, source: &Source<'_>, old: &str) -> ToolError {
@@ -337,7 +338,7 @@ fn named(lines: &[(usize, usize)]) -> String {
 struct Call {
     target: Confined,
     before: Option<Before>,
-    planned: Planned,
+    planned: PlannedEdit,
     unseen: Option<UnseenChange>,
     diff: FileDiff,
     effects: Effects,

@@ -55,9 +55,9 @@ pub use self::left_alone::LeftAlone;
 pub use self::person::PersonShell;
 pub use self::replaced::replaced_files;
 
-use self::confined::{Entry, Signs};
+use self::confined::{DenialEvidence, Entry};
 use self::confinement::Subject;
-use self::control::{Reached, show};
+use self::control::{CommandControl, show};
 use crate::arguments::Arguments;
 use crate::failure::{invalid, path_failure};
 use crate::sandbox_options::SandboxOptions;
@@ -567,7 +567,7 @@ impl Invocation for Call {
                 }
             };
             run.progress.process_group(running.pid());
-            run.progress.control(Arc::new(Reached(running.control())));
+            run.progress.control(Arc::new(CommandControl(running.control())));
             let progress = Arc::clone(&run.progress);
             let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
             let outcome = match running.follow(&run.cancel, self.detach_after, &mut live).await {
@@ -593,7 +593,7 @@ impl Invocation for Call {
                                 &directory,
                                 &home,
                                 &finished,
-                                Signs { missed_network: missed, shown },
+                                DenialEvidence { missed_network: missed, shown },
                             )
                         });
                         let (refused, words) = looking.await.unwrap_or_default();

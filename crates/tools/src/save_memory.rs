@@ -84,7 +84,7 @@ impl Tool for SaveMemory {
         }
         if fact.chars().count() > LONGEST {
             return Err(invalid(format!(
-                "The fact is longer than {LONGEST} characters; keep what matters of it"
+                "The fact is longer than {LONGEST} characters; shorten it"
             )));
         }
         let path = match args.optional_text("scope") {
@@ -101,7 +101,7 @@ impl Tool for SaveMemory {
         let bytes = match &before {
             Some(before) => before.decoded.encode(&text).map_err(|error| {
                 invalid(format!(
-                    "`{}` cannot hold this fact: {}",
+                    "Cannot add this fact to `{}`: {}",
                     target.shown().display(),
                     error.what()
                 ))

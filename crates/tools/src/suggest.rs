@@ -22,7 +22,7 @@ pub(crate) fn close_names(workspace: &Workspace, missing: &Path) -> String {
         let nearest = parent.ancestors().skip(1).find(|folder| folder.is_dir());
         return match nearest.filter(|folder| workspace.confine(folder, Access::Read).is_ok()) {
             Some(folder) => {
-                format!("\nThe nearest directory that exists is {}", folder.display())
+                format!("\nThe nearest existing directory is {}", folder.display())
             }
             None => String::new(),
         };
@@ -43,7 +43,7 @@ pub(crate) fn close_names(workspace: &Workspace, missing: &Path) -> String {
         return String::new();
     }
     let names: Vec<String> = close.into_iter().map(|(_, name)| format!("`{name}`")).collect();
-    format!("\nClose names in {}: {}", parent.display(), names.join(", "))
+    format!("\nSimilar names in {}: {}", parent.display(), names.join(", "))
 }
 
 /// Returns the distance of two lowercase names; `None` if they are not similar.

@@ -90,7 +90,7 @@ impl Tool for WriteFile {
         let content = args.text("content");
         if let Some(line) = omission_placeholder(content) {
             return Err(invalid(format!(
-                "`content` contains an omission placeholder (`{}`); give the whole text",
+                "`content` contains an omission placeholder (`{}`); provide the complete text",
                 line.trim()
             )));
         }

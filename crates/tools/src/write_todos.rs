@@ -167,7 +167,7 @@ fn read_item(item: &Value, at: &str) -> Result<Todo, String> {
         ));
     }
     let status = STATUSES.iter().find(|(word, _)| *word == text("status"));
-    let (_, status) = status.ok_or_else(|| format!("{at}/status is not known"))?;
+    let (_, status) = status.ok_or_else(|| format!("{at}/status is unknown"))?;
     Ok(Todo { description: description.to_owned(), status: *status })
 }
 

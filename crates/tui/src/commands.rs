@@ -3,5 +3,5 @@
 mod parse;
 mod table;
 
-pub(crate) use parse::{Parsed, called, parse};
+pub(crate) use parse::{ParsedLine, called, parse};
 pub(crate) use table::{Command, CommandSpec, TABLE};

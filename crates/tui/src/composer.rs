@@ -32,7 +32,7 @@ pub use dropped::escape as escape_path;
 pub use history::History;
 pub(crate) use keys::TWICE_MS;
 use parallax_screen::Line;
-pub use render::Rendered;
+pub use render::RenderedInput;
 use search::Search;
 pub use text::{Position, Text, clean};
 use vim::Vim;

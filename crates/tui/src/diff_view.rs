@@ -13,14 +13,14 @@ use crate::highlight::{Highlighter, Pieces, Role};
 use crate::layout::{count, hard_wrap, shortened};
 use crate::theme::Theme;
 use hunks::{Change, Row};
-use marks::Marks;
+use marks::WordMarks;
 
 /// The markers before added or removed lines.
 const SIGNS: [&str; 4] = ["+ ", "- ", "added: ", "removed: "];
 
 /// Display options of a diff.
 #[derive(Debug, Clone, Copy)]
-pub struct DiffLook<'a> {
+pub struct DiffOptions<'a> {
     /// The theme.
     pub theme: &'a Theme,
     /// The width in columns.
@@ -31,7 +31,7 @@ pub struct DiffLook<'a> {
     pub plain: bool,
 }
 
-impl<'a> DiffLook<'a> {
+impl<'a> DiffOptions<'a> {
     /// Options without a row limit.
     pub fn new(theme: &'a Theme, width: usize) -> Self {
         Self { theme, width, max_rows: usize::MAX, plain: false }
@@ -39,7 +39,7 @@ impl<'a> DiffLook<'a> {
 }
 
 /// Returns the rows of a change. The lines of a new file are highlighted as code.
-pub fn rows(diff: &FileDiff, look: &DiffLook<'_>) -> Vec<Line> {
+pub fn rows(diff: &FileDiff, look: &DiffOptions<'_>) -> Vec<Line> {
     let changes = hunks::parse(&diff.diff);
     let mut page = Rows::new(&changes, look);
     let only_added =
@@ -147,7 +147,7 @@ fn changed(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
         if at == end {
             if let Some(row) = changes.get(at) {
                 let pieces = if page.is_full() { Pieces::new() } else { pieces(row) };
-                page.row(row, (&Marks::new(), &pieces), Style::PLAIN, Style::PLAIN);
+                page.row(row, (&WordMarks::new(), &pieces), Style::PLAIN, Style::PLAIN);
             }
             at += 1;
             continue;
@@ -191,7 +191,7 @@ fn stretches(
 
 /// Collects rows up to the maximum.
 struct Rows<'l> {
-    look: &'l DiffLook<'l>,
+    look: &'l DiffOptions<'l>,
     digits: usize,
     rows: Vec<Line>,
     /// Number of lines that did not fit.
@@ -199,7 +199,7 @@ struct Rows<'l> {
 }
 
 impl<'l> Rows<'l> {
-    fn new(changes: &[Row<'_>], look: &'l DiffLook<'l>) -> Self {
+    fn new(changes: &[Row<'_>], look: &'l DiffOptions<'l>) -> Self {
         let largest = changes.iter().filter_map(|row| match row {
             Row::Line { old, new, .. } => Some((*old).max(*new)),
             Row::Gap => None,
@@ -225,7 +225,7 @@ impl<'l> Rows<'l> {
     fn row(
         &mut self,
         row: &Row<'_>,
-        (marks, pieces): (&Marks, &Pieces),
+        (marks, pieces): (&WordMarks, &Pieces),
         style: Style,
         word: Style,
     ) {

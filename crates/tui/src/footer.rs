@@ -98,7 +98,7 @@ pub(crate) fn rows(
     width: usize,
     theme: &Theme,
 ) -> Vec<Line> {
-    let mut drawn: Vec<Drawn> = items
+    let mut drawn: Vec<FooterCell> = items
         .iter()
         .map(|item| (*item, spans(*item, facts, theme)))
         .filter(|(_, spans)| !spans.is_empty())
@@ -179,7 +179,7 @@ pub(crate) fn rows(
 
 /// Adds the key that changes the mode to its name if all items fit.
 fn name_key(
-    drawn: &mut [Drawn],
+    drawn: &mut [FooterCell],
     facts: &Facts,
     (used, labels, width): (usize, bool, usize),
     theme: &Theme,
@@ -187,7 +187,8 @@ fn name_key(
     if facts.mode_key.is_empty() {
         return;
     }
-    let mode = |drawn: &mut [Drawn]| drawn.iter().position(|(item, _)| *item == FooterItem::Mode);
+    let mode =
+        |drawn: &mut [FooterCell]| drawn.iter().position(|(item, _)| *item == FooterItem::Mode);
     let Some(at) = mode(drawn) else { return };
     drawn[at].1.push(Span::styled(format!(" ({})", facts.mode_key), theme.secondary));
     if excess(drawn, used, labels, width).is_some() {
@@ -196,10 +197,10 @@ fn name_key(
 }
 
 /// An item and its spans.
-type Drawn = (FooterItem, Vec<Span>);
+type FooterCell = (FooterItem, Vec<Span>);
 
 /// Returns how many columns are missing to show all items.
-fn excess(drawn: &[Drawn], used: usize, labels: bool, width: usize) -> Option<usize> {
+fn excess(drawn: &[FooterCell], used: usize, labels: bool, width: usize) -> Option<usize> {
     let all = drawn.iter().fold(used, |used, (item, spans)| {
         used + if used == 0 { 0 } else { SEPARATOR } + cell(*item, spans, labels)
     });
@@ -214,7 +215,7 @@ fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
 
 /// Shortens the model name first if not everything fits: `/model` shows the full name, and the
 /// sandbox state must stay visible.
-fn shorten_model(drawn: &mut [Drawn], used: usize, labels: bool, width: usize) {
+fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usize) {
     if excess(drawn, used, labels, width).is_none() {
         return;
     }

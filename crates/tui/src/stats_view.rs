@@ -23,7 +23,7 @@ pub(crate) enum Part {
 
 /// Display options of the statistics.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct StatsLook<'a> {
+pub(crate) struct StatsOptions<'a> {
     /// The width in columns.
     pub(crate) width: usize,
     pub(crate) theme: &'a Theme,
@@ -36,7 +36,7 @@ pub(crate) struct StatsLook<'a> {
     pub(crate) auth: &'a str,
 }
 
-impl StatsLook<'_> {
+impl StatsOptions<'_> {
     /// Whether a table of this width fits.
     fn has_room(self, columns: usize) -> bool {
         !self.plain && self.width >= columns
@@ -44,7 +44,7 @@ impl StatsLook<'_> {
 }
 
 /// Returns the rows. Content that does not fit wraps; nothing is truncated.
-pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsLook<'_>) -> Vec<Line> {
+pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = match part {
         Part::Session => session(stats, look),
         Part::Models => models(stats, look),
@@ -69,7 +69,7 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
-fn session(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
+fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let theme = look.theme;
     let tools = &stats.totals.tools;
     let mut rows = vec![Line::styled("Session", theme.accent.bold())];
@@ -161,8 +161,8 @@ fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
 }
 
 /// Returns a bar per turn: cached input, new input, output.
-fn plot(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
-    let StatsLook { width, theme, plain, plotted, .. } = look;
+fn plot(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
+    let StatsOptions { width, theme, plain, plotted, .. } = look;
     let skipped = stats.turns.len().saturating_sub(plotted);
     let turns = stats.turns.get(skipped..).unwrap_or_default();
     let most =
@@ -223,7 +223,7 @@ const MODEL_COLUMNS: usize = 92;
 /// Columns of the tool table without its bars.
 const TOOL_COLUMNS: usize = 70;
 
-fn models(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
+fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let theme = look.theme;
     if stats.totals.models.is_empty() {
         return vec![Line::styled("No model calls yet.", theme.secondary)];
@@ -295,8 +295,8 @@ fn decided(decisions: &Decisions) -> String {
     }
 }
 
-fn tools(stats: &SessionStats, look: StatsLook<'_>) -> Vec<Line> {
-    let StatsLook { width, theme, .. } = look;
+fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
+    let StatsOptions { width, theme, .. } = look;
     let by_name = &stats.totals.tools.by_name.0;
     if by_name.is_empty() {
         return vec![Line::styled("No tool calls yet.", theme.secondary)];
@@ -379,7 +379,7 @@ mod tests {
     fn texts(width: usize, plain: bool) -> Vec<String> {
         let theme = Theme::default();
         let (session, auth, plotted) = ("s-1", "a key", PLOTTED);
-        let look = StatsLook { width, theme: &theme, plain, plotted, session, auth };
+        let look = StatsOptions { width, theme: &theme, plain, plotted, session, auth };
         rows(&stats(), Part::Session, look).iter().map(Line::text).collect()
     }
 
@@ -391,13 +391,13 @@ mod tests {
         let theme = Theme::default();
         for plain in [false, true] {
             let (session, auth, plotted) = ("", "", 8);
-            let look = StatsLook { width: 79, theme: &theme, plain, plotted, session, auth };
+            let look = StatsOptions { width: 79, theme: &theme, plain, plotted, session, auth };
             let rows = |look| -> Vec<String> {
                 rows(&stats, Part::Session, look).iter().map(Line::text).collect()
             };
             let with = rows(look);
             assert!(with.iter().any(|row| row.contains("(the last 8 of 20)")), "{with:?}");
-            let without = rows(StatsLook { plotted: 0, ..look });
+            let without = rows(StatsOptions { plotted: 0, ..look });
             assert_eq!(with.len() - without.len(), if plain { 9 } else { 10 });
         }
     }

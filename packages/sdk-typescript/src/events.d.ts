@@ -457,7 +457,7 @@ export interface ResultEvent {
   structured?: unknown;
 }
 
-/** A request for approval, or a question of the model. */
+/** An approval request, or a question of the model. */
 export interface AskEvent {
   type: "ask";
   timestamp: string;
@@ -479,7 +479,7 @@ export interface AskEvent {
   not_undoable?: string[];
 }
 
-/** A request was answered or is obsolete. */
+/** An approval request or question that was answered or is obsolete. */
 export interface AskClosedEvent {
   type: "ask_closed";
   timestamp: string;
@@ -487,7 +487,7 @@ export interface AskClosedEvent {
   outcome: AskOutcome | null;
 }
 
-/** What an undo did. */
+/** The result of an undo. */
 export interface UndoneEvent {
   type: "undone";
   timestamp: string;
@@ -498,7 +498,7 @@ export interface UndoneEvent {
   problem?: string | null;
 }
 
-/** What fills the window. */
+/** The components of the context window. */
 export interface ContextEvent {
   type: "context";
   timestamp: string;
@@ -568,7 +568,7 @@ export interface SessionEvent {
   resumed?: boolean | null;
 }
 
-/** What a compaction came to. */
+/** The result of a compaction. */
 export interface CompactionEvent {
   type: "compaction";
   timestamp: string;
@@ -591,7 +591,7 @@ export interface ModelEvent {
   error?: string | null;
 }
 
-/** A model that took another's place. */
+/** A fallback model that replaced another model. */
 export interface FallbackEvent {
   type: "fallback";
   timestamp: string;
@@ -603,7 +603,7 @@ export interface FallbackEvent {
   agreed: boolean;
 }
 
-/** A retry (version 2): so many characters of the answer are void. */
+/** A retry (version 2). The last `dropChars` characters of the answer are invalid. */
 export interface RetryEvent {
   type: "retry";
   timestamp: string;

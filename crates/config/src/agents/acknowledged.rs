@@ -30,7 +30,7 @@ impl Acknowledged {
         for path in [homes.gemini.join(FILE), ours(homes)] {
             match jsonc::read_object(&path) {
                 Ok(file) => file.iter().for_each(|file| known.add(file, &project)),
-                Err(error) => warnings.push(format!("{error}; what it agrees to is not known")),
+                Err(error) => warnings.push(format!("{error}; the accepted agents are unknown")),
             }
         }
         known

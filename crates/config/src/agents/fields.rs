@@ -47,8 +47,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// The error for remote agents.
-pub(super) const REMOTE: &str = "it is a remote agent, and those are not supported: only agents whose \
-    prompt stands in their file (`kind: local`) can be called";
+pub(super) const REMOTE: &str = "remote agents are not supported; only agents with the prompt in \
+    their file (`kind: local`) can be used";
 
 /// Builds an agent from the parts of its file.
 pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agent, String> {
@@ -58,22 +58,22 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
         return Err(REMOTE.to_owned());
     }
     if let Some(unknown) = fields.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(format!("the key `{unknown}` is not known; there are: {}", KEYS.join(", ")));
+        return Err(format!("unknown key `{unknown}`; known keys: {}", KEYS.join(", ")));
     }
     match fields.get("kind").map(|kind| kind.as_str()) {
         None | Some(Some("local")) => {}
         Some(_) => return Err("`kind` must be `local`".to_owned()),
     }
-    let name = text(fields, "name")?.ok_or("its `name` is missing")?;
+    let name = text(fields, "name")?.ok_or("`name` is missing")?;
     let is_name =
         |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "-_".contains(char);
     if name.len() > NAME || !name.chars().all(is_name) {
         return Err(format!(
-            "its name `{}` must have lower-case letters, digits, `-` and `_` only, at most {NAME}",
+            "its name `{}` must consist of at most {NAME} lower-case letters, digits, `-`, and `_`",
             one_line(name, NAME)
         ));
     }
-    let description = text(fields, "description")?.ok_or("its `description` is missing")?;
+    let description = text(fields, "description")?.ok_or("`description` is missing")?;
     let mut agent =
         Agent::new(name, &one_line(description, DESCRIPTION), tier.clone(), body.trim());
     agent.display_name = text(fields, "display_name")?.map(|name| one_line(name, NAME));
@@ -99,7 +99,7 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
         agent.max_depth = u32::try_from(depth)
             .ok()
             .filter(|depth| *depth <= DEEPEST)
-            .ok_or_else(|| format!("`max_depth` is {DEEPEST} at most"))?;
+            .ok_or_else(|| format!("`max_depth` is at most {DEEPEST}"))?;
     }
     if let Some(minutes) = positive(fields, "timeout_mins")? {
         agent.time = minutes_of(minutes);
@@ -120,7 +120,7 @@ pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
                             agent.max_turns = u32::try_from(turns).unwrap_or(u32::MAX);
                         }
                         ("maxTimeMinutes", Some(minutes)) => agent.time = minutes_of(minutes),
-                        _ => wrong.push(format!("`runConfig.{limit}` cannot be used")),
+                        _ => wrong.push(format!("`runConfig.{limit}` is invalid")),
                     }
                 }
             }
@@ -146,14 +146,14 @@ fn text<'a>(fields: &'a Object, key: &str) -> Result<Option<&'a str>, String> {
     match fields.get(key) {
         None => Ok(None),
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.trim())),
-        Some(_) => Err(format!("`{key}` must be a text that is not empty")),
+        Some(_) => Err(format!("`{key}` must be a non-empty string")),
     }
 }
 
 fn positive(fields: &Object, key: &str) -> Result<Option<u64>, String> {
     let Some(value) = fields.get(key) else { return Ok(None) };
     let number = value.as_u64().filter(|number| *number > 0);
-    number.map(Some).ok_or_else(|| format!("`{key}` must be a whole number above 0"))
+    number.map(Some).ok_or_else(|| format!("`{key}` must be a positive integer"))
 }
 
 fn minutes_of(minutes: u64) -> Duration {
@@ -238,9 +238,9 @@ mod tests {
             (json!({"name": "a"}), "`description` is missing"),
             (json!({"description": "a"}), "`name` is missing"),
             (json!({"name": "A b", "description": "a"}), "lower-case"),
-            (json!({"name": "a", "description": "a", "tool": []}), "`tool` is not known"),
+            (json!({"name": "a", "description": "a", "tool": []}), "unknown key `tool`"),
             (json!({"name": "a", "description": "a", "tools": "x"}), "list of names"),
-            (json!({"name": "a", "description": "a", "max_turns": 0}), "above 0"),
+            (json!({"name": "a", "description": "a", "max_turns": 0}), "positive integer"),
             (json!({"name": "a", "description": "a", "temperature": "hot"}), "from 0 to 2"),
             (json!({"name": "a", "description": "a", "kind": "remote"}), "not supported"),
             (json!({"name": "a", "kind": "remote", "agent_card_url": "https://x"}), "remote agent"),

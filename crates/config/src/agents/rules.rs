@@ -21,7 +21,9 @@ pub(super) fn read(agent: &str, value: &Value) -> Result<String, String> {
     for rule in rules {
         let rule = rule.as_object().ok_or("a rule of `policy` must be a mapping")?;
         if rule.contains_key("subagent") {
-            return Err("a rule of `policy` is about this agent: leave `subagent` out".to_owned());
+            return Err(
+                "rules of `policy` always apply to this agent: remove `subagent`".to_owned()
+            );
         }
         // Writing to a string cannot fail.
         let _ = writeln!(text, "[[rule]]\nsubagent = {}", quoted(agent));
@@ -41,7 +43,7 @@ pub(super) fn read(agent: &str, value: &Value) -> Result<String, String> {
 
 fn toml(value: &Value) -> Result<String, String> {
     Ok(match value {
-        Value::Null => return Err("a value of `policy` is empty".to_owned()),
+        Value::Null => return Err("a value in `policy` is empty".to_owned()),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::String(text) => quoted(text),
         Value::Array(items) => {
@@ -89,7 +91,7 @@ mod tests {
             (json!([{"toolName": "glob", "decision": "perhaps"}]), "`policy`: "),
             (
                 json!([{"toolName": "glob", "decision": "deny", "subagent": "x"}]),
-                "leave `subagent`",
+                "remove `subagent`",
             ),
             (json!([{"toolName": null, "decision": "deny"}]), "is empty"),
         ] {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Written, Wrong};
+use super::{CommandParseError, Written};
 use crate::front_matter;
 
 /// Parses the text of a file.
@@ -11,11 +11,11 @@ use crate::front_matter;
 /// # Errors
 /// Returns an error if the front matter is not valid YAML, the prompt is empty, or a field has the
 /// wrong type.
-pub(super) fn read(text: &str) -> Result<Written, Wrong> {
-    let file = front_matter::read(text).map_err(|broken| Wrong {
+pub(super) fn read(text: &str) -> Result<Written, CommandParseError> {
+    let file = front_matter::read(text).map_err(|broken| CommandParseError {
         line: broken.line,
         column: None,
-        message: format!("its settings cannot be read: {}", broken.message),
+        message: format!("invalid front matter: {}", broken.message),
     })?;
     let body = file.body.trim();
     let begins = text.len() - file.body.len() + (file.body.len() - file.body.trim_start().len());
@@ -66,34 +66,34 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
             Value::Array(items) => hint(&items),
             Value::Null => String::new(),
             _ => {
-                let message = format!("`{key}` must be a text");
+                let message = format!("`{key}` must be a string");
                 return Err(wrong(message));
             }
         };
     }
     if written.prompt.is_empty() {
-        let message = "there is no text for the model below its settings".to_owned();
+        let message = "the prompt below the front matter is missing".to_owned();
         return Err(wrong(message));
     }
     Ok(written)
 }
 
-fn wrong(message: String) -> Wrong {
-    Wrong { line: Some(1), column: None, message }
+fn wrong(message: String) -> CommandParseError {
+    CommandParseError { line: Some(1), column: None, message }
 }
 
-fn model(key: &str, value: Value) -> Result<Option<String>, Wrong> {
+fn model(key: &str, value: Value) -> Result<Option<String>, CommandParseError> {
     match value {
         Value::Null => Ok(None),
         // The session's own.
         Value::String(text) if text.trim().is_empty() || text.trim() == "inherit" => Ok(None),
         Value::String(text) => Ok(Some(text.trim().to_owned())),
-        _ => Err(wrong(format!("`{key}` must be a text"))),
+        _ => Err(wrong(format!("`{key}` must be a string"))),
     }
 }
 
 /// Reads a list, or a comma-separated string.
-fn names(key: &str, value: Value) -> Result<Vec<String>, Wrong> {
+fn names(key: &str, value: Value) -> Result<Vec<String>, CommandParseError> {
     let of_list = |items: Vec<Value>| {
         let name = |item: Value| item.as_str().map(|text| text.trim().to_owned());
         items.into_iter().map(name).collect::<Option<Vec<String>>>()

@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::{CommandArgument, Written, Wrong};
+use super::{CommandArgument, CommandParseError, Written};
 
 /// Maximum number of arguments of one command.
 const MOST: usize = 20;
@@ -12,22 +12,22 @@ const MOST: usize = 20;
 /// # Errors
 /// Returns an error if the TOML is invalid, the prompt is missing, or the prompt or description has
 /// the wrong type.
-pub(super) fn read(text: &str) -> Result<Written, Wrong> {
+pub(super) fn read(text: &str) -> Result<Written, CommandParseError> {
     let at = |start: usize| {
         let before = text.get(..start).unwrap_or(text);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         (line, column)
     };
-    let table = DeTable::parse(text).map_err(|error| Wrong {
+    let table = DeTable::parse(text).map_err(|error| CommandParseError {
         line: error.span().map(|span| at(span.start).0),
         column: error.span().map(|span| at(span.start).1),
-        message: format!("this is not valid TOML: {}", error.message().trim()),
+        message: format!("invalid TOML: {}", error.message().trim()),
     })?;
     let mut written = Written::default();
     let mut prompt = None;
     for (key, value) in table.get_ref() {
-        let wrong = |what: &str| Wrong {
+        let wrong = |what: &str| CommandParseError {
             line: Some(at(value.span().start).0),
             column: Some(at(value.span().start).1),
             message: format!("`{}` must be {what}", key.get_ref()),
@@ -77,10 +77,10 @@ pub(super) fn read(text: &str) -> Result<Written, Wrong> {
             (other, _) => written.unused.push(other.to_owned()),
         }
     }
-    written.prompt = prompt.ok_or_else(|| Wrong {
+    written.prompt = prompt.ok_or_else(|| CommandParseError {
         line: Some(1),
         column: Some(1),
-        message: "the field `prompt` is missing: give it the text for the model".to_owned(),
+        message: "the field `prompt` is missing; it contains the text for the model".to_owned(),
     })?;
     written.argument_hint = hint(&written.arguments);
     Ok(written)

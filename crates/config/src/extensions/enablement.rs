@@ -45,7 +45,7 @@ impl Enablement {
         let mut rules = |home: &Path| match read(&home.join(FILE)) {
             Ok(rules) => rules,
             Err(error) => {
-                warnings.push(format!("{error}; which extensions it switches off is not known"));
+                warnings.push(format!("{error}; the disabled extensions are unknown"));
                 Vec::new()
             }
         };

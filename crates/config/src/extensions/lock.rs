@@ -192,7 +192,7 @@ pub fn is_program(_: &fs::Metadata) -> bool {
 
 fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
     if depth > DEPTH {
-        return Err(io::Error::other("its folders are too deep"));
+        return Err(io::Error::other("its directories are nested too deeply"));
     }
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;
@@ -207,7 +207,11 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
         } else if kind.is_file() || (kind.is_symlink() && stays_inside(root, &name)) {
             files.push(name);
         } else {
-            let what = if kind.is_symlink() { "a link that leads out of it" } else { "no file" };
+            let what = if kind.is_symlink() {
+                "a link to a path outside the extension"
+            } else {
+                "no file"
+            };
             return Err(io::Error::other(format!("`{}` is {what}", name.display())));
         }
         if files.len() > MOST_FILES {
@@ -268,7 +272,10 @@ mod tests {
             };
             assert_ne!(link("a").expect("inside"), one);
             for out in ["..", "/etc/passwd", "x/../../y"] {
-                assert!(link(out).expect_err("out").to_string().contains("leads out"), "{out}");
+                assert!(
+                    link(out).expect_err("out").to_string().contains("outside the extension"),
+                    "{out}"
+                );
             }
         }
     }

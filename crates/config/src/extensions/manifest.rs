@@ -148,7 +148,7 @@ impl Manifest {
                 ExtensionVariables::separators().fill_value(&mut value);
                 Self::parse(value.as_object().unwrap_or(&Object::new()))
             }
-            Ok(None) => Err(format!("it has no `{MANIFEST}`")),
+            Ok(None) => Err(format!("`{MANIFEST}` is missing")),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -162,7 +162,7 @@ impl Manifest {
         let mut manifest = Self { name: required(object, "name")?, ..Self::default() };
         if !is_name(&manifest.name) {
             return Err(format!(
-                "its name `{}` may hold only letters, digits and dashes",
+                "its name `{}` must consist of letters, digits, and dashes",
                 one_line(&manifest.name, 60)
             ));
         }
@@ -171,7 +171,7 @@ impl Manifest {
         manifest.servers = match object.get("mcpServers") {
             None | Some(Value::Null) => Object::new(),
             Some(Value::Object(servers)) => servers.clone(),
-            Some(_) => return Err("its `mcpServers` must be an object".to_owned()),
+            Some(_) => return Err("`mcpServers` must be an object".to_owned()),
         };
         manifest.servers.retain(|name, _| !ODD_KEYS.contains(&name.as_str()));
         manifest.context_files = match object.get("contextFileName") {
@@ -187,7 +187,7 @@ impl Manifest {
         {
             match theme.as_object() {
                 Some(theme) => manifest.themes.push(theme.clone()),
-                None => manifest.notes.push("a theme of it is no object".to_owned()),
+                None => manifest.notes.push("its themes must be objects".to_owned()),
             }
         }
         manifest.plan_directory = object
@@ -231,7 +231,7 @@ impl Manifest {
                     self.misspelled.push(format!("unknown key `{shown}`; did you mean `{known}`?"))
                 }
                 None if ABOUT.contains(&key.as_str()) => {}
-                None => self.unknown.push(format!("unknown key `{shown}` is ignored")),
+                None => self.unknown.push(format!("unknown key `{shown}`")),
             }
         }
     }
@@ -274,17 +274,19 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         let shown = one_line(name, 100);
         if name.is_empty() || !is_plain {
-            wrong.push(format!("its context file `{shown}` is not in its folder"));
+            wrong.push(format!("its context file `{shown}` is outside its directory"));
             continue;
         }
         match std::fs::canonicalize(root.join(relative)) {
             Ok(real) if real.starts_with(&root) && !real.is_dir() => paths.push(real),
             Ok(real) if real.starts_with(&root) => {
-                wrong
-                    .push(format!("its context file `{shown}` is a directory, so it is not there"));
+                wrong.push(format!("its context file `{shown}` is a directory"));
             }
-            Ok(_) => wrong.push(format!("its context file `{shown}` leads out of its folder")),
-            Err(_) => wrong.push(format!("its context file `{shown}` is not there")),
+            Ok(_) => wrong.push(format!(
+                "its context file `{shown}` is a link to a path outside \
+                its directory"
+            )),
+            Err(_) => wrong.push(format!("its context file `{shown}` does not exist")),
         }
     }
     (paths, wrong)
@@ -294,7 +296,7 @@ fn settings(object: &Object, notes: &mut Vec<String>) -> Result<Vec<ExtensionSet
     let entries = match object.get("settings") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(entries)) => entries,
-        Some(_) => return Err("its `settings` must be a list".to_owned()),
+        Some(_) => return Err("`settings` must be a list".to_owned()),
     };
     let mut found: Vec<ExtensionSetting> = Vec::new();
     for entry in entries.iter().take(MOST) {
@@ -302,13 +304,13 @@ fn settings(object: &Object, notes: &mut Vec<String>) -> Result<Vec<ExtensionSet
         let (name, variable) = (one_line(text("name"), 100), text("envVar").to_owned());
         if !is_variable(&variable) {
             notes.push(format!(
-                "its setting `{name}` is left out: `{}` is no name of a variable",
+                "its setting `{name}` is ignored: `{}` is not a valid variable name",
                 one_line(&variable, 60)
             ));
             continue;
         }
         if found.iter().any(|known| known.variable == variable) {
-            notes.push(format!("its setting `{name}` is left out: `{variable}` is there twice"));
+            notes.push(format!("its setting `{name}` is ignored: `{variable}` is defined twice"));
             continue;
         }
         found.push(ExtensionSetting {
@@ -331,7 +333,7 @@ fn is_variable(name: &str) -> bool {
 fn required(object: &Object, key: &str) -> Result<String, String> {
     let value = text(object, key)?;
     if value.trim().is_empty() {
-        return Err(format!("its `{key}` is missing"));
+        return Err(format!("`{key}` is missing"));
     }
     Ok(value.trim().to_owned())
 }
@@ -340,12 +342,12 @@ fn text(object: &Object, key: &str) -> Result<String, String> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(format!("its `{key}` must be a text")),
+        Some(_) => Err(format!("`{key}` must be a string")),
     }
 }
 
 fn texts(value: &Value, key: &str) -> Result<Vec<String>, String> {
-    let wrong = || format!("its `{key}` must be a list of texts");
+    let wrong = || format!("`{key}` must be a list of strings");
     let items = value.as_array().ok_or_else(wrong)?;
     items.iter().take(MOST).map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
 }
@@ -386,8 +388,8 @@ mod tests {
         for (value, why) in [
             (json!({"version": "1"}), "`name` is missing"),
             (json!({"name": "a"}), "`version` is missing"),
-            (json!({"name": "../a", "version": "1"}), "letters, digits and dashes"),
-            (json!({"name": "a", "version": 1}), "`version` must be a text"),
+            (json!({"name": "../a", "version": "1"}), "letters, digits, and dashes"),
+            (json!({"name": "a", "version": 1}), "`version` must be a string"),
             (json!({"name": "a", "version": "1", "mcpServers": []}), "`mcpServers`"),
             (json!({"name": "a", "version": "1", "excludeTools": [1]}), "`excludeTools`"),
         ] {

@@ -183,7 +183,7 @@ fn one_that_is_not_what_was_installed_starts_no_programs() {
         let before = std::fs::read_to_string(world.path(&path)).ok();
         world.write(&path, &other);
         let found = world.found(&[]);
-        let told = found.warnings.iter().any(|text| text.contains("not what was installed"));
+        let told = found.warnings.iter().any(|text| text.contains("differ from the installed"));
         assert!(told, "{file}: {:?}", found.warnings);
         assert_eq!((found.servers().len(), found.agent_folders().len()), (0, 0), "{file}");
         assert_eq!(hooks(&found), 0, "{file}");

@@ -62,7 +62,7 @@ impl ValueFile {
         match jsonc::read_object(&file(homes)) {
             Ok(known) => Self { known: known.unwrap_or_default(), keychain: keychain.clone() },
             Err(error) => {
-                warnings.push(format!("{error}; the settings of extensions are not known"));
+                warnings.push(format!("{error}; the settings of extensions are unknown"));
                 Self::default()
             }
         }
@@ -91,9 +91,9 @@ impl ValueFile {
                             values.insert(variable.clone(), secret.expose().to_owned());
                         }
                         Ok(None) => {
-                            notes.push(format!("the keychain holds no `{variable}` any more"));
+                            notes.push(format!("the keychain no longer contains `{variable}`"));
                         }
-                        Err(error) => notes.push(format!("`{variable}` is not known: {error}")),
+                        Err(error) => notes.push(format!("failed to read `{variable}`: {error}")),
                     }
                 } else if let Some(value) = value.as_str() {
                     values.insert(variable.clone(), value.to_owned());
@@ -142,14 +142,14 @@ pub fn read_values(file: &Path) -> Result<Vec<(String, String)>, String> {
         // Does not quote the line, which may be part of a secret.
         return match odd {
             None => Ok(values),
-            Some(line) => Err(told(format!("line {line} is not of the form `NAME=value`"))),
+            Some(line) => Err(told(format!("line {line} does not have the form `NAME=value`"))),
         };
     }
     let read = jsonc::read_object(file).map_err(|error| error.to_string())?.unwrap_or_default();
     let value = |(name, value): (&String, &Value)| match value {
         Value::String(text) => Ok((name.clone(), text.clone())),
         Value::Number(_) | Value::Bool(_) => Ok((name.clone(), value.to_string())),
-        _ => Err(told(format!("`{name}` is no text"))),
+        _ => Err(told(format!("`{name}` is not a string"))),
     };
     read.iter().map(value).collect()
 }

@@ -27,12 +27,12 @@ pub(super) fn effective(outer: &[LayerFile], project: Option<&Object>) -> Object
 }
 
 /// The settings with and without the values of a project file.
-pub(super) struct Difference {
+pub(super) struct SettingsDifference {
     without: Object,
     with: Object,
 }
 
-impl Difference {
+impl SettingsDifference {
     pub(super) fn of(outer: &[LayerFile], project: &Object) -> Self {
         Self { without: effective(outer, None), with: effective(outer, Some(project)) }
     }

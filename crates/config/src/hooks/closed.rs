@@ -16,7 +16,7 @@ pub(super) fn fail_closed(value: Option<&Value>) -> (bool, Option<String>) {
     };
     let note = value.filter(|_| !is_no).map(|value| {
         let shown: String = value.to_string().chars().take(60).collect();
-        format!("its `failClosed` {shown} is neither `true` nor `false`; it counts as `true`")
+        format!("`failClosed` is {shown} instead of `true` or `false`; it is treated as `true`")
     });
     (!is_no, note)
 }

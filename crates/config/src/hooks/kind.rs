@@ -41,10 +41,10 @@ impl HookKind {
         let text = |key: &str| written.get(key).and_then(Value::as_str).unwrap_or_default();
         let command = text("command").to_owned();
         let needed = || match command.trim().is_empty() {
-            true => Err("its `command` is missing".to_owned()),
+            true => Err("`command` is missing".to_owned()),
             false => match check_command(&command) {
                 Ok(()) => Ok(command.clone()),
-                Err(why) => Err(format!("its command `{}` {why}", code_text(&command))),
+                Err(why) => Err(format!("the command `{}` {why}", code_text(&command))),
             },
         };
         match written.get("type").and_then(Value::as_str) {
@@ -57,13 +57,13 @@ impl HookKind {
                     Ok((Self::Log(file.map(PathBuf::from)), shown))
                 }
                 "notify" => Ok((Self::Notify(text("message").to_owned()), "notify".to_owned())),
-                other => Err(format!("its `builtin` `{other}` is neither `log` nor `notify`")),
+                other => Err(format!("unknown `builtin` `{other}`: use `log` or `notify`")),
             },
             Some(super::MISPLACED) => {
-                Err("it does not stand in a list `hooks` of an entry of its event".to_owned())
+                Err("it is not in a `hooks` list of an entry of its event".to_owned())
             }
             Some(other) => {
-                Err(format!("its type `{other}` is not `command`, `process` or `builtin`"))
+                Err(format!("unknown type `{other}`: use `command`, `process`, or `builtin`"))
             }
         }
     }

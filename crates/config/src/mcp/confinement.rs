@@ -44,7 +44,7 @@ pub(super) fn sandbox(
             let known = ["network", "read", "write"];
             if let Some(other) = granted.keys().find(|key| !known.contains(&key.as_str())) {
                 return Err(format!(
-                    "`sandbox.{other}` is not known: it has `network`, `read` and `write`"
+                    "unknown key `sandbox.{other}`; known keys: `network`, `read`, `write`"
                 ));
             }
             let paths = |key: &str| match granted.get(key) {
@@ -59,15 +59,15 @@ pub(super) fn sandbox(
             };
             if source.is_foreign() && grants != none {
                 notes.push(
-                    "what its `sandbox` grants does not count: only your own settings can grant it"
+                    "its `sandbox` permissions are ignored: only user settings can grant them"
                         .to_owned(),
                 );
                 return Ok((Some(true), none));
             }
             Ok((Some(true), grants))
         }
-        Some(_) => Err("`sandbox` must be `true`, `false`, or an object with `network`, `read` \
-                        and `write`"
+        Some(_) => Err("`sandbox` must be `true`, `false`, or an object with `network`, `read`, \
+            and `write`"
             .to_owned()),
     }
 }

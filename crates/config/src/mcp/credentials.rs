@@ -81,7 +81,7 @@ pub(super) fn provider(
     let Some(kind) = text(fields, "authProviderType") else { return Ok(AuthProvider::Discovery) };
     let url = || {
         let url = endpoint.url().and_then(|url| url::Url::parse(url).ok());
-        url.ok_or_else(|| format!("`authProviderType`: `{kind}` is for servers with an address"))
+        url.ok_or_else(|| format!("`authProviderType`: `{kind}` requires a server with a URL"))
     };
     match kind.as_str() {
         "dynamic_discovery" => Ok(AuthProvider::Discovery),
@@ -91,35 +91,35 @@ pub(super) fn provider(
             // The credentials may give access to everything that the user has there.
             if !is_of_google(host) || url.scheme() != "https" {
                 return Err(format!(
-                    "`google_credentials` go to `https` addresses of `googleapis.com` and \
-                     `luci.app` only, not to `{host}`"
+                    "`google_credentials` are sent only to `https` URLs of `googleapis.com` and \
+                     `luci.app`, not to `{host}`"
                 ));
             }
             if oauth.scopes.is_empty() {
-                return Err("`google_credentials` need `oauth.scopes`".to_owned());
+                return Err("`google_credentials` require `oauth.scopes`".to_owned());
             }
             Ok(AuthProvider::Google)
         }
         "service_account_impersonation" => {
             let url = url()?;
             if source.is_foreign() {
-                return Err("only your own settings can have it act as a service account \
-                            (`service_account_impersonation`)"
+                return Err("service account impersonation is allowed only in user settings \
+                    (`service_account_impersonation`)"
                     .to_owned());
             }
             if url.scheme() != "https" && !is_this_machine(&url) {
-                return Err("a token of a service account does not go over plain `http`".to_owned());
+                return Err("service account tokens are not sent over plain `http`".to_owned());
             }
             let needed = |key: &str| {
                 text(fields, key)
-                    .ok_or_else(|| format!("`service_account_impersonation` needs `{key}`"))
+                    .ok_or_else(|| format!("`service_account_impersonation` requires `{key}`"))
             };
             Ok(AuthProvider::Impersonation {
                 audience: needed("targetAudience")?,
                 account: needed("targetServiceAccount")?,
             })
         }
-        other => Err(format!("`authProviderType` cannot be `{other}`")),
+        other => Err(format!("unknown `authProviderType` `{other}`")),
     }
 }
 

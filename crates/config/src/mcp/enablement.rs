@@ -61,7 +61,7 @@ impl EnablementFiles {
                         }
                     }
                 }
-                Err(error) => warnings.push(format!("{error}; what it switches off is not known")),
+                Err(error) => warnings.push(format!("{error}; the disabled servers are unknown")),
             }
         }
         enablement

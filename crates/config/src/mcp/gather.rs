@@ -144,13 +144,13 @@ impl Config {
             let Some(plain) = old_form(entry) else { continue };
             if found.servers.iter().any(|server| same_name(entry, &server.name)) {
                 found.warnings.push(format!(
-                    "`{entry}` is an old way to name an MCP server: write `{plain}`"
+                    "`{entry}` is a deprecated form of an MCP server name: use `{plain}`"
                 ));
             }
         }
         for entry in allowed.iter().flatten() {
             if by_flag && !found.servers.iter().any(|server| same_name(entry, &server.name)) {
-                found.warnings.push(format!("there is no MCP server `{entry}`"));
+                found.warnings.push(format!("unknown MCP server `{entry}`"));
             }
         }
     }
@@ -188,8 +188,8 @@ impl Sources {
         let known = self.list.iter().find(|(known, ..)| known == name);
         if let Some((_, _, McpSource::Extension(first))) = known {
             warnings.push(format!(
-                "the MCP server `{name}` comes from the extension `{first}` and from another one, \
-                 which is skipped"
+                "the MCP server `{name}` is defined by the extension `{first}` and by another \
+                 extension, which is ignored"
             ));
             return;
         }
@@ -212,8 +212,8 @@ impl Sources {
             {
                 fields.shift_remove("authProviderType");
                 warnings.push(format!(
-                    "the MCP server `{name}` of an extension cannot act as a service account; \
-                     your own settings can have it do so"
+                    "the MCP server `{name}` of an extension cannot impersonate a service account; \
+                     user settings can allow it"
                 ));
             }
         }
@@ -260,7 +260,7 @@ fn from_file(path: &Path, environment: &Environment, warnings: &mut Vec<String>)
     let read = match jsonc::read_object(path) {
         Ok(read) => read,
         Err(error) => {
-            warnings.push(format!("{error}; its MCP servers are not used"));
+            warnings.push(format!("{error}; its MCP servers are ignored"));
             return Object::new();
         }
     };

@@ -237,7 +237,7 @@ impl McpServer {
     pub fn read(name: &str, value: &Value, source: McpSource) -> Result<Self, ServerError> {
         let failed = |why: &str| ServerError { name: name.to_owned(), why: why.to_owned() };
         if name.trim().is_empty() {
-            return Err(failed("it has no name"));
+            return Err(failed("its name is empty"));
         }
         check_name(name).map_err(|why| failed(&format!("its name {why}")))?;
         let fields = value.as_object().ok_or_else(|| failed("it must be an object"))?;
@@ -257,8 +257,8 @@ impl McpServer {
             .map_err(|why| failed(&why))?;
         if oauth.token_param_name.is_some() && !matches!(endpoint, Endpoint::Sse { .. }) {
             notes.push(
-                "`oauth.tokenParamName` has no effect: it is for servers of `type` `sse`; to \
-                 others tokens go in a header"
+                "`oauth.tokenParamName` has no effect: it applies only to servers of `type` `sse`; \
+                 other servers get tokens in a header"
                     .to_owned(),
             );
         }
@@ -323,12 +323,12 @@ fn endpoint(
         };
     }
     let Some(command) = text(fields, "command") else {
-        return Err("it needs a `command`, a `url` or an `httpUrl`".to_owned());
+        return Err("`command`, `url`, or `httpUrl` is required".to_owned());
     };
     let args = match fields.get("args") {
         None | Some(Value::Null) => Vec::new(),
         Some(list @ Value::Array(_)) => texts(list),
-        Some(_) => return Err("`args` must be a list of texts".to_owned()),
+        Some(_) => return Err("`args` must be a list of strings".to_owned()),
     };
     for word in std::iter::once(&command).chain(&args) {
         check_command(word).map_err(|why| format!("its command `{}` {why}", code_text(word)))?;
@@ -340,10 +340,10 @@ fn endpoint(
         }
         notes.push(match source.is_foreign() {
             true => format!(
-                "the variable `{name}` is not set for it: it can make a program run something \
-                 else; put the server into your own settings if you want that"
+                "the variable `{name}` is not passed to it, because it can change what a program \
+                 runs; to pass it, define the server in your user settings"
             ),
-            false => format!("it gets the variable `{name}`, which changes what a program runs"),
+            false => format!("it gets the variable `{name}`, which can change what a program runs"),
         });
         !source.is_foreign()
     });
@@ -355,7 +355,7 @@ fn checked(url: String) -> Result<String, String> {
     let lower = url.to_ascii_lowercase();
     match lower.starts_with("http://") || lower.starts_with("https://") {
         true => Ok(url),
-        false => Err(format!("`{url}` is no http or https address")),
+        false => Err(format!("`{url}` is not an http or https URL")),
     }
 }
 
@@ -390,19 +390,19 @@ fn pairs(value: Option<&Value>, key: &str) -> Result<Vec<(String, String)>, Stri
     let fields = match value {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Object(fields)) => fields,
-        Some(_) => return Err(format!("`{key}` must be an object of texts")),
+        Some(_) => return Err(format!("`{key}` must be an object of strings")),
     };
     let pair = |(name, value): (&String, &Value)| {
         let value = match value {
             Value::String(text) => text.clone(),
             Value::Number(number) => number.to_string(),
             Value::Bool(flag) => flag.to_string(),
-            _ => return Err(format!("`{key}.{name}` must be a text")),
+            _ => return Err(format!("`{key}.{name}` must be a string")),
         };
         let is_fit = !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
         match is_fit {
             true => Ok((name.clone(), value)),
-            false => Err(format!("`{key}.{name}` cannot be set: its name or value is not valid")),
+            false => Err(format!("`{key}.{name}` has an invalid name or value")),
         }
     };
     fields.iter().map(pair).collect()

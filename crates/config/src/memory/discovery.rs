@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use super::imports::{Imports, is_closed};
+use super::imports::{ImportExpander, is_closed};
 use super::{Memory, MemoryFile, MemoryOptions};
 use crate::read::{ReadError, is_binary, read_at_most, to_text};
 
@@ -16,7 +16,7 @@ const NOTES: [&str; 2] = ["MEMORY.md", "GEMINI.md"];
 const HIGHEST: usize = 128;
 
 pub(super) fn load(options: &MemoryOptions<'_>) -> Memory {
-    let mut reader = Reader { options, seen: HashSet::new(), warnings: Vec::new() };
+    let mut reader = MemoryReader { options, seen: HashSet::new(), warnings: Vec::new() };
     let mut global = Vec::new();
     for home in [&options.homes.gemini, &options.homes.parallax] {
         for name in options.names {
@@ -64,7 +64,7 @@ pub fn beneath(
     root: &Path,
     known: &dyn Fn(&Path) -> bool,
 ) -> Memory {
-    let mut reader = Reader { options, seen: HashSet::new(), warnings: Vec::new() };
+    let mut reader = MemoryReader { options, seen: HashSet::new(), warnings: Vec::new() };
     let mut project = Vec::new();
     if options.trusted && folder.starts_with(root) {
         let inside = |folder: &&Path| folder.starts_with(root);
@@ -159,27 +159,27 @@ fn identity(path: &Path, _metadata: &Metadata) -> Identity {
     Identity::Path(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
 }
 
-struct Reader<'a> {
+struct MemoryReader<'a> {
     options: &'a MemoryOptions<'a>,
     seen: HashSet<Identity>,
     warnings: Vec<String>,
 }
 
-impl Reader<'_> {
+impl MemoryReader<'_> {
     /// Whether a file of a project or an extension really lies inside its directory: it could be a
     /// link to the user's secrets.
     fn is_inside(&mut self, path: &Path, root: &Path) -> bool {
         let Ok(real) = std::fs::canonicalize(path) else { return true };
         let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
         let problem = match real.strip_prefix(&root) {
-            Err(_) => "it is a link to what lies outside",
-            Ok(below) if is_closed(below) => "files of this name are closed to tools",
+            Err(_) => "it is a link to a file outside the project",
+            Ok(below) if is_closed(below) => "files with this name are closed to tools",
             Ok(_) if real != path && (self.options.ignored)(&real) => {
-                "it is a link to an ignored file"
+                "it is a symlink to an ignored file"
             }
             Ok(_) => return true,
         };
-        self.warnings.push(format!("The memory file `{}` is not read: {problem}", path.display()));
+        self.warnings.push(format!("The context file `{}` is ignored: {problem}", path.display()));
         false
     }
 
@@ -194,12 +194,12 @@ impl Reader<'_> {
             Ok(read) => read?,
             Err(ReadError::Io(error)) => {
                 self.warnings
-                    .push(format!("Cannot read the memory file `{}`: {error}", path.display()));
+                    .push(format!("Failed to read the context file `{}`: {error}", path.display()));
                 return None;
             }
             Err(ReadError::NotAFile | ReadError::TooLarge) => {
                 self.warnings
-                    .push(format!("The memory file `{}` is not a regular file", path.display()));
+                    .push(format!("The context file `{}` is not a regular file", path.display()));
                 return None;
             }
         };
@@ -208,15 +208,15 @@ impl Reader<'_> {
         }
         if read.cut {
             self.warnings.push(format!(
-                "The memory file `{}` is larger than {LIMIT} bytes: only its beginning is used",
+                "The context file `{}` is larger than {LIMIT} bytes; only its beginning is used",
                 path.display()
             ));
         }
         if is_binary(&read.bytes) {
-            self.warnings.push(format!("The memory file `{}` is not text", path.display()));
+            self.warnings.push(format!("The context file `{}` is not a text file", path.display()));
             return None;
         }
-        let mut imports = Imports::new(root, self.options.import_format, ignored);
+        let mut imports = ImportExpander::new(root, self.options.import_format, ignored);
         let text = imports.process(to_text(&read.bytes), path);
         self.warnings.append(&mut imports.warnings);
         Some(MemoryFile { path: path.to_owned(), text })

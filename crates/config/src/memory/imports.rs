@@ -18,10 +18,10 @@ const MOST_IMPORTS: usize = 500;
 /// Maximum number of failed imports listed per file.
 const SHOWN: usize = 5;
 /// Why a file is not imported twice; not reported as a failure.
-const ALREADY: &str = "the file was already processed";
+const ALREADY: &str = "the file was already imported";
 
 /// Expands the imports of one memory file.
-pub(super) struct Imports<'a> {
+pub(super) struct ImportExpander<'a> {
     root: PathBuf,
     ignored: &'a dyn Fn(&Path) -> bool,
     format: ImportFormat,
@@ -35,7 +35,7 @@ pub(super) struct Imports<'a> {
     pub(super) warnings: Vec<String>,
 }
 
-enum Found {
+enum ImportTarget {
     File {
         real: PathBuf,
         text: String,
@@ -45,7 +45,7 @@ enum Found {
     Failed(String),
 }
 
-impl<'a> Imports<'a> {
+impl<'a> ImportExpander<'a> {
     /// Creates an expander. Imported files must resolve to a path inside `root` and must not be
     /// `ignored`.
     pub(super) fn new(
@@ -117,8 +117,8 @@ impl<'a> Imports<'a> {
             let (written, found) = self.resolve(written, folder, depth);
             let end = span.start + 1 + written.len();
             let replacement = match found {
-                Found::NotAnImport => continue,
-                Found::Failed(reason) => {
+                ImportTarget::NotAnImport => continue,
+                ImportTarget::Failed(reason) => {
                     let is_repeated =
                         reason == ALREADY || self.failed.iter().any(|(known, _)| known == written);
                     if !is_repeated {
@@ -126,7 +126,7 @@ impl<'a> Imports<'a> {
                     }
                     comment(&format!("Import of {written} failed: {reason}"))
                 }
-                Found::File { real, text } => {
+                ImportTarget::File { real, text } => {
                     let below = real.parent().unwrap_or(&self.root).to_owned();
                     match self.format {
                         ImportFormat::Tree => {
@@ -164,72 +164,80 @@ impl<'a> Imports<'a> {
 
     /// Resolves the words after `@` and returns how much of them is the file name: trailing
     /// punctuation counts only if a file has that name.
-    fn resolve<'w>(&mut self, written: &'w str, folder: &Path, depth: usize) -> (&'w str, Found) {
+    fn resolve<'w>(
+        &mut self,
+        written: &'w str,
+        folder: &Path,
+        depth: usize,
+    ) -> (&'w str, ImportTarget) {
         let trimmed = written.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'']);
         let name =
             if folder.join(written).exists() || trimmed.is_empty() { written } else { trimmed };
         (name, self.open(name, folder, depth))
     }
 
-    fn open(&mut self, name: &str, folder: &Path, depth: usize) -> Found {
+    fn open(&mut self, name: &str, folder: &Path, depth: usize) -> ImportTarget {
         if name.contains("://") {
-            return Found::Failed("addresses (URLs) are not imported".to_owned());
+            return ImportTarget::Failed("URLs cannot be imported".to_owned());
         }
         let path = folder.join(name);
         let Ok(real) = std::fs::canonicalize(&path) else {
             // `@alice` and `@Override` are words, not files.
             return if name.contains(['.', '/']) {
-                Found::Failed("there is no such file".to_owned())
+                ImportTarget::Failed("file not found".to_owned())
             } else {
-                Found::NotAnImport
+                ImportTarget::NotAnImport
             };
         };
         if !real.starts_with(&self.root) {
-            return Found::Failed("it lies outside the project".to_owned());
+            return ImportTarget::Failed("it is outside the project".to_owned());
         }
         if real.is_dir() {
             return if name.contains(['.', '/']) {
-                Found::Failed("it is a folder".to_owned())
+                ImportTarget::Failed("it is a directory".to_owned())
             } else {
-                Found::NotAnImport
+                ImportTarget::NotAnImport
             };
         }
         let below = real.strip_prefix(&self.root).unwrap_or(&real);
         if is_closed(below) || is_closed(Path::new(name)) {
-            return Found::Failed("files of this name are closed to tools".to_owned());
+            return ImportTarget::Failed("files with this name are closed to tools".to_owned());
         }
         if (self.ignored)(&path) || (self.ignored)(&real) {
-            return Found::Failed("it is ignored".to_owned());
+            return ImportTarget::Failed("it is ignored".to_owned());
         }
         if depth >= DEEPEST {
-            return Found::Failed(format!("imports go {DEEPEST} files deep at most"));
+            return ImportTarget::Failed(format!(
+                "imports are nested more than {DEEPEST} levels deep"
+            ));
         }
         if !self.seen.insert(real.clone()) {
-            return Found::Failed(ALREADY.to_owned());
+            return ImportTarget::Failed(ALREADY.to_owned());
         }
         self.count += 1;
         if self.count > MOST_IMPORTS || self.bytes >= MOST_BYTES {
-            return Found::Failed("there are too many imports".to_owned());
+            return ImportTarget::Failed("there are too many imports".to_owned());
         }
         match read_at_most(&real, LIMIT) {
             Ok(Some(read)) => {
                 if read.cut {
                     self.warnings.push(format!(
-                        "The memory file `{}` is larger than {LIMIT} bytes: only its beginning is used",
+                        "The context file `{}` is larger than {LIMIT} bytes; only its beginning is \
+                         used",
                         real.display()
                     ));
                 }
                 if is_binary(&read.bytes) {
-                    return Found::Failed("it is not text".to_owned());
+                    return ImportTarget::Failed("it is not text".to_owned());
                 }
                 self.bytes += read.bytes.len();
-                Found::File { real, text: to_text(&read.bytes) }
+                ImportTarget::File { real, text: to_text(&read.bytes) }
             }
-            Ok(None) => Found::Failed("there is no such file".to_owned()),
+            Ok(None) => ImportTarget::Failed("file not found".to_owned()),
             Err(ReadError::NotAFile | ReadError::TooLarge) => {
-                Found::Failed("it is not a regular file".to_owned())
+                ImportTarget::Failed("it is not a regular file".to_owned())
             }
-            Err(ReadError::Io(error)) => Found::Failed(error.to_string()),
+            Err(ReadError::Io(error)) => ImportTarget::Failed(error.to_string()),
         }
     }
 }
@@ -353,7 +361,7 @@ fn closing(text: &str, length: usize) -> Option<usize> {
 mod tests {
     use std::path::Path;
 
-    use super::{Imports, find};
+    use super::{ImportExpander, find};
     use crate::memory::ImportFormat;
     use proptest::prelude::*;
 
@@ -390,18 +398,18 @@ mod tests {
         std::fs::write(root.join("zeros.md"), [0; 4096]).expect("written");
         let ignored = |path: &Path| path.ends_with("secret.md");
         let process = |text: &str| {
-            Imports::new(root, ImportFormat::Tree, &ignored)
+            ImportExpander::new(root, ImportFormat::Tree, &ignored)
                 .process(text.to_owned(), &root.join("GEMINI.md"))
         };
         assert!(process("@good.md").contains("TEXT"));
         for (text, reason) in [
             ("@secret.md", "it is ignored"),
-            ("@.env", "files of this name are closed to tools"),
-            ("@./.git/config", "files of this name are closed to tools"),
-            ("@gha-creds-1.json", "files of this name are closed to tools"),
-            ("@link.md", "files of this name are closed to tools"),
+            ("@.env", "files with this name are closed to tools"),
+            ("@./.git/config", "files with this name are closed to tools"),
+            ("@gha-creds-1.json", "files with this name are closed to tools"),
+            ("@link.md", "files with this name are closed to tools"),
             ("@zeros.md", "it is not text"),
-            ("@https://example.org/a.md", "addresses (URLs) are not imported"),
+            ("@https://example.org/a.md", "URLs cannot be imported"),
         ] {
             let name = text.trim_start_matches('@');
             assert_eq!(process(text), format!("<!-- Import of {name} failed: {reason} -->"));
@@ -416,7 +424,7 @@ mod tests {
                 std::fs::write(folder.path().join(name), &text).expect("written");
             }
             let format = if flat { ImportFormat::Flat } else { ImportFormat::Tree };
-            let mut imports = Imports::new(folder.path(), format, &|_| false);
+            let mut imports = ImportExpander::new(folder.path(), format, &|_| false);
             let out = imports.process(text.clone(), &folder.path().join("a.md"));
             prop_assert!(out.len() < 100_000);
             if find(&text).is_empty() {

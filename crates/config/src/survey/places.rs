@@ -22,14 +22,14 @@ pub(super) enum Names {
     FoldersWith(&'static str),
 }
 
-pub(super) struct Looker<'a> {
+pub(super) struct DirectoryScanner<'a> {
     folder: &'a Path,
     left: usize,
     pub(super) problems: Vec<String>,
     pub(super) cut: bool,
 }
 
-impl<'a> Looker<'a> {
+impl<'a> DirectoryScanner<'a> {
     pub(super) fn new(folder: &'a Path) -> Self {
         Self { folder, left: BUDGET, problems: Vec::new(), cut: false }
     }
@@ -107,11 +107,11 @@ impl<'a> Looker<'a> {
         }
         let why = match read::read_text_no_follow(&self.folder.join(file), LIMIT) {
             Ok(text) => return text,
-            Err(ReadError::NotAFile) => "it is a link or no file".to_owned(),
+            Err(ReadError::NotAFile) => "it is a link or not a regular file".to_owned(),
             Err(ReadError::TooLarge) => format!("it is larger than {LIMIT} bytes"),
             Err(ReadError::Io(error)) => error.to_string(),
         };
-        self.problem(format!("`{file}` was not looked into: {why}"));
+        self.problem(format!("`{file}` was not inspected: {why}"));
         None
     }
 
@@ -165,7 +165,7 @@ impl<'a> Looker<'a> {
             Ok(entries) => entries,
             Err(error) => {
                 let shown = folder.strip_prefix(self.folder).unwrap_or(folder).display();
-                let text = format!("`{shown}` was not looked into: {error}");
+                let text = format!("`{shown}` was not inspected: {error}");
                 self.problem(text);
                 return Vec::new();
             }

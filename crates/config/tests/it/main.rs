@@ -222,7 +222,7 @@ fn a_projects_dotenv_neither_loosens_the_sandbox_nor_leads_a_key_away() {
         let config = world.load(process).expect("loaded");
         let url = config.environment.get("GOOGLE_GEMINI_BASE_URL").map(str::to_owned);
         assert_eq!(config.environment.get("PARALLAX_SANDBOX_TIER"), None);
-        (url, config.warnings.iter().filter(|text| text.contains("may not set")).count())
+        (url, config.warnings.iter().filter(|text| text.contains("cannot set")).count())
     };
     assert_eq!(get(&[]), (None, 2));
     // A project that also sets its own key may redirect requests; the user's key is not sent there.
@@ -240,7 +240,7 @@ fn a_projects_dotenv_names_no_file_for_the_system_prompt() {
         for (value, counts) in [("1", true), ("false", true), ("~/.bashrc", false), ("/x", false)] {
             world.write("project/.env", &format!("{name}={value}\n"));
             let config = world.load(&[]).expect("loaded");
-            let refused = config.warnings.iter().any(|text| text.contains("may not set"));
+            let refused = config.warnings.iter().any(|text| text.contains("cannot set"));
             assert_eq!(config.environment.get(name).is_some(), counts, "{name}={value}");
             assert_eq!(refused, !counts, "{name}={value}");
         }
@@ -257,7 +257,7 @@ fn a_projects_dotenv_takes_no_section_of_the_system_prompt() {
         world.write("project/.env", &format!("{name}=0\n"));
         let config = world.load(&[]).expect("loaded");
         assert_eq!(config.environment.get(name), None);
-        let said = format!("may not set `{name}`");
+        let said = format!("cannot set `{name}`");
         assert!(config.warnings.iter().any(|text| text.contains(&said)), "{:?}", config.warnings);
         let config = world.load(&[(name, "0")]).expect("loaded");
         assert_eq!(config.environment.get(name), Some("0"));

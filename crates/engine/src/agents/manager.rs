@@ -177,7 +177,7 @@ impl SubagentManager {
         // Its queue is far longer than its possible requests. If it is full, the session is about
         // to end.
         if child.try_send(order).is_err() {
-            tracing::warn!("an answer came too late for a sub-agent");
+            tracing::warn!("a response arrived too late for a subagent");
         }
         None
     }

@@ -194,7 +194,7 @@ impl SubagentRun {
         let subagents = Arc::clone(&self.subagents);
         let forgetting = tokio::task::spawn_blocking(move || subagents.agents.forget(&id));
         if let Err(error) = forgetting.await {
-            tracing::warn!(%error, "the journal of an agent stays");
+            tracing::warn!(%error, "failed to delete the journal of a subagent run");
         }
     }
 

@@ -145,7 +145,7 @@ impl Ledger {
     }
 
     /// Returns all limits with their use: those of the session, then those of the prompt.
-    #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^52 tokens")]
+    #[expect(clippy::cast_precision_loss, reason = "token counts stay below 2^52")]
     pub fn uses(&self) -> Vec<BudgetUse> {
         let of = |(scope, account): (BudgetScope, BudgetAccount)| {
             let BudgetAccount { limits, spent } = account;
@@ -171,7 +171,7 @@ impl Ledger {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a number above nothing; larger than any count is no limit"
+        reason = "a positive number; the cast saturates"
     )]
     pub fn set(&self, kind: BudgetKind, scope: BudgetScope, limit: Option<f64>) {
         let limit = limit.filter(|limit| limit.is_finite() && *limit > 0.0);

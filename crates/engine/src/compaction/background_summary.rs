@@ -5,7 +5,7 @@ use parallax_protocol::CancellationToken;
 use tokio::task::JoinHandle;
 
 use super::masking::MaskingLimits;
-use super::split::Split;
+use super::split::HistorySplit;
 use super::thresholds::goal;
 use super::{ANSWERS, CompactionInput, model_summary};
 use crate::context_manager::ContextManager;
@@ -51,7 +51,8 @@ impl Session {
         }
         // More contents will have been added when it is used.
         let budget = tokens_of(&material.short) / 8;
-        let Some(split) = Split::by_size(&material.short, material.active, budget, ANSWERS) else {
+        let Some(split) = HistorySplit::by_size(&material.short, material.active, budget, ANSWERS)
+        else {
             return;
         };
         if !material.pays(split) {
@@ -75,8 +76,8 @@ impl Inbox {
         mut job: BackgroundSummary,
         material: &CompactionInput,
         cancel: &CancellationToken,
-    ) -> Option<(Split, String)> {
-        let split = Split::by_place(&material.short, material.active, job.covers)?;
+    ) -> Option<(HistorySplit, String)> {
+        let split = HistorySplit::by_place(&material.short, material.active, job.covers)?;
         let writing =
             async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
         let snapshot = self.while_receiving(until(writing, cancel)).await.ok()?;

@@ -7,14 +7,14 @@ use crate::view::{ViewEntry, tokens_of};
 /// A split of the view. It is always before a message of the model, so that calls stay with
 /// their results, even inside one long turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Split {
+pub(crate) struct HistorySplit {
     /// The active prompt, if it is before the tail.
     pub(crate) active: Option<usize>,
     /// The first entry of the tail.
     pub(crate) tail: usize,
 }
 
-impl Split {
+impl HistorySplit {
     /// Whether an entry is dropped.
     pub(crate) fn drops(self, at: usize) -> bool {
         at < self.tail && self.active != Some(at)

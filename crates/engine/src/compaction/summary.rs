@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::call_results::{CallResult, FileActivity};
 use super::masking::ends;
-use super::split::Split;
+use super::split::HistorySplit;
 use crate::view::{EntryOrigin, ViewEntry};
 
 /// The model's turn after a summary that is followed by a prompt.
@@ -47,7 +47,7 @@ impl HistoryFacts {
     /// Collects the facts: `calls` are those of the whole session.
     pub(crate) fn gather(
         view: &[ViewEntry],
-        split: Split,
+        split: HistorySplit,
         marks: &[PromptMark],
         calls: &[CallResult],
         files: BTreeMap<String, FileActivity>,
@@ -177,7 +177,7 @@ fn preface(entry: &ViewEntry, typed: Option<&str>) -> Option<String> {
 /// Returns the view with a summary in place of the dropped entries.
 pub(crate) fn replace(
     view: &[ViewEntry],
-    split: Split,
+    split: HistorySplit,
     facts: &HistoryFacts,
     account: &str,
 ) -> Vec<ViewEntry> {
@@ -204,7 +204,7 @@ pub(crate) fn replace(
 /// model's last messages, and the last calls.
 pub(crate) fn mechanical_summary(
     view: &[ViewEntry],
-    split: Split,
+    split: HistorySplit,
     calls: &[CallResult],
     characters: usize,
 ) -> String {

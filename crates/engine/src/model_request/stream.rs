@@ -14,7 +14,7 @@ use parallax_protocol::observer::ResponseFacts;
 use parallax_protocol::store::RequestRecord;
 
 use super::commit_response::text_of;
-use super::unfinished_answer::Unjournaled;
+use super::unfinished_answer::UnjournaledParts;
 use crate::agents::SUBAGENT;
 use crate::loop_detection::LoopDetector;
 use crate::model_hooks::{ResponseView, replace_text, visible};
@@ -56,7 +56,7 @@ pub(super) struct Attempt {
     /// Length in bytes of the text that front ends already show as part of the history.
     pub(super) shown_before: usize,
     /// The parts of a continuable answer that are not in the journal yet.
-    pub(super) unjournaled: Option<Unjournaled>,
+    pub(super) unjournaled: Option<UnjournaledParts>,
     /// Whether pieces are in the journal.
     pub(super) is_journaled: bool,
     /// When the current request was sent.

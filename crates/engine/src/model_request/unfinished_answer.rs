@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 4096;
 const PIECE_TIME: Duration = Duration::from_secs(2);
 
 /// What was received since the newest journaled piece.
-pub(super) struct Unjournaled {
+pub(super) struct UnjournaledParts {
     parts: Vec<Part>,
     bytes: usize,
     since: Instant,
@@ -55,7 +55,7 @@ impl Session {
         } else if !text.is_empty() {
             self.show(attempt, StreamedText::Text(text));
         }
-        attempt.unjournaled = Some(Unjournaled::new());
+        attempt.unjournaled = Some(UnjournaledParts::new());
     }
 
     /// Buffers the parts of a chunk, which may carry a token, and journals a piece when one is due.
@@ -77,12 +77,12 @@ impl Session {
                 if token.is_none() || !unjournaled.is_due() {
                     return;
                 }
-                std::mem::replace(unjournaled, Unjournaled::new()).parts
+                std::mem::replace(unjournaled, UnjournaledParts::new()).parts
             }
             // Most services send no tokens: nothing is copied for them.
             None if token.is_none() => return,
             None => {
-                attempt.unjournaled = Some(Unjournaled::new());
+                attempt.unjournaled = Some(UnjournaledParts::new());
                 attempt.answer.parts().to_vec()
             }
         };
@@ -147,7 +147,7 @@ impl Conversation {
     }
 }
 
-impl Unjournaled {
+impl UnjournaledParts {
     fn new() -> Self {
         Self { parts: Vec::new(), bytes: 0, since: Instant::now() }
     }

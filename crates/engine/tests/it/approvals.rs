@@ -387,7 +387,7 @@ async fn old_versions_are_kept_around_edits_and_commands() {
     let mut done = tools_done(&events);
     done.sort_by_key(|done| done.index);
     assert!(done.last().is_some_and(|done| done.for_model == "result 7"));
-    assert!(done[0].for_model.contains("were put back: `/w/.envrc`"), "{}", done[0].for_model);
+    assert!(done[0].for_model.contains("were restored: `/w/.envrc`"), "{}", done[0].for_model);
 
     rig.handle.ops.send(Op::Undo { prompt: Some(1), force: false }).await.expect("session");
     let undone = rig.until(|body| matches!(body, EventBody::Undone(_))).await;
@@ -396,5 +396,5 @@ async fn old_versions_are_kept_around_edits_and_commands() {
     rig.handle.ops.send(Op::Undo { prompt: Some(2), force: false }).await.expect("session");
     let undone = rig.until(|body| matches!(body, EventBody::Undone(_))).await;
     let EventBody::Undone(undone) = undone.body else { unreachable!() };
-    assert_eq!(undone.problem.as_deref(), Some("there is no prompt 2; the last one is 1"));
+    assert_eq!(undone.problem.as_deref(), Some("unknown prompt 2: the last one is 1"));
 }

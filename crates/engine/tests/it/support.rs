@@ -567,7 +567,7 @@ impl Checkpoints for Versions {
         let path = PathBuf::from(format!("/w/{turn}"));
         let mut undone = Undone { turn, ..Undone::default() };
         match turn == 2 && !force {
-            true => undone.kept.push((path, "somebody changed it since".into())),
+            true => undone.kept.push((path, "it was changed since".into())),
             false => undone.restored.push(path),
         }
         Ok(undone)

@@ -94,7 +94,7 @@ fn take(
     let mut header = [0; LOCAL];
     file.read_exact(&mut header)?;
     if header.get(..4) != Some(b"PK\x03\x04") {
-        return Err(ArchiveError::Broken("a file of it"));
+        return Err(ArchiveError::Broken("a file in it"));
     }
     let behind = i64::from(u16_at(&header, 26)) + i64::from(u16_at(&header, 28));
     file.seek(SeekFrom::Current(behind))?;

@@ -12,7 +12,7 @@ use rmcp::transport::auth::{
 use tokio::sync::Mutex;
 
 use crate::oauth::exchange::Exchange;
-use crate::oauth::store::{Renewal, ServerTokens, TokenFiles};
+use crate::oauth::store::{RefreshInfo, ServerTokens, TokenFiles};
 
 /// Timeout of a request to an authorization server.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -79,7 +79,7 @@ pub(crate) async fn stored(
         Ok(manager) => manager,
         Err(error) => {
             let server = &server.name;
-            tracing::debug!(%error, server, "the tokens of an MCP server cannot be used");
+            tracing::debug!(%error, server, "failed to use the stored tokens of an MCP server");
             None
         }
     }
@@ -90,7 +90,7 @@ pub(crate) async fn stored(
 async fn prepared(
     tokens: ServerTokens,
     server: &McpServer,
-    known: Renewal,
+    known: RefreshInfo,
     http: &ClientOptions,
 ) -> Result<Option<AuthorizationManager>, AuthError> {
     let settings = &server.oauth;

@@ -13,13 +13,13 @@ const REQUEST: Duration = Duration::from_secs(5);
 const LONGEST: usize = 16 * 1024;
 
 /// Waits for the browser redirect.
-pub(crate) struct Callback {
+pub(crate) struct RedirectListener {
     listener: TcpListener,
     path: String,
     redirect: String,
 }
 
-impl Callback {
+impl RedirectListener {
     /// Listens on the loopback interface only: on the port of `redirect`, otherwise on `port`,
     /// otherwise on any free port.
     pub(crate) async fn listen(redirect: Option<&str>, port: Option<u16>) -> io::Result<Self> {
@@ -86,13 +86,13 @@ impl Callback {
         };
         let (status, text) = match &target {
             Some(target) if !is_awaited(target) => {
-                ("400 Bad Request", "This is not the sign-in that is waited for.")
+                ("400 Bad Request", "This is not the pending sign-in.")
             }
             Some(target) if target.contains("code=") => {
-                ("200 OK", "You are signed in. This page can be closed.")
+                ("200 OK", "You are signed in. You can close this page.")
             }
-            Some(_) => ("200 OK", "The sign-in was refused. This page can be closed."),
-            None => ("404 Not Found", "Nothing is here."),
+            Some(_) => ("200 OK", "The sign-in was refused. You can close this page."),
+            None => ("404 Not Found", "Not found."),
         };
         let answer = format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wrong_state_does_not_end_the_waiting() {
-        let callback = Callback::listen(None, None).await.expect("a port");
+        let callback = RedirectListener::listen(None, None).await.expect("a port");
         let address = callback.listener.local_addr().expect("an address").to_string();
         let waiting = tokio::spawn(async move { callback.wait(Some("a b")).await });
         for wrong in ["code=1&state=x", "code=1", "error=no&state=", "error=no"] {

@@ -15,7 +15,7 @@ const PROTOCOL: &str = "2025-06-18";
 
 /// The response of a server to an unauthenticated client.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Greeting {
+pub(crate) enum UnauthenticatedResponse {
     /// It rejects the client and states where to sign in.
     Refusal(String),
     /// It opens a stream that may never end.
@@ -28,22 +28,24 @@ pub(crate) enum Greeting {
 }
 
 /// Probes the server. Only the response headers are read.
-pub(crate) async fn greeting(url: &str, http: &ClientOptions) -> Greeting {
+pub(crate) async fn greeting(url: &str, http: &ClientOptions) -> UnauthenticatedResponse {
     let options = ClientOptions { connect_timeout: PATIENCE, ..http.clone() };
     let (Ok(client), Ok(url)) = (client(&options), url.parse::<Url>()) else {
-        return Greeting::Other;
+        return UnauthenticatedResponse::Other;
     };
-    let Some(first) = head(client.get(url.clone())).await else { return Greeting::Other };
+    let Some(first) = head(client.get(url.clone())).await else {
+        return UnauthenticatedResponse::Other;
+    };
     if let Some(challenge) = challenge(&first) {
-        return Greeting::Refusal(challenge);
+        return UnauthenticatedResponse::Refusal(challenge);
     }
     if !first.status().is_success() || !streams(&first) {
-        return Greeting::Other;
+        return UnauthenticatedResponse::Other;
     }
     drop(first);
     // The stream is open to everyone, but requests may not be.
     if let Some(challenge) = head(hello(&client, &url)).await.as_ref().and_then(challenge) {
-        return Greeting::Refusal(challenge);
+        return UnauthenticatedResponse::Refusal(challenge);
     }
     let document = "/.well-known/oauth-protected-resource";
     for path in [url.path().trim_end_matches('/'), ""] {
@@ -52,10 +54,12 @@ pub(crate) async fn greeting(url: &str, http: &ClientOptions) -> Greeting {
         place.set_query(None);
         let found = head(client.get(place.clone())).await;
         if found.is_some_and(|found| found.status() == StatusCode::OK && !streams(&found)) {
-            return Greeting::Refusal(format!("Bearer resource_metadata=\"{place}\""));
+            return UnauthenticatedResponse::Refusal(format!(
+                "Bearer resource_metadata=\"{place}\""
+            ));
         }
     }
-    Greeting::Stream { root: url.origin().ascii_serialization() }
+    UnauthenticatedResponse::Stream { root: url.origin().ascii_serialization() }
 }
 
 async fn head(request: RequestBuilder) -> Option<Response> {

@@ -29,7 +29,7 @@ impl OAuthHttpClient for Exchange {
             let mut body = Vec::new();
             while let Some(more) = answer.chunk().await.map_err(failed)? {
                 if body.len() + more.len() > LONGEST {
-                    return Err(format!("the answer is longer than {LONGEST} bytes").into());
+                    return Err(format!("the response is longer than {LONGEST} bytes").into());
                 }
                 body.extend_from_slice(&more);
             }

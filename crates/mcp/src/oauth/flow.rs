@@ -10,15 +10,15 @@ use rmcp::transport::auth::{
 };
 
 use crate::oauth::bearer::manager;
-use crate::oauth::callback::Callback;
-use crate::oauth::challenge::{Greeting, greeting};
+use crate::oauth::callback::RedirectListener;
+use crate::oauth::challenge::{UnauthenticatedResponse, greeting};
 use crate::oauth::store::{ServerTokens, TokenFiles};
 
 /// The client name used for registration.
 const NAME: &str = "Parallax";
 
-const NO_REGISTRATION: &str = "its service registers no programs by itself: register one there, and \
-                               name it in `oauth.clientId` (and `oauth.clientSecret`) of the server";
+const NO_REGISTRATION: &str = "its service does not support client registration: register a client \
+    there, and set `oauth.clientId` (and `oauth.clientSecret`) of the server";
 
 /// The part of a sign-in that the front end performs.
 pub trait SignIn: Send + Sync {
@@ -39,7 +39,7 @@ pub async fn sign_in(
     http: &ClientOptions,
     face: &dyn SignIn,
 ) -> Result<(), String> {
-    let url = server.endpoint.url().ok_or("a server that is a program has no sign-in")?;
+    let url = server.endpoint.url().ok_or("a server that is a program does not support sign-in")?;
     let settings = &server.oauth;
     let mut manager = manager(url, http).await.map_err(|error| error.to_string())?;
     let metadata = metadata(&manager, url, settings, http).await?;
@@ -47,9 +47,9 @@ pub async fn sign_in(
     tokens.token_url = Some(metadata.token_endpoint.clone());
     let registers = metadata.registration_endpoint.is_some();
     manager.set_metadata(metadata);
-    let callback = Callback::listen(settings.redirect_uri.as_deref(), port)
+    let callback = RedirectListener::listen(settings.redirect_uri.as_deref(), port)
         .await
-        .map_err(|error| format!("no port to come back to: {error}"))?;
+        .map_err(|error| format!("failed to open a port for the redirect: {error}"))?;
     let mut request = AuthorizationRequest::new(callback.redirect()).with_client_name(NAME);
     let scopes = match settings.scopes.is_empty() {
         true => manager.select_initial_scopes(&[]).await,
@@ -61,8 +61,7 @@ pub async fn sign_in(
         None => {
             let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
             let client = manager.register_client(NAME, callback.redirect(), &scopes).await;
-            let client =
-                client.map_err(|error| format!("this program cannot be registered: {error}"))?;
+            let client = client.map_err(|error| format!("client registration failed: {error}"))?;
             // The library does not store the client secret, but it is needed to refresh tokens.
             let secret = client.client_secret.map(Secret::new);
             tokens.client_secret.clone_from(&secret);
@@ -76,11 +75,11 @@ pub async fn sign_in(
     }
     let session = AuthorizationSession::new(manager, request)
         .await
-        .map_err(|(_, error)| format!("the server's sign-in cannot be used: {error}"))?;
+        .map_err(|(_, error)| format!("the authorization server cannot be used: {error}"))?;
     let mut address = url::Url::parse(session.get_authorization_url())
-        .map_err(|error| format!("the server's sign-in has no address: {error}"))?;
+        .map_err(|error| format!("the authorization server has no address: {error}"))?;
     if !matches!(address.scheme(), "https" | "http") {
-        return Err("the server's sign-in is not a web page".to_owned());
+        return Err("the address of the authorization server is not a web page".to_owned());
     }
     if !settings.audiences.is_empty() {
         address.query_pairs_mut().append_pair("audience", &settings.audiences.join(" "));
@@ -92,9 +91,9 @@ pub async fn sign_in(
         back = callback.wait(state.as_deref()) => back,
         Some(pasted) = face.pasted() => Some(pasted),
     };
-    let back = back.ok_or("the browser did not come back within five minutes")?;
+    let back = back.ok_or("the browser did not return within five minutes")?;
     if let Some(why) = refusal(back.trim()) {
-        return Err(format!("the sign-in was refused: {why}"));
+        return Err(format!("the sign-in was rejected: {why}"));
     }
     session
         .handle_callback_url(back.trim())
@@ -128,11 +127,13 @@ async fn found_at(
     http: &ClientOptions,
 ) -> Result<AuthorizationMetadataResolution, AuthError> {
     match greeting(url, http).await {
-        Greeting::Refusal(challenge) => {
+        UnauthenticatedResponse::Refusal(challenge) => {
             manager.resolve_metadata_from_challenge(Some(&challenge)).await
         }
-        Greeting::Stream { root } => self::manager(&root, http).await?.resolve_metadata().await,
-        Greeting::Other => manager.resolve_metadata().await,
+        UnauthenticatedResponse::Stream { root } => {
+            self::manager(&root, http).await?.resolve_metadata().await
+        }
+        UnauthenticatedResponse::Other => manager.resolve_metadata().await,
     }
 }
 
@@ -147,7 +148,7 @@ async fn metadata(
     let mut metadata = match (&settings.authorization_url, &settings.token_url) {
         (Some(_), Some(_)) => AuthorizationMetadata::default(),
         _ => {
-            let failed = |error| format!("the server's sign-in is not found: {error}");
+            let failed = |error| format!("the authorization server was not found: {error}");
             let found = match &settings.issuer {
                 Some(issuer) => {
                     let manager = self::manager(issuer, http).await.map_err(failed)?;

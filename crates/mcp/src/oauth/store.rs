@@ -28,7 +28,7 @@ pub struct TokenFiles {
 #[serde(rename_all = "camelCase")]
 struct Entry {
     server_name: String,
-    token: Token,
+    token: StoredToken,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_id: Option<String>,
     /// The client secret from the dynamic registration (only in the own file).
@@ -49,7 +49,7 @@ struct Entry {
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Token {
+struct StoredToken {
     access_token: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     refresh_token: Option<String>,
@@ -205,7 +205,7 @@ pub(crate) struct ServerTokens {
 
 /// What is needed to refresh a token, besides the token.
 #[derive(Debug, Clone)]
-pub(crate) struct Renewal {
+pub(crate) struct RefreshInfo {
     pub(crate) token_url: Option<String>,
     pub(crate) issuer: Option<String>,
     pub(crate) client_id: Option<String>,
@@ -213,7 +213,8 @@ pub(crate) struct Renewal {
 }
 
 /// The return type of the methods of the library's trait.
-pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
+pub(crate) type BoxedResult<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 'a>>;
 
 impl ServerTokens {
     pub(crate) fn new(files: &TokenFiles, server: &str, url: &str) -> Self {
@@ -227,10 +228,10 @@ impl ServerTokens {
     }
 
     /// Returns how the tokens are refreshed; `None` if there are none. Blocking.
-    pub(crate) fn where_renewed(&self) -> Option<Renewal> {
+    pub(crate) fn where_renewed(&self) -> Option<RefreshInfo> {
         let entry = self.files.find(&self.server, &self.url)?;
         let entry = self.files.revealed(entry)?;
-        Some(Renewal {
+        Some(RefreshInfo {
             client_secret: entry.client_secret.map(Secret::new),
             token_url: entry.token_url.filter(|url| !url.is_empty()),
             issuer: entry.issuer,
@@ -249,7 +250,7 @@ impl ServerTokens {
         entry.token_url = Some(url.to_owned());
         // If this fails, the endpoint is discovered again.
         if let Err(error) = files::write(&self.files.ours, &all) {
-            tracing::debug!(%error, "where tokens are renewed is not kept");
+            tracing::debug!(%error, "failed to store the token endpoint");
         }
     }
 
@@ -284,13 +285,13 @@ impl ServerTokens {
         let text = |key: &str| response.get(key).and_then(Value::as_str).map(str::to_owned);
         let given = text("access_token").unwrap_or_default();
         if given.is_empty() || given.chars().any(|char| !char.is_ascii_graphic()) {
-            return Err(failed("the token that was given fits into no header".to_owned()));
+            return Err(failed("the token is not valid in a header".to_owned()));
         }
         let updated_at = now();
         let expires_in = response.get("expires_in").and_then(Value::as_u64);
         let entry = Entry {
             server_name: self.server.clone(),
-            token: Token {
+            token: StoredToken {
                 access_token: given,
                 refresh_token: text("refresh_token"),
                 expires_at: expires_in.map(|seconds| updated_at + seconds.saturating_mul(1000)),
@@ -314,7 +315,7 @@ impl ServerTokens {
 
 /// Written with boxed futures and lifetimes, as `async_trait` expands the trait of the library.
 impl CredentialStore for ServerTokens {
-    fn load<'a, 'b>(&'a self) -> Later<'b, Option<StoredCredentials>>
+    fn load<'a, 'b>(&'a self) -> BoxedResult<'b, Option<StoredCredentials>>
     where
         'a: 'b,
         Self: 'b,
@@ -326,7 +327,7 @@ impl CredentialStore for ServerTokens {
         })
     }
 
-    fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> Later<'b, ()>
+    fn save<'a, 'b>(&'a self, credentials: StoredCredentials) -> BoxedResult<'b, ()>
     where
         'a: 'b,
         Self: 'b,
@@ -338,7 +339,7 @@ impl CredentialStore for ServerTokens {
         })
     }
 
-    fn clear<'a, 'b>(&'a self) -> Later<'b, ()>
+    fn clear<'a, 'b>(&'a self) -> BoxedResult<'b, ()>
     where
         'a: 'b,
         Self: 'b,

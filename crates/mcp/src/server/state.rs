@@ -79,8 +79,8 @@ impl State {
     pub(super) fn earlier(&self) -> Option<String> {
         let why = self.earlier.as_deref()?;
         Some(match why {
-            "" => "no answer yet, and none in an earlier session".to_owned(),
-            why => format!("no answer yet; in an earlier session: {why}"),
+            "" => "no response yet, nor in an earlier session".to_owned(),
+            why => format!("no response yet; in an earlier session: {why}"),
         })
     }
 }

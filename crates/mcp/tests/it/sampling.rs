@@ -189,7 +189,7 @@ async fn pictures_are_passed_on_and_calls_of_tools_refused() {
     assert!(sent.contains("inlineData") && sent.contains("iVBORw0KGgo="), "{sent}");
     let call = json!({"type": "tool_use", "id": "1", "name": "x", "input": {}});
     let got = scene.sample(json!({"content": call})).await;
-    assert!(got.contains("only texts, images and sounds"), "{got}");
+    assert!(got.contains("only text, images, and audio"), "{got}");
     scene.world.end().await;
 }
 
@@ -197,7 +197,7 @@ async fn pictures_are_passed_on_and_calls_of_tools_refused() {
 async fn where_nobody_can_agree_it_is_not_offered_and_refused() {
     let world = World::started("sample").await;
     let got = world.call("mcp_s_sample", json!({})).await.for_model.output;
-    assert!(got.contains("nobody can be asked here"), "{got}");
+    assert!(got.contains("no user is present"), "{got}");
     let told = std::fs::read_to_string(world.folder.path().join("log")).expect("the log");
     let hello = told.lines().next().expect("a line");
     assert!(hello.contains("\"initialize\"") && !hello.contains("sampling"), "{hello}");

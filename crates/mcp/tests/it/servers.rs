@@ -60,8 +60,7 @@ async fn lists_that_never_end_are_cut_and_old_servers_spoken_to() {
             r#do == "repeat",
             "{notes:?}"
         );
-        let skipped =
-            "on standard output are not MCP messages and were skipped (first: \"listening…\")";
+        let skipped = "on stdout are not MCP messages and were skipped (first: \"listening…\")";
         let trouble = world.servers.trouble();
         assert_eq!(trouble.is_some(), r#do != "oldest", "{trouble:?}");
         assert_eq!(trouble.is_some_and(|it| it.contains(skipped)), r#do == "noise");
@@ -70,7 +69,8 @@ async fn lists_that_never_end_are_cut_and_old_servers_spoken_to() {
     }
     let world = World::started("endless").await;
     let trouble = world.servers.trouble().expect("it is told");
-    let wanted = "`s`: its list of tools is cut: it has more than 100 pages; 100 of them are kept";
+    let wanted =
+        "`s`: its list of tools was truncated: it has more than 100 pages; 100 of them are used";
     assert!(trouble.contains(wanted), "{trouble}");
     assert_eq!(world.servers.trouble(), None, "once");
     world.end().await;
@@ -81,7 +81,7 @@ async fn an_answer_that_cannot_be_read_ends_its_call() {
     let world = World::started("garbled").await;
     assert!(world.names().contains(&"mcp_s_echo".to_owned()), "the good tools are there");
     let notes = world.servers.status().remove(0).notes;
-    let wanted = "1 of its tools cannot be read and are left out (`too_deep`)";
+    let wanted = "1 of its tools are invalid and were omitted (`too_deep`)";
     assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
     assert!(world.servers.trouble().is_some_and(|told| told.contains(wanted)), "it is told");
     for how in ["latin1", "half"] {
@@ -97,7 +97,7 @@ async fn an_answer_that_cannot_be_read_ends_its_call() {
         let begun = Instant::now();
         let error = world.call("mcp_s_garbled", json!({"how": how})).await.error;
         let error = error.expect("an error").message;
-        assert!(error.contains("its answer was not understood: it is "), "{how}: {error}");
+        assert!(error.contains("its response is invalid: it is "), "{how}: {error}");
         assert!(error.contains(why), "{how}: {error}");
         assert!(begun.elapsed() < Duration::from_secs(30), "{how}: it is not waited for");
     }
@@ -133,7 +133,7 @@ async fn the_timeout_of_a_server_bounds_its_calls() {
         assert!(begun.elapsed() < Duration::from_secs(60), "it does not start");
     }
     let error = world.call("mcp_s_hang", json!({})).await.error.expect("an error");
-    assert!(error.message.contains("gave no answer within 1500 ms"), "{}", error.message);
+    assert!(error.message.contains("no response within 1500 ms"), "{}", error.message);
     world.end().await;
 }
 
@@ -196,9 +196,9 @@ async fn of_a_form_that_cannot_be_shown_both_sides_are_told() {
     let warned = Arc::new(Warned::default());
     let told = Arc::clone(&warned) as Arc<dyn Progress>;
     let got = world.call_with("mcp_s_ask_nested", json!({}), told).await;
-    assert!(got.for_model.output.contains("none may have fields"), "{}", got.for_model.output);
+    assert!(got.for_model.output.contains("cannot be nested"), "{}", got.for_model.output);
     let warned = warned.0.lock().expect("no panic").join("|");
-    assert!(warned.starts_with("the MCP server `s` asked for something"), "{warned}");
+    assert!(warned.starts_with("a request of the MCP server `s`"), "{warned}");
     world.end().await;
 }
 
@@ -305,7 +305,7 @@ async fn tools_beyond_the_budget_are_looked_for() {
     assert!(found.contains(&"mcp_s_blocks".to_owned()), "{found:?}");
     assert!(world.call("mcp_s_blocks", json!({})).await.error.is_none());
     let got = world.call("mcp_search_tools", json!({"query": "weather"})).await;
-    assert!(got.for_model.output.starts_with("No tool"));
+    assert!(got.for_model.output.starts_with("No MCP tool"));
     // A tool that the model already knows needs no search.
     world.servers.look_for("mcp_s_env").await;
     assert!(world.names().contains(&"mcp_s_env".to_owned()));

@@ -8,7 +8,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::extensions::ExtensionSetting;
 
 use super::not_agreed;
-use crate::silence::Silence;
+use crate::silence::HiddenInput;
 
 /// Maximum size of an answer in bytes.
 const LONGEST: usize = 64 * 1024;
@@ -87,7 +87,7 @@ impl Person {
         let hidden = setting.sensitive && self.is_terminal;
         let line = match hidden {
             true => {
-                let _silence = Silence::begin();
+                let _silence = HiddenInput::begin();
                 let line = self.line();
                 self.tell("\n");
                 line

@@ -6,7 +6,7 @@ fn read(words: &[&str]) -> Result<Invocation, Refusal> {
     Invocation::read(&argv, &Surroundings::default())
 }
 
-fn prompt(words: &[&str]) -> (Option<String>, Settings, Printing) {
+fn prompt(words: &[&str]) -> (Option<String>, Settings, OutputOptions) {
     match read(words) {
         Ok(Invocation::Prompt { prompt, settings, printing }) => (prompt, settings, printing),
         other => panic!("{words:?}: {other:?}"),

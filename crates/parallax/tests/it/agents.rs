@@ -54,10 +54,10 @@ fn a_command_is_for_an_agent_that_is_there() {
         world.home.write_home(&format!(".parallax/commands/{name}.md"), &text).expect("command");
     }
     world.run_well(&["-p", "/good"]);
-    assert!(last(&world, 0).contains("sub-agent(s) `scout`"));
+    assert!(last(&world, 0).contains("subagent(s) `scout`"));
     let done = world.run_well(&["-p", "/bad"]);
-    assert!(done.err().contains("there is no agent `scoot` (perhaps `scout`?)"), "{}", done.err());
-    assert!(!last(&world, 1).contains("sub-agent"), "{}", last(&world, 1));
+    assert!(done.err().contains("unknown agent `scoot` (perhaps `scout`?)"), "{}", done.err());
+    assert!(!last(&world, 1).contains("subagent(s)"), "{}", last(&world, 1));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
     let (first, second, third) = (body(&world, 0), body(&world, 1), body(&world, 2));
     assert!(system(&first).contains("<name>scout</name>"), "{}", system(&first));
     assert!(system(&first).contains("<name>codebase_investigator</name>"));
-    assert!(last(&world, 0).contains("sub-agent(s) `scout`"));
+    assert!(last(&world, 0).contains("subagent(s) `scout`"));
     assert!(system(&second).starts_with("You are the scout. Your task: read notes.txt"));
     assert_eq!(tools(&second), ["list_directory", "read_file", "complete_task"]);
     assert_eq!(second["generationConfig"]["temperature"], 0.3);
@@ -107,7 +107,7 @@ fn an_agent_of_the_project_that_changes_meanwhile_waits_for_a_yes_and_that_is_to
     std::fs::write(file, SCOUT.replace("You are the scout", "Obey")).unwrap();
     face.prompt("go on");
     let told = face.next("error")["message"].to_string();
-    assert!(told.contains("the agent `scout` of this project is not used"), "{told}");
+    assert!(told.contains("the agent `scout` of this project is new or changed"), "{told}");
     assert!(told.contains("parallax agents accept"), "{told}");
     face.next("result");
     assert_eq!(face.end(), Some(0));
@@ -120,7 +120,7 @@ fn an_agent_of_the_project_counts_when_a_person_agreed_to_it() {
     let world = World::new(r#"[{"text": "a"}, {"text": "b"}, {"text": "c"}]"#);
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
     let knows = |number: usize| system(&body(&world, number)).contains("<name>scout</name>");
-    let notice = "the agent `scout` of this project: not used";
+    let notice = "the agent `scout` of this project must be accepted";
     let done = world.run_well(&["-p", "go"]);
     assert!(done.err().contains(notice) && done.err().contains("`parallax agents accept`"));
     assert!(!knows(0));
@@ -207,7 +207,7 @@ fn servers_of_an_agent_ask_unless_they_are_trusted_and_failures_are_told() {
     let world = World::in_home(world.home, &script.to_string());
     with_server(&world, "clerk", "die", true);
     let done = world.run_well(&["-p", "go"]);
-    let told = "the agent `clerk`: the MCP server `paper` is not there: ";
+    let told = "the agent `clerk`: the MCP server `paper` is unavailable: ";
     assert!(done.err().contains(told), "{}", done.err());
     assert!(last(&world, 2).contains("not found"), "{}", last(&world, 2));
 }
@@ -391,7 +391,7 @@ fn an_agent_has_the_tools_of_its_definition_and_wrong_names_are_told() {
     let names = tools(&request);
     assert!(names.contains(&"mcp_mem_echo") && names.contains(&"read_file"), "{names:?}");
     assert!(!names.iter().any(|name| name.ends_with("_mcp_resource")), "{names:?}");
-    assert!(done.err().contains("names `nosuchtool`"), "{}", done.err());
+    assert!(done.err().contains("unavailable tool `nosuchtool`"), "{}", done.err());
 }
 
 #[test]

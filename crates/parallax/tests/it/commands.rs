@@ -60,7 +60,7 @@ fn a_file_takes_the_name_of_a_command_that_gemini_cli_does_not_have() {
     world.run_well(&["-p", "/parallax:commit"]);
     assert!(sent(&world).contains("push"), "{}", sent(&world));
     let done = world.run_well(&["-p", "/commands"]);
-    assert!(done.out().contains("the program's own is `/parallax:commit`"), "{}", done.out());
+    assert!(done.out().contains("the built-in command is `/parallax:commit`"), "{}", done.out());
 }
 
 #[test]
@@ -69,11 +69,11 @@ fn an_unknown_command_is_told_with_near_names_and_nothing_is_sent() {
     world.home.write_home(".gemini/commands/git/commit.toml", "prompt = 'x'").unwrap();
     world.home.write_home(".gemini/commands/broken.toml", "prompt 'x'").unwrap();
     let told = refused(&world, &["-p", "/git:comit now"]);
-    assert!(told.contains("There is no command `/git:comit`"), "{told}");
-    assert!(told.contains("`/git:commit`") && told.contains("put a blank before"), "{told}");
+    assert!(told.contains("Unknown command `/git:comit`"), "{told}");
+    assert!(told.contains("`/git:commit`") && told.contains("put a space before"), "{told}");
     // Suggestions include built-in commands, but not commands that only sound similar.
     let told = refused(&world, &["-p", "/abuot"]);
-    assert!(told.contains("(there is `/about`)"), "{told}");
+    assert!(told.contains("(did you mean `/about`?)"), "{told}");
     let told = refused(&world, &["-p", "/broken"]);
     assert!(told.contains("broken.toml:1:"), "{told}");
 }
@@ -91,19 +91,19 @@ fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
         ("/directory show", world.home.project().to_str().unwrap()),
         ("/extensions", "No extensions"),
         ("/help", "/stats"),
-        ("/hooks", "no hooks"),
+        ("/hooks", "No hooks"),
         ("/mcp", "No MCP servers"),
         ("/memory show", "a rule of the project"),
         ("/model", "is set"),
         ("/permissions", "trusted"),
         ("/policies list", "plan files"),
-        ("/privacy", "no telemetry"),
+        ("/privacy", "no usage tracking"),
         ("/skills list", ""),
         ("/stats", "0 calls"),
         ("/tools desc", "read_file"),
         ("/context", "system prompt"),
-        ("/todos", "keeps no list"),
-        ("/model why", "is set"),
+        ("/todos", "has no to-do list"),
+        ("/model why", "is selected"),
         ("/compress the numbers", "Nothing to compress."),
         ("/compress undo", "no compaction to undo"),
     ] {
@@ -122,7 +122,7 @@ fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
     );
     // Commands that need a terminal say so and name alternatives.
     let told = refused(&world, &["-p", "/theme"]);
-    assert!(told.contains("belongs to the terminal") && told.contains("/tools"), "{told}");
+    assert!(told.contains("requires the terminal") && told.contains("/tools"), "{told}");
     // Built-in prompts are sent, and a custom command may override some of them.
     world.run_well(&["-p", "/commit:no-push"]);
     assert!(sent(&world).contains("commit"), "{}", sent(&world));
@@ -171,7 +171,7 @@ fn a_shell_command_that_nobody_may_allow_is_refused() {
     world.home.write_home(".gemini/commands/w.toml", "prompt = '!{touch made}'").unwrap();
     world.home.write_home(".gemini/commands/r.toml", "prompt = 'now: !{echo hi}'").unwrap();
     let told = refused(&world, &["-p", "/w"]);
-    assert!(told.contains("`touch made`") && told.contains("may not run"), "{told}");
+    assert!(told.contains("`touch made`") && told.contains("was denied"), "{told}");
     assert!(!world.home.project().join("made").exists());
     // A read-only shell command runs, and a rule allows the other one.
     world.run_well(&["-p", "/r"]);
@@ -207,7 +207,7 @@ fn a_file_is_not_put_into_a_shell_command() {
     world.home.write("a.txt", "secret").unwrap();
     world.home.write_home(".gemini/commands/cat.toml", "prompt = '!{cat @{a.txt}}'").unwrap();
     let told = refused(&world, &["-y", "-p", "/cat"]);
-    assert!(told.contains("`@{a.txt}` stands in a shell command"), "{told}");
+    assert!(told.contains("`@{a.txt}` is in a shell command"), "{told}");
     // Such braces in git syntax do not name a file.
     let template = "prompt = '!{echo HEAD@{1} @{u}}'";
     world.home.write_home(".gemini/commands/git.toml", template).unwrap();
@@ -233,7 +233,7 @@ fn commands_are_taken_line_by_line_too() {
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go {{args}}'").unwrap();
     let mut face = Conversation::start(&world, &[]);
     face.prompt("/nowhere");
-    assert!(face.next("error").to_string().contains("There is no command"));
+    assert!(face.next("error").to_string().contains("Unknown command"));
     face.prompt("/go on");
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(sent(&world), "Go on");
@@ -275,7 +275,7 @@ fn a_command_names_its_model_and_tools() {
     let world = World::new(&script(touch));
     world.home.write(".gemini/commands/go.md", command).unwrap();
     let done = world.run_well(&["-p", "/go"]);
-    assert!(done.err().contains("in your own commands only"), "{}", done.err());
+    assert!(done.err().contains("only in your own commands"), "{}", done.err());
     assert!(!world.home.project().join("made").exists());
 
     // `tools` allows only the listed tools.
@@ -314,7 +314,7 @@ fn a_command_has_a_mode_and_a_time_for_its_turn() {
     let world = World::new(&script.to_string());
     world.home.write(".gemini/commands/edit.md", edit).unwrap();
     let done = world.run_well(&["-p", "/edit"]);
-    assert!(done.err().contains("`mode = auto_edit` does not count"), "{}", done.err());
+    assert!(done.err().contains("`mode = auto_edit` is ignored"), "{}", done.err());
     assert!(!world.home.project().join("made").exists());
 
     // The timeout ends the turn, and also shell commands before it.
@@ -327,7 +327,7 @@ fn a_command_has_a_mode_and_a_time_for_its_turn() {
     let done = world.run(&["-y", "-p", "/s"]);
     assert_eq!(done.code(), 57, "{}", done.err());
     let done = world.run(&["-y", "-p", "/t"]);
-    assert!(done.err().contains("the command may take 1 s"), "{}", done.err());
+    assert!(done.err().contains("was stopped after 1 s"), "{}", done.err());
     assert_eq!(world.server.requests().len(), 1);
 }
 
@@ -342,7 +342,7 @@ fn the_time_of_a_run_and_signals_end_the_shell_commands_of_a_template() {
         processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok()).any(is_it)
     };
     let done = world.run(&["-y", "--timeout", "1", "-p", "/sl"]);
-    assert!(done.err().contains("The budget of this session, 1 s, is spent"), "{}", done.err());
+    assert!(done.err().contains("The budget of this session (1 s) is spent"), "{}", done.err());
     assert_eq!(world.server.requests().len(), 0);
     until("the end of the command", || !sleeps());
     for (signal, code) in
@@ -374,7 +374,7 @@ fn commands_call_commands() {
     assert!(told.contains("`/loop` → `/pool` → `/loop`"), "{told}");
     let done = world.run_well(&["-y", "-p", "/a one; two"]);
     assert_eq!(sent(&world), "A B<one; two> one; two/{c} and /{none x} GET /users/{id}");
-    assert!(done.err().contains("there is no command `/none`"), "{}", done.err());
+    assert!(done.err().contains("unknown command `/none`"), "{}", done.err());
 }
 
 #[test]

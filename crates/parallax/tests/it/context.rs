@@ -77,7 +77,7 @@ fn a_context_file_that_links_out_of_the_project_is_not_read() {
     std::os::unix::fs::symlink(&key, project.join("GEMINI.md")).expect("a link");
     std::os::unix::fs::symlink("docs/AGENTS.md", project.join("AGENTS.md")).expect("a link");
     let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("link to what lies outside"), "{}", done.err());
+    assert!(done.err().contains("link to a file outside"), "{}", done.err());
     let sent = raw_contents(&world.server.requests()[0]).join("\n");
     assert!(sent.contains("rule behind a link") && !sent.contains("KEY OF"), "{sent}");
     // A symlink to a project file that tools may not read.
@@ -91,7 +91,7 @@ fn a_context_file_that_links_out_of_the_project_is_not_read() {
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::fs::write(project.join("GEMINI.md"), [0; 4096]).expect("file");
     let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("is not text"), "{}", done.err());
+    assert!(done.err().contains("is not a text file"), "{}", done.err());
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn what_is_wrong_with_the_rules_of_a_folder_is_told_once() {
     let link = world.home.project().join("sub/GEMINI.md");
     std::os::unix::fs::symlink(&key, link).expect("a link");
     let done = world.run_well(&["-p", "go"]);
-    assert_eq!(done.err().matches("link to what lies outside").count(), 1, "{}", done.err());
+    assert_eq!(done.err().matches("link to a file outside").count(), 1, "{}", done.err());
     let sent = raw_contents(&world.server.requests()[2]).join("\n");
     assert!(!sent.contains("KEY OF"), "{sent}");
 }

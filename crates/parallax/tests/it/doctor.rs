@@ -115,7 +115,7 @@ fn rejected_key_and_a_wrong_clock_are_errors() {
     let (report, code) = examine(command);
     assert_eq!(code, 1);
     assert_error(&report, "network.key", "API key not valid");
-    assert_error(&report, "network.clock", "ahead of the clock of the service");
+    assert_error(&report, "network.clock", "ahead of the clock of the provider");
 }
 
 #[test]

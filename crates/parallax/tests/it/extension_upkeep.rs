@@ -47,7 +47,7 @@ fn a_lock_file_brings_the_same_set_and_nothing_else() {
     write(&world, "dusk/commands/more.toml", "prompt = 'x'");
     let other = extensions(&world, &["sync", "set.json", "--yes"], "");
     assert_eq!(other.code(), 54, "{}", other.err());
-    assert!(other.err().contains("its files are others now"), "{}", other.err());
+    assert!(other.err().contains("its files changed"), "{}", other.err());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn failures_have_codes_of_their_own_and_values_come_from_a_file() {
     for (words, code, why) in [
         (vec!["install", "nothing-there"], 1, "Install source not found"),
         (vec!["install", "e", "--yes"], 1, "already installed"),
-        (vec!["install", "bad", "--yes"], 54, "extensions may not allow anything"),
+        (vec!["install", "bad", "--yes"], 54, "extensions cannot allow anything"),
         (vec!["install", "file:///nothing/there.git", "--yes"], 75, "the fetch of"),
         (vec!["install", "e", "--yes", "--settings", "none.json"], 52, "none.json"),
     ] {
@@ -110,11 +110,11 @@ fn the_doctor_says_what_does_not_work() {
     for part in [
         "sick: its MCP server `gone` does not work",
         "its setting \"Key\" has no value",
-        "its command `/fix` is hidden by",
-        "its command `/help` has the name of one of the program",
-        "`skills/s/SKILL.md` is no skill",
-        "starts `gone.sh`, which is not there",
-        "`policies/p.toml`: extensions may not allow",
+        "its command `/fix` is overridden by",
+        "its command `/help` has the name of a built-in command",
+        "invalid skill `skills/s/SKILL.md`",
+        "runs `gone.sh`, which does not exist",
+        "`policies/p.toml`: extensions cannot allow",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -152,7 +152,11 @@ fn two_updates_at_once_are_one() {
     let kept = world.home.parallax().join("extensions/.previous/e");
     std::fs::remove_file(kept.join("gemini-extension.json")).expect("it was there");
     let done = extensions(&world, &["rollback", "e"], "");
-    assert!(done.err().contains(&format!("`{}`: it has no", kept.display())), "{}", done.err());
+    assert!(
+        done.err().contains(&format!("`{}`: `gemini-extension.json` is missing", kept.display())),
+        "{}",
+        done.err()
+    );
 }
 
 #[test]

@@ -323,15 +323,15 @@ fn what_runs_is_agreed_to_by_its_content() {
     write("skills/s/SKILL.md", "---\nname: s\ndescription: x\n---\ny");
     write("commands/c.toml", "prompt = 'x'");
     let done = extensions(&world, &["install", "e", "--consent"], "");
-    assert!(done.err().contains("files that can run: `h.sh`"), "{}", done.err());
+    assert!(done.err().contains("executable files: `h.sh`"), "{}", done.err());
     let changes: [(&str, &str, &str); 4] = [
-        ("h.sh", "echo two", "+ files that can run and are others now: `h.sh`"),
-        ("skills/s/run.sh", "echo", "+ new files that can run: `skills/s/run.sh`"),
+        ("h.sh", "echo two", "+ changed executable files: `h.sh`"),
+        ("skills/s/run.sh", "echo", "+ new executable files: `skills/s/run.sh`"),
         ("commands/c.toml", "prompt = 'x !{curl evil}'", "+ command `/c`: runs `curl evil`"),
         (
             "hooks/hooks.json",
             &hook.replace("\"type\"", "\"env\": {\"X\": \"1\"}, \"type\""),
-            "runs `sh ${extensionPath}/h.sh`; its settings are others",
+            "runs `sh ${extensionPath}/h.sh`; its settings changed",
         ),
     ];
     for (number, (path, text, told)) in (2..).zip(changes) {
@@ -411,10 +411,10 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
             ),
             "leads out of the directory",
         ),
-        (linked, "`GEMINI.md` is a link that leads out"),
+        (linked, "`GEMINI.md` is a link to a path outside"),
         (
             folder("allows", &[("gemini-extension.json", plain), ("policies/p.toml", allow)]),
-            "extensions may not allow",
+            "extensions cannot allow",
         ),
         (folder("options", &[("gemini-extension.json", options)]), "`NODE_OPTIONS`"),
         (folder("none", &[("readme.md", "x")]), "no `gemini-extension.json`"),
@@ -508,7 +508,7 @@ fn one_that_was_changed_after_it_was_installed_runs_nothing() {
         let before = std::fs::read_to_string(installed.join(file)).unwrap();
         std::fs::write(installed.join(file), text).unwrap();
         let done = world.run_well(&["-p", "go"]);
-        assert!(done.err().contains("not what was installed"), "{}", done.err());
+        assert!(done.err().contains("differ from the installed ones"), "{}", done.err());
         assert_eq!(world.read("ran"), "one\n", "{file}");
         let hooks = world.run_well(&["hooks", "list"]).out();
         assert!(hooks.contains("changed since installed"), "{hooks}");
@@ -546,16 +546,20 @@ fn changed_programs_of_its_servers_do_not_run_and_changed_texts_are_told_of() {
     world.home.write("m/s.sh", "exit 1").unwrap();
     world.home.write("m/GEMINI.md", "hello").unwrap();
     well(&world, &["install", "m", "--consent"]);
-    assert!(!world.run_well(&["-p", "go"]).err().contains("not what was installed"));
+    assert!(!world.run_well(&["-p", "go"]).err().contains("differ from the installed ones"));
     let installed = world.home.parallax().join("extensions/m");
     let mark = world.home.project().join("ran");
     std::fs::write(installed.join("GEMINI.md"), "obey").unwrap();
     let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("context or skills are not what was installed"), "{}", done.err());
+    assert!(
+        done.err().contains("context, or skills differ from the installed ones"),
+        "{}",
+        done.err()
+    );
     std::fs::write(installed.join("s.sh"), format!("touch {}", mark.display())).unwrap();
     let done = world.run_well(&["-p", "go"]);
     assert!(
-        done.err().contains("MCP servers' programs are not what was installed"),
+        done.err().contains("MCP servers' programs differ from the installed ones"),
         "{}",
         done.err()
     );
@@ -583,7 +587,7 @@ fn its_agents_are_asked_about_and_know_its_variables() {
         .unwrap();
     world.home.write("s/commands/go.toml", "prompt = 'from s'").unwrap();
     let done = extensions(&world, &["install", "s"], "y\nnorth\n");
-    assert!(done.err().contains("agent `scan`: may use `read_file`"), "{}", done.err());
+    assert!(done.err().contains("agent `scan`: can use `read_file`"), "{}", done.err());
     world.run_well(&["-p", "/s:go"]);
     let sent = body(&world, 0);
     assert!(sent.contains("from s"), "{sent}");
@@ -596,13 +600,13 @@ fn its_agents_are_asked_about_and_know_its_variables() {
     world.home.write("s/agents/scan.md", &agent(server)).unwrap();
     let refused = extensions(&world, &["update", "s"], "");
     assert_eq!(refused.code(), 1);
-    for part in ["+ agent `scan`: may use all tools", "+ MCP server `m` of the agent `scan`: runs"]
+    for part in ["+ agent `scan`: can use all tools", "+ MCP server `m` of the agent `scan`: runs"]
     {
         assert!(refused.err().contains(part), "{}", refused.err());
     }
     let unknown = extensions(&world, &["uninstall", "nobody"], "");
     assert_eq!((unknown.code(), unknown.out().as_str()), (1, ""));
-    assert!(unknown.err().contains("no extension `nobody`"), "{}", unknown.err());
+    assert!(unknown.err().contains("unknown extension `nobody`"), "{}", unknown.err());
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn git_obeys_nothing_that_its_line_writes_first() {
     world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
     let answers = answers(&world.server);
     for answer in &answers[..2] {
-        assert!(answer.contains("nobody can be asked"), "{answer}");
+        assert!(answer.contains("no user is present"), "{answer}");
     }
     assert!(!world.home.project().join("ran").exists());
     assert_eq!(world.read("inc.cfg"), "");
@@ -70,7 +70,7 @@ fn no_quotes_hide_a_repository() {
     std::os::unix::fs::symlink(outside, world.home.project().join("lnk")).expect("link");
     world.run_well(&["-p", "go"]);
     for answer in answers(&world.server) {
-        assert!(answer.contains("nobody can be asked") && !answer.contains("SECRET"), "{answer}");
+        assert!(answer.contains("no user is present") && !answer.contains("SECRET"), "{answer}");
     }
 }
 

@@ -40,7 +40,7 @@ fn a_copy_that_ends_before_a_prompt_leaves_the_original() {
     assert!(shown.contains("second one") && !shown.contains("another"), "{shown}");
     let done = world.run(&["-p", "x", "-r", "whole", "--at", "7"]);
     assert_eq!(done.code(), 42);
-    assert!(done.err().contains("there is no prompt 7; the last one is 2"), "{}", done.err());
+    assert!(done.err().contains("unknown prompt 7: the last one is 2"), "{}", done.err());
     let done = world.run(&["-p", "x", "--at", "1"]);
     assert_ne!(done.code(), 0);
     assert!(done.err().contains("--resume"), "{}", done.err());

@@ -346,7 +346,7 @@ fn a_guard_that_fails_ends_the_turn_where_a_no_would_not_refuse() {
         settings(&world, &json!({event: group}));
         let done = world.run(&["-p", "go"]);
         let all = format!("{}{}", done.out(), done.err());
-        assert!(all.contains("the hook `h` must agree"), "{event}: {all}");
+        assert!(all.contains("the hook `h` must approve"), "{event}: {all}");
         assert_eq!(world.server.requests().len(), usize::from(event == "AfterAgent"), "{event}");
     }
 }

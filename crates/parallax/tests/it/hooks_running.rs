@@ -275,7 +275,7 @@ fn a_guard_that_cannot_be_run_refuses_what_it_guards() {
     assert!(!world.home.project().join("done").exists());
     assert!(done.err().contains("`http`"), "{}", done.err());
     let told = requests(&world)[1].to_string();
-    assert!(told.contains("the hook `far` must agree"), "{told}");
+    assert!(told.contains("the hook `far` must approve"), "{told}");
 }
 
 #[test]
@@ -295,8 +295,8 @@ fn a_process_may_greet_and_only_its_answer_to_the_event_counts() {
     assert!(!world.home.project().join("done").exists(), "its no is heard at the first call");
     let trace = world.run_well(&["hooks", "trace"]).out();
     assert!(trace.contains("deny, not so"), "{trace}");
-    assert!(trace.contains("a line before its answer: ready"), "{trace}");
-    assert!(trace.contains("an answer to another event"), "{trace}");
+    assert!(trace.contains("output before its response: ready"), "{trace}");
+    assert!(trace.contains("a response to another event"), "{trace}");
 }
 
 #[test]

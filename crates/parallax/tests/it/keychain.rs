@@ -208,5 +208,5 @@ fn a_pasted_key_is_in_the_keychain_and_later_runs_use_it() {
     let mut unreachable = world.command(&["-p", "go"]);
     unreachable.env_remove("GEMINI_API_KEY");
     let done = finish(unreachable);
-    assert!(done.code() != 0 && done.err().contains("give the key anew"), "{}", done.err());
+    assert!(done.code() != 0 && done.err().contains("enter the key again"), "{}", done.err());
 }

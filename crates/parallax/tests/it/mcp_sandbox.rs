@@ -183,7 +183,7 @@ fn without_a_sandbox_it_does_not_start_and_says_why() {
         done.out() + &done.err()
     };
     let without = list("seccomp");
-    assert!(without.contains("it has no sandbox"), "{without}");
+    assert!(without.contains("cannot run in the sandbox"), "{without}");
     let with = list("namespaces");
     assert!(with.contains("Connected"), "{with}");
     let left = std::fs::read_dir(world.home.parallax().join("tmp"));
@@ -254,7 +254,7 @@ fn protected_files_are_put_back_after_each_call() {
     face.prompt("go");
     let notice = loop {
         let line = face.next("error");
-        if line.to_string().contains("put back") {
+        if line.to_string().contains("restored") {
             break line.to_string();
         }
     };

@@ -207,7 +207,7 @@ fn plans_of_a_session_are_its_own_unless_the_project_has_a_place() {
     let settings = r#"{"general": {"plan": {"enabled": false}}}"#;
     off.home.write_home(".gemini/settings.json", settings).expect("settings");
     let done = off.run_well(&args);
-    assert!(done.out().contains("plan mode is switched off"), "{}", done.out());
+    assert!(done.out().contains("plan mode is disabled"), "{}", done.out());
     assert!(!declared(&off, 0).iter().any(|tool| tool.ends_with("plan_mode")));
 }
 

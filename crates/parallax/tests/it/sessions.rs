@@ -149,11 +149,11 @@ fn a_limit_of_age_that_cannot_be_read_lets_no_session_go() {
         world.home.write_home(".gemini/settings.json", &settings).expect("settings");
         let done = world.run(&["sessions", "gc"]);
         assert_eq!(done.code(), 52, "{age}");
-        assert!(done.err().contains("`general.sessionRetention.maxAge` cannot be used"), "{age}");
+        assert!(done.err().contains("`general.sessionRetention.maxAge` is invalid"), "{age}");
         // Other commands continue and print the same warning.
         let done = world.run(&["sessions", "list"]);
         assert_eq!(done.code(), 0, "{age}");
-        assert!(done.err().contains("must be a time such as `30d`"), "{}", done.err());
+        assert!(done.err().contains("must be a duration such as `30d`"), "{}", done.err());
     }
     assert_eq!(journals(&world).len(), 1);
 }

@@ -61,7 +61,7 @@ fn the_skill_of_the_program_needs_no_question_unless_another_has_its_name() {
     .to_string();
     let world = World::new(&script);
     world.run_well(&["-p", "make a skill"]);
-    assert!(body(&world, 0).contains("<location>in the program</location>"));
+    assert!(body(&world, 0).contains("<location>built in</location>"));
     assert!(body(&world, 1).contains("# Making a skill"), "{}", body(&world, 1));
     let listed = world.run_well(&["skills", "list"]);
     assert!(listed.out().contains("skill-creator (built-in)"), "{}", listed.out());
@@ -96,7 +96,7 @@ fn skills_that_come_change_and_go_meanwhile_count_from_the_next_prompt() {
     let taken = skill("skill-creator", "Evil");
     world.home.write(".gemini/skills/evil/SKILL.md", &taken).unwrap();
     face.prompt("go");
-    let taken = "took the name of one of the program";
+    let taken = "has the name of a built-in skill";
     while !face.next("error")["message"].to_string().contains(taken) {}
     face.next("result");
     std::fs::remove_dir_all(world.home.home().join(".agents/skills")).unwrap();
@@ -196,7 +196,7 @@ fn skills_come_from_git() {
     world.run_well(&["skills", "install", &address, "--consent"]);
     assert!(world.home.parallax().join("skills/beta/SKILL.md").is_file());
     let refused = world.run(&["skills", "install", &address, "--path", "../..", "--consent"]);
-    assert!(refused.err().contains("leads out of"), "{}", refused.err());
+    assert!(refused.err().contains("is outside"), "{}", refused.err());
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn an_answer_can_be_piped_in_and_a_changed_skill_is_not_used() {
     let file = world.home.parallax().join("skills/alpha/run.sh");
     std::fs::write(&file, "curl evil").unwrap();
     let listed = world.run_well(&["skills", "list"]).out();
-    assert!(!has() && listed.contains("not those that were installed"), "{listed}");
+    assert!(!has() && listed.contains("differ from the installed ones"), "{listed}");
     assert_eq!(install(b"y\n").code(), 0);
     assert!(has());
 }

@@ -178,7 +178,7 @@ fn file_that_cannot_be_used_is_a_warning() {
     let world = World::new(r#"[{"text":"hi"}]"#);
     set(&world, &json!({"enabled": true, "outfile": "/dev/full"}), &Value::Null);
     let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("no telemetry is recorded") && done.err().contains("/dev/full"));
+    assert!(done.err().contains("telemetry is not recorded") && done.err().contains("/dev/full"));
 }
 
 #[test]

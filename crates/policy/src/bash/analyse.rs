@@ -6,7 +6,7 @@ use std::path::Path;
 use super::builtins;
 use super::danger;
 use super::expand::{self, LineExpander};
-use super::found::{Found, Simple, Token, Values};
+use super::found::{Found, SimpleCommand, Token, Values};
 use super::git_alias::GitAliases;
 use super::grammar;
 use super::line::{Assignment, Command, Line, Place, RedirectionKind, Word};
@@ -27,13 +27,13 @@ const MOST: usize = 64;
 /// Two parsers must agree: one that follows bash character by character, and the published grammar.
 pub fn analyse(text: &str) -> Line {
     let mut analysis = Analysis::default();
-    analysis.text(text, &Context::default());
+    analysis.text(text, &AnalysisContext::default());
     if let Some(name) = analysis.values.evaluated_text() {
-        let why = format!("`{name}` is evaluated, and its value may hold commands");
+        let why = format!("`{name}` is evaluated, and its value may contain commands");
         analysis.trouble(why);
     }
     if analysis.values.arrays && analysis.values.declared {
-        analysis.trouble("the text of an array may be expanded");
+        analysis.trouble("the elements of an array may be expanded");
     }
     analysis.line
 }
@@ -52,7 +52,7 @@ pub fn analyse_expanded(
         git_aliases: GitAliases::new(git_aliases),
         ..Analysis::default()
     };
-    analysis.text(text, &Context::default());
+    analysis.text(text, &AnalysisContext::default());
     analysis.line
 }
 
@@ -78,7 +78,7 @@ impl Default for Analysis {
 }
 
 #[derive(Clone, Default)]
-struct Context {
+struct AnalysisContext {
     place: Place,
     wrappers: Vec<String>,
     handed_on: bool,
@@ -104,10 +104,10 @@ impl Analysis {
         }
     }
 
-    fn text(&mut self, text: &str, context: &Context) {
+    fn text(&mut self, text: &str, context: &AnalysisContext) {
         if text.len() > LONGEST {
             self.trouble("it is too long");
-            self.hides("it is too long to be looked through");
+            self.hides("it is too long to be analyzed");
             return;
         }
         let mut found = Found::default();
@@ -116,7 +116,7 @@ impl Analysis {
         }
         reader::read(text, context.place, true, 0, &mut found);
         if context.plain_sh && found.only_bash {
-            found.trouble("another shell than bash may read it otherwise");
+            found.trouble("a shell other than bash may parse it differently");
         }
         if found.trouble.is_none()
             && self.expander.is_none()
@@ -157,23 +157,23 @@ impl Analysis {
         });
         if let Some(name) = steers.cloned() {
             found.trouble(format!(
-                "`{name}` decides what programs do, and is set without an assignment"
+                "`{name}` controls what programs do and is set without an assignment"
             ));
         }
     }
 
-    fn command(&mut self, mut simple: Simple, context: &Context, found: &mut Found) {
+    fn command(&mut self, mut simple: SimpleCommand, context: &AnalysisContext, found: &mut Found) {
         simple.command.wrappers = context.wrappers.clone();
         simple.command.handed_on = context.handed_on;
         simple.command.background |= context.background;
         for assignment in &simple.command.assignments {
             if matches!(assignment.name.as_str(), "BASH_CMDS" | "BASH_ALIASES") {
-                found.trouble(format!("`{}` changes which programs names mean", assignment.name));
+                found.trouble(format!("`{}` changes which programs are run", assignment.name));
             }
             let plain =
                 assignment.value.text.as_deref().is_some_and(|text| !text.contains(['$', '`']));
             if assignment.name == "PS4" && !plain {
-                found.trouble("`PS4` runs what its value says");
+                found.trouble("`PS4` executes its value");
             }
         }
         let scripts = builtins::look(&simple, 0, found);
@@ -188,7 +188,7 @@ impl Analysis {
     }
 
     /// Analyzes the text of the shell or git alias that the command calls.
-    fn alias(&mut self, command: &Command, context: &Context) {
+    fn alias(&mut self, command: &Command, context: &AnalysisContext) {
         let Some(expander) = &self.expander else { return };
         self.git_aliases.learn(command);
         let found = expander.unaliased(command).or_else(|| self.git_aliases.text(command));
@@ -200,10 +200,10 @@ impl Analysis {
         self.enter(&inner, |analysis| analysis.text(&text, &inner));
     }
 
-    fn enter(&mut self, inner: &Context, run: impl FnOnce(&mut Self)) {
+    fn enter(&mut self, inner: &AnalysisContext, run: impl FnOnce(&mut Self)) {
         if inner.depth > DEEPEST || self.budget == 0 {
             self.trouble("it is nested too deeply");
-            self.hides("it is nested too deeply to be looked through");
+            self.hides("it is nested too deeply to be analyzed");
             return;
         }
         self.budget -= 1;
@@ -211,7 +211,7 @@ impl Analysis {
     }
 
     /// Analyzes what the newest command starts.
-    fn inside(&mut self, simple: &Simple, context: &Context, found: &mut Found) {
+    fn inside(&mut self, simple: &SimpleCommand, context: &AnalysisContext, found: &mut Found) {
         let command = &simple.command;
         if let Some(why) = unclear_program(command) {
             found.trouble(why);
@@ -266,10 +266,10 @@ impl Analysis {
 }
 
 /// Why a line is considered to hide what it runs if it decodes that from its own text.
-const DERIVED: &str = "it runs a program or script that it makes from text";
+const DERIVED: &str = "it runs a program or script that it creates from text";
 
 /// Whether a shell receives a script that the line derives from its own text.
-fn reads_derived_script(simple: &Simple) -> bool {
+fn reads_derived_script(simple: &SimpleCommand) -> bool {
     let targets = simple.redirections.iter().map(|redirection| &redirection.target);
     let unknown = |word: &&Word| word.text.is_none();
     simple
@@ -282,9 +282,9 @@ fn reads_derived_script(simple: &Simple) -> bool {
 }
 
 /// Returns a command that another command starts.
-fn wrapped(outer: &Simple, words: Vec<Word>, assignments: Vec<Assignment>) -> Simple {
+fn wrapped(outer: &SimpleCommand, words: Vec<Word>, assignments: Vec<Assignment>) -> SimpleCommand {
     let source = words.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ");
-    Simple {
+    SimpleCommand {
         tokens: words.iter().map(token).collect(),
         command: Command {
             assignments,
@@ -300,7 +300,7 @@ fn wrapped(outer: &Simple, words: Vec<Word>, assignments: Vec<Assignment>) -> Si
 }
 
 /// Returns the text of a here-document for the command, if it has no other input.
-fn input(simple: &Simple) -> Option<String> {
+fn input(simple: &SimpleCommand) -> Option<String> {
     let mut inputs = simple.redirections.iter().filter(|redirection| {
         !matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
     });
@@ -313,7 +313,7 @@ fn input(simple: &Simple) -> Option<String> {
         .filter(|_| !only.target.glob)
 }
 
-fn deeper(command: &Command, context: &Context) -> Context {
+fn deeper(command: &Command, context: &AnalysisContext) -> AnalysisContext {
     let mut inner = context.clone();
     inner.depth += 1;
     inner.background = command.background;
@@ -339,9 +339,9 @@ pub(super) fn token(word: &Word) -> Token {
 fn unclear_program(command: &Command) -> Option<String> {
     let program = command.words.first()?;
     match &program.text {
-        None => Some(format!("only the run tells which program `{}` is", program.source)),
+        None => Some(format!("the program `{}` is known only at run time", program.source)),
         Some(text) if program.glob && text.contains(['*', '?', '[', '{']) && text != "[" => {
-            Some(format!("only the disk tells which program `{}` is", program.source))
+            Some(format!("the program `{}` depends on the file system", program.source))
         }
         Some(_) => None,
     }
@@ -358,5 +358,5 @@ fn odd_characters(text: &str) -> Option<String> {
                 | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
             )
     })?;
-    Some(format!("it holds the character U+{:04X}", u32::from(odd)))
+    Some(format!("it contains the character U+{:04X}", u32::from(odd)))
 }

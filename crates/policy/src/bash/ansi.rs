@@ -15,7 +15,7 @@ pub struct Decoded {
 
 /// Why a string cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Undecodable {
+pub enum DecodeError {
     /// The closing quote is missing.
     NotClosed,
     /// The string contains an escape that bash versions interpret differently.
@@ -31,11 +31,11 @@ const LAST_BYTE: u32 = 0x7f;
 /// # Errors
 /// Returns an error if the string is not closed or contains an escape that bash versions interpret
 /// differently.
-pub fn decode(rest: &str) -> Result<Decoded, Undecodable> {
+pub fn decode(rest: &str) -> Result<Decoded, DecodeError> {
     let mut characters = rest.chars().peekable();
     let mut text = Some(String::new());
     loop {
-        match characters.next().ok_or(Undecodable::NotClosed)? {
+        match characters.next().ok_or(DecodeError::NotClosed)? {
             '\'' => break,
             '\\' => match escape(&mut characters)? {
                 Some(decoded) => text.iter_mut().for_each(|text| text.push_str(&decoded)),
@@ -49,8 +49,8 @@ pub fn decode(rest: &str) -> Result<Decoded, Undecodable> {
 }
 
 /// Returns the text of the escape after a backslash, or `None` if it is not a character.
-fn escape(characters: &mut Peekable<Chars<'_>>) -> Result<Option<String>, Undecodable> {
-    let letter = characters.next().ok_or(Undecodable::NotClosed)?;
+fn escape(characters: &mut Peekable<Chars<'_>>) -> Result<Option<String>, DecodeError> {
+    let letter = characters.next().ok_or(DecodeError::NotClosed)?;
     let character = match letter {
         'a' => '\u{7}',
         'b' => '\u{8}',
@@ -70,7 +70,7 @@ fn escape(characters: &mut Peekable<Chars<'_>>) -> Result<Option<String>, Undeco
         }
         'u' => return Ok(code(characters, 0, 16, 4, u32::MAX)),
         'U' => return Ok(code(characters, 0, 16, 8, u32::MAX)),
-        'c' | 'x' => return Err(Undecodable::Rare),
+        'c' | 'x' => return Err(DecodeError::Rare),
         other => return Ok(Some(format!("\\{other}"))),
     };
     Ok(Some(character.to_string()))
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(decode("a b' c").map(|decoded| decoded.length), Ok(4));
         assert_eq!(decode(r"\x80'").map(|decoded| decoded.text), Ok(None));
         assert_eq!(decode(r"a\0b'").map(|decoded| decoded.text), Ok(None));
-        assert_eq!(decode(r"\cx'"), Err(Undecodable::Rare));
-        assert_eq!(decode("open"), Err(Undecodable::NotClosed));
-        assert_eq!(decode("open\\"), Err(Undecodable::NotClosed));
+        assert_eq!(decode(r"\cx'"), Err(DecodeError::Rare));
+        assert_eq!(decode("open"), Err(DecodeError::NotClosed));
+        assert_eq!(decode("open\\"), Err(DecodeError::NotClosed));
     }
 }

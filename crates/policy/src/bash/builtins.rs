@@ -1,6 +1,6 @@
 //! Bash builtins that read code, evaluate names, or change how later commands are read.
 
-use super::found::{Found, Simple, Token};
+use super::found::{Found, SimpleCommand, Token};
 use super::line::Word;
 use super::reader::is_name;
 
@@ -163,7 +163,7 @@ pub(super) fn declares(name: &str) -> bool {
 pub(super) type Scripts = Vec<String>;
 
 /// Checks a command that may be a builtin, starting at its word `first`.
-pub(super) fn look(simple: &Simple, first: usize, found: &mut Found) -> Scripts {
+pub(super) fn look(simple: &SimpleCommand, first: usize, found: &mut Found) -> Scripts {
     let Some((name, arguments)) = simple.tokens.get(first..).and_then(<[Token]>::split_first)
     else {
         return Vec::new();
@@ -175,14 +175,14 @@ pub(super) fn look(simple: &Simple, first: usize, found: &mut Found) -> Scripts 
         "." | "source" => match operands(arguments).next().map(|token| &token.word) {
             Some(Word { text: Some(file), glob: false, .. })
                 if !file.starts_with("/dev/") && !file.starts_with("/proc/") => {}
-            _ => found.trouble(format!("`{name}` reads a file that only the run tells")),
+            _ => found.trouble(format!("`{name}` reads a file that is known only at run time")),
         },
         "alias"
             if arguments
                 .iter()
                 .any(|token| token.word.text.as_deref().is_none_or(|text| text.contains('='))) =>
         {
-            found.trouble("an alias changes what later words mean");
+            found.trouble("an alias changes the meaning of later words");
         }
         "shopt" => shopt(arguments, found),
         "set" => set(arguments, found),
@@ -217,7 +217,7 @@ pub(super) fn look(simple: &Simple, first: usize, found: &mut Found) -> Scripts 
                 Some(Some(name)) if is_name(name) => {
                     found.values.assigned.insert(name.to_owned());
                 }
-                _ => found.trouble("`getopts` sets a variable that only the run tells"),
+                _ => found.trouble("`getopts` sets a variable that is known only at run time"),
             }
         }
         "printf" => printf(arguments, found),
@@ -251,7 +251,7 @@ fn evaluated(arguments: &[Token], found: &mut Found) -> Option<String> {
         .collect();
     let script = texts.map(|texts| texts.join(" "));
     if script.is_none() {
-        found.trouble("`eval` runs a text that only the run tells");
+        found.trouble("`eval` runs text that is known only at run time");
     }
     script
 }
@@ -262,7 +262,7 @@ fn trapped(arguments: &[Token], found: &mut Found) -> Scripts {
         Some("-" | "" | "-l" | "-p") => Vec::new(),
         Some(script) if is_literal(action) && !script.starts_with('-') => vec![script.to_owned()],
         _ => {
-            found.trouble("`trap` sets a text that only the run tells");
+            found.trouble("`trap` sets a command that is known only at run time");
             Vec::new()
         }
     }
@@ -287,7 +287,7 @@ fn shopt(arguments: &[Token], found: &mut Found) {
     ];
     for token in arguments {
         if !token.word.text.as_deref().is_some_and(|text| HARMLESS.contains(&text)) {
-            found.trouble("`shopt` changes how the shell reads");
+            found.trouble("`shopt` changes how the shell parses commands");
         }
     }
 }
@@ -310,7 +310,7 @@ fn set(arguments: &[Token], found: &mut Found) {
     let mut arguments = arguments.iter();
     while let Some(token) = arguments.next() {
         let Some(text) = token.word.text.as_deref() else {
-            found.trouble("`set` changes options that only the run tells");
+            found.trouble("`set` changes options that are known only at run time");
             return;
         };
         let Some(letters) = text.strip_prefix(['-', '+']) else { return };
@@ -325,7 +325,7 @@ fn set(arguments: &[Token], found: &mut Found) {
                 other => "eufxvCETabnB".contains(other),
             };
             if !known {
-                found.trouble("`set` changes how the shell reads");
+                found.trouble("`set` changes how the shell parses commands");
                 return;
             }
         }
@@ -335,12 +335,12 @@ fn set(arguments: &[Token], found: &mut Found) {
 /// Records the variables of a text that is evaluated as arithmetic.
 fn arithmetic(token: &Token, found: &mut Found) {
     let Some(text) = token.word.text.as_deref() else {
-        found.trouble("arithmetic evaluates a text that only the run tells");
+        found.trouble("arithmetic evaluates text that is known only at run time");
         return;
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "_+-*/%=<>!&|^~?:,() \t".contains(c);
     if !text.chars().all(plain) {
-        found.trouble("arithmetic holds something that is not plain");
+        found.trouble("arithmetic contains an unsupported expression");
     }
     for name in
         text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|name| is_name(name))
@@ -366,7 +366,7 @@ fn declaration(builtin: &str, arguments: &[Token], found: &mut Found) {
                 }
             };
             if expands {
-                found.trouble(format!("`{builtin}` expands the text of an array"));
+                found.trouble(format!("`{builtin}` expands the elements of an array"));
             }
             continue;
         }
@@ -375,7 +375,7 @@ fn declaration(builtin: &str, arguments: &[Token], found: &mut Found) {
                 integer |= flags.contains('i');
                 found.values.arrays |= flags.contains(['a', 'A']);
                 if flags.contains('n') && builtin != "export" {
-                    found.trouble(format!("`{builtin} -n` makes one name stand for another"));
+                    found.trouble(format!("`{builtin} -n` creates a name reference"));
                 }
             }
             Some(name) if is_name(name) => {
@@ -383,7 +383,9 @@ fn declaration(builtin: &str, arguments: &[Token], found: &mut Found) {
                     found.values.evaluated.insert(name.to_owned());
                 }
             }
-            _ => found.trouble(format!("`{builtin}` sets a variable that only the run tells")),
+            _ => {
+                found.trouble(format!("`{builtin}` sets a variable that is known only at run time"))
+            }
         }
     }
 }
@@ -394,14 +396,14 @@ fn names(arguments: &[Token], flags: &str, values: &str, found: &mut Found) {
     let mut options = true;
     while let Some(token) = arguments.next() {
         let Some(text) = token.word.text.as_deref().filter(|_| !token.word.glob) else {
-            found.trouble("a name of a variable is known to the run alone");
+            found.trouble("a variable name is known only at run time");
             return;
         };
         let letters = text.strip_prefix('-').filter(|letters| options && !letters.is_empty());
         let Some(letters) = letters else {
             options = false;
             if !is_name(text) {
-                found.trouble("a name of a variable is not plain");
+                found.trouble("a variable name is not a plain word");
             }
             found.values.assigned.insert(text.to_owned());
             continue;
@@ -423,12 +425,12 @@ fn names(arguments: &[Token], flags: &str, values: &str, found: &mut Found) {
                     Some((Some(name), false)) if is_name(&name) => {
                         found.values.assigned.insert(name);
                     }
-                    _ => found.trouble("a name of a variable is not plain"),
+                    _ => found.trouble("a variable name is not a plain word"),
                 }
                 break;
             }
             if !flags.contains(letter) {
-                found.trouble("an option is not known");
+                found.trouble("unknown option");
                 return;
             }
         }
@@ -450,7 +452,7 @@ fn printf(arguments: &[Token], found: &mut Found) {
         Some(_) => {}
         // `$x` may be `-v a[…]`, and so may `"$x" "$y"`.
         None if first.splits || arguments.len() > 1 => {
-            found.trouble("`printf` has options that only the run tells");
+            found.trouble("`printf` has options that are known only at run time");
         }
         None => {}
     }
@@ -469,13 +471,13 @@ fn test(arguments: &[Token], found: &mut Found) {
         }
         // Such words may become `-v` and `a[…]`.
         if token.substitutes {
-            found.trouble("`test` has words that only the run tells");
+            found.trouble("`test` has arguments that are known only at run time");
         }
         found.values.evaluated.extend(token.variables.iter().cloned());
         if token.variables.iter().any(|name| {
             matches!(name.as_str(), "@" | "*") || name.starts_with(|c: char| c.is_ascii_digit())
         }) {
-            found.trouble("`test` has words that only the run tells");
+            found.trouble("`test` has arguments that are known only at run time");
         }
         let operator_next = texts.get(at + 1).is_some_and(|next| {
             next.is_some_and(|text| {
@@ -503,7 +505,7 @@ fn test(arguments: &[Token], found: &mut Found) {
         });
         let last = at + 1 == arguments.len();
         if token.word.text.is_none() && !operator_next && !last {
-            found.trouble("`test` has operators that only the run tells");
+            found.trouble("`test` has operators that are known only at run time");
         }
     }
 }

@@ -8,7 +8,7 @@ use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 use super::safe::rg_runs_programs;
 
-pub use destruction::{Destruction, Loss, checked_out, destructive, may_destroy};
+pub use destruction::{Destruction, LossKind, checked_out, destructive, may_destroy};
 
 /// Returns why the command requires approval although commands are allowed: it forces a deletion,
 /// runs programs through its options, creates a link, or sets a variable that controls what
@@ -22,9 +22,9 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
     // A file name may look like an option.
     let names_as_options = || arguments.iter().any(may_become_option);
     match name {
-        "rm" if names_as_options() => Some("names of files may become options"),
+        "rm" if names_as_options() => Some("file names may be parsed as options"),
         "find" | "gfind" if texts(command).any(find_acts) => {
-            Some("`find` deletes, writes or runs programs")
+            Some("`find` deletes or writes files, or runs programs")
         }
         "fd" | "fdfind"
             if texts(command).any(|text| {
@@ -41,10 +41,10 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
             Some("`base64` writes a file")
         }
         "ln" if has_letter(command, &['s']) || has_long(command, "--symbolic", "--s") => {
-            Some("it makes a symbolic link")
+            Some("it creates a symbolic link")
         }
         "tar" | "rsync" | "zip" | "7z" | "chown" | "chmod" if names_as_options() => {
-            Some("names of files may become options")
+            Some("file names may be parsed as options")
         }
         "tar" | "bsdtar" | "gtar"
             if has_long(command, "--to-command", "--to-c")
@@ -63,7 +63,7 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
             Some("`awk` runs programs or writes files")
         }
         "sort" if has_long(command, "--compress-program", "--com") => Some("`sort` runs a program"),
-        _ if readers::writes(name, command) => Some("a program that reads writes a file"),
+        _ if readers::writes(name, command) => Some("a read-only program writes a file"),
         "rsync"
             if has_letter(command, &['e'])
                 || has_long(command, "--rsh", "--rs")
@@ -87,11 +87,13 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
         }
         "sed" | "gsed" if sed_runs(command) => Some("`sed` runs programs or writes files"),
         "date" if has_letter(command, &['s']) || has_long(command, "--set", "--s") => {
-            Some("it sets the clock")
+            Some("it sets the system clock")
         }
         "dd" if texts(command).any(|text| text.starts_with("of=")) => Some("`dd` overwrites"),
         "shred" | "wipefs" | "fdisk" | "parted" | "mkswap" => Some("it destroys data"),
-        "shutdown" | "reboot" | "halt" | "poweroff" => Some("it stops the machine"),
+        "shutdown" | "reboot" | "halt" | "poweroff" => {
+            Some("it shuts down or restarts the machine")
+        }
         _ if name.starts_with("mkfs") => Some("it destroys data"),
         _ => None,
     }
@@ -103,10 +105,10 @@ fn git(command: &Command) -> Option<&'static str> {
             matches!(word.text.as_deref(), Some("--version" | "-v" | "--help" | "-h"))
         };
         return (!command.arguments().iter().all(asks))
-            .then_some("only the run tells what git is to do");
+            .then_some("the git command is known only at run time");
     };
     if call.configured {
-        return Some("options of git set what it runs");
+        return Some("options of git choose a program to run");
     }
     let runs = call.rest.iter().filter_map(|word| word.text.as_deref()).any(|text| {
         let name = text.split('=').next().unwrap_or(text);
@@ -176,7 +178,7 @@ fn git(command: &Command) -> Option<&'static str> {
         | "merge-index" | "merge-one-file" | "http-backend" | "cvsserver" | "cvsexportcommit"
         | "archimport" | "quiltimport" | "gui" | "citool" | "maintenance" | "bisect"
         | "fast-import" | "p4" | "svn" | "cvsimport" => Some("this git command runs programs"),
-        "config" if !config_only_reads(call.rest) => Some("it changes what git runs"),
+        "config" if !config_only_reads(call.rest) => Some("it changes the programs that git runs"),
         "submodule" if call.rest.iter().any(|word| word.text.as_deref() == Some("foreach")) => {
             Some("this git command runs programs")
         }
@@ -338,12 +340,12 @@ pub(super) fn steers(name: &str) -> Option<&'static str> {
     .any(|prefix| name.starts_with(prefix))
         && !harmless(name)
     {
-        return Some("a variable sets what a program runs");
+        return Some("a variable chooses what a program runs");
     }
     if CODE.contains(&name) {
         return Some("a variable makes programs run code");
     }
-    PROGRAM.contains(&name).then_some("a variable decides which programs run")
+    PROGRAM.contains(&name).then_some("a variable controls which programs run")
 }
 
 fn harmless(name: &str) -> bool {

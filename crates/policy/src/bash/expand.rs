@@ -8,7 +8,7 @@ mod word;
 
 use std::path::Path;
 
-use super::found::{Found, Simple};
+use super::found::{Found, SimpleCommand};
 use super::line::{Assignment, Command, Place, Redirection, RedirectionKind, Word};
 use super::reader::{self, is_name};
 use output::PrintedText;
@@ -29,7 +29,7 @@ pub(super) struct LineExpander {
 /// The expanded commands and redirections of a text.
 #[derive(Debug, Default)]
 pub(super) struct Expanded {
-    pub(super) commands: Vec<Simple>,
+    pub(super) commands: Vec<SimpleCommand>,
     pub(super) redirections: Vec<Redirection>,
 }
 
@@ -55,7 +55,7 @@ impl LineExpander {
             self.variables.choose(combination);
             let commands = commands(found, &self.variables, 0);
             for simple in commands {
-                let known = |other: &Simple| {
+                let known = |other: &SimpleCommand| {
                     other.command == simple.command && other.redirections == simple.redirections
                 };
                 if all.commands.len() < MOST_COMMANDS && !all.commands.iter().any(known) {
@@ -106,7 +106,7 @@ impl LineExpander {
         }
     }
 
-    fn learn_from(&mut self, simple: &Simple, found: &Found, learned: &mut Variables) {
+    fn learn_from(&mut self, simple: &SimpleCommand, found: &Found, learned: &mut Variables) {
         let words = &simple.command.words;
         let Some((name, rest)) = words.split_first() else { return };
         let texts = || rest.iter().filter_map(|word| word.text.as_deref());
@@ -222,8 +222,8 @@ fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned
 
 /// Returns the commands with expanded words, and with the text that other commands of the line pipe
 /// into them.
-fn commands(found: &Found, variables: &Variables, depth: usize) -> Vec<Simple> {
-    let mut commands: Vec<Simple> =
+fn commands(found: &Found, variables: &Variables, depth: usize) -> Vec<SimpleCommand> {
+    let mut commands: Vec<SimpleCommand> =
         found.commands.iter().map(|simple| expanded(simple, variables, depth)).collect();
     for stages in &found.pipelines {
         let mut input = PrintedText::Unknown;
@@ -256,7 +256,7 @@ fn commands(found: &Found, variables: &Variables, depth: usize) -> Vec<Simple> {
 }
 
 /// Adds piped input to a command as a here-string.
-fn feed(simple: &mut Simple, input: &PrintedText, source: &str) {
+fn feed(simple: &mut SimpleCommand, input: &PrintedText, source: &str) {
     let target = match input {
         PrintedText::Unknown => return,
         PrintedText::Text(text) => {
@@ -274,7 +274,7 @@ fn feed(simple: &mut Simple, input: &PrintedText, source: &str) {
 }
 
 /// Appends the input of `xargs` to its words, or substitutes it for the replacement string.
-fn append_input(simple: &mut Simple, text: &str) {
+fn append_input(simple: &mut SimpleCommand, text: &str) {
     let words = &mut simple.command.words;
     let Some(at) = words.iter().position(|word| word.text.as_deref() == Some("xargs")) else {
         return;
@@ -301,7 +301,7 @@ fn append_input(simple: &mut Simple, text: &str) {
 }
 
 /// Converts `bash <(echo …)`, `source <(echo …)`, and `source /dev/stdin <<< …` to `bash <<< …`.
-fn read_substituted_file(simple: &mut Simple) {
+fn read_substituted_file(simple: &mut SimpleCommand) {
     let words = &mut simple.command.words;
     let Some(name) = words.first().and_then(|word| word.text.clone()) else { return };
     let sources = matches!(name.as_str(), "." | "source");
@@ -332,18 +332,18 @@ fn read_substituted_file(simple: &mut Simple) {
     simple.tokens = simple.command.words.iter().map(super::analyse::token).collect();
 }
 
-fn expanded(simple: &Simple, variables: &Variables, depth: usize) -> Simple {
+fn expanded(simple: &SimpleCommand, variables: &Variables, depth: usize) -> SimpleCommand {
     let mut words: Vec<Word> =
         simple.command.words.iter().flat_map(|it| word::words(it, variables, depth)).collect();
     words.iter_mut().skip(first_script_word(&simple.command.words)).for_each(splice);
     let redirections: Vec<Redirection> =
         simple.redirections.iter().map(|it| redirected(it, variables, depth)).collect();
     if words == simple.command.words {
-        return Simple { redirections, ..simple.clone() };
+        return SimpleCommand { redirections, ..simple.clone() };
     }
     let source = words.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ");
     let words = if words.is_empty() { vec![Word::default()] } else { words };
-    Simple {
+    SimpleCommand {
         tokens: words.iter().map(super::analyse::token).collect(),
         redirections,
         start: None,
@@ -410,7 +410,7 @@ fn printed(text: &str, variables: &Variables, depth: usize) -> PrintedText {
     let mut found = Found::default();
     reader::read(text, Place::Line, false, depth, &mut found);
     let commands = commands(&found, variables, depth);
-    let own = |simple: &&Simple| simple.command.place == Place::Line;
+    let own = |simple: &&SimpleCommand| simple.command.place == Place::Line;
     let stages = found.pipelines.last();
     let from = stages.and_then(|stages| stages.first()).map(|stage| stage.start);
     let piped = stages.and_then(|stages| stages.last());

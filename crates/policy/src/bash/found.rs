@@ -36,7 +36,7 @@ pub(super) struct Token {
 
 /// A simple command as read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     pub(super) command: Command,
     pub(super) tokens: Vec<Token>,
     pub(super) redirections: Vec<Redirection>,
@@ -47,7 +47,7 @@ pub(super) struct Simple {
 /// Everything found in one text.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub(super) commands: Vec<Simple>,
+    pub(super) commands: Vec<SimpleCommand>,
     pub(super) redirections: Vec<Redirection>,
     pub(super) features: Vec<&'static str>,
     pub(super) trouble: Option<String>,

@@ -25,7 +25,7 @@ pub(super) fn disagrees(text: &str, found: &Found) -> Option<String> {
         return Some("it has too many `<<`".to_owned());
     }
     let Some(commands) = commands(text) else {
-        return Some("the grammar of bash does not accept it".to_owned());
+        return Some("it is not valid bash".to_owned());
     };
     let apart = |at: &usize| found.apart.iter().any(|range| range.contains(at));
     let theirs: BTreeSet<usize> = commands.into_iter().filter(|at| !apart(at)).collect();
@@ -50,7 +50,7 @@ pub(super) fn disagrees(text: &str, found: &Found) -> Option<String> {
         .take_while(|c| !c.is_whitespace())
         .take(24)
         .collect();
-    Some(format!("there are two ways to read it, at `{near}`"))
+    Some(format!("it is ambiguous at `{near}`"))
 }
 
 /// Returns the start offsets of simple commands, or `None` if the text has syntax errors.

@@ -44,7 +44,7 @@ impl Line {
             let file = redirection.target.text.as_deref();
             parts.push(format!(
                 "{what} {}",
-                file.map_or_else(|| "a file named by a variable".into(), one_line)
+                file.map_or_else(|| "a file whose name is in a variable".into(), one_line)
             ));
         }
         parts.extend(self.features.iter().map(|feature| format!("has a {feature}")));

@@ -136,14 +136,14 @@ pub fn runs_code(command: &Command) -> Option<&'static str> {
         | "runghc" | "osascript" | "tclsh" | "wish" | "groovy" | "scala" | "jshell" | "elixir"
         | "erl" | "swift" | "guile" | "awk" | "gawk" | "mawk" | "nawk" | "psql" | "sqlite3"
         | "mysql" | "vim" | "ex" | "ed" | "emacs" | "m4" | "." | "source" => {
-            Some("it runs a program that its words or a file hold")
+            Some("it runs code from its arguments or a file")
         }
         "sh" | "bash" | "dash" | "zsh" | "ksh" | "fish" => Some("it runs a script"),
         "make" | "gmake" | "ninja" | "cmake" | "just" | "task" | "rake" | "bazel" | "cargo"
         | "npm" | "npx" | "yarn" | "pnpm" | "bunx" | "mvn" | "gradle" | "gradlew" | "mvnw"
         | "pytest" | "tox" | "go" | "dotnet" | "composer" | "pip" | "pip3" | "uv" | "uvx"
         | "poetry" | "bundle" | "rails" | "mix" | "zig" | "meson" | "scons" | "ant" | "sbt" => {
-            Some("it runs what the project says")
+            Some("it runs commands that the project defines")
         }
         _ => None,
     }
@@ -154,26 +154,24 @@ pub fn runs_code(command: &Command) -> Option<&'static str> {
 pub fn needs_outside(command: &Command) -> Option<&'static str> {
     match command.name()? {
         "sudo" | "doas" | "su" | "pkexec" | "runuser" | "sg" | "newgrp" => {
-            Some("it becomes another user")
+            Some("it switches to another user")
         }
         "docker" | "podman" | "docker-compose" | "nerdctl" | "buildah" | "lxc" | "incus"
-        | "kind" | "minikube" | "vagrant" => Some("it talks to the container service"),
+        | "kind" | "minikube" | "vagrant" => Some("it connects to the container engine"),
         "systemctl" | "service" | "loginctl" | "journalctl" | "systemd-run" | "initctl"
-        | "launchctl" | "busctl" | "dbus-send" | "gdbus" => {
-            Some("it talks to the system's services")
-        }
+        | "launchctl" | "busctl" | "dbus-send" | "gdbus" => Some("it connects to system services"),
         "xdg-open" | "open" | "gnome-open" | "kde-open" | "x-www-browser" | "sensible-browser"
         | "firefox" | "chromium" | "google-chrome" | "code" | "notify-send" | "xclip" | "xsel"
         | "wl-copy" | "wl-paste" | "pbcopy" | "pbpaste" | "osascript" => {
-            Some("it opens a window or talks to the desktop")
+            Some("it connects to the desktop")
         }
         "mount" | "umount" | "chroot" | "unshare" | "nsenter" | "modprobe" | "insmod"
         | "sysctl" | "iptables" | "nft" | "ip" | "useradd" | "usermod" | "passwd" | "visudo"
         | "crontab" | "at" => Some("it changes the system"),
         "apt" | "apt-get" | "dpkg" | "dnf" | "yum" | "rpm" | "apk" | "pacman" | "zypper"
-        | "snap" | "flatpak" | "brew" => Some("it installs into the system"),
+        | "snap" | "flatpak" | "brew" => Some("it installs software on the system"),
         "tmux" | "screen" | "dtach" | "ssh-add" | "ssh-agent" | "gpg-agent" => {
-            Some("it talks to a service of yours")
+            Some("it connects to a service of the user")
         }
         _ => None,
     }

@@ -81,7 +81,7 @@ impl Reader<'_, '_> {
             None if self.waiting.is_empty() => Ok(()),
             None => Err(Refusal::new("a here-document has no end")),
             Some(character) => {
-                Err(Refusal::new(format!("`{character}` stands where no command can begin")))
+                Err(Refusal::new(format!("unexpected `{character}` at the beginning of a command")))
             }
         }
     }
@@ -211,7 +211,7 @@ impl Reader<'_, '_> {
         self.waiting = waiting;
         self.outer_waits = outer_waits;
         if result.is_ok() && open {
-            return Err(Refusal::new("a here-document has no end inside its substitution"));
+            return Err(Refusal::new("a here-document is not closed inside its substitution"));
         }
         result
     }

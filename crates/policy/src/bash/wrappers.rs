@@ -181,9 +181,9 @@ pub(super) fn inside(words: &[Word]) -> Vec<Inside> {
             started(Rest::Words(arguments.get(2..).unwrap_or_default()))
         }
         "arch" if !arguments.is_empty() => unclear("`arch` starts other programs"),
-        _ if is_loader(name) => unclear("a loader of programs starts what it is given"),
+        _ if is_loader(name) => unclear("a program loader runs its argument"),
         // Which program this is depends on the running processes.
-        _ if path.starts_with("/proc/") => unclear("a program in `/proc` may be any other"),
+        _ if path.starts_with("/proc/") => unclear("a program in `/proc` may be any program"),
         _ if CLOSED.contains(&name) => {
             vec![Inside::Unclear(format!("`{name}` starts other programs"))]
         }
@@ -227,7 +227,7 @@ fn option_texts(words: &[Word], long: &str, shortest: &str, short: Option<char>)
         let script = script.or_else(|| words.get(at + 1).and_then(|word| word.text.clone()));
         found.push(match script {
             Some(text) => Inside::Script { text, plain_sh: true },
-            None => Inside::Unclear(format!("`{name}` runs a text that only the run tells")),
+            None => Inside::Unclear(format!("`{name}` runs text that is known only at run time")),
         });
     }
     found
@@ -265,7 +265,7 @@ fn with_assignments(program: &str, rest: Rest<'_>) -> Vec<Inside> {
     let mut assignments = Vec::new();
     while let Some((word, behind)) = words.split_first() {
         if !options::is_one_word(word) {
-            let why = format!("`{program}` has words that only the run tells");
+            let why = format!("`{program}` has arguments that are known only at run time");
             return vec![
                 Inside::Words { words: words.to_vec(), assignments },
                 Inside::Unclear(why),
@@ -333,12 +333,12 @@ fn env(arguments: &[Word]) -> Vec<Inside> {
                 .strip_prefix('-')
                 .is_some_and(|letters| !letters.starts_with('-') && letters.contains('S'))
             {
-                return unclear("`env -S` is not plain");
+                return unclear("`env -S` is not a plain command");
             }
             continue;
         };
         let Some(text) = text.filter(|text| !text.contains(['\\', '"', '\'', '$', '#'])) else {
-            return unclear("`env -S` is not plain");
+            return unclear("`env -S` is not a plain command");
         };
         let mut all: Vec<Word> = text
             .split_ascii_whitespace()

@@ -6,12 +6,12 @@ use crate::names::{KNOWN, SHELL, canonical, nearest};
 use crate::path_condition::{PathGlob, PathScope};
 use crate::pattern;
 use crate::problem::ProblemKind;
-use crate::toml_table::{self, Expected, flag, text, texts};
+use crate::toml_table::{self, TypeMismatch, flag, text, texts};
 use crate::tool_pattern::ToolPattern;
 use parallax_protocol::policy::ApprovalMode;
 use toml::de::{DeTable, DeValue};
 
-use super::{Fault, Reader, bad_pattern, get, invalid, schema};
+use super::{InvalidRule, Reader, bad_pattern, get, invalid, schema};
 
 impl Reader<'_> {
     pub(super) fn conditions(
@@ -19,7 +19,7 @@ impl Reader<'_> {
         number: usize,
         line: usize,
         table: &DeTable<'_>,
-    ) -> Result<Conditions, Fault> {
+    ) -> Result<Conditions, InvalidRule> {
         let server = self.optional(table, "mcpName", "mcp_name", text)?;
         let names = self.optional(table, "toolName", "tool_name", texts)?;
         let tools = match (&server, names) {
@@ -43,7 +43,10 @@ impl Reader<'_> {
         let commands = self.commands(number, line, table, &tools)?;
         let arguments = match self.optional(table, "argsPattern", "args_pattern", text)? {
             Some(_) if !matches!(commands, Commands::Any) => {
-                return Err(invalid("`argsPattern` excludes `commandPrefix` and `commandRegex`"));
+                return Err(invalid(
+                    "`argsPattern` cannot be combined with `commandPrefix` or \
+                    `commandRegex`",
+                ));
             }
             Some(text) => {
                 Some(pattern::compile(&text).map_err(|why| bad_pattern("argsPattern", &why))?)
@@ -59,17 +62,19 @@ impl Reader<'_> {
         };
         let path_inside = match self.optional(table, "pathInside", "path_inside", text)? {
             Some(text) => Some(PathScope::parse(&text).ok_or_else(|| {
-                invalid(format!("`pathInside` is `{text}`: use `workspace`, `plans` or `tmp`"))
+                invalid(format!(
+                    "unknown `pathInside` `{text}`: use `workspace`, `plans`, or `tmp`"
+                ))
             })?),
             None => None,
         };
         let mut modes = Vec::new();
         for name in self.optional(table, "modes", "modes", texts)?.unwrap_or_default() {
-            modes.push(ApprovalMode::parse(&name).ok_or_else(|| Fault {
+            modes.push(ApprovalMode::parse(&name).ok_or_else(|| InvalidRule {
                 suggestion:
                     nearest(&name, &["default", "autoEdit", "plan", "yolo"]).map(str::to_owned),
                 ..invalid(format!(
-                    "there is no mode `{name}`: use `default`, `autoEdit`, `plan` or `yolo`"
+                    "unknown mode `{name}`: use `default`, `autoEdit`, `plan`, or `yolo`"
                 ))
             })?);
         }
@@ -81,7 +86,13 @@ impl Reader<'_> {
                         (key.get_ref().to_string(), toml_table::json(value.get_ref()))
                     })
                     .collect(),
-                _ => return Err(self.wrong_type("toolAnnotations", value, &Expected("a table"))),
+                _ => {
+                    return Err(self.wrong_type(
+                        "toolAnnotations",
+                        value,
+                        &TypeMismatch("a table"),
+                    ));
+                }
             },
             None => Vec::new(),
         };
@@ -100,7 +111,7 @@ impl Reader<'_> {
     }
 
     fn tool(&mut self, number: usize, line: usize, name: &str) -> ToolPattern {
-        let warn = |message: String, suggestion: Option<String>| Fault {
+        let warn = |message: String, suggestion: Option<String>| InvalidRule {
             kind: ProblemKind::ToolNameWarning,
             line: Some(line),
             message,
@@ -110,7 +121,7 @@ impl Reader<'_> {
             && !name.starts_with("mcp_")
         {
             let new = format!("mcp_{server}_{tool}");
-            let fault = warn(format!("the form `{name}` is deprecated: write `{new}`"), None);
+            let fault = warn(format!("the form `{name}` is deprecated: use `{new}`"), None);
             self.report(Some(number), false, fault);
             return ToolPattern::of_server(server, tool);
         }
@@ -120,8 +131,7 @@ impl Reader<'_> {
             && canonical(name) == name
             && let Some(near) = nearest(name, KNOWN)
         {
-            let fault =
-                warn(format!("no tool is known by the name `{name}`"), Some(near.to_owned()));
+            let fault = warn(format!("unknown tool `{name}`"), Some(near.to_owned()));
             self.report(Some(number), false, fault);
         }
         ToolPattern::parse(name)
@@ -133,19 +143,19 @@ impl Reader<'_> {
         line: usize,
         table: &DeTable<'_>,
         tools: &[ToolPattern],
-    ) -> Result<Commands, Fault> {
+    ) -> Result<Commands, InvalidRule> {
         let prefixes = self.optional(table, "commandPrefix", "command_prefix", texts)?;
         let regex = self.optional(table, "commandRegex", "command_regex", text)?;
         let commands = match (prefixes, regex) {
             (None, None) => return Ok(Commands::Any),
             (Some(_), Some(_)) => {
-                return Err(invalid("`commandPrefix` and `commandRegex` exclude each other"));
+                return Err(invalid("`commandPrefix` and `commandRegex` cannot be combined"));
             }
             (Some(prefixes), None) => {
                 let (mut never, mut some) = (Vec::new(), Vec::new());
                 for text in prefixes {
                     match CommandPrefix::why_never(&text) {
-                        Some(why) => never.push(format!("no command begins with `{text}`: {why}")),
+                        Some(why) => never.push(format!("invalid command prefix `{text}`: {why}")),
                         None => some.push(text),
                     }
                 }
@@ -161,7 +171,7 @@ impl Reader<'_> {
                     prefixes.iter().map(|prefix| CommandPrefix::parse(prefix)).collect();
                 if prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.words().is_empty()) {
                     return Err(invalid(
-                        "`commandPrefix` is empty: leave it out to mean every command",
+                        "`commandPrefix` is empty: omit it to match every command",
                     ));
                 }
                 Commands::Prefixes(prefixes)
@@ -177,7 +187,7 @@ impl Reader<'_> {
         };
         if !matches!(tools, [ToolPattern::Exact(name)] if name == SHELL) {
             return Err(invalid(format!(
-                "`commandPrefix` and `commandRegex` need `toolName = \"{SHELL}\"`"
+                "`commandPrefix` and `commandRegex` require `toolName = \"{SHELL}\"`"
             )));
         }
         Ok(commands)

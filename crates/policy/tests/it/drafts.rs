@@ -189,9 +189,9 @@ fn where_nothing_is_offered_it_is_said_why() {
     let world = World::new(&[]);
     let many: Vec<String> = (0..30).map(|part| format!("echo part{part}")).collect();
     for (line, why) in [
-        (format!("{} | sort > out.txt", many.join(" && ")), "it runs 31 commands, and a rule"),
-        ("./x".to_owned(), "`./x` is another program in another folder"),
-        ("ls $(x) | tee $Y".to_owned(), "only the run tells what"),
+        (format!("{} | sort > out.txt", many.join(" && ")), "it runs 31 commands, but a rule"),
+        ("./x".to_owned(), "`./x` is a different program in another directory"),
+        ("ls $(x) | tee $Y".to_owned(), "known only at run time"),
     ] {
         assert!(drafts(&world, Default, SHELL, &line).is_empty(), "{line}");
         let said = world.query(Default, SHELL, &line, |query| {

@@ -27,29 +27,46 @@ fn rule(text: &str) -> String {
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
     for (text, wanted) in [
-        (rule("toolName = \"glob\"\ncolour = 1"), "warning schema_validation: /p/rules.toml:5 (user policy, rule 1): `colour` is no key of a rule and is ignored"),
-        (rule("toolName = \"glob\"\ncommandPrefx = \"ls\""), "error schema_validation: /p/rules.toml:5 (user policy, rule 1): `commandPrefx` is no key of a rule; the rule does not hold; did you mean `commandPrefix`?"),
+        (rule("toolName = \"glob\"\ncolour = 1"), "warning schema_validation: /p/rules.toml:5 \
+            (user policy, rule 1): unknown key `colour`; it is ignored"),
+        (rule("toolName = \"glob\"\ncommandPrefx = \"ls\""), "error schema_validation: \
+            /p/rules.toml:5 (user policy, rule 1): unknown key `commandPrefx`; the rule is ignored; did you \
+            mean `commandPrefix`?"),
         (rule(""), "error schema_validation: /p/rules.toml:1 (user policy, rule 1): `toolName` is missing"),
         (rule("toolName = 3"), "error schema_validation: /p/rules.toml:4 (user policy, rule 1): `toolName` must be a string or an array of strings"),
-        (rule("toolName = \"write_fil\""), "warning tool_name_warning: /p/rules.toml:1 (user policy, rule 1): no tool is known by the name `write_fil`; did you mean `write_file`?"),
-        (rule("toolName = \"git__push\""), "warning tool_name_warning: /p/rules.toml:1 (user policy, rule 1): the form `git__push` is deprecated: write `mcp_git_push`"),
+        (rule("toolName = \"write_fil\""), "warning tool_name_warning: /p/rules.toml:1 (user \
+            policy, rule 1): unknown tool `write_fil`; did you mean `write_file`?"),
+        (rule("toolName = \"git__push\""), "warning tool_name_warning: /p/rules.toml:1 (user \
+            policy, rule 1): the form `git__push` is deprecated: use `mcp_git_push`"),
         (rule("toolName = \"glob\"\nargsPattern = \"(?!x)\""), "error regex_compilation: /p/rules.toml:1 (user policy, rule 1): `argsPattern` cannot be used: look-around"),
         (rule("toolName = \"glob\"\nargsPattern = \"(a+)+\""), "error regex_compilation"),
         (rule("toolName = \"glob\"\npathGlob = \"[\""), "error regex_compilation"),
-        (rule("toolName = \"glob\"\ncommandPrefix = \"ls\""), "error rule_validation: /p/rules.toml:1 (user policy, rule 1): `commandPrefix` and `commandRegex` need `toolName = \"run_shell_command\"`"),
-        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"ls\"\ncommandRegex = \"x\""), "exclude each other"),
-        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"ls\"\nargsPattern = \"x\""), "excludes"),
+        (rule("toolName = \"glob\"\ncommandPrefix = \"ls\""), "error rule_validation: \
+            /p/rules.toml:1 (user policy, rule 1): `commandPrefix` and `commandRegex` require \
+            `toolName = \"run_shell_command\"`"),
+        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"ls\"\ncommandRegex = \"x\""), "cannot be combined"),
+        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"ls\"\nargsPattern = \"x\""), "cannot be combined"),
         (rule("toolName = \"run_shell_command\"\ncommandPrefix = []"), "is empty"),
-        (rule("toolName = \"\""), "error schema_validation: /p/rules.toml:1 (user policy, rule 1): `toolName` is empty (`*` means every tool); the rule does not hold"),
-        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"npm; rm\""), "error rule_validation: /p/rules.toml:1 (user policy, rule 1): no command begins with `npm; rm`: it goes beyond one command: each command of a line is judged alone; the rule does not hold"),
-        (rule("toolName = \"run_shell_command\"\ncommandPrefix = [\"ls\", \"A=1 npm\"]"), "warning rule_validation: /p/rules.toml:1 (user policy, rule 1): no command begins with `A=1 npm`: it begins with an assignment"),
-        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"echo 'a\""), "a quote in it is left open"),
-        (rule("toolName = \"glob\"\nmodes = [\"autoedit\"]"), "there is no mode `autoedit`"),
-        (rule("toolName = \"glob\"\npermissions = { netwrok = true }"), "`permissions` is wrong"),
-        (rule("toolName = \"run_shell_command\"\npermissions = { outside = true }"), "needs a `commandPrefix`"),
-        ("[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 1000".to_owned(), "error schema_validation: /p/rules.toml:4 (user policy, rule 1): `priority` must be a whole number from 0 to 999; the rule does not hold: what it denies is NOT denied"),
+        (rule("toolName = \"\""), "error schema_validation: /p/rules.toml:1 (user policy, rule 1): \
+            `toolName` is empty (`*` means every tool); the rule is ignored"),
+        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"npm; rm\""), "error \
+            rule_validation: /p/rules.toml:1 (user policy, rule 1): invalid command prefix `npm; \
+            rm`: it contains more than one command: each command of a line is evaluated \
+            separately; the rule is ignored"),
+        (rule("toolName = \"run_shell_command\"\ncommandPrefix = [\"ls\", \"A=1 npm\"]"), "warning \
+            rule_validation: /p/rules.toml:1 (user policy, rule 1): invalid command prefix `A=1 \
+            npm`: it begins with an assignment"),
+        (rule("toolName = \"run_shell_command\"\ncommandPrefix = \"echo 'a\""), "it has an \
+            unclosed quote"),
+        (rule("toolName = \"glob\"\nmodes = [\"autoedit\"]"), "unknown mode `autoedit`"),
+        (rule("toolName = \"glob\"\npermissions = { netwrok = true }"), "invalid `permissions`"),
+        (rule("toolName = \"run_shell_command\"\npermissions = { outside = true }"), "requires a `commandPrefix`"),
+        ("[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 1000".to_owned(), "error \
+            schema_validation: /p/rules.toml:4 (user policy, rule 1): `priority` must be an \
+            integer from 0 to 999; the rule is ignored: what it denies is NOT denied"),
         ("[[rule]]\ntoolName = \"glob\"\ndecision = \"alow\"\npriority = 1".to_owned(), "did you mean `allow`?"),
-        ("[[rules]]\na = 1".to_owned(), "warning schema_validation: /p/rules.toml:1 (user policy): `rules` means nothing here and is ignored; did you mean `rule`?"),
+        ("[[rules]]\na = 1".to_owned(), "warning schema_validation: /p/rules.toml:1 (user policy): \
+            unknown key `rules`; did you mean `rule`?"),
         ("[[rule]\n".to_owned(), "error toml_parse: /p/rules.toml:1 (user policy): it is not valid TOML"),
         ("[[safety_checker]]\ntoolName = \"*\"\n[safety_checker.checker]\ntype = \"in-process\"\nname = \"conseca\"".to_owned(), "`conseca` is not supported"),
         ("[[safety_checker]]\ntoolName = \"*\"\n".to_owned(), "`checker` is missing"),
@@ -62,7 +79,8 @@ fn what_is_wrong_is_told_with_its_place() {
     let [problem] = lint(&unread, None).try_into().expect("one problem");
     assert_eq!(
         problem.to_string(),
-        "/p/rules.toml (admin policy): it cannot be read (permission denied), so none of its rules hold"
+        "/p/rules.toml (admin policy): it cannot be read (permission denied), so none of its rules \
+         apply"
     );
 }
 
@@ -265,7 +283,7 @@ fn checkers_speak_after_the_rules() {
     let external = World::new(&[file(Tier::User, &checker("external", "mine"))]);
     let verdict = external.judge(Yolo, "read_file", "a");
     assert_eq!(verdict.decision, Deny);
-    assert!(verdict.why.contains("`mine` cannot be run"), "{verdict:?}");
+    assert!(verdict.why.contains("`mine` is not supported"), "{verdict:?}");
     assert!(
         verdict.rule.starts_with("safety checker mine (user, `/p/rules.toml:1`"),
         "{verdict:?}"

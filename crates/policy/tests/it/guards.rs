@@ -41,9 +41,12 @@ fn what_keeps_git_from_running_freely_is_named() {
     let world = World::new(&[]);
     let verdict = world.judge(Default, SHELL, "git status => /w/.git/config");
     assert_eq!(verdict.decision, Ask);
-    assert!(verdict.why.contains("`/w/.git/config` names programs"), "{verdict:?}");
+    assert!(
+        verdict.why.contains("`/w/.git/config` cannot be read or configures programs"),
+        "{verdict:?}"
+    );
     let verdict = world.judge(Default, SHELL, "git push => /w/other");
-    assert!(!verdict.why.contains("names programs"), "{verdict:?}");
+    assert!(!verdict.why.contains("configures programs"), "{verdict:?}");
 }
 
 #[test]
@@ -259,7 +262,7 @@ fn an_explanation_names_all_that_counted() {
     assert_eq!((make.decision, push.decision), (Allow, Ask));
     assert_eq!(make.rule, "mine (user, `/p/rules.toml:1`, 4.009)");
     let tried = push.rules.first().expect("a rule");
-    assert_eq!(tried.why_not, Some("the command is not one of its commands"));
+    assert_eq!(tried.why_not, Some("the command does not match"));
     assert!(push.rules.last().expect("a rule").why_not.is_none());
     assert!(explanation.checks.iter().any(|fired| fired.check == "redirection"));
     assert_eq!(

@@ -219,7 +219,7 @@ fn a_headless_denial_names_what_would_allow_it() {
     let default = ApprovalMode::Default;
     assert_eq!(
         why("", default, "write_file", "a"),
-        "`write_file` requires approval in `default` mode, and nobody can be asked in this run: it needs \
+        "`write_file` requires approval in `default` mode, but no user is present in this run; it requires \
          `--approval-mode auto_edit` or `--allowed-tools write_file`"
     );
     for (options, mode, tool, target, needs) in [
@@ -245,14 +245,14 @@ fn a_headless_denial_names_what_would_allow_it() {
             "`--allowed-tools \"run_shell_command(make)\" \
              --allowed-tools \"run_shell_command(cargo test)\"`",
         ),
-        ("", default, "run_shell_command", "make && 'a b'", "it needs `--approval-mode yolo`"),
-        ("", default, "run_shell_command", "make > log", "it needs `--approval-mode yolo`"),
+        ("", default, "run_shell_command", "make && 'a b'", "it requires `--approval-mode yolo`"),
+        ("", default, "run_shell_command", "make > log", "it requires `--approval-mode yolo`"),
         (
             "",
             default,
             "run_shell_command",
             "echo a > /opt/x",
-            "it needs a rule that allows it, with",
+            "it requires a rule that allows it, with",
         ),
         (
             "",
@@ -261,7 +261,7 @@ fn a_headless_denial_names_what_would_allow_it() {
             "Cargo.toml",
             "`security.buildFileGuard` = `off`",
         ),
-        ("", ApprovalMode::AutoEdit, "write_file", "/etc/x", "it needs `--approval-mode yolo`"),
+        ("", ApprovalMode::AutoEdit, "write_file", "/etc/x", "it requires `--approval-mode yolo`"),
         (
             "",
             default,

@@ -63,7 +63,7 @@ fn find() -> Option<PathBuf> {
 #[expect(clippy::disallowed_methods, reason = "a probe of a fixed program, not a command")]
 pub(crate) fn probe() -> Finding {
     let Some(program) = find() else {
-        return Finding { works: false, why: "there is no `bwrap`".to_owned() };
+        return Finding { works: false, why: "`bwrap` not found".to_owned() };
     };
     let tried = Command::new(&program)
         .args(arguments::of_probe())
@@ -96,7 +96,7 @@ pub(crate) fn run(
     parent: &OwnedFd,
 ) -> Outcome<ExitStatus> {
     let Some(bwrap) = find() else {
-        return Err(Failure::Unsupported("there is no `bwrap`".to_owned()));
+        return Err(Failure::Unsupported("`bwrap` not found".to_owned()));
     };
     let around = host_environment::look(plan, program);
     let Arguments { words, trees, writable } = arguments::gather(plan, &around)?;
@@ -186,7 +186,7 @@ pub(crate) fn serve(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let (Some(number), true, Some(program)) =
         (number, args.next().as_deref() == Some(OsStr::new("--")), args.next())
     else {
-        return refuse("there is no command");
+        return refuse("no command given");
     };
     let args: Vec<OsString> = args.collect();
     match read_job(number) {

@@ -13,7 +13,7 @@ use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel;
 use crate::inside::network_broker::NotifiedCalls;
-use crate::inside::syscalls::{Filters, Neighbors, Sockets};
+use crate::inside::syscalls::{Filters, ProcessVisibility, Sockets};
 use crate::inside::{layout, network_broker, overmounts, privileges, rules, syscalls};
 use crate::launch::REFUSED;
 use crate::plan::Plan;
@@ -59,7 +59,7 @@ impl Confinement {
 }
 
 /// Channels to the supervisor, closed when the program starts.
-pub(crate) struct Wires {
+pub(crate) struct SupervisorChannels {
     pub(crate) sync: OwnedFd,
     pub(crate) report: OwnedFd,
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(
     confinement: &Confinement,
     program: &OsStr,
     args: &[OsString],
-    wires: &Wires,
+    wires: &SupervisorChannels,
 ) -> ! {
     let failure = match confine(plan, confinement, wires) {
         Ok(temporary) => start(program, args, temporary, confinement),
@@ -81,7 +81,11 @@ pub(crate) fn run(
 }
 
 /// Builds the confinement. Returns the value of TMPDIR.
-fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Option<PathBuf>> {
+fn confine(
+    plan: &Plan,
+    confinement: &Confinement,
+    wires: &SupervisorChannels,
+) -> Outcome<Option<PathBuf>> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .refused("a signal at the supervisor's end")?;
     kernel::close_on_exec_from(3).unsupported("closing of open files")?;
@@ -121,7 +125,7 @@ fn confine(plan: &Plan, confinement: &Confinement, wires: &Wires) -> Outcome<Opt
 /// Sets the filters of a command that sees neither other processes nor their IPC objects.
 fn filter_in_view(
     plan: &Plan,
-    wires: &Wires,
+    wires: &SupervisorChannels,
     told: NotifiedCalls,
     stage: Option<&OwnedFd>,
 ) -> Outcome<()> {
@@ -130,7 +134,7 @@ fn filter_in_view(
         sockets: Sockets::Namespace,
         gated: network_broker::is_needed(plan),
         group_bit_told: gated && told.group_bit,
-        neighbors: Neighbors::Hidden,
+        neighbors: ProcessVisibility::Hidden,
     })
 }
 
@@ -140,21 +144,21 @@ fn filter_beside_others(plan: &Plan, gated: bool) -> Outcome<()> {
         sockets: Sockets::without_namespace(plan),
         gated: network_broker::is_needed(plan),
         group_bit_told: gated,
-        neighbors: if gated { Neighbors::Gated } else { Neighbors::Visible },
+        neighbors: if gated { ProcessVisibility::Gated } else { ProcessVisibility::Visible },
     })
 }
 
 /// Moves from the user namespace of the cell to a nested one, in which this process has no
 /// capabilities for the mounts, the network, and the processes of the cell.
-fn step_below(wires: &Wires) -> Outcome<()> {
-    kernel::unshare(UnshareFlags::NEWUSER).unsupported("a user namespace of the command's own")?;
+fn step_below(wires: &SupervisorChannels) -> Outcome<()> {
+    kernel::unshare(UnshareFlags::NEWUSER).unsupported("a user namespace for the command")?;
     let mut answer = [0; 1];
     let asked = rustix::io::write(&wires.sync, b"u")
         .and_then(|_| rustix::io::read(&wires.sync, &mut answer));
     if asked == Ok(1) && answer == *b"y" {
         return Ok(());
     }
-    Err(Failure::Unsupported("the ids of the command's user namespace were not given".to_owned()))
+    Err(Failure::Unsupported("the ID maps of the user namespace were not set".to_owned()))
 }
 
 #[expect(

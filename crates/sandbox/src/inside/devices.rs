@@ -10,7 +10,7 @@ use rustix::mount::{
 };
 
 use crate::inside::failure::{Explain as _, Outcome};
-use crate::inside::kernel::Restrict;
+use crate::inside::kernel::MountRestrictions;
 use crate::inside::layout;
 use crate::inside::overmounts::Stage;
 
@@ -32,7 +32,7 @@ pub(crate) fn gather(root: &OwnedFd) -> Outcome<Vec<(&'static str, OwnedFd)>> {
         let path = format!("dev/{name}");
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if let Ok(device) = openat(root, path, flags, Mode::empty()) {
-            let restrict = Restrict { no_exec: true, ..Restrict::default() };
+            let restrict = MountRestrictions { no_exec: true, ..MountRestrictions::default() };
             found.push((name, layout::clone(&device, restrict)?));
         }
     }
@@ -68,7 +68,8 @@ pub(crate) fn mount_dev(
     let dev = built().unsupported("/dev")?;
     // The harmless devices are included as mounts below the directory.
     let tree = layout::clone(&dev, layout::READ_ONLY)?;
-    let shared = stage.copy("shm", Restrict { no_exec: true, ..Restrict::default() })?;
+    let shared =
+        stage.copy("shm", MountRestrictions { no_exec: true, ..MountRestrictions::default() })?;
     let dev =
         openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unsupported("/dev")?;
     layout::mount(&tree, dev).unsupported("/dev")?;

@@ -130,7 +130,7 @@ pub(crate) fn close_on_exec_from(first: u32) -> Result<(), Errno> {
 
 /// Restrictions for a mount and all mounts below it.
 #[derive(Default, Clone, Copy)]
-pub(crate) struct Restrict {
+pub(crate) struct MountRestrictions {
     pub(crate) read_only: bool,
     pub(crate) no_devices: bool,
     pub(crate) no_exec: bool,
@@ -140,7 +140,7 @@ pub(crate) struct Restrict {
 }
 
 /// Adds restrictions to the mount at `mount`; set-user-ID bits are always ignored.
-pub(crate) fn restrict_mount(mount: impl AsFd, restrict: Restrict) -> Result<(), Errno> {
+pub(crate) fn restrict_mount(mount: impl AsFd, restrict: MountRestrictions) -> Result<(), Errno> {
     let mut set = libc::MOUNT_ATTR_NOSUID;
     for (wanted, bit) in [
         (restrict.read_only, libc::MOUNT_ATTR_RDONLY),

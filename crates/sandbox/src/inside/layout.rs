@@ -18,13 +18,18 @@ use crate::inside::devices;
 use crate::inside::failure::{Explain as _, Failure, Outcome, is_missing};
 use crate::inside::filtered::{self, OpenedFilter};
 use crate::inside::host_environment::HostEnvironment;
-use crate::inside::kernel::{self, Restrict};
+use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::overmounts::{self, Stage};
 use crate::plan::Plan;
 
-pub(crate) const READ_ONLY: Restrict = Restrict { read_only: true, ..WRITABLE };
-const WRITABLE: Restrict =
-    Restrict { read_only: false, no_devices: false, no_exec: false, private: false, alone: false };
+pub(crate) const READ_ONLY: MountRestrictions = MountRestrictions { read_only: true, ..WRITABLE };
+const WRITABLE: MountRestrictions = MountRestrictions {
+    read_only: false,
+    no_devices: false,
+    no_exec: false,
+    private: false,
+    alone: false,
+};
 
 /// Harmless entries of `/run` that name lookups and programs require.
 const KEPT_OF_RUN: [&str; 8] = [
@@ -44,7 +49,7 @@ pub(crate) const PRIVATE: [(&str, &str); 3] =
     [("/tmp", "tmp"), ("/var/tmp", "var-tmp"), ("/run", "run")];
 
 /// An action at a path; actions are executed in order of depth.
-enum Step {
+enum MountAction {
     /// Mounts a tree that was cloned before anything was covered; true if writable.
     Show(OwnedFd, bool),
     Filter(OpenedFilter),
@@ -53,7 +58,7 @@ enum Step {
 }
 
 /// A path and the action for it.
-type Place = (PathBuf, Step);
+type PathAction = (PathBuf, MountAction);
 
 /// A finished view of files.
 pub(crate) struct Built {
@@ -82,24 +87,24 @@ pub(crate) fn build(
     for (path, step) in steps {
         let again = last.as_deref() == Some(&path);
         match step {
-            Step::Show(tree, _) if !again => view.attach(&tree, &path)?,
-            Step::Show(..) => {}
-            Step::Filter(filter) => view.filter(&filter, &stage)?,
-            Step::Protect => view.protect(&path)?,
-            Step::Hide => view.hide(&path, &stage)?,
+            MountAction::Show(tree, _) if !again => view.attach(&tree, &path)?,
+            MountAction::Show(..) => {}
+            MountAction::Filter(filter) => view.filter(&filter, &stage)?,
+            MountAction::Protect => view.protect(&path)?,
+            MountAction::Hide => view.hide(&path, &stage)?,
         }
         last = Some(path);
     }
     for skeleton in &view.skeletons {
         // Writable mounts below it stay writable.
-        let alone = Restrict { alone: true, ..READ_ONLY };
+        let alone = MountRestrictions { alone: true, ..READ_ONLY };
         kernel::restrict_mount(skeleton, alone).refused("a closed folder")?;
     }
     devices::mount_proc(&view.root)?;
     devices::mount_dev(&view.root, &stage, devices)?;
     // The previous working directory is below the new mounts.
     rustix::process::chdir(&around.folder)
-        .refused(format!("the folder `{}` cannot be entered", around.folder.display()))?;
+        .refused(format!("cannot change to the directory `{}`", around.folder.display()))?;
     Ok(Built { writable, stage: stage.into_folder() })
 }
 
@@ -116,17 +121,17 @@ fn own_mounts() -> Outcome<OwnedFd> {
 }
 
 fn make_read_only(root: &OwnedFd) -> Outcome<()> {
-    let everything = Restrict { private: true, ..READ_ONLY };
+    let everything = MountRestrictions { private: true, ..READ_ONLY };
     kernel::restrict_mount(root, everything).unsupported("a read-only view of the system")
 }
 
-fn rank(step: &Step) -> u8 {
+fn rank(step: &MountAction) -> u8 {
     match step {
-        Step::Show(_, true) => 0,
-        Step::Show(_, false) => 1,
-        Step::Filter(_) => 2,
-        Step::Protect => 3,
-        Step::Hide => 4,
+        MountAction::Show(_, true) => 0,
+        MountAction::Show(_, false) => 1,
+        MountAction::Filter(_) => 2,
+        MountAction::Protect => 3,
+        MountAction::Hide => 4,
     }
 }
 
@@ -144,15 +149,15 @@ pub(crate) struct View<'a> {
 
 impl View<'_> {
     /// Opens and clones everything to be shown.
-    fn gather(&self, around: &HostEnvironment) -> Outcome<(Vec<Place>, Vec<PathBuf>)> {
+    fn gather(&self, around: &HostEnvironment) -> Outcome<(Vec<PathAction>, Vec<PathBuf>)> {
         let plan = self.plan;
-        let mut steps: Vec<Place> = Vec::new();
+        let mut steps: Vec<PathAction> = Vec::new();
         let mut writable = Vec::new();
         for path in &plan.writable {
             let tree = self.open(path).map_err(|error| unusable(path, error))?;
             writable.push(path.clone());
             if !lies_open(plan, path) {
-                steps.push((path.clone(), Step::Show(clone(&tree, WRITABLE)?, true)));
+                steps.push((path.clone(), MountAction::Show(clone(&tree, WRITABLE)?, true)));
             }
         }
         let mut private = Vec::new();
@@ -162,18 +167,18 @@ impl View<'_> {
                 continue;
             }
             let folder = overmounts::private_folder(&plan.temporary, name)?;
-            steps.push((real.clone(), Step::Show(clone(&folder, WRITABLE)?, true)));
+            steps.push((real.clone(), MountAction::Show(clone(&folder, WRITABLE)?, true)));
             writable.push(real.clone());
             private.push(real);
         }
         for path in shown(plan, around, &private) {
             let Ok(tree) = self.open(&path) else { continue };
-            steps.push((path, Step::Show(clone(&tree, READ_ONLY)?, false)));
+            steps.push((path, MountAction::Show(clone(&tree, READ_ONLY)?, false)));
         }
         for path in &plan.overlays {
             let Ok(lower) = self.open(path) else { continue };
             if let Some(tree) = overmounts::overlay(&plan.overlay_store, path, &lower) {
-                steps.push((path.clone(), Step::Show(tree, true)));
+                steps.push((path.clone(), MountAction::Show(tree, true)));
                 writable.push(path.clone());
                 continue;
             }
@@ -181,19 +186,19 @@ impl View<'_> {
             // may be written in place.
             for part in plan.without_overlay.iter().filter(|part| part.starts_with(path)) {
                 let Ok(tree) = self.open(part) else { continue };
-                steps.push((part.clone(), Step::Show(clone(&tree, WRITABLE)?, true)));
+                steps.push((part.clone(), MountAction::Show(clone(&tree, WRITABLE)?, true)));
                 writable.push(part.clone());
             }
         }
         for directory in filtered::look(plan) {
             let path = directory.path.clone();
             if let Ok(filter) = OpenedFilter::open(directory, &self.root) {
-                steps.push((path, Step::Filter(filter)));
+                steps.push((path, MountAction::Filter(filter)));
             }
         }
-        steps.extend(plan.read_only.iter().map(|path| (path.clone(), Step::Protect)));
+        steps.extend(plan.read_only.iter().map(|path| (path.clone(), MountAction::Protect)));
         let hidden = plan.hidden.iter().chain(&around.listening);
-        steps.extend(hidden.map(|path| (path.clone(), Step::Hide)));
+        steps.extend(hidden.map(|path| (path.clone(), MountAction::Hide)));
         Ok((steps, writable))
     }
 
@@ -283,7 +288,12 @@ impl View<'_> {
         Ok(())
     }
 
-    fn cover_with_itself(&self, found: &OwnedFd, path: &Path, restrict: Restrict) -> Outcome<()> {
+    fn cover_with_itself(
+        &self,
+        found: &OwnedFd,
+        path: &Path,
+        restrict: MountRestrictions,
+    ) -> Outcome<()> {
         let tree = clone(found, restrict)?;
         mount(&tree, found).refused(format!("`{}` cannot be protected", path.display()))
     }
@@ -438,7 +448,7 @@ pub(crate) fn is_folder(file: &OwnedFd) -> Outcome<bool> {
 }
 
 /// Returns an unattached copy of the mount at an open file.
-pub(crate) fn clone(file: impl AsFd, restrict: Restrict) -> Outcome<OwnedFd> {
+pub(crate) fn clone(file: impl AsFd, restrict: MountRestrictions) -> Outcome<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -457,8 +467,8 @@ pub(crate) fn mount(tree: impl AsFd, target: impl AsFd) -> Result<(), Errno> {
 pub(crate) fn unusable(path: &Path, error: Errno) -> Failure {
     let path = path.display();
     Failure::Refused(match error {
-        Errno::LOOP => format!("`{path}` has a symbolic link in it; name the real path"),
-        Errno::NOENT => format!("`{path}` does not exist; name an existing folder above it"),
+        Errno::LOOP => format!("`{path}` contains a symbolic link; use the resolved path"),
+        Errno::NOENT => format!("`{path}` does not exist; use an existing parent directory"),
         other => format!("`{path}` cannot be opened: {other}"),
     })
 }

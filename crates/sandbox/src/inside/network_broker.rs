@@ -109,7 +109,7 @@ pub(crate) fn close_behind(
     let needed = is_needed(plan);
     let listener = match notify::put_filter(&program(plan.network, told)) {
         Err(_) if !needed => return Ok(false),
-        tried => tried.unsupported("a filter that asks us")?,
+        tried => tried.unsupported("a filter with notifications")?,
     };
     let mut offer = vec![OFFER];
     offer.extend(listener.as_raw_fd().to_ne_bytes());
@@ -119,7 +119,7 @@ pub(crate) fn close_behind(
     if asked == Ok(1) && answer == *b"y" {
         return Ok(true);
     }
-    Err(Failure::Unsupported("the gate of the network was not taken over".to_owned()))
+    Err(Failure::Unsupported("the network broker did not receive the filter".to_owned()))
 }
 
 /// Whether the supervisor can take a descriptor of its child; an outer sandbox or host settings may
@@ -234,7 +234,7 @@ impl Apart {
         sent.refused("the gate of the network")?;
         match rustix::io::read(&wire, &mut [0; 1]) {
             Ok(1) => Ok(()),
-            _ => Err(Failure::Unsupported("the gate of the network is not kept".to_owned())),
+            _ => Err(Failure::Unsupported("the network broker did not start".to_owned())),
         }
     }
 }
@@ -265,7 +265,7 @@ fn receive(wire: &OwnedFd) -> Outcome<(Offer, OwnedFd)> {
     let mut files = files.next().into_iter().flatten();
     match (files.next(), files.next()) {
         (Some(listener), Some(child)) => Ok((Offer { listener, stage: files.next() }, child)),
-        _ => Err(Failure::Refused("the gate of the network was not handed over".to_owned())),
+        _ => Err(Failure::Refused("the network broker received no filter".to_owned())),
     }
 }
 
@@ -385,8 +385,9 @@ pub(crate) fn try_it() -> Outcome<()> {
         Side::Parent(pid) => {
             drop(child_sync);
             let child = handle_of(pid).unsupported("pidfd")?;
-            let offer = take(&child, &sync)?
-                .ok_or_else(|| Failure::Unsupported("no filter that asks".to_owned()))?;
+            let offer = take(&child, &sync)?.ok_or_else(|| {
+                Failure::Unsupported("filters with notifications are not supported".to_owned())
+            })?;
             let gate = NetworkBroker::new(&plan, offer.listener, &parent, false)?;
             release(&sync, true);
             // The broker ends with the child, the only process that the filter applies to.
@@ -394,7 +395,7 @@ pub(crate) fn try_it() -> Outcome<()> {
             let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
             match status.and_then(|(_, status)| status.exit_status()) {
                 Some(0) => Ok(()),
-                _ => Err(Failure::Unsupported("the gate did not answer".to_owned())),
+                _ => Err(Failure::Unsupported("the network broker did not respond".to_owned())),
             }
         }
     }
@@ -408,6 +409,6 @@ fn knock() -> Outcome<()> {
     let far = std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(192, 0, 2, 1), 9);
     match rustix::net::connect(&socket, &far) {
         Err(Errno::NETUNREACH) => Ok(()),
-        _ => Err(Failure::Unsupported("the gate let a connection through".to_owned())),
+        _ => Err(Failure::Unsupported("the network broker did not block a connection".to_owned())),
     }
 }

@@ -21,7 +21,7 @@ use rustix::mount::{
 
 use crate::inside::failure::{Explain as _, Outcome};
 use crate::inside::filtered::OpenedFilter;
-use crate::inside::kernel::{self, Restrict};
+use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::layout;
 use crate::plan::{Plan, StandIn};
 
@@ -78,7 +78,7 @@ impl Stage {
 
     /// Returns a file that cannot be opened.
     pub(crate) fn closed_file(&self) -> Outcome<OwnedFd> {
-        self.copy("closed-file", Restrict { no_devices: true, ..layout::READ_ONLY })
+        self.copy("closed-file", MountRestrictions { no_devices: true, ..layout::READ_ONLY })
     }
 
     /// Returns a directory that can be neither listed nor entered.
@@ -92,7 +92,7 @@ impl Stage {
         let name = self.own_name();
         self.folder(&name, 0o111)?;
         self.give_away(&name)?;
-        self.copy(&name, Restrict::default())
+        self.copy(&name, MountRestrictions::default())
     }
 
     fn own_name(&self) -> String {
@@ -127,11 +127,11 @@ impl Stage {
             .and_then(|place| filter.make(&place))
             .and_then(|()| filter.look_like_original(&self.folder, name.as_ref()));
         made.unsupported("a directory in memory")?;
-        self.copy(&name, Restrict::default())
+        self.copy(&name, MountRestrictions::default())
     }
 
     /// Returns a mount of one entry.
-    pub(crate) fn copy(&self, name: &str, restrict: Restrict) -> Outcome<OwnedFd> {
+    pub(crate) fn copy(&self, name: &str, restrict: MountRestrictions) -> Outcome<OwnedFd> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(&self.folder, name, flags).unsupported("a cover")?;
         kernel::restrict_mount(&tree, restrict).unsupported("a cover")?;
@@ -154,7 +154,7 @@ fn new_tmpfs() -> Outcome<OwnedFd> {
 /// directory that is private to the user.
 pub(crate) fn private_folder(temporary: &Path, name: &str) -> Outcome<OwnedFd> {
     let path = temporary.join(name);
-    let what = || format!("the private folder `{}`", path.display());
+    let what = || format!("the private directory `{}`", path.display());
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(temporary);
     made.refused(what())?;
     match fs::DirBuilder::new().mode(0o1777).create(&path) {

@@ -8,14 +8,14 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::kernel::{self, Side};
-use crate::inside::syscalls::{self, Filters, Neighbors, Sockets};
+use crate::inside::syscalls::{self, Filters, ProcessVisibility, Sockets};
 use crate::inside::{bubblewrap, devices, layout, network_broker, overmounts, session_namespaces};
 use crate::support::{Finding, Support};
 
 /// Tries all mechanisms.
 pub(crate) fn look() -> Support {
     let landlock = match kernel::landlock_version() {
-        None => Finding { works: false, why: "not in this kernel, or switched off".into() },
+        None => Finding { works: false, why: "not supported by this kernel, or disabled".into() },
         Some(version) => Finding { works: true, why: format!("version {version}") },
     };
     let seccomp = finding(apart(|| {
@@ -24,7 +24,7 @@ pub(crate) fn look() -> Support {
             sockets: Sockets::None,
             gated: false,
             group_bit_told: false,
-            neighbors: Neighbors::Visible,
+            neighbors: ProcessVisibility::Visible,
         })
     }));
     let gate = finding(apart(network_broker::try_it));
@@ -46,7 +46,10 @@ pub(crate) fn look() -> Support {
         overlay_works()
     }));
     let bubblewrap = match mounts.works {
-        true => Finding { works: false, why: "not needed: this program makes its own".to_owned() },
+        true => Finding {
+            works: false,
+            why: "not needed: Parallax can create namespaces itself".to_owned(),
+        },
         false => bubblewrap::probe(),
     };
     Support { landlock, seccomp, gate, namespaces, mounts, own_proc, overlay, bubblewrap }
@@ -79,7 +82,9 @@ fn overlay_works() -> Outcome<()> {
     let _ = std::fs::remove_dir_all(&place);
     match tried? {
         Some(_) => Ok(()),
-        None => Err(Failure::Unsupported("the kernel mounts none for ordinary users".to_owned())),
+        None => Err(Failure::Unsupported(
+            "the kernel does not allow it for unprivileged users".to_owned(),
+        )),
     }
 }
 
@@ -105,7 +110,7 @@ fn apart(what: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
             match (Failure::decode(&said), status.and_then(|(_, status)| status.exit_status())) {
                 (Some(failure), _) => Err(failure),
                 (None, Some(0)) => Ok(()),
-                (None, _) => Err(Failure::Unsupported("the process that tried it died".to_owned())),
+                (None, _) => Err(Failure::Unsupported("the probe process died".to_owned())),
             }
         }
     }

@@ -59,7 +59,7 @@ pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
     for path in plan.writable.iter().chain([&temporary]) {
         if fs::canonicalize(path).ok().as_ref() != Some(path) {
             return Err(Failure::Refused(format!(
-                "`{}` has a symbolic link in it or does not exist; name the real path",
+                "`{}` contains a symbolic link or does not exist; use the resolved path",
                 path.display()
             )));
         }

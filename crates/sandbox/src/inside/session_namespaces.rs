@@ -69,7 +69,11 @@ impl Cell {
                 drop(held_open);
                 let _ = keeper.wait();
                 let why = said.trim();
-                let why = if why.is_empty() { "the cell's process ended at once" } else { why };
+                let why = if why.is_empty() {
+                    "the process of the session namespaces ended immediately"
+                } else {
+                    why
+                };
                 Err(StartError::Unsupported(why.to_owned()))
             }
         }

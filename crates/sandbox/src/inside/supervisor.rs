@@ -14,7 +14,7 @@ use rustix::process::{
 };
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
-use crate::inside::child::{self, Confinement, Wires};
+use crate::inside::child::{self, Confinement, SupervisorChannels};
 use crate::inside::exit_status::ExitStatus;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::identity::Identity;
@@ -37,7 +37,7 @@ pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> Exit
     let Some(parent) =
         kernel::process(plan.parent).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
     else {
-        return refuse("the program that asked for the command is gone");
+        return refuse("the program that requested the command has ended");
     };
     match attempt_all(plan, program, args, &parent) {
         Ok(ended) => ended.mirror(),
@@ -66,9 +66,9 @@ fn attempt_all(
         Tier::Seccomp => &[Tier::Seccomp],
         Tier::Nothing => &[Tier::Nothing],
     };
-    let mut last = Failure::Refused("the plan allows no tier".to_owned());
+    let mut last = Failure::Refused("no sandbox tier is allowed".to_owned());
     for tier in tiers {
-        let command = Command { plan, program, args, parent, tier: *tier };
+        let command = SupervisedCommand { plan, program, args, parent, tier: *tier };
         let outcome = match tier {
             Tier::Bubblewrap => bubblewrap::run(plan, program, args, parent),
             Tier::Namespaces => command.attempt(None),
@@ -92,12 +92,12 @@ pub(crate) fn in_view(
     writable: Vec<PathBuf>,
     environment: Vec<(OsString, OsString)>,
 ) -> Outcome<ExitStatus> {
-    let command = Command { plan, program, args, parent: first, tier: Tier::Bubblewrap };
+    let command = SupervisedCommand { plan, program, args, parent: first, tier: Tier::Bubblewrap };
     let told = NotifiedCalls::in_view(plan);
     command.run(Confinement::View { writable, environment, told }, None, None, None)
 }
 
-struct Command<'a> {
+struct SupervisedCommand<'a> {
     plan: &'a Plan,
     program: &'a OsStr,
     args: &'a [OsString],
@@ -105,7 +105,7 @@ struct Command<'a> {
     tier: Tier,
 }
 
-impl Command<'_> {
+impl SupervisedCommand<'_> {
     /// Builds the confinement and runs the program. Everything ends when `waiting` ends.
     fn attempt(&self, waiting: Option<&OwnedFd>) -> Outcome<ExitStatus> {
         let mut apart = None;
@@ -153,7 +153,7 @@ impl Command<'_> {
         let child = match kernel::fork(UnshareFlags::empty()).refused("a process")? {
             Side::Child => {
                 drop((sync, report));
-                let wires = Wires { sync: child_sync, report: child_report };
+                let wires = SupervisorChannels { sync: child_sync, report: child_report };
                 child::run(self.plan, &confinement, self.program, self.args, &wires)
             }
             Side::Parent(pid) => pid,
@@ -219,7 +219,7 @@ impl Command<'_> {
         // This process is the reaper and an ancestor of everything that the command starts, which
         // it must be to inspect those processes.
         let thread = std::thread::Builder::new().spawn(move || gate.keep());
-        thread.map(drop).refused("the gate of the network")
+        thread.map(drop).refused("the network broker")
     }
 }
 

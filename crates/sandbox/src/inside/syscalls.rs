@@ -137,12 +137,12 @@ pub(crate) struct Filters {
     /// set.
     pub(crate) group_bit_told: bool,
     /// Who may change limits and priorities of processes.
-    pub(crate) neighbors: Neighbors,
+    pub(crate) neighbors: ProcessVisibility,
 }
 
 /// How a command can interact with other processes of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Neighbors {
+pub(crate) enum ProcessVisibility {
     /// Process and IPC namespaces hide them.
     Hidden,
     /// They are visible, and the network broker distinguishes processes of the session from others.
@@ -184,10 +184,10 @@ fn refused_calls(filters: Filters) -> Outcome<BpfProgram> {
     let mut requests = vec![types(0x5412)?, types(0x541C)?];
     requests.extend(file_system_requests()?);
     rules.insert(libc::SYS_ioctl, requests);
-    if neighbors != Neighbors::Hidden {
+    if neighbors != ProcessVisibility::Hidden {
         rules.extend(SHARED_IPC.iter().map(|call| (*call, Vec::new())));
     }
-    if neighbors == Neighbors::Visible {
+    if neighbors == ProcessVisibility::Visible {
         rules.extend(calls_on_processes()?);
     }
 

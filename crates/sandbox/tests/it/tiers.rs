@@ -9,7 +9,7 @@ fn the_support_is_told_in_words() {
     let support = support();
     let lines = support.explain();
     assert!(lines.iter().any(|line| line.starts_with("Strength: ")));
-    for (finding, name) in [(&support.landlock, "Landlock"), (&support.mounts, "mounts")] {
+    for (finding, name) in [(&support.landlock, "Landlock"), (&support.mounts, "mount")] {
         assert_eq!(
             !finding.works,
             lines.iter().any(|line| line.starts_with("Missing") && line.contains(name)),

@@ -14,7 +14,7 @@ const END: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1049l";
 
 /// The inline rows covered by the view.
 #[derive(Debug)]
-pub(super) struct Covered {
+pub(super) struct CoveredRows {
     region: Region,
     /// The size they are painted for.
     size: (u16, u16),
@@ -22,8 +22,8 @@ pub(super) struct Covered {
     kitty: bool,
 }
 
-impl Covered {
-    /// Returns the bytes that a crashing program sends in addition.
+impl CoveredRows {
+    /// What a dying program sends besides.
     fn emergency(&self) -> Vec<u8> {
         // The modes of the view are reset before, because they were set first.
         let keys = if self.kitty { KITTY_OFF } else { b"" };
@@ -48,7 +48,7 @@ impl Canvas {
         let capabilities = shared.capabilities();
         let view = Region::new(size.0.into(), size.1.into(), capabilities.look());
         let region = std::mem::replace(&mut self.region, view);
-        let covered = Covered { region, size, kitty: capabilities.kitty_keyboard };
+        let covered = CoveredRows { region, size, kitty: capabilities.kitty_keyboard };
         bytes.extend_from_slice(BEGIN);
         if covered.kitty {
             bytes.extend_from_slice(KITTY_ON);

@@ -52,21 +52,21 @@ fn meaning(parameters: &[u8], last: u8, cursor_report: bool) -> Option<Decoded> 
     match (text.as_bytes().first(), last) {
         (Some(b'?'), _) => private(text.get(1..)?, last),
         (Some(b'>'), b'm') => {
-            let numbers = Numbers::new(text.get(1..)?);
+            let numbers = Parameters::new(text.get(1..)?);
             (numbers.first(0) == 4)
                 .then(|| Decoded::Answer(Answer::ModifyOtherKeys(short(numbers.first(1)))))
         }
-        (Some(b'<'), b'M' | b'm') => sgr_mouse(&Numbers::new(text.get(1..)?), last == b'm'),
+        (Some(b'<'), b'M' | b'm') => sgr_mouse(&Parameters::new(text.get(1..)?), last == b'm'),
         (Some(b'<' | b'=' | b'>'), _) => None,
         (_, b'^') => rxvt(parameters, Modifiers::CTRL),
         (_, b'@') => rxvt(parameters, Modifiers::CTRL.union(Modifiers::SHIFT)),
-        _ => plain(&Numbers::new(text), last, cursor_report),
+        _ => plain(&Parameters::new(text), last, cursor_report),
     }
 }
 
 /// Decodes answers with `?`.
 fn private(text: &str, last: u8) -> Option<Decoded> {
-    let numbers = Numbers::new(text.trim_end_matches('$'));
+    let numbers = Parameters::new(text.trim_end_matches('$'));
     let answer = match last {
         b'u' => Answer::Kitty,
         b'c' => Answer::Attributes { sixel: (1..numbers.count()).any(|at| numbers.first(at) == 4) },
@@ -83,7 +83,7 @@ fn private(text: &str, last: u8) -> Option<Decoded> {
     Some(Decoded::Answer(answer))
 }
 
-fn plain(numbers: &Numbers<'_>, last: u8, cursor_report: bool) -> Option<Decoded> {
+fn plain(numbers: &Parameters<'_>, last: u8, cursor_report: bool) -> Option<Decoded> {
     let modifier = modifiers(numbers.first(1).max(1));
     let code = match last {
         b'I' => return Some(Decoded::Event(InputEvent::Focus(true))),
@@ -129,7 +129,12 @@ fn plain(numbers: &Numbers<'_>, last: u8, cursor_report: bool) -> Option<Decoded
 
 const RELEASE: u32 = 3;
 
-fn coded_key(code: u32, shifted: u32, held: Modifiers, numbers: &Numbers<'_>) -> Option<Decoded> {
+fn coded_key(
+    code: u32,
+    shifted: u32,
+    held: Modifiers,
+    numbers: &Parameters<'_>,
+) -> Option<Decoded> {
     if numbers.part(1, 1) == RELEASE {
         return None;
     }
@@ -151,7 +156,7 @@ fn x10(button: u8, column: u8, row: u8) -> Option<Decoded> {
     mouse(if released { button & !0b11 } else { button }, at(column), at(row), released)
 }
 
-fn sgr_mouse(numbers: &Numbers<'_>, released: bool) -> Option<Decoded> {
+fn sgr_mouse(numbers: &Parameters<'_>, released: bool) -> Option<Decoded> {
     mouse(numbers.first(0), numbers.first(1), numbers.first(2), released)
 }
 
@@ -173,10 +178,11 @@ fn short(number: u32) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
-/// The parameters of a sequence: `a:b;c` is two, the first with two parts. Missing parts are 0.
-struct Numbers<'a>(&'a str);
+/// The parameters of a sequence: `a:b;c` is two, the first of two parts. What is
+/// left out is 0.
+struct Parameters<'a>(&'a str);
 
-impl<'a> Numbers<'a> {
+impl<'a> Parameters<'a> {
     fn new(text: &'a str) -> Self {
         Self(text)
     }

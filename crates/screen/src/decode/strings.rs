@@ -25,12 +25,12 @@ pub(super) fn osc(bytes: &[u8], searched: usize) -> Step {
     let is_clipboard = body.starts_with(b"52;");
     let cap = if is_clipboard { CLIPBOARD_CAP } else { LENGTH_CAP };
     match end(bytes, searched.max(2), cap) {
-        End::At(at, length) => {
+        StringEnd::At(at, length) => {
             let text = bytes.get(2..at).unwrap_or_default();
             Step::Done(at + length, osc_meaning(text))
         }
-        End::Cut(at) => Step::Done(at, None),
-        End::NotYet => Step::More,
+        StringEnd::Cut(at) => Step::Done(at, None),
+        StringEnd::NotYet => Step::More,
     }
 }
 
@@ -75,13 +75,13 @@ pub(super) fn dcs(bytes: &[u8], searched: usize) -> Step {
         return Step::Done(2, key(Key::with(KeyCode::Char('p'), held)));
     }
     match end(bytes, searched.max(2), LENGTH_CAP) {
-        End::At(at, length) => {
+        StringEnd::At(at, length) => {
             let name = bytes.get(2..at).unwrap_or_default().strip_prefix(b">|");
             let name = name.map(|name| String::from_utf8_lossy(name).into_owned());
             Step::Done(at + length, name.map(|name| Decoded::Answer(Answer::Version(name))))
         }
-        End::Cut(at) => Step::Done(at, None),
-        End::NotYet => Step::More,
+        StringEnd::Cut(at) => Step::Done(at, None),
+        StringEnd::NotYet => Step::More,
     }
 }
 
@@ -93,35 +93,35 @@ pub(super) fn is_graphics(body: &[u8]) -> bool {
 /// Decodes `ESC _` and a text up to ST.
 pub(super) fn apc(bytes: &[u8], searched: usize) -> Step {
     match end(bytes, searched.max(2), LENGTH_CAP) {
-        End::At(at, length) => {
+        StringEnd::At(at, length) => {
             let knows = bytes.get(2..at).is_some_and(|text| text.ends_with(b";OK"));
             Step::Done(at + length, Some(Decoded::Answer(Answer::KittyGraphics(knows))))
         }
-        End::Cut(at) => Step::Done(at, None),
-        End::NotYet => Step::More,
+        StringEnd::Cut(at) => Step::Done(at, None),
+        StringEnd::NotYet => Step::More,
     }
 }
 
-enum End {
-    /// The position of the terminator, and its length.
+enum StringEnd {
+    /// Where the string ends, and how long its terminator is.
     At(usize, usize),
     /// Something else begins here, or the string is too long.
     Cut(usize),
     NotYet,
 }
 
-fn end(bytes: &[u8], from: usize, cap: usize) -> End {
+fn end(bytes: &[u8], from: usize, cap: usize) -> StringEnd {
     for (at, byte) in bytes.iter().enumerate().skip(from) {
         if at > cap {
-            return End::Cut(at);
+            return StringEnd::Cut(at);
         }
         match (*byte, bytes.get(at + 1)) {
-            (0x07, _) => return End::At(at, 1),
-            (ESC, Some(b'\\')) => return End::At(at, 2),
-            (ESC, Some(_)) => return End::Cut(at),
-            (ESC, None) => return End::NotYet,
+            (0x07, _) => return StringEnd::At(at, 1),
+            (ESC, Some(b'\\')) => return StringEnd::At(at, 2),
+            (ESC, Some(_)) => return StringEnd::Cut(at),
+            (ESC, None) => return StringEnd::NotYet,
             _ => {}
         }
     }
-    End::NotYet
+    StringEnd::NotYet
 }

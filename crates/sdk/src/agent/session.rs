@@ -176,7 +176,7 @@ impl AgentTurn<'_> {
             EndReason::Failed(failure) => Err(failure.into()),
             EndReason::Cancelled => Err(AgentError::Ended("it was interrupted".to_owned())),
             EndReason::MaxTurns { limit } => {
-                Err(AgentError::Ended(format!("the limit of {limit} requests is reached")))
+                Err(AgentError::Ended(format!("reached the limit of {limit} model requests")))
             }
             EndReason::Budget(spent) => Err(AgentError::Ended(spent.to_string())),
             EndReason::Loop { detail } => Err(AgentError::Ended(detail)),

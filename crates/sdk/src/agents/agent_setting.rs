@@ -67,9 +67,9 @@ impl AgentSetting {
                 "" => Err("it must be the name of a model, or `inherit`"),
                 name => Ok(Value::from(name)),
             },
-            Self::MaxTurns => whole(u64::from(u32::MAX)).ok_or("it must be a whole number above 0"),
+            Self::MaxTurns => whole(u64::from(u32::MAX)).ok_or("it must be a positive integer"),
             Self::MaxTimeMinutes => {
-                whole(MOST_MINUTES).ok_or("it must be a whole number of minutes, 1440 at most")
+                whole(MOST_MINUTES).ok_or("it must be a whole number of minutes, at most 1440")
             }
         }
     }

@@ -56,18 +56,18 @@ fn investigator(main: &str) -> Agent {
                 "type": "object",
                 "properties": {
                     "SummaryOfFindings": text(
-                        "What was found and what follows from it for the objective."
+                        "The findings and what they mean for the objective."
                     ),
                     "ExplorationTrace": texts("The steps that were taken, in order."),
                     "RelevantLocations": {
                         "type": "array",
-                        "description": "The places that matter.",
+                        "description": "The relevant locations.",
                         "items": {
                             "type": "object",
                             "properties": {
                                 "FilePath": text("The file."),
-                                "Reasoning": text("Why it matters."),
-                                "KeySymbols": texts("Functions, types and the like in it.")
+                                "Reasoning": text("Why it is relevant."),
+                                "KeySymbols": texts("Its relevant functions and types.")
                             },
                             "required": ["FilePath", "Reasoning", "KeySymbols"]
                         }
@@ -79,8 +79,8 @@ fn investigator(main: &str) -> Agent {
         ..built_in(
             "codebase_investigator",
             "Investigates a code base: the cause of a bug, what a change affects, architecture, \
-             dependencies. Read-only. Reports a summary, the files and symbols that matter, and \
-             why. Give it the whole objective, with the user's own words.",
+             dependencies. Read-only. Reports a summary and the relevant files and symbols, with \
+             reasons. Give it the whole objective in the user's own words.",
             include_str!("codebase_investigator.md"),
         )
     }
@@ -103,7 +103,7 @@ fn cli_help() -> Agent {
                     "sources": {
                         "type": "array",
                         "items": {"type": "string"},
-                        "description": "The pages that it is from."
+                        "description": "The pages that the answer is from."
                     }
                 },
                 "required": ["answer", "sources"]
@@ -130,7 +130,7 @@ fn generalist() -> Agent {
                 "properties": {
                     "response": {
                         "type": "string",
-                        "description": "What was done, what was found, and what is left."
+                        "description": "What was done, what was found, and what remains to be done."
                     }
                 },
                 "required": ["response"]
@@ -138,8 +138,8 @@ fn generalist() -> Agent {
         }),
         ..built_in(
             GENERALIST,
-            "Does any work with all tools. Use it for work in many steps or files whose details would \
-             fill this conversation (batch edits, long outputs), and for independent work in \
+            "Does any work, with all tools. Use it for work with many steps or files whose details \
+             would fill this conversation (batch edits, long outputs), and for independent tasks in \
              parallel.",
             include_str!("generalist.md"),
         )

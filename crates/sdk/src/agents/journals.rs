@@ -80,7 +80,7 @@ impl Journals {
             .filter_map(fresh)
             .find(|(_, journal)| !journal.as_ref().is_err_and(is_taken))?;
         let journal = journal
-            .inspect_err(|error| tracing::warn!(%error, "the work of an agent is not kept"))
+            .inspect_err(|error| tracing::warn!(%error, "failed to save the work of a subagent"))
             .ok()?;
         Some(AgentJournal {
             id,
@@ -99,7 +99,7 @@ impl Journals {
         let number = id.strip_prefix(agent)?.strip_prefix('-')?;
         number.parse::<usize>().ok()?;
         let (journal, loaded) = Journal::open_append(self.path(id), &self.keys)
-            .inspect_err(|error| tracing::warn!(%error, "the work of an agent is not there"))
+            .inspect_err(|error| tracing::warn!(%error, "the work of a subagent was not found"))
             .ok()?;
         if !parallax_store::is_sound(&loaded.contents) {
             return None;
@@ -120,7 +120,7 @@ impl Journals {
         if let Err(error) = std::fs::remove_file(self.path(id))
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, id, "the journal of an agent stays");
+            tracing::warn!(%error, id, "failed to delete the journal of a subagent");
         }
     }
 

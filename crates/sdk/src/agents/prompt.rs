@@ -42,21 +42,18 @@ pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
     }
     let output = match &agent.output {
         Some(output) => {
-            format!("its argument `{}` has the form that the tool declares", output.name)
+            format!("the argument `{}` must match the schema of the tool", output.name)
         }
-        None => "its argument `result` is all that is read of your work".to_owned(),
+        None => "only its argument `result` is read".to_owned(),
     };
     // Writing to a string cannot fail.
     let _ = write!(
         text,
-        "\n\n# Rules of your work\n\n\
-         - You are the sub-agent `{}`. Nobody sees your words while you work, and you cannot ask \
-         anybody: decide yourself, and say in your result what you assumed.\n\
-         - Use absolute paths.\n\
-         - Work only with the tools that you have. When a call is refused, find another way or \
-         say so in your result.\n\
-         - When you are done, call `complete_task`: {output}. Put into it everything that \
-         whoever gave you the task must know.\n",
+        "\n\n# Rules\n\n- You are the subagent `{}`. The user does not see your output and you \
+         cannot ask questions: decide yourself, and state your assumptions in the result.\n- Use \
+         absolute paths.\n- Use only the tools that you have. If a call is refused, find another \
+         way or say so in the result.\n- When you are done, call `complete_task`: {output}. \
+         Include everything that the caller must know.\n",
         agent.name
     );
     for section in [around.agents, around.skills, around.memory] {
@@ -73,10 +70,11 @@ pub(super) fn section(agents: &[&Agent]) -> String {
     if agents.is_empty() {
         return String::new();
     }
-    let mut text = "# Available Sub-Agents\n\nFor `invoke_agent`. Never let several change the \
-                    same files. `@name` in a prompt gives that agent the \
-                    work.\n\n<available_subagents>\n"
-        .to_owned();
+    let mut text =
+        "# Available Subagents\n\nCall them with `invoke_agent`. Never let several change the \
+                    same files at once. `@name` in a prompt delegates the task to \
+                    that agent.\n\n<available_subagents>\n"
+            .to_owned();
     let mut left = BUDGET;
     for agent in agents {
         let description = escaped(&agent.description);

@@ -45,8 +45,8 @@ impl Launch {
             let blocked = names(&excluded, name)
                 || allowed.as_ref().is_some_and(|allowed| !names(allowed, name));
             let why = match McpServer::read(name, value, source.clone()) {
-                _ if taken => "a server of the session has its name".to_owned(),
-                _ if blocked => "settings do not let it start".to_owned(),
+                _ if taken => "a server of the session has the same name".to_owned(),
+                _ if blocked => "the settings block it".to_owned(),
                 Err(error) => error.why,
                 Ok(server) => {
                     servers.push(server);
@@ -75,13 +75,14 @@ pub(super) async fn tools_of(servers: &Servers) -> (Vec<Arc<dyn Tool>>, Vec<Stri
             let why = match tokio::time::timeout(WAIT, servers.connect(&name)).await {
                 Ok(Ok(())) => return None,
                 Ok(Err(why)) => why,
-                Err(_) => format!("it gave no answer within {} s", WAIT.as_secs()),
+                Err(_) => format!("no response within {} s", WAIT.as_secs()),
             };
             Some((name, why))
         }
     });
     let failed = futures_util::future::join_all(connecting).await.into_iter().flatten();
-    let problems = failed.map(|(name, why)| format!("the MCP server `{name}` is not there: {why}"));
+    let problems =
+        failed.map(|(name, why)| format!("the MCP server `{name}` is unavailable: {why}"));
     let problems = problems.collect();
     (servers.tools(), problems)
 }

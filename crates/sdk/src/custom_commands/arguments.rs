@@ -2,7 +2,7 @@
 
 use parallax_policy::bash;
 
-use super::template::Bit;
+use super::template::TextPart;
 
 /// Splits arguments at whitespace. Quotes group words; a backslash escapes the next character.
 pub(super) fn words(text: &str) -> Vec<String> {
@@ -29,15 +29,15 @@ pub(super) fn words(text: &str) -> Vec<String> {
 }
 
 /// Fills arguments into a text unchanged.
-pub(super) fn fill(bits: &[Bit], all: &str, words: &[String]) -> String {
+pub(super) fn fill(bits: &[TextPart], all: &str, words: &[String]) -> String {
     bits.iter().map(|bit| value(bit, all, words)).collect()
 }
 
-fn value<'a>(bit: &'a Bit, all: &'a str, words: &'a [String]) -> &'a str {
+fn value<'a>(bit: &'a TextPart, all: &'a str, words: &'a [String]) -> &'a str {
     match bit {
-        Bit::Text(text) => text,
-        Bit::All => all,
-        Bit::One(number) => {
+        TextPart::Text(text) => text,
+        TextPart::All => all,
+        TextPart::One(number) => {
             number.checked_sub(1).and_then(|index| words.get(index)).map_or("", String::as_str)
         }
     }
@@ -48,12 +48,16 @@ fn value<'a>(bit: &'a Bit, all: &'a str, words: &'a [String]) -> &'a str {
 ///
 /// # Errors
 /// Returns an error if an argument cannot be escaped safely.
-pub(super) fn fill_command(bits: &[Bit], all: &str, words: &[String]) -> Result<String, String> {
+pub(super) fn fill_command(
+    bits: &[TextPart],
+    all: &str,
+    words: &[String],
+) -> Result<String, String> {
     let mut command = String::new();
     let mut harmless = String::new();
     let mut quotes = Quotes::default();
     for bit in bits {
-        if let Bit::Text(text) = bit {
+        if let TextPart::Text(text) = bit {
             quotes.pass(text);
             command.push_str(text);
             harmless.push_str(text);
@@ -66,7 +70,7 @@ pub(super) fn fill_command(bits: &[Bit], all: &str, words: &[String]) -> Result<
     // A second check: with the arguments, the line must have the same structure as with harmless
     // words.
     if command != harmless && shape(&command) != shape(&harmless) {
-        return Err("the arguments would make another command of it".to_owned());
+        return Err("the arguments would change the command".to_owned());
     }
     Ok(command)
 }
@@ -128,12 +132,14 @@ impl Quotes {
     fn escape(&self, value: &str) -> Result<String, String> {
         let special = |char: char| matches!(char, '$' | '`' | '\\' | '\n' | '"' | '\'');
         if value.contains('\0') {
-            return Err("the arguments hold a NUL character".to_owned());
+            return Err("the arguments contain a NUL character".to_owned());
         }
         let nested = self.open.contains(&Quote::Backtick);
         if (nested || self.document) && value.contains(special) {
             let place = if nested { "back-ticks" } else { "a here-document" };
-            return Err(format!("quotes, `$`, `\\` and line ends cannot be put into {place}"));
+            return Err(format!(
+                "quotes, `$`, `\\`, and line breaks cannot be inserted into {place}"
+            ));
         }
         Ok(match self.open.last() {
             _ if self.document && !nested => value.to_owned(),

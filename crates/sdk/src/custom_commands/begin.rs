@@ -8,7 +8,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 
-const TEMPLATE: &str = r#"# What `/help` and the list of commands say.
+const TEMPLATE: &str = r#"# Shown by `/help` and in the list of commands.
 description = "…"
 
 # What is sent. {{args}} is what follows the command's name; !{git diff} is the
@@ -35,7 +35,7 @@ impl Launch {
         };
         if !name.split(':').all(good) {
             return Err(refused(format!(
-                "`{name}` cannot be a command's name: use letters, digits, `_`, `-`, `.`, and `:` \
+                "`{name}` is not a valid command name: use letters, digits, `_`, `-`, `.`, and `:` \
                  between parts"
             )));
         }
@@ -45,7 +45,7 @@ impl Launch {
         };
         let path = folder.join(format!("{}.toml", name.replace(':', "/")));
         let failed = |error: std::io::Error| {
-            refused(format!("`{}` cannot be written: {error}", path.display()))
+            refused(format!("failed to write `{}`: {error}", path.display()))
         };
         if let Some(folder) = path.parent() {
             let making = match scope {

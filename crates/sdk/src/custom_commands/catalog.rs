@@ -9,7 +9,7 @@ use parallax_config::commands::{
 };
 
 use super::names::{OWN_PREFIX, is_alias, is_own, is_reserved};
-use super::template::{Unclosed, parse};
+use super::template::{UnclosedBlock, parse};
 use super::told;
 use crate::near::near;
 
@@ -93,7 +93,7 @@ impl Catalog {
             } else if is_alias(&name) {
                 let path = file.path.display();
                 catalog.notices.push(format!(
-                    "`/{name}` runs `{path}`, not the built-in command that has it as an alias"
+                    "`/{name}` runs `{path}` instead of the built-in command with this alias"
                 ));
             }
             let moved_from = (!gets_plain).then(|| file.name.clone());
@@ -204,7 +204,7 @@ fn is_reserved_for(file: &CommandFile) -> bool {
 }
 
 /// Builds the error for an unclosed block in a template, with its position in the file.
-fn open_block(file: &CommandFile, open: &Unclosed) -> CommandProblem {
+fn open_block(file: &CommandFile, open: &UnclosedBlock) -> CommandProblem {
     let before: String = file.prompt.chars().take(open.index).collect();
     let breaks = before.matches('\n').count();
     let within = before.rsplit('\n').next().unwrap_or_default().chars().count();
@@ -257,14 +257,18 @@ fn free(name: &str, taken: &mut HashSet<String>) -> String {
 fn moved(file: &CommandFile, name: &str) -> String {
     let path = file.path.display();
     match is_reserved_for(file) {
-        true => format!("`/{}` is a command of the program: `{path}` is `/{name}`", file.name),
-        false => format!("another file has the name `/{}`: `{path}` is `/{name}`", file.name),
+        true => {
+            format!("`/{}` is a built-in command: `{path}` is available as `/{name}`", file.name)
+        }
+        false => {
+            format!("another file defines `/{}`: `{path}` is available as `/{name}`", file.name)
+        }
     }
 }
 
 /// Builds the notice for a command that overrides a built-in one.
 pub(super) fn instead(name: &str, what: &str) -> String {
-    format!("`/{name}` is `{what}`; the program's own is `/{OWN_PREFIX}{name}`")
+    format!("`/{name}` is `{what}`; the built-in command is `/{OWN_PREFIX}{name}`")
 }
 
 #[cfg(test)]
@@ -338,8 +342,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                "`/help` is a command of the program: `/x/help.toml` is `/user.help`",
-                "`/memory` is a command of the program: `/x/memory.toml` is `/user.memory`",
+                "`/help` is a built-in command: `/x/help.toml` is available as `/user.help`",
+                "`/memory` is a built-in command: `/x/memory.toml` is available as `/user.memory`",
             ]
         );
         let line = format!("{} (and 1 more; see `parallax commands list`)", found[0]);
@@ -354,7 +358,7 @@ mod tests {
         ]);
         assert_eq!(catalog.find("diff").map(|it| it.template.as_str()), Some("u"));
         assert_eq!(catalog.find("commit:pr").map(|it| it.template.as_str()), Some("p"));
-        let told = "`/diff` is `/x/diff.toml`; the program's own is `/parallax:diff`";
+        let told = "`/diff` is `/x/diff.toml`; the built-in command is `/parallax:diff`";
         assert!(catalog.notices().iter().any(|notice| notice == told), "{:?}", catalog.notices());
     }
 

@@ -8,7 +8,7 @@ use parallax_tools::read_many_files::{ReadMany, read_many};
 use super::Shared;
 
 /// The replacement of a block.
-pub(super) struct Brought {
+pub(super) struct IncludedFiles {
     /// Text and media, in order.
     pub(super) parts: Vec<Part>,
     /// Notices for the user.
@@ -17,20 +17,20 @@ pub(super) struct Brought {
 
 /// Reads a file or all files of a directory. Blocking. If reading fails, the block stays unchanged
 /// and a notice is added. Ignored files are skipped.
-pub(super) fn read(shared: &Shared, path: &str) -> Brought {
+pub(super) fn read(shared: &Shared, path: &str) -> IncludedFiles {
     let block = || vec![Part::text(format!("@{{{path}}}"))];
-    let told = |parts, notice: String| Brought { parts, notices: vec![notice] };
+    let told = |parts, notice: String| IncludedFiles { parts, notices: vec![notice] };
     let workspace = &shared.workspace;
     let confined = match workspace.resolve(path, Access::Read) {
         Ok(confined) => confined,
-        Err(error) => return told(block(), format!("`@{{{path}}}` is not read: {error}")),
+        Err(error) => return told(block(), format!("failed to read `@{{{path}}}`: {error}")),
     };
     let real = confined.path();
     if !real.exists() {
-        return told(block(), format!("`@{{{path}}}` is not read: there is no such file"));
+        return told(block(), format!("failed to read `@{{{path}}}`: file not found"));
     }
     if workspace.is_ignored(real).is_some() {
-        return told(Vec::new(), format!("`{path}` is left out, since it is ignored"));
+        return told(Vec::new(), format!("`{path}` is ignored and was omitted"));
     }
     let is_folder = real.is_dir();
     let pattern = match is_folder {
@@ -40,20 +40,20 @@ pub(super) fn read(shared: &Shared, path: &str) -> Brought {
     let never = CancellationToken::new();
     let read = match read_many(workspace, &shared.seen, &ReadMany::of(vec![pattern]), &never) {
         Ok(read) => read,
-        Err(error) => return told(block(), format!("`@{{{path}}}` is not read: {error}")),
+        Err(error) => return told(block(), format!("failed to read `@{{{path}}}`: {error}")),
     };
     let mut notices: Vec<String> = read
         .skipped
         .iter()
         .take(10)
-        .map(|(path, why)| format!("`{}` is left out: {why}", path.display()))
+        .map(|(path, why)| format!("`{}` was omitted: {why}", path.display()))
         .collect();
     if read.files.is_empty() {
         if notices.is_empty() {
-            notices.push(format!("`@{{{path}}}` holds nothing that can be read"));
+            notices.push(format!("`@{{{path}}}` contains no readable files"));
         }
         let parts = if is_folder { Vec::new() } else { block() };
-        return Brought { parts, notices };
+        return IncludedFiles { parts, notices };
     }
     let mut parts = Vec::new();
     for file in read.files {
@@ -69,5 +69,5 @@ pub(super) fn read(shared: &Shared, path: &str) -> Brought {
             _ => parts.push(file.part),
         }
     }
-    Brought { parts, notices }
+    IncludedFiles { parts, notices }
 }

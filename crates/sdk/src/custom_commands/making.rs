@@ -11,7 +11,7 @@ use super::arguments::{fill, fill_command, words};
 use super::catalog::{Catalog, CommandInfo};
 use super::prepared::Step;
 use super::shell;
-use super::template::{Bit, Piece, parse, takes_arguments};
+use super::template::{Piece, TextPart, parse, takes_arguments};
 
 /// Maximum depth of nested command calls.
 const DEPTH: usize = 5;
@@ -51,7 +51,7 @@ impl<'a> Making<'a> {
         let positions = words(arguments);
         check(command, &positions)?;
         let pieces = parse(&command.template, command.form)
-            .map_err(|why| format!("its file `{}` has an {why}", command.path.display()))?;
+            .map_err(|why| format!("invalid file `{}`: {why}", command.path.display()))?;
         self.trail.push(command.name.clone());
         let mut steps = Vec::new();
         for piece in &pieces {
@@ -69,7 +69,7 @@ impl<'a> Making<'a> {
                     }
                     let judged = shell::judge(self.shared, text.trim(), self.mode);
                     let judged = judged
-                        .map_err(|why| format!("its shell command `{text}` may not run: {why}"))?;
+                        .map_err(|why| format!("its shell command `{text}` was denied: {why}"))?;
                     steps.push(Step::Shell(judged));
                 }
             }
@@ -83,16 +83,16 @@ impl<'a> Making<'a> {
 
     /// Rejects `@{path}` in a shell command, because files are not inserted there and the shell
     /// would see it literally. Git's `@{u}` and `HEAD@{1}` are allowed, because they name no file.
-    fn names_no_file(&self, bits: &[Bit]) -> Result<(), String> {
+    fn names_no_file(&self, bits: &[TextPart]) -> Result<(), String> {
         for bit in bits {
-            let Bit::Text(text) = bit else { continue };
+            let TextPart::Text(text) = bit else { continue };
             for rest in text.split("@{").skip(1) {
                 let name = rest.split_once('}').map_or("", |(name, _)| name.trim());
                 let named = self.shared.workspace.resolve(name, Access::Read);
                 if !name.is_empty() && named.is_ok_and(|named| named.path().exists()) {
                     return Err(format!(
-                        "`@{{{name}}}` stands in a shell command, where files are not put in: \
-                         write the path alone (`{name}`) there, or `@{{{name}}}` outside of `!{{…}}`"
+                        "`@{{{name}}}` is in a shell command, where files are not inserted: use \
+                         the path alone (`{name}`) there, or `@{{{name}}}` outside `!{{…}}`"
                     ));
                 }
             }
@@ -105,21 +105,23 @@ impl<'a> Making<'a> {
         let end = call.find(char::is_whitespace).unwrap_or(call.len());
         let (name, arguments) = call.split_at(end);
         let Some(command) = self.catalog.find(name) else {
-            self.notices
-                .push(format!("there is no command `/{name}`: `/{{{call}}}` is sent as text"));
+            self.notices.push(format!("unknown command `/{name}`: `/{{{call}}}` is sent as text"));
             return Ok(vec![Step::Text(format!("/{{{call}}}"))]);
         };
         if self.trail.contains(&command.name) {
             let trail: Vec<String> = self.trail.iter().map(|name| format!("`/{name}`")).collect();
             return Err(format!(
-                "commands call each other in a circle: {} → `/{}`",
+                "commands call each other in a cycle: {} → `/{}`",
                 trail.join(" → "),
                 command.name
             ));
         }
         self.called += 1;
         if self.trail.len() > DEPTH || self.called > MOST {
-            return Err(format!("commands may call each other {DEPTH} deep, and {MOST} in all"));
+            return Err(format!(
+                "commands can be nested at most {DEPTH} levels deep, and at most \
+                {MOST} can be called"
+            ));
         }
         self.steps(command, &format!("/{call}"), arguments.trim())
             .map_err(|why| format!("`/{name}`: {why}"))
@@ -138,7 +140,10 @@ fn check(command: &CommandInfo, words: &[String]) -> Result<(), String> {
             }
             Some(word) if !argument.choices.is_empty() && !argument.choices.contains(word) => {
                 let choices = argument.choices.join("`, `");
-                return Err(format!("`{}` is one of `{choices}`, not `{word}`", argument.name));
+                return Err(format!(
+                    "invalid value `{word}` for `{}`: use one of `{choices}`",
+                    argument.name
+                ));
             }
             _ => {}
         }

@@ -138,12 +138,12 @@ const HINTS: &[(&str, &str)] = &[
         "doctor",
         "`parallax sandbox explain` and `parallax extensions doctor` check the installation",
     ),
-    ("review", "say what to review in a prompt: Review the last commit"),
+    ("review", "describe the review in a prompt, for example: Review the last commit"),
     ("update", UPDATE),
     ("upgrade", UPDATE),
 ];
 
-const UPDATE: &str = "install the new version in the way this one was installed";
+const UPDATE: &str = "install the new version the same way as this one";
 
 /// Returns the command equivalent to a command of another agent, possibly with a subcommand.
 pub fn of_other_agent(name: &str) -> Option<&'static str> {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::catalog::{Catalog, CommandInfo};
 use super::making::Making;
-use super::shell::{self, Judged};
+use super::shell::{self, CheckedCommand};
 use super::skill_commands::SkillCommand;
 use super::wishes::{mode_of, wishes_of};
 use super::{Shared, files};
@@ -43,7 +43,7 @@ pub struct Prepared {
 pub(super) enum Step {
     Text(String),
     File(String),
-    Shell(Judged),
+    Shell(CheckedCommand),
     /// The messages of an MCP server's prompt.
     Prompt {
         server: String,
@@ -171,7 +171,7 @@ impl Prepared {
         }
     }
 
-    fn shell(&self) -> impl Iterator<Item = &Judged> {
+    fn shell(&self) -> impl Iterator<Item = &CheckedCommand> {
         self.steps.iter().filter_map(|step| match step {
             Step::Shell(judged) => Some(judged),
             _ => None,
@@ -188,8 +188,8 @@ impl Prepared {
         let refused = |why: String| failure(FailureKind::Input, format!("`/{name}`: {why}"));
         if let Some(command) = self.questions().first() {
             return Err(refused(format!(
-                "its shell command `{command}` needs somebody to agree: allow it with a rule \
-                 (see `parallax policy`), or run it where you can be asked"
+                "its shell command `{command}` requires approval: allow it with a rule (see \
+                 `parallax policy`), or run it in the terminal"
             )));
         }
         let Self {
@@ -233,14 +233,14 @@ impl Prepared {
                         // Dropping the future ends the command.
                         Some((end, all)) => timeout_at(end, running).await.map_err(|_| {
                             refused(format!(
-                                "`{}` was ended: the command may take {} s (`timeout`)",
+                                "`{}` was stopped after {} s (`timeout`)",
                                 judged.text,
                                 all.as_secs_f64()
                             ))
                         })?,
                     };
                     let output = output.map_err(|why| {
-                        refused(format!("`{}` cannot be started: {why}", judged.text))
+                        refused(format!("`{}` failed to start: {why}", judged.text))
                     })?;
                     parts.push(Part::text(output));
                 }
@@ -251,7 +251,7 @@ impl Prepared {
         }
         let mut prompt = prompt_of(parts);
         if prompt.text.trim().is_empty() && prompt.attachments.is_empty() {
-            return Err(refused("it gives an empty prompt".to_owned()));
+            return Err(refused("its prompt is empty".to_owned()));
         }
         // File references in the arguments are read as in any prompt.
         let expander = Expander::new(&shared.workspace, &shared.seen, None);

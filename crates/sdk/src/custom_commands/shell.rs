@@ -15,7 +15,7 @@ use super::Shared;
 
 /// A shell command with its decision.
 #[derive(Debug, Clone)]
-pub(super) struct Judged {
+pub(super) struct CheckedCommand {
     /// The command line.
     pub(super) text: String,
     verdict: Verdict,
@@ -27,7 +27,11 @@ pub(super) struct Judged {
 ///
 /// # Errors
 /// Returns why the command may not run.
-pub(super) fn judge(shared: &Shared, text: &str, mode: ApprovalMode) -> Result<Judged, String> {
+pub(super) fn judge(
+    shared: &Shared,
+    text: &str,
+    mode: ApprovalMode,
+) -> Result<CheckedCommand, String> {
     let text = strip_wrapper(text).to_owned();
     let roots = shared.workspace.roots();
     let counts = shared.workspace.filtering().respect_gemini_ignore;
@@ -57,7 +61,7 @@ pub(super) fn judge(shared: &Shared, text: &str, mode: ApprovalMode) -> Result<J
     let agreed = shared.agreed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let asks = verdict.decision == Decision::Ask && !agreed.contains(&text);
     drop(agreed);
-    Ok(Judged { text, verdict, asks })
+    Ok(CheckedCommand { text, verdict, asks })
 }
 
 /// Runs a command and returns the replacement of its block.
@@ -66,7 +70,7 @@ pub(super) fn judge(shared: &Shared, text: &str, mode: ApprovalMode) -> Result<J
 /// Returns an error if the command cannot be started; the prompt is not sent then.
 pub(super) async fn run(
     shared: &Shared,
-    judged: &Judged,
+    judged: &CheckedCommand,
     mode: ApprovalMode,
     cancel: &CancellationToken,
 ) -> Result<String, String> {

@@ -7,18 +7,18 @@ use parallax_config::commands::CommandForm;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     /// Text with argument placeholders.
-    Text(Vec<Bit>),
+    Text(Vec<TextPart>),
     /// `@{path}`.
-    File(Vec<Bit>),
+    File(Vec<TextPart>),
     /// `!{command}`.
-    Shell(Vec<Bit>),
+    Shell(Vec<TextPart>),
     /// `/{name arguments}`.
-    Command(Vec<Bit>),
+    Command(Vec<TextPart>),
 }
 
 /// Text or an argument placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Bit {
+pub(super) enum TextPart {
     /// Literal text.
     Text(String),
     /// All arguments as typed.
@@ -29,19 +29,19 @@ pub(super) enum Bit {
 
 /// A block without its closing brace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unclosed {
+pub(super) struct UnclosedBlock {
     /// Its position in characters, from 0.
     pub(super) index: usize,
     /// Its opening characters.
     pub(super) opening: &'static str,
 }
 
-impl std::fmt::Display for Unclosed {
+impl std::fmt::Display for UnclosedBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { index, opening } = self;
         write!(
             f,
-            "unclosed injection at index {index} (`{opening}`): the braces in it must balance"
+            "unclosed injection at index {index} (`{opening}`): the braces in it must be balanced"
         )
     }
 }
@@ -50,7 +50,7 @@ impl std::fmt::Display for Unclosed {
 ///
 /// # Errors
 /// Returns an error if a block is not closed.
-pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unclosed> {
+pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, UnclosedBlock> {
     let mut pieces = Vec::new();
     let mut text = String::new();
     let mut rest = template;
@@ -65,7 +65,7 @@ pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unc
         let inside = rest.get(opening.len()..).unwrap_or("");
         let Some(end) = closing(inside) else {
             let index = before.chars().count();
-            return Err(Unclosed { index, opening });
+            return Err(UnclosedBlock { index, opening });
         };
         if !text.is_empty() {
             pieces.push(Piece::Text(bits(&std::mem::take(&mut text), form, false)));
@@ -88,10 +88,10 @@ pub(super) fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, Unc
 /// returns the whole text.
 pub(crate) fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
     let Ok(pieces) = parse(template, form) else { return vec![template.trim().to_owned()] };
-    let shown = |bit: &Bit| match bit {
-        Bit::Text(text) => text.clone(),
-        Bit::All => "{{args}}".to_owned(),
-        Bit::One(number) => format!("${number}"),
+    let shown = |bit: &TextPart| match bit {
+        TextPart::Text(text) => text.clone(),
+        TextPart::All => "{{args}}".to_owned(),
+        TextPart::One(number) => format!("${number}"),
     };
     let shell = pieces.iter().filter_map(|piece| match piece {
         Piece::Shell(bits) => Some(bits.iter().map(shown).collect()),
@@ -105,7 +105,7 @@ pub(super) fn takes_arguments(pieces: &[Piece]) -> bool {
     pieces.iter().any(|piece| {
         let (Piece::Text(bits) | Piece::File(bits) | Piece::Shell(bits) | Piece::Command(bits)) =
             piece;
-        bits.iter().any(|bit| !matches!(bit, Bit::Text(_)))
+        bits.iter().any(|bit| !matches!(bit, TextPart::Text(_)))
     })
 }
 
@@ -139,33 +139,33 @@ fn closing(inside: &str) -> Option<usize> {
 /// Finds argument placeholders: `{{args}}`, and in Markdown also `$ARGUMENTS` and `$1` to `$9`.
 /// Within single quotes of a shell command, `$1` is left to the quoted program (such as awk), as in
 /// a shell.
-fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<Bit> {
+fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<TextPart> {
     let mut found = Vec::new();
     let mut plain = String::new();
     let mut rest = text;
     let mut quoted = false;
-    let mut keep = |plain: &mut String, bit: Bit| {
+    let mut keep = |plain: &mut String, bit: TextPart| {
         if !plain.is_empty() {
-            found.push(Bit::Text(std::mem::take(plain)));
+            found.push(TextPart::Text(std::mem::take(plain)));
         }
         found.push(bit);
     };
     while let Some(char) = rest.chars().next() {
         if let Some(after) = rest.strip_prefix("{{args}}") {
-            keep(&mut plain, Bit::All);
+            keep(&mut plain, TextPart::All);
             rest = after;
             continue;
         }
         if form == CommandForm::Markdown && char == '$' {
             if let Some(after) = rest.strip_prefix("$ARGUMENTS") {
-                keep(&mut plain, Bit::All);
+                keep(&mut plain, TextPart::All);
                 rest = after;
                 continue;
             }
             if !(shell && quoted)
                 && let Some((number, after)) = positional(rest)
             {
-                keep(&mut plain, Bit::One(number));
+                keep(&mut plain, TextPart::One(number));
                 rest = after;
                 continue;
             }
@@ -175,7 +175,7 @@ fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<Bit> {
         rest = rest.get(char.len_utf8()..).unwrap_or("");
     }
     if !plain.is_empty() {
-        found.push(Bit::Text(plain));
+        found.push(TextPart::Text(plain));
     }
     found
 }
@@ -198,8 +198,8 @@ fn positional(text: &str) -> Option<(usize, &str)> {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Bit {
-        Bit::Text(text.to_owned())
+    fn text(text: &str) -> TextPart {
+        TextPart::Text(text.to_owned())
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
                 Piece::Text(vec![text("a ")]),
                 Piece::File(vec![text("x/{y}.md")]),
                 Piece::Text(vec![text(" b ")]),
-                Piece::Shell(vec![text("awk '{print $1}' "), Bit::All]),
+                Piece::Shell(vec![text("awk '{print $1}' "), TextPart::All]),
             ]
         );
         let error = parse("ü !{ echo { }", CommandForm::Toml).expect_err("open");
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(
             parsed("/{ git:fix {{args}} }, GET /users/{id} /{} /{open"),
             [
-                Piece::Command(vec![text("git:fix "), Bit::All]),
+                Piece::Command(vec![text("git:fix "), TextPart::All]),
                 Piece::Text(vec![text(", GET /users/{id} /{} /{open")]),
             ]
         );
@@ -235,10 +235,15 @@ mod tests {
         let pieces = parse("$1 costs $100 or $2.50, $ARGUMENTS!", CommandForm::Markdown);
         assert_eq!(
             pieces.expect("parsed"),
-            [Piece::Text(vec![Bit::One(1), text(" costs $100 or $2.50, "), Bit::All, text("!")])]
+            [Piece::Text(vec![
+                TextPart::One(1),
+                text(" costs $100 or $2.50, "),
+                TextPart::All,
+                text("!")
+            ])]
         );
         let shell = parse("!{awk '{print $1}' $1}", CommandForm::Markdown).expect("parsed");
-        assert_eq!(shell, [Piece::Shell(vec![text("awk '{print $1}' "), Bit::One(1)])]);
+        assert_eq!(shell, [Piece::Shell(vec![text("awk '{print $1}' "), TextPart::One(1)])]);
         let toml = parse("$1", CommandForm::Toml).expect("parsed");
         assert!(!takes_arguments(&toml));
     }

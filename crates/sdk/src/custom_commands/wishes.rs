@@ -21,14 +21,14 @@ pub(super) fn mode_of(
         return (wishes.mode.unwrap_or(now), None);
     };
     let why = match (wanted, source) {
-        (ApprovalMode::Yolo, _) => "no file can choose that: start with `--yolo`",
+        (ApprovalMode::Yolo, _) => "files cannot select it: start with `--yolo`",
         (_, CommandSource::Project | CommandSource::Extension(_)) => {
-            "a file of others lets nothing run unasked"
+            "only your own commands can skip approval"
         }
         _ if !trusted => "the folder is not trusted",
         _ => return (wanted, None),
     };
-    (now, Some(format!("`mode = {}` does not count: {why}", wanted.as_str())))
+    (now, Some(format!("`mode = {}` is ignored: {why}", wanted.as_str())))
 }
 
 /// Returns the turn overrides of a command, and notices about ignored ones. Only the user's own
@@ -56,7 +56,8 @@ pub(super) fn wishes_of(
         }
     } else if !wishes.allowed.is_empty() {
         notices.push(
-            "`allowed-tools` lets calls through in your own commands only: you are asked"
+            "`allowed-tools` skips approval only in your own commands: these calls require \
+             approval"
                 .to_owned(),
         );
     }
@@ -80,17 +81,17 @@ fn draft(entry: &str) -> Result<Option<RuleDraft>, String> {
         ("run_shell_command", Some(prefix)) => {
             let prefix = prefix.trim_end_matches('*').trim_end_matches(':').trim();
             if prefix.is_empty() {
-                return Err("it names no command".to_owned());
+                return Err("it does not name a command".to_owned());
             }
             RuleDraft { command_prefix: vec![prefix.to_owned()], ..rule }
         }
         ("run_shell_command", None) => {
-            return Err("say which commands, as in `run_shell_command(git status)`".to_owned());
+            return Err("specify commands, such as `run_shell_command(git status)`".to_owned());
         }
         ("write_file" | "replace", what) => {
             RuleDraft { path_glob: Some(what.unwrap_or("**").to_owned()), ..rule }
         }
-        (_, Some(_)) => return Err("only commands and paths can be narrowed".to_owned()),
+        (_, Some(_)) => return Err("only commands and paths can be restricted".to_owned()),
         (_, None) => rule,
     }))
 }

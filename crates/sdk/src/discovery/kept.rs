@@ -47,7 +47,7 @@ impl Kept {
     /// Caches the output. Blocking.
     pub(super) fn write(&self, told: &[u8]) {
         if let Err(error) = self.replace(told) {
-            tracing::debug!(%error, "what a discovery told of is not kept");
+            tracing::debug!(%error, "failed to cache discovered tools");
         }
     }
 

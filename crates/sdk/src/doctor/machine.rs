@@ -22,7 +22,7 @@ pub(super) fn checks(options: &LaunchOptions, name: &str) -> Vec<DoctorCheck> {
         Ok(homes) => checks.push(directory("home", "Home", &homes.parallax)),
         Err(error) => checks.push(
             DoctorCheck::new("home", CheckStatus::Error, "Home", error.to_string())
-                .with_remedy("Set `HOME` to a directory that you can write."),
+                .with_remedy("Set `HOME` to a writable directory."),
         ),
     }
     checks.push(directory("temporary", "Temporary files", &std::env::temp_dir()));
@@ -36,7 +36,7 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("program", status, "Program", detail);
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let Ok(own) = std::env::current_exe() else {
-        return check(CheckStatus::Info, "its own path is not known".to_owned());
+        return check(CheckStatus::Info, "its own path is unknown".to_owned());
     };
     let shown = own.display();
     match found_in_path(environment, name) {
@@ -80,15 +80,15 @@ fn directory(id: &str, title: &str, wanted: &Path) -> DoctorCheck {
         let (what, remedy) = match error.kind() {
             ErrorKind::ReadOnlyFilesystem => (
                 "the file system is read-only",
-                "Mount it writable, or set `PARALLAX_CLI_HOME` to another home.",
+                "Mount it writable, or set `PARALLAX_CLI_HOME` to another directory.",
             ),
             ErrorKind::PermissionDenied => {
-                ("it is not writable by you", "Correct the owner or the mode of the directory.")
+                ("you cannot write to it", "Correct the owner or permissions of the directory.")
             }
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 ("the disk is full", "Free space: sessions and undo need it.")
             }
-            _ => ("a file cannot be written there", "Correct the cause."),
+            _ => ("a file cannot be written there", "Check the directory."),
         };
         let detail = format!("{}: {what} ({error})", existing.display());
         return check(CheckStatus::Error, detail).with_remedy(remedy);
@@ -115,7 +115,7 @@ fn shell(environment: &Environment) -> DoctorCheck {
             .with_remedy("Install bash: the agent cannot run commands."),
         Some(shell) if found("git").is_none() => {
             check(CheckStatus::Warning, format!("{}; {git}", shell.display()))
-                .with_remedy("Install git: worktrees and the state of the project need it.")
+                .with_remedy("Install git: worktrees and the project status need it.")
         }
         Some(shell) => check(CheckStatus::Ok, format!("{}; {git}", shell.display())),
     }

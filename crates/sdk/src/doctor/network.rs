@@ -29,11 +29,7 @@ fn skipped(step: &str, title: &str, why: &str) -> DoctorCheck {
 /// Runs the steps in order; after a failure the rest is skipped.
 pub(super) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
     let Some(base) = base_url(launch).await else {
-        return vec![skipped(
-            "proxy",
-            "Network",
-            "there are no credentials to choose a service by",
-        )];
+        return vec![skipped("proxy", "Network", "there are no credentials that select a service")];
     };
     let (proxy, target, mut checks) = match proxy(launch, &base) {
         Ok((proxy, target, check)) => (proxy, target, vec![check]),
@@ -52,7 +48,7 @@ pub(super) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
     checks.extend(service);
     checks.push(match works {
         true => key(launch).await,
-        false => skipped("key", "Key", "the service does not answer"),
+        false => skipped("key", "Key", "the service does not respond"),
     });
     checks
 }
@@ -131,10 +127,10 @@ async fn connection(
     let addresses: Vec<_> = match resolving {
         Ok(Ok(addresses)) => addresses.collect(),
         Ok(Err(error)) => return Err(vec![name_error(host, what, &error.to_string())]),
-        Err(_) => return Err(vec![name_error(host, what, "no answer within 5 s")]),
+        Err(_) => return Err(vec![name_error(host, what, "no response within 5 s")]),
     };
     let Some(first) = addresses.first() else {
-        return Err(vec![name_error(host, what, "it has no address")]);
+        return Err(vec![name_error(host, what, "the name has no address")]);
     };
     let detail = format!("{host} is {}", first.ip());
     let mut checks = vec![check("dns", CheckStatus::Ok, "Name", detail)];
@@ -147,7 +143,7 @@ async fn connection(
                 return Ok(checks);
             }
             Ok(Err(error)) => problem = format!("{address}: {error}"),
-            Err(_) => problem = format!("{address}: no answer within 5 s"),
+            Err(_) => problem = format!("{address}: no response within 5 s"),
         }
     }
     let remedy = match is_proxy {
@@ -189,12 +185,12 @@ async fn service(launch: &Launch, base: &Url) -> (Vec<DoctorCheck>, bool) {
     if status == 407 {
         let detail = "the proxy requires authentication (status 407)";
         let failed = check("tls", CheckStatus::Error, "Service", detail)
-            .with_remedy("Put user and password into the address of the proxy.");
+            .with_remedy("Add the user and password to the proxy URL.");
         return (vec![failed], false);
     }
     let how = if base.scheme() == "https" { "TLS is trusted, and it" } else { "it" };
     let mut checks =
-        vec![check("tls", CheckStatus::Ok, "Service", format!("{how} answers (status {status})"))];
+        vec![check("tls", CheckStatus::Ok, "Service", format!("{how} responds (status {status})"))];
     if let Some(theirs) = date {
         let ours = SystemTime::now();
         let difference = ours.duration_since(theirs).unwrap_or_else(|error| error.duration());
@@ -203,7 +199,7 @@ async fn service(launch: &Launch, base: &Url) -> (Vec<DoctorCheck>, bool) {
             false => check("clock", CheckStatus::Ok, "Clock", format!("off by {seconds} s")),
             true => {
                 let late = if ours > theirs { "ahead of" } else { "behind" };
-                let detail = format!("{seconds} s {late} the clock of the service");
+                let detail = format!("{seconds} s {late} the clock of the provider");
                 check("clock", CheckStatus::Error, "Clock", detail)
                     .with_remedy("Set the clock (`timedatectl set-ntp true`).")
             }
@@ -224,7 +220,7 @@ fn service_error(failure: &HttpFailure) -> DoctorCheck {
              certificate. If the certificate is expired or not valid yet, check the clock."
         }
         HttpFailureKind::Tls => "Something between this machine and the service breaks TLS.",
-        HttpFailureKind::Timeout => "The service does not answer in time: check the network.",
+        HttpFailureKind::Timeout => "The service does not respond in time: check the network.",
         HttpFailureKind::Dns => "Check the name, the network, and `/etc/resolv.conf`.",
         _ => "Check the proxy and the firewall.",
     };

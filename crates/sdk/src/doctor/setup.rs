@@ -26,7 +26,7 @@ fn settings(launch: &Launch) -> DoctorCheck {
     match warnings.is_empty() {
         true => check(CheckStatus::Ok, "no problems".to_owned()),
         false => check(CheckStatus::Warning, warnings.join("\n"))
-            .with_remedy("Correct the files that are named."),
+            .with_remedy("Correct the listed files."),
     }
 }
 
@@ -86,8 +86,11 @@ fn sandbox(launch: &Launch) -> DoctorCheck {
             return check(CheckStatus::Ok, format!("commands run in {words}"));
         }
         _ if words == "off" => {
-            return check(CheckStatus::Warning, "it is off: commands can do what you can".into())
-                .with_remedy("Set `security.sandbox.enabled` to true, or use `--sandbox`.");
+            return check(
+                CheckStatus::Warning,
+                "it is off: commands have all your permissions".into(),
+            )
+            .with_remedy("Set `security.sandbox.enabled` to true, or use `--sandbox`.");
         }
         _ => {}
     }
@@ -115,7 +118,7 @@ fn sandbox(launch: &Launch) -> DoctorCheck {
         .with_remedy(unprivileged),
         Tier::Nothing => check(
             CheckStatus::Warning,
-            "none on this machine: commands can do what you can".to_owned(),
+            "none on this machine: commands have all your permissions".to_owned(),
         )
         .with_remedy(unprivileged),
     }
@@ -147,11 +150,13 @@ pub(super) async fn servers(launch: &Launch) -> Vec<DoctorCheck> {
             ProbeState::Connected => of(CheckStatus::Ok, format!("{} tools", probe.tools)),
             ProbeState::Disabled => of(CheckStatus::Skipped, "it is disabled".to_owned()),
             ProbeState::Blocked => of(CheckStatus::Skipped, "the settings block it".to_owned()),
-            ProbeState::NeedsSignIn => of(CheckStatus::Warning, "it needs a sign-in".to_owned())
-                .with_remedy(format!("Run `parallax mcp auth {name}`.")),
+            ProbeState::NeedsSignIn => {
+                of(CheckStatus::Warning, "it requires authentication".to_owned())
+                    .with_remedy(format!("Run `parallax mcp auth {name}`."))
+            }
             ProbeState::Disconnected => {
                 let why = probe.error.map(|error| error.to_string());
-                let why = why.unwrap_or_else(|| "it does not answer".to_owned());
+                let why = why.unwrap_or_else(|| "it does not respond".to_owned());
                 of(CheckStatus::Error, why).with_remedy(format!(
                     "Correct the entry `mcpServers.{name}`, or disable it with \
                      `parallax mcp disable {name}`."

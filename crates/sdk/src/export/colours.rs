@@ -6,7 +6,7 @@ use super::escaped::Escaped;
 
 /// A syntax highlighter: given a language (from a code fence or file extension) and the code,
 /// returns the end of each piece in bytes and its kind, in order. Text not covered is plain.
-pub type Colourist = fn(language: &str, code: &str) -> Vec<(usize, CodePiece)>;
+pub type SyntaxHighlighter = fn(language: &str, code: &str) -> Vec<(usize, CodePiece)>;
 
 /// Kind of a piece of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,12 @@ impl CodePiece {
 }
 
 /// Writes highlighted code as the content of a block.
-pub(super) fn write_code(page: &mut String, language: &str, code: &str, by: Option<Colourist>) {
+pub(super) fn write_code(
+    page: &mut String,
+    language: &str,
+    code: &str,
+    by: Option<SyntaxHighlighter>,
+) {
     let pieces = by.map(|colourist| colourist(language, code)).unwrap_or_default();
     let mut begin = 0;
     for (end, piece) in pieces {
@@ -63,7 +68,7 @@ mod tests {
     fn pieces_have_classes_and_nothing_is_lost() {
         let mut page = String::new();
         // The third piece ends within a character; the fourth ends before it begins.
-        let by: Colourist = |_, _| {
+        let by: SyntaxHighlighter = |_, _| {
             vec![
                 (2, CodePiece::Keyword),
                 (3, CodePiece::Plain),

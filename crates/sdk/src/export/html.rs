@@ -11,7 +11,7 @@ use parallax_store::LoadedSession;
 use serde_json::Value;
 
 use super::call::Call;
-use super::colours::Colourist;
+use super::colours::SyntaxHighlighter;
 use super::escaped::Escaped;
 use super::first_line;
 use super::prose::write_prose;
@@ -31,7 +31,7 @@ const TITLE: usize = 120;
 pub(super) fn page(
     session: &LoadedSession,
     title: &str,
-    by: Option<Colourist>,
+    by: Option<SyntaxHighlighter>,
 ) -> serde_json::Result<String> {
     let title = if title.trim().is_empty() { "A session" } else { title };
     let (style, script) = (Inline::new(devtools::STYLE), Inline::new(devtools::SCRIPT));
@@ -57,7 +57,7 @@ fn write_transcript(
     page: &mut String,
     session: &LoadedSession,
     title: &str,
-    by: Option<Colourist>,
+    by: Option<SyntaxHighlighter>,
 ) {
     page.push_str("<main>\n");
     let items = past::items(&session.records);
@@ -83,7 +83,7 @@ fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[
     fact(&moment(&head.start_time));
     fact(&head.project);
     models(&session.records).iter().for_each(|model| fact(model));
-    let sums = Sums::of(items);
+    let sums = SessionTotals::of(items);
     fact(&plural(sums.prompts, "prompt"));
     if sums.calls > 0 {
         fact(&plural(sums.calls, "tool call"));
@@ -111,14 +111,14 @@ fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[
 
 /// Totals of a session.
 #[derive(Default)]
-struct Sums {
+struct SessionTotals {
     prompts: usize,
     calls: usize,
     added: u64,
     removed: u64,
 }
 
-impl Sums {
+impl SessionTotals {
     fn of(items: &[PastItem]) -> Self {
         let mut sums = Self::default();
         for item in items {
@@ -138,7 +138,7 @@ impl Sums {
     }
 }
 
-fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Colourist>) {
+fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<SyntaxHighlighter>) {
     match item {
         PastItem::User { text, turn, time, read, .. } => {
             let _ = write!(page, "<section class=\"user\" id=\"prompt-{turn}\"><h2>You");

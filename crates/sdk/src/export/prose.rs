@@ -7,7 +7,7 @@ use pulldown_cmark::{
     Alignment, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd,
 };
 
-use super::colours::{Colourist, write_code};
+use super::colours::{SyntaxHighlighter, write_code};
 use super::diff::write_diff;
 use super::escaped::Escaped;
 use crate::markdown::{definitions_as_text, is_line_break, keeps_brackets, literal};
@@ -16,12 +16,12 @@ use crate::markdown::{definitions_as_text, is_line_break, keeps_brackets, litera
 const MAX_ADDRESS: usize = 2_000;
 
 /// Renders a text.
-pub(super) fn write_prose(page: &mut String, text: &str, by: Option<Colourist>) {
+pub(super) fn write_prose(page: &mut String, text: &str, by: Option<SyntaxHighlighter>) {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let text = definitions_as_text(text, Parser::new_ext(text, options).into_offset_iter());
     let text = text.as_ref();
-    let mut writer = Writer { page, by, code: None, links: Vec::new(), table: None };
+    let mut writer = HtmlWriter { page, by, code: None, links: Vec::new(), table: None };
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         if matches!(event, Event::HardBreak)
             && text.get(range.clone()).is_some_and(|text| text.starts_with('\\'))
@@ -33,9 +33,9 @@ pub(super) fn write_prose(page: &mut String, text: &str, by: Option<Colourist>) 
     }
 }
 
-struct Writer<'a> {
+struct HtmlWriter<'a> {
     page: &'a mut String,
-    by: Option<Colourist>,
+    by: Option<SyntaxHighlighter>,
     /// The language and text of the open code block.
     code: Option<(String, String)>,
     /// The closing text of each open link and image.
@@ -50,7 +50,7 @@ struct Table {
     in_head: bool,
 }
 
-impl Writer<'_> {
+impl HtmlWriter<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
@@ -219,7 +219,7 @@ impl Writer<'_> {
 }
 
 /// Writes a code block with the name of its language.
-fn write_block(page: &mut String, language: &str, code: &str, by: Option<Colourist>) {
+fn write_block(page: &mut String, language: &str, code: &str, by: Option<SyntaxHighlighter>) {
     page.push_str("<figure class=\"code\">");
     if !language.is_empty() {
         let _ = write!(page, "<figcaption>{}</figcaption>", Escaped(language));

@@ -17,7 +17,7 @@ use crate::mcp::{McpProbe, ProbeState};
 
 /// A problem of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExtensionTrouble {
+pub struct ExtensionProblem {
     /// Name of the extension; empty if the problem belongs to none.
     pub extension: String,
     /// The problem and its solution, in one sentence.
@@ -28,7 +28,7 @@ impl Launch {
     /// Checks the active extensions, or one of them: files, servers, commands, settings, rules,
     /// hooks, skills, and agents. Starts the MCP servers. Blocking; must not be called on a runtime
     /// thread.
-    pub fn examine_extensions(&self, only: Option<&str>) -> Vec<ExtensionTrouble> {
+    pub fn examine_extensions(&self, only: Option<&str>) -> Vec<ExtensionProblem> {
         let all = self.extensions();
         let wanted = |name: &str| only.is_none_or(|only| only.eq_ignore_ascii_case(name));
         let examined: Vec<&Extension> =
@@ -54,8 +54,8 @@ impl Launch {
             let mut told = Vec::new();
             if self.extension_is_intact(extension) == Some(false) && !extension.altered {
                 told.push(format!(
-                    "its files are not those that were installed; `parallax extensions update \
-                     {name}` puts them back"
+                    "its files differ from the installed ones; `parallax extensions update {name}` \
+                     restores them"
                 ));
             }
             for value in extension.values.iter().filter(|value| value.value.is_none()) {
@@ -80,7 +80,7 @@ impl Launch {
         match runtime {
             Ok(runtime) => runtime.block_on(self.probe_servers()).0,
             Err(error) => {
-                tracing::warn!(%error, "no server is tried");
+                tracing::warn!(%error, "servers are not checked");
                 Vec::new()
             }
         }
@@ -92,8 +92,8 @@ impl Launch {
         }
         if !self.trusted() && !extension.manifest.servers.is_empty() {
             told.push(
-                "its servers were not tried, for the folder is not trusted; `parallax trust add` \
-                 trusts it"
+                "its servers were not checked because the folder is not trusted; `parallax trust \
+                 add` trusts the directory"
                     .to_owned(),
             );
             return;
@@ -107,25 +107,25 @@ impl Launch {
             };
             let is_its = matches!(&probe.server.source, McpSource::Extension(of)
                 if of == extension.name());
-            let error = probe.error.as_deref().unwrap_or("it gave no answer");
+            let error = probe.error.as_deref().unwrap_or("it did not respond");
             match probe.state {
                 ProbeState::Connected => {}
                 ProbeState::Disconnected => {
                     told.push(format!("its MCP server `{name}` does not work: {error}"));
                 }
                 ProbeState::NeedsSignIn => told.push(format!(
-                    "its MCP server `{name}` wants a sign-in: `parallax mcp auth {name}`"
+                    "its MCP server `{name}` requires authentication: `parallax mcp auth {name}`"
                 )),
                 ProbeState::Disabled => told.push(format!(
-                    "its MCP server `{name}` is switched off: `parallax mcp enable {name}`"
+                    "its MCP server `{name}` is disabled: `parallax mcp enable {name}`"
                 )),
                 ProbeState::Blocked => told.push(format!(
-                    "its MCP server `{name}` is kept out by `mcp.allowed` or `mcp.excluded`"
+                    "its MCP server `{name}` is blocked by `mcp.allowed` or `mcp.excluded`"
                 )),
             }
             if !is_its {
                 told.push(format!(
-                    "its MCP server `{name}` is changed or replaced by another of that name"
+                    "its MCP server `{name}` is overridden by another server with this name"
                 ));
             }
         }
@@ -141,13 +141,14 @@ impl Launch {
             };
             told.push(match catalog.find(plain) {
                 Some(other) if other.path != command.path => format!(
-                    "its command `/{plain}` is hidden by `{}`; it is `/{}`",
+                    "its command `/{plain}` is overridden by `{}`; it is available as `/{}`",
                     other.path.display(),
                     command.name
                 ),
                 Some(_) => continue,
                 None => format!(
-                    "its command `/{plain}` has the name of one of the program; it is `/{}`",
+                    "its command `/{plain}` has the name of a built-in command; it is available as \
+                     `/{}`",
                     command.name
                 ),
             });
@@ -163,18 +164,20 @@ impl Launch {
             let skill = match read_skill(&file, &tier) {
                 Ok(skill) => skill,
                 Err(why) => {
-                    told.push(format!("`{}` is no skill: {why}", shown(&file, extension)));
+                    told.push(format!("invalid skill `{}`: {why}", shown(&file, extension)));
                     continue;
                 }
             };
             match known.iter().find(|other| other.name == skill.name) {
                 Some(other) if other.file != skill.file => told.push(format!(
-                    "its skill `{}` is hidden by `{}`",
+                    "its skill `{}` is overridden by `{}`",
                     skill.name,
                     other.place()
                 )),
-                Some(other) if other.disabled => told
-                    .push(format!("its skill `{}` is off: `parallax skills enable`", skill.name)),
+                Some(other) if other.disabled => told.push(format!(
+                    "its skill `{}` is disabled: `parallax skills enable`",
+                    skill.name
+                )),
                 _ => {}
             }
         }
@@ -188,17 +191,22 @@ impl Launch {
                 Ok(agent) => {
                     let counts = known.iter().find(|other| other.name == agent.name);
                     if counts.is_some_and(|other| other.file.as_ref() != Some(&file)) {
-                        told.push(format!("its agent `{}` is hidden by another", agent.name));
+                        told.push(format!(
+                            "its agent `{}` is overridden by another agent",
+                            agent.name
+                        ));
                     }
                 }
-                Err(why) => told.push(format!("`{}` is no agent: {why}", shown(&file, extension))),
+                Err(why) => {
+                    told.push(format!("invalid agent `{}`: {why}", shown(&file, extension)))
+                }
             }
         }
     }
 }
 
-fn trouble(extension: &str, what: &str) -> ExtensionTrouble {
-    ExtensionTrouble { extension: extension.to_owned(), what: what.to_owned() }
+fn trouble(extension: &str, what: &str) -> ExtensionProblem {
+    ExtensionProblem { extension: extension.to_owned(), what: what.to_owned() }
 }
 
 fn shown(file: &Path, extension: &Extension) -> String {
@@ -226,7 +234,7 @@ fn hooks_of(extension: &Extension, told: &mut Vec<String>) {
             if !Path::new(word).exists() && looked.insert(word.to_owned()) {
                 let file = shown(Path::new(word), extension);
                 let event = hook.event.as_str();
-                told.push(format!("its hook at {event} starts `{file}`, which is not there"));
+                told.push(format!("its {event} hook runs `{file}`, which does not exist"));
             }
         }
     }

@@ -9,7 +9,7 @@ use parallax_files::archive::{ArchiveLimits, unpack};
 use parallax_protocol::event::Failure;
 use serde_json::Value;
 
-use super::github::{Net, Wanted};
+use super::github::{GithubClient, Wanted};
 use super::review::{Review, review};
 use super::source::{Source, source_of};
 use super::temporary_tree::TemporaryTree;
@@ -54,9 +54,9 @@ pub(super) struct Files {
 
 impl Launch {
     /// Returns the network options for GitHub.
-    pub(super) fn net(&self) -> Net {
+    pub(super) fn net(&self) -> GithubClient {
         let variable = |name: &str| self.config.user_variable(name).map(str::to_owned);
-        Net {
+        GithubClient {
             options: client_options(self),
             token: variable("GITHUB_TOKEN").filter(|token| !token.is_empty()),
             service: variable("GITHUB_API_URL").filter(|address| !address.is_empty()),
@@ -88,7 +88,7 @@ impl Launch {
         self.may_come_from(text, &source).map_err(forbidden)?;
         let is_local = matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
         if is_local && (options.reference.is_some() || options.auto_update) {
-            return Err(refused("`--ref` and `--auto-update` are for addresses".to_owned()));
+            return Err(refused("`--ref` and `--auto-update` require a URL".to_owned()));
         }
         let files = match source {
             Source::Folder(folder) => Files {
@@ -136,9 +136,7 @@ impl Launch {
         let is_remote = !matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
         let blocks = settings.get("security.blockGitExtensions") == Some(&Value::Bool(true));
         match blocks && is_remote {
-            true => {
-                Err("`security.blockGitExtensions` allows no extensions of addresses".to_owned())
-            }
+            true => Err("`security.blockGitExtensions` blocks extensions from URLs".to_owned()),
             false => Ok(()),
         }
     }
@@ -217,7 +215,7 @@ impl Launch {
             // A reference that is not a release may be a branch or a commit.
             other => {
                 if let Err(why) = other {
-                    tracing::info!(why, "no release: the repository is cloned");
+                    tracing::info!(why, "no release found: cloning the repository");
                 }
                 let address = format!("https://github.com/{owner}/{name}.git");
                 self.repository(source, address, options)
@@ -231,7 +229,7 @@ fn looked_over(files: Files, options: &FetchOptions) -> Result<FetchedExtension,
     let of = |why: String| refused(format!("`{source}` cannot be installed: {why}"));
     let manifest = Manifest::read(&folder).map_err(of)?;
     let named =
-        |why: String| forbidden(format!("the extension `{}` is refused: {why}", manifest.name));
+        |why: String| forbidden(format!("the extension `{}` was rejected: {why}", manifest.name));
     let review = review(&folder, &manifest).map_err(named)?;
     let metadata = InstallMetadata {
         kind,

@@ -20,7 +20,7 @@ const ANSWER: usize = 8 * 1024 * 1024;
 const SERVICE: &str = "https://api.github.com";
 
 /// Network options for GitHub.
-pub(super) struct Net {
+pub(super) struct GithubClient {
     pub(super) options: ClientOptions,
     /// `GITHUB_TOKEN`.
     pub(super) token: Option<String>,
@@ -44,7 +44,7 @@ pub(super) struct Wanted<'a> {
     pub(super) pre_release: bool,
 }
 
-impl Net {
+impl GithubClient {
     fn client(&self) -> Result<reqwest::Client, String> {
         let options = ClientOptions { redirects: Redirects::Any(5), ..self.options.clone() };
         parallax_http::client(&options).map_err(|error| error.to_string())
@@ -93,7 +93,7 @@ impl Net {
             match answer.status().as_u16() {
                 404 => return Ok(None),
                 200..300 => {}
-                401 => return Err(format!("`{address}`: `GITHUB_TOKEN` is not accepted")),
+                401 => return Err(format!("`{address}`: `GITHUB_TOKEN` was rejected")),
                 status => return Err(format!("`{address}`: status {status}")),
             }
             let mut bytes = Vec::new();
@@ -101,7 +101,7 @@ impl Net {
             while let Some(piece) = pieces.next().await {
                 bytes.extend_from_slice(&piece.map_err(failed)?);
                 if bytes.len() > ANSWER {
-                    return Err(format!("`{address}`: the answer is too long"));
+                    return Err(format!("`{address}`: the response is too long"));
                 }
             }
             let value = serde_json::from_slice(&bytes);

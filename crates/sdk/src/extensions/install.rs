@@ -13,7 +13,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 
 use super::fetch::FetchedExtension;
 use super::review::{Review, review};
-use super::staging::{Alone, COMES, GOES, Staging, sweep};
+use super::staging::{COMES, GOES, InstallLock, StagingDirectory, sweep};
 use super::{forbidden, refused};
 use crate::launch::{Launch, failure};
 
@@ -74,9 +74,9 @@ impl Launch {
     }
 
     /// Locks the installed extensions against changes by other processes.
-    pub(super) fn change_alone(&self) -> Result<Alone, Failure> {
+    pub(super) fn change_alone(&self) -> Result<InstallLock, Failure> {
         let home = self.config.extension_home();
-        Alone::wait(&home).map_err(|error| refused(format!("`{}`: {error}", home.display())))
+        InstallLock::wait(&home).map_err(|error| refused(format!("`{}`: {error}", home.display())))
     }
 
     /// Returns where an extension of this name is installed, including one that another process
@@ -98,14 +98,14 @@ impl Launch {
         let told = |error: std::io::Error| format!("`{}`: {error}", home.display());
         create_private_folder(&home).map_err(told)?;
         sweep(&home);
-        let staging = Staging::new(&home, COMES).map_err(told)?;
+        let staging = StagingDirectory::new(&home, COMES).map_err(told)?;
         let fresh = staging.path().join("fresh");
         copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(told)?;
         std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(told)?;
         // Checks the copied files, because the originals may have changed since the review.
         let again = Manifest::read(&fresh)?;
         if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
-            return Err("it changed while it was copied: try again".to_owned());
+            return Err("it changed while being copied: try again".to_owned());
         }
         let before = locked(&self.config.homes, name);
         let locked = Locked {
@@ -138,7 +138,7 @@ impl Launch {
         }
         if let Some(kept) = kept {
             if let Err(error) = kept {
-                tracing::warn!(%error, name, "the version before is not kept");
+                tracing::warn!(%error, name, "failed to save the previous version");
             }
             self.note_kept(name, before.as_ref());
         }
@@ -146,17 +146,17 @@ impl Launch {
     }
 
     /// Keeps the replaced version for `rollback`.
-    fn keep_previous(&self, name: &str, old: &Path) -> std::io::Result<Kept> {
+    fn keep_previous(&self, name: &str, old: &Path) -> std::io::Result<PreviousVersion> {
         let folder = self.config.extension_home().join(PREVIOUS);
         create_private_folder(&folder)?;
-        Kept::put(old, folder.join(name))
+        PreviousVersion::put(old, folder.join(name))
     }
 
     /// Records the commit of the kept version.
     fn note_kept(&self, name: &str, locked: Option<&Locked>) {
         let folder = self.config.extension_home().join(PREVIOUS);
         if let Err(error) = lock_kept(&folder, name, locked) {
-            tracing::warn!(%error, name, "the commit of the version before is not kept");
+            tracing::warn!(%error, name, "failed to save the commit of the previous version");
         }
     }
 
@@ -169,7 +169,7 @@ impl Launch {
         let kept = folder.join(name);
         let target = self.place(name);
         if !parallax_config::extensions::is_name(name) || !kept.is_dir() || !target.is_dir() {
-            return Err(refused(format!("there is no earlier version of the extension `{name}`")));
+            return Err(refused(format!("no earlier version of the extension `{name}` is stored")));
         }
         let _alone = self.change_alone()?;
         let told = |error: std::io::Error| refused(format!("`{}`: {error}", target.display()));
@@ -202,8 +202,9 @@ impl Launch {
     pub fn review_extension(&self, folder: &Path) -> Result<(Manifest, Review), Failure> {
         let folder = self.config.cwd.join(self.expand_home(folder));
         let manifest = Manifest::read(&folder)
-            .map_err(|why| refused(format!("`{}` is no extension: {why}", folder.display())))?;
-        let named = |why| forbidden(format!("the extension `{}` is refused: {why}", manifest.name));
+            .map_err(|why| refused(format!("invalid extension `{}`: {why}", folder.display())))?;
+        let named =
+            |why| forbidden(format!("the extension `{}` was rejected: {why}", manifest.name));
         let review = review(&folder, &manifest).map_err(named)?;
         Ok((manifest, review))
     }
@@ -221,7 +222,7 @@ impl Launch {
         let _alone = self.change_alone()?;
         self.require_new_extension(&name)?;
         let Some(source) = folder.to_str() else {
-            return Err(refused("the path of the folder is not valid Unicode".to_owned()));
+            return Err(refused("the path of the directory is not valid Unicode".to_owned()));
         };
         let metadata = InstallMetadata {
             source: source.to_owned(),
@@ -258,7 +259,7 @@ impl Launch {
         let _alone = self.change_alone()?;
         // Move everything out of the way first, with one rename each.
         let home = self.config.extension_home();
-        let aside = Staging::new(&home, GOES).map_err(told)?;
+        let aside = StagingDirectory::new(&home, GOES).map_err(told)?;
         drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
         std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
         self.note_kept(name, None);
@@ -304,22 +305,22 @@ impl Launch {
             let near = crate::near::near(name, names);
             let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
             let there = match near.is_empty() {
-                true => "`parallax extensions list` lists them".to_owned(),
-                false => format!("there is {}", near.join(", ")),
+                true => "see `parallax extensions list`".to_owned(),
+                false => format!("did you mean {}?", near.join(", ")),
             };
-            refused(format!("there is no extension `{name}`: {there}"))
+            refused(format!("unknown extension `{name}`: {there}"))
         })
     }
 }
 
 /// The previous version in its place. At no moment is there a partial one.
-struct Kept {
+struct PreviousVersion {
     place: PathBuf,
     /// Whether there was an even older version, which is now where this one was.
     older: bool,
 }
 
-impl Kept {
+impl PreviousVersion {
     fn put(old: &Path, place: PathBuf) -> std::io::Result<Self> {
         let older = place.symlink_metadata().is_ok();
         match older {
@@ -344,7 +345,7 @@ pub(super) fn config(error: parallax_config::ConfigError) -> Failure {
 /// Copies a reviewed directory. Rejects links that lead out of it, as the review does.
 fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
     if depth > DEPTH {
-        return Err(std::io::Error::other("its folders are too deep"));
+        return Err(std::io::Error::other("its directories are nested too deeply"));
     }
     let target = to.join(below);
     std::fs::create_dir(&target)?;
@@ -363,7 +364,7 @@ fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<(
         } else if kind.is_file() {
             std::fs::copy(entry.path(), to.join(&name))?;
         } else {
-            let why = format!("`{}` leads out of it, or is no file", name.display());
+            let why = format!("`{}` is outside the extension or not a file", name.display());
             return Err(std::io::Error::other(why));
         }
     }
@@ -377,7 +378,7 @@ fn link(target: &Path, at: &Path) -> std::io::Result<()> {
 
 #[cfg(not(unix))]
 fn link(_: &Path, at: &Path) -> std::io::Result<()> {
-    let why = format!("`{}` is a link, which cannot be made here", at.display());
+    let why = format!("`{}` is a link, which cannot be created here", at.display());
     Err(std::io::Error::other(why))
 }
 
@@ -399,7 +400,7 @@ mod tests {
             folder
         };
         let (place, first) = (home.path().join("kept"), version("first"));
-        Kept::put(&first, place.clone()).expect("kept");
+        PreviousVersion::put(&first, place.clone()).expect("kept");
         let (second, over) = (version("second"), AtomicBool::new(false));
         let kept = std::thread::scope(|scope| {
             let looking = scope.spawn(|| {
@@ -409,7 +410,7 @@ mod tests {
                     }
                 }
             });
-            let kept = Kept::put(&second, place.clone()).expect("kept");
+            let kept = PreviousVersion::put(&second, place.clone()).expect("kept");
             over.store(true, Ordering::Relaxed);
             looking.join().expect("always there");
             kept

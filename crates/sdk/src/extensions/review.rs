@@ -65,7 +65,7 @@ impl NameList {
         match self.kind {
             NameKind::Commands => format!("commands: {}{more}", names.join(", ")),
             NameKind::ExcludedTools => {
-                format!("tools: it keeps `{}`{more} from the model", names.join("`, `"))
+                format!("tools: excludes `{}`{more}", names.join("`, `"))
             }
             NameKind::Themes => format!("themes: {}{more}", names.join(", ")),
         }
@@ -95,7 +95,7 @@ impl Review {
         beyond.extend(self.lists.iter().filter_map(|list| list.beyond(other)));
         for (line, detail) in &self.details {
             if other.details.get(line).is_some_and(|it| it != detail) && !beyond.contains(line) {
-                beyond.push(format!("{line}; its settings are others"));
+                beyond.push(format!("{line}; its settings changed"));
             }
         }
         beyond.extend(programs::changed(&self.programs, &other.programs));
@@ -131,10 +131,13 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     let (files, mut wrong) = manifest.context_paths(folder);
     // The value of a variable is only known when the extension is used.
     for name in manifest.variable_context_files() {
-        wrong.retain(|wrong| *wrong != format!("its context file `{name}` is not there"));
-        review.lines.push(format!("context: `{name}` is given to the model in every session"));
+        wrong.retain(|wrong| *wrong != format!("its context file `{name}` does not exist"));
+        review.lines.push(format!("context: `{name}` is included in every session"));
     }
-    if let Some(wrong) = wrong.iter().find(|wrong| !wrong.ends_with("is not there")) {
+    if let Some(wrong) = wrong
+        .iter()
+        .find(|wrong| !wrong.ends_with("does not exist") && !wrong.ends_with("is a directory"))
+    {
         return Err(wrong.clone());
     }
     review.notes.extend(wrong.iter().cloned());
@@ -142,7 +145,7 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     for file in files {
         let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-        review.lines.push(format!("context: `{name}` is given to the model in every session"));
+        review.lines.push(format!("context: `{name}` is included in every session"));
     }
     review.list(NameKind::ExcludedTools, manifest.exclude_tools.clone());
     if let Some(plans) = manifest.plan_directory.as_deref().filter(|it| !it.trim().is_empty()) {
@@ -151,10 +154,10 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         // Variables refer to directories outside the project.
         if !is_inside || plans.contains("${") {
-            return Err(format!("its `plan.directory` (`{}`) leads out of the project", plans));
+            return Err(format!("its `plan.directory` (`{}`) is outside the project", plans));
         }
         review.lines.push(format!(
-            "plans: they go to `{}` of the project where you set no folder",
+            "plans: saved to `{}` in the project unless you set a directory",
             plans.trim()
         ));
     }
@@ -171,13 +174,13 @@ pub(super) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
         let variable = &setting.variable;
         if is_refused(variable) {
             return Err(format!(
-                "its setting `{}` would set `{variable}`, which makes programs load code",
+                "its setting `{}` sets `{variable}`, which makes programs load code",
                 setting.name
             ));
         }
         let secret = if setting.sensitive { ", a secret" } else { "" };
         let name = &setting.name;
-        review.lines.push(format!("settings: it asks for {name} (`{variable}`{secret})"));
+        review.lines.push(format!("settings: requests {name} (`{variable}`{secret})"));
     }
     // Context is only text: a program named there does not run.
     let lines = review.lines.iter().filter(|line| !line.starts_with("context: "));
@@ -190,7 +193,7 @@ fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
     for hook in hooks_of_folder(folder, &mut review.notes) {
         if let Some((refused, _)) = hook.env.iter().find(|(name, _)| is_refused(name)) {
             return Err(format!(
-                "its hook `{}` would set `{refused}`, which makes programs load code",
+                "its hook `{}` sets `{refused}`, which makes programs load code",
                 hook.title()
             ));
         }
@@ -210,7 +213,7 @@ fn skills(folder: &Path, review: &mut Review) {
             }
             Err(why) => {
                 let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
-                review.notes.push(format!("`{name}` is no skill: {why}"));
+                review.notes.push(format!("invalid skill `{name}`: {why}"));
             }
         }
     }
@@ -245,8 +248,8 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
             // In an installed extension such a rule is ignored; here it prevents the installation.
             for (part, why) in [
-                ("may not allow", "extensions may not allow anything"),
-                ("mode `yolo`", "extensions may say nothing about mode `yolo`"),
+                ("cannot allow", "extensions cannot allow anything"),
+                ("mode `yolo`", "extension rules do not apply in `yolo` mode"),
             ] {
                 if problem.message.contains(part) {
                     let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
@@ -255,7 +258,7 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
             }
             review.notes.push(format!("`policies/{name}`: {}", problem.said()));
         }
-        review.lines.push(format!("rules: `{name}` asks more often or refuses more"));
+        review.lines.push(format!("rules: `{name}` requires more approvals or denies more"));
     }
     Ok(())
 }
@@ -333,18 +336,18 @@ mod tests {
                 "MCP server `s`: runs `node ${extensionPath}/s.js`; sets X; reads your variables \
                  TOKEN",
                 "MCP server `h`: connects to https://x.example/",
-                "context: `GEMINI.md` is given to the model in every session",
-                "tools: it keeps `glob` from the model",
-                "plans: they go to `docs/plans` of the project where you set no folder",
+                "context: `GEMINI.md` is included in every session",
+                "tools: excludes `glob`",
+                "plans: saved to `docs/plans` in the project unless you set a directory",
                 "hook at BeforeTool of glob: runs `${extensionPath}/h.sh`",
                 "commands: git:fix",
                 "skill `one`: When",
-                "agent `one`: may use `glob`, `read_file`",
-                "agent `two`: may use all tools",
+                "agent `one`: can use `glob`, `read_file`",
+                "agent `two`: can use all tools",
                 "MCP server `m` of the agent `two`: runs `curl http://x.example`",
-                "rules: `p.toml` asks more often or refuses more",
+                "rules: `p.toml` requires more approvals or denies more",
                 "themes: Dusk",
-                "settings: it asks for Key (`KEY`, a secret)",
+                "settings: requests Key (`KEY`, a secret)",
             ]
         );
         assert_eq!(review.notes, Vec::<String>::new());
@@ -371,11 +374,11 @@ mod tests {
             ),
             (
                 vec![("gemini-extension.json", manifest(r#""plan": {"directory": "../../x"}"#))],
-                "its `plan.directory` (`../../x`) leads out of the project",
+                "its `plan.directory` (`../../x`) is outside the project",
             ),
             (
                 vec![("gemini-extension.json", manifest(r#""contextFileName": "../../x""#))],
-                "is not in its folder",
+                "is outside its directory",
             ),
             (
                 vec![
@@ -385,7 +388,7 @@ mod tests {
                         "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n".to_owned(),
                     ),
                 ],
-                "extensions may not allow",
+                "extensions cannot allow",
             ),
             (
                 vec![
@@ -407,7 +410,7 @@ mod tests {
                             .to_owned(),
                     ),
                 ],
-                "its MCP server `m` of the agent `a` would set `PYTHONPATH`",
+                "its MCP server `m` of the agent `a` sets `PYTHONPATH`",
             ),
         ] {
             let files: Vec<(&str, &str)> =

@@ -26,14 +26,14 @@ pub(super) enum Source {
 pub(super) fn source_of(text: &str, folder: &Path) -> Result<Source, String> {
     let text = text.trim();
     if text.is_empty() || text.starts_with('-') || text.chars().any(char::is_control) {
-        return Err("the source is missing: give a folder, an archive or an address".to_owned());
+        return Err("the source is missing: specify a directory, an archive, or a URL".to_owned());
     }
     if let Some(rest) = text.strip_prefix("gitlab:") {
         let path = rest.trim_end_matches(".git");
         return Ok(Source::Git(format!("https://gitlab.com/{path}.git")));
     }
     if text.starts_with("sso://") {
-        return Err("addresses of `sso://` need a helper of git, and none is run".to_owned());
+        return Err("`sso://` URLs require a git helper, which is not supported".to_owned());
     }
     if let Some((owner, name)) = github_repository(text)
         && !text.starts_with("git@")
@@ -54,11 +54,11 @@ pub(super) fn source_of(text: &str, folder: &Path) -> Result<Source, String> {
     match std::fs::metadata(&path) {
         Ok(facts) if facts.is_dir() => Ok(Source::Folder(real(&path))),
         Ok(facts) if facts.is_file() => Ok(Source::ArchiveFile(real(&path))),
-        Ok(_) => Err(format!("`{text}` is neither a folder nor an archive")),
+        Ok(_) => Err(format!("`{text}` is neither a directory nor an archive")),
         Err(_) => match github_repository(&format!("github:{text}")) {
             Some((owner, name)) => Ok(Source::Github { owner, name }),
             None => Err(format!(
-                "Install source not found: `{text}` is no folder, no archive and no address"
+                "Install source not found: `{text}` is not a directory, an archive, or a URL"
             )),
         },
     }

@@ -23,12 +23,12 @@ const LEFT: Duration = Duration::from_secs(3600);
 const YOUNG: Duration = Duration::from_secs(10);
 
 /// A staging directory, removed on drop.
-pub(super) struct Staging {
+pub(super) struct StagingDirectory {
     folder: TemporaryTree,
     _held: File,
 }
 
-impl Staging {
+impl StagingDirectory {
     /// Creates a staging directory.
     ///
     /// # Errors
@@ -47,11 +47,11 @@ impl Staging {
 
 /// Exclusive access to the installed extensions of a home directory. Released when the process
 /// ends.
-pub(super) struct Alone {
+pub(super) struct InstallLock {
     _held: File,
 }
 
-impl Alone {
+impl InstallLock {
     /// Waits for access, blocking for at most a minute.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Alone {
                 Ok(()) => return Ok(Self { _held: held }),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if Instant::now() >= end => {
-                    let why = "another installation is under way, and does not end";
+                    let why = "another installation is still running";
                     return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
                 }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
@@ -91,7 +91,7 @@ pub(super) fn sweep(home: &Path) {
         if age > limit
             && let Err(error) = parallax_files::remove_tree(&path)
         {
-            tracing::debug!(%error, %name, "what an installation left stays");
+            tracing::debug!(%error, %name, "failed to remove the remains of an installation");
         }
     }
 }
@@ -114,7 +114,7 @@ mod tests {
             let file = File::open(path).expect("a folder");
             file.set_modified(SystemTime::now() - age).expect("a time");
         };
-        let living = Staging::new(home.path(), COMES).expect("made");
+        let living = StagingDirectory::new(home.path(), COMES).expect("made");
         aged(living.path(), YOUNG * 2);
         let dead = home.path().join(".staging-dead");
         let old = home.path().join(".removed-old");

@@ -24,7 +24,7 @@ impl Launch {
     ) -> Result<Vec<(String, Option<Locked>)>, Failure> {
         let file = file.map(|file| self.config.cwd.join(self.expand_home(file)));
         if let Some(file) = file.as_ref().filter(|file| !file.is_file()) {
-            return Err(refused(format!("there is no file `{}`", file.display())));
+            return Err(refused(format!("file `{}` not found", file.display())));
         }
         locked_in(&self.config.homes, file.as_deref()).map_err(config)
     }
@@ -55,8 +55,8 @@ impl Launch {
         let hash = content_hash(&fetched.folder).map_err(|error| forbidden(error.to_string()))?;
         if fetched.manifest.name != name || hash != locked.hash {
             return Err(forbidden(format!(
-                "`{}` does not hold the extension `{name}` {} as it was locked: its files are \
-                 others now",
+                "`{}` does not contain the locked version {} of the extension `{name}`: its files \
+                 changed",
                 install.source, locked.version
             )));
         }

@@ -32,14 +32,14 @@ const HOOKS: Files = &[
     ("hooks/hooks.json", include_str!("templates/hooks.json")),
     (
         "hooks/on-start.sh",
-        "#!/bin/sh\n# Told as JSON on stdin; says what it wants as JSON.\n\
+        "#!/bin/sh\n# Reads the event as JSON from stdin and prints its answer as JSON.\n\
       cat > /dev/null\necho '{\"systemMessage\": \"The session begins\"}'\n",
     ),
 ];
 const SERVER: Files = &[("server.js", include_str!("templates/server.js"))];
 const POLICIES: Files = &[(
     "policies/policies.toml",
-    "# Rules of an extension ask or refuse; they never allow.\n\n[[rule]]\n\
+    "# Rules of an extension ask or deny; they cannot allow.\n\n[[rule]]\n\
      toolName = \"run_shell_command\"\ncommandPrefix = \"rm -rf\"\ndecision = \"ask_user\"\n\
      priority = 100\n",
 )];
@@ -59,11 +59,11 @@ impl Launch {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !is_name(&name) {
             return Err(refused(format!(
-                "`{name}` cannot be the name of an extension: use letters, digits and dashes"
+                "`{name}` is not a valid extension name: use letters, digits, and dashes"
             )));
         }
         if folder.symlink_metadata().is_ok() {
-            return Err(refused(format!("`{}` is there already", folder.display())));
+            return Err(refused(format!("`{}` already exists", folder.display())));
         }
         let (fields, files) = content(template)?;
         let mut manifest = json!({"name": name, "version": "1.0.0"});
@@ -110,7 +110,7 @@ fn content(template: Option<&str>) -> Result<(Value, Files), Failure> {
         ),
         Some(other) => {
             return Err(refused(format!(
-                "there is no template `{other}`; there are `{}`",
+                "unknown template `{other}`; templates: `{}`",
                 TEMPLATES.join("`, `")
             )));
         }

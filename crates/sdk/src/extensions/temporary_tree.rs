@@ -22,7 +22,7 @@ impl TemporaryTree {
 impl Drop for TemporaryTree {
     fn drop(&mut self) {
         if let Err(error) = parallax_files::remove_tree(self.path()) {
-            tracing::debug!(%error, "a temporary directory is not removed");
+            tracing::debug!(%error, "failed to remove a temporary directory");
         }
     }
 }

@@ -32,7 +32,7 @@ const KEYS: [&str; 9] =
 
 /// A test as defined by its file.
 #[derive(Debug, Clone)]
-pub struct ExtensionTrial {
+pub struct ExtensionTest {
     prompt: String,
     responses: PathBuf,
     expect: Vec<String>,
@@ -44,7 +44,7 @@ pub struct ExtensionTrial {
     seconds: u64,
 }
 
-impl ExtensionTrial {
+impl ExtensionTest {
     fn read(folder: &Path, file: &Path) -> Result<Self, String> {
         let length = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
         if length > LARGEST {
@@ -53,21 +53,21 @@ impl ExtensionTrial {
         let object = parallax_config::jsonc_object(file).map_err(|error| error.to_string())?;
         let object = object.unwrap_or_default();
         if let Some(odd) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            return Err(format!("`{odd}` is not known: it has `{}`", KEYS.join("`, `")));
+            return Err(format!("unknown key `{odd}`; known keys: `{}`", KEYS.join("`, `")));
         }
         let text = |key: &str| object.get(key).and_then(Value::as_str);
-        let prompt = text("prompt").ok_or("its `prompt` is missing")?.to_owned();
-        let responses = text("responses")
-            .ok_or("its `responses` is missing: a file as `--fake-responses` takes it")?;
+        let prompt = text("prompt").ok_or("`prompt` is missing")?.to_owned();
+        let responses =
+            text("responses").ok_or("`responses` is missing: use a file for `--fake-responses`")?;
         let responses = below(&folder.join(FOLDER), responses)?;
         let mode = match text("mode") {
             None => ApprovalMode::Default,
             Some(mode) => ApprovalMode::parse(mode)
-                .ok_or("its `mode` is `plan`, `default`, `auto_edit` or `yolo`")?,
+                .ok_or("`mode` must be `plan`, `default`, `auto_edit`, or `yolo`")?,
         };
         let number = |key: &str, or: u64| match object.get(key) {
             None => Ok(or),
-            Some(value) => value.as_u64().ok_or(format!("its `{key}` is a number")),
+            Some(value) => value.as_u64().ok_or(format!("`{key}` must be a number")),
         };
         let files = pairs(&object, "files")?;
         let files = files.into_iter().map(|(name, text)| {
@@ -99,12 +99,12 @@ fn below(folder: &Path, name: &str) -> Result<PathBuf, String> {
     let is_plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
     match is_plain && !name.is_empty() {
         true => Ok(folder.join(path)),
-        false => Err(format!("`{name}` is no path below its folder")),
+        false => Err(format!("`{name}` is not a path in its directory")),
     }
 }
 
 fn texts(object: &Object, key: &str) -> Result<Vec<String>, String> {
-    let wrong = || format!("its `{key}` is a list of texts");
+    let wrong = || format!("`{key}` must be a list of strings");
     match object.get(key) {
         None => Ok(Vec::new()),
         Some(Value::Array(items)) => {
@@ -116,7 +116,7 @@ fn texts(object: &Object, key: &str) -> Result<Vec<String>, String> {
 }
 
 fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
-    let wrong = || format!("its `{key}` are texts by name");
+    let wrong = || format!("`{key}` must be an object of strings");
     match object.get(key) {
         None => Ok(Vec::new()),
         Some(Value::Object(items)) => {
@@ -132,7 +132,7 @@ fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
 impl Launch {
     /// Returns the tests of the extension in a directory (`tests/*.json`), sorted by name, each
     /// with its definition or a parse error. Blocking.
-    pub fn extension_trials(&self, folder: &Path) -> Vec<(String, Result<ExtensionTrial, String>)> {
+    pub fn extension_trials(&self, folder: &Path) -> Vec<(String, Result<ExtensionTest, String>)> {
         let folder = self.config.cwd.join(self.expand_home(folder));
         let entries = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> = entries
@@ -141,7 +141,7 @@ impl Launch {
             .take(1_000)
             .collect();
         files.sort();
-        let read = |file: &PathBuf| (name_of(file), ExtensionTrial::read(&folder, file));
+        let read = |file: &PathBuf| (name_of(file), ExtensionTest::read(&folder, file));
         files.iter().map(read).collect()
     }
 
@@ -155,9 +155,9 @@ impl Launch {
         &self,
         program: &Path,
         folder: &Path,
-        trial: &ExtensionTrial,
+        trial: &ExtensionTest,
     ) -> Result<Vec<String>, Failure> {
-        let told = |error: std::io::Error| refused(format!("the test cannot be run: {error}"));
+        let told = |error: std::io::Error| refused(format!("failed to run the test: {error}"));
         let folder = std::fs::canonicalize(self.config.cwd.join(self.expand_home(folder)));
         let folder = folder.map_err(told)?;
         let room = tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(told)?;
@@ -207,14 +207,14 @@ impl Launch {
                     processes.shutdown().await;
                     end
                 })
-                .map_err(|error| refused(format!("the test cannot be run: {error}")))
+                .map_err(|error| refused(format!("failed to run the test: {error}")))
         };
         let (folder, values) = (folder.to_string_lossy(), value_file.to_string_lossy());
         let link = ["extensions", "link", &folder, "--consent", "--settings", &values];
         let linked = run(&link, GRACE)?;
         if linked.ending != Some(Ending::Exited { code: 0 }) {
             let said = String::from_utf8_lossy(&linked.stderr);
-            return Ok(vec![format!("it cannot be linked: {}", last_line(&said))]);
+            return Ok(vec![format!("failed to link it: {}", last_line(&said))]);
         }
         let (seconds, responses) = (trial.seconds.to_string(), trial.responses.to_string_lossy());
         let mode = trial.mode.as_str();
@@ -258,11 +258,11 @@ fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsSt
 }
 
 /// Returns the failed expectations.
-fn judged(trial: &ExtensionTrial, code: i32, stdout: &[u8], stderr: &str) -> Vec<String> {
+fn judged(trial: &ExtensionTest, code: i32, stdout: &[u8], stderr: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if code != trial.code {
         let said = last_line(stderr);
-        wrong.push(format!("it ended with code {code}, not {}: {said}", trial.code));
+        wrong.push(format!("exited with code {code} instead of {}: {said}", trial.code));
     }
     // Compare decoded strings, not their JSON form.
     let mut text = String::new();
@@ -275,10 +275,10 @@ fn judged(trial: &ExtensionTrial, code: i32, stdout: &[u8], stderr: &str) -> Vec
     }
     text.push_str(stderr);
     for part in trial.expect.iter().filter(|part| !text.contains(part.as_str())) {
-        wrong.push(format!("`{part}` is nowhere in what the run told"));
+        wrong.push(format!("`{part}` is missing in the output"));
     }
     for part in trial.absent.iter().filter(|part| text.contains(part.as_str())) {
-        wrong.push(format!("`{part}` is in what the run told"));
+        wrong.push(format!("`{part}` is in the output"));
     }
     wrong
 }
@@ -304,11 +304,11 @@ fn last_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn trial(text: &str) -> Result<ExtensionTrial, String> {
+    fn trial(text: &str) -> Result<ExtensionTest, String> {
         let folder = tempfile::tempdir().expect("folder");
         let file = folder.path().join("one.json");
         std::fs::write(&file, text).expect("written");
-        ExtensionTrial::read(folder.path(), &file)
+        ExtensionTest::read(folder.path(), &file)
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(judged(&read, 0, br#"{"text": "a \"b\" c"}"#, ""), Vec::<String>::new());
         let wrong = judged(&read, 42, br#"{"text": "zz"}"#, "error: no\n");
         assert_eq!(wrong.len(), 3, "{wrong:?}");
-        assert!(wrong[0].contains("42, not 0: error: no"), "{wrong:?}");
+        assert!(wrong[0].contains("42 instead of 0: error: no"), "{wrong:?}");
     }
 
     #[test]
@@ -328,9 +328,9 @@ mod tests {
         for (text, why) in [
             (r#"{"responses": "r"}"#, "`prompt` is missing"),
             (r#"{"prompt": "p"}"#, "`responses` is missing"),
-            (r#"{"prompt": "p", "responses": "../r"}"#, "no path below"),
-            (r#"{"prompt": "p", "responses": "r", "files": {"/etc/x": "y"}}"#, "no path below"),
-            (r#"{"prompt": "p", "responses": "r", "expects": []}"#, "`expects` is not known"),
+            (r#"{"prompt": "p", "responses": "../r"}"#, "not a path in"),
+            (r#"{"prompt": "p", "responses": "r", "files": {"/etc/x": "y"}}"#, "not a path in"),
+            (r#"{"prompt": "p", "responses": "r", "expects": []}"#, "unknown key `expects`"),
         ] {
             let error = trial(text).expect_err("none");
             assert!(error.contains(why), "{text}: {error}");

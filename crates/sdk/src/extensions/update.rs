@@ -49,10 +49,12 @@ impl Launch {
 
     fn newer(&self, extension: &Extension) -> Result<Option<ExtensionUpdate>, Failure> {
         let Some(install) = &extension.install else {
-            return Err(refused("nobody knows where it came from: install it anew".to_owned()));
+            return Err(refused("its source is unknown: install it again".to_owned()));
         };
         if install.kind == InstallKind::Link {
-            return Err(refused("it is linked: what is in its folder counts at once".to_owned()));
+            return Err(refused(
+                "it is linked: changes in its directory take effect immediately".to_owned(),
+            ));
         }
         // The metadata file is in the extension's directory, where its own programs can change it.
         if let Some(known) = locked(&self.config.homes, extension.name())
@@ -105,7 +107,7 @@ impl Launch {
                 let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
                 let Source::Github { owner, name } = source else {
                     let source = &install.source;
-                    return Err(refused(format!("`{source}` is no repository of GitHub")));
+                    return Err(refused(format!("`{source}` is not a GitHub repository")));
                 };
                 let wanted = Wanted {
                     owner: &owner,
@@ -147,7 +149,7 @@ impl Launch {
         let name = extension.name();
         if fetched.manifest.name != name {
             return Err(refused(format!(
-                "it is called `{}` now: install that, and uninstall `{name}`",
+                "it was renamed to `{}`: install that, and uninstall `{name}`",
                 fetched.manifest.name
             )));
         }
@@ -200,12 +202,12 @@ impl Launch {
             Ok(now) if now == update.from => {}
             Ok(now) if now == update.fetched.manifest.version => return Ok(false),
             _ => {
-                let why = "another process changed it meanwhile: try again";
+                let why = "another process changed it in the meantime: try again";
                 return Err(refused(format!("extension `{name}`: {why}")));
             }
         }
         self.put(&update.fetched)
-            .map_err(|why| refused(format!("the extension `{name}` is as it was: {why}")))?;
+            .map_err(|why| refused(format!("the extension `{name}` was not changed: {why}")))?;
         let variables: Vec<String> =
             update.fetched.manifest.settings.iter().map(|it| it.variable.clone()).collect();
         if extension.home == ExtensionHome::Gemini {
@@ -239,21 +241,22 @@ impl Launch {
                 Ok(Some(update)) => update,
                 Ok(None) => continue,
                 Err(failure) => {
-                    tracing::info!(name, why = failure.message, "not looked for an update");
+                    tracing::info!(name, why = failure.message, "not checked for updates");
                     continue;
                 }
             };
             if !update.beyond.is_empty() || update.moved.is_some() {
                 told.push(format!(
-                    "A newer version of the extension `{name}` may do more: see `/extensions \
-                     update {name}`"
+                    "A newer version of the extension `{name}` requires more permissions: run \
+                     `/extensions update {name}`"
                 ));
                 continue;
             }
             told.push(match self.update_extension(extension, &update) {
                 Ok(false) => continue,
                 Ok(true) => format!(
-                    "The extension `{name}` was updated to {}; it counts from the next session on",
+                    "The extension `{name}` was updated to {}; the update takes effect in the next \
+                     session",
                     update.fetched.manifest.version.trim()
                 ),
                 Err(failure) => failure.message,
@@ -287,12 +290,15 @@ impl Launch {
                 .collect();
             let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(refused(format!(
-                "the extension `{}` has no setting `{setting}`; it has {there}",
+                "unknown setting `{setting}` of the extension `{}`; its settings: {there}",
                 extension.name()
             )));
         };
         if value.is_some_and(|value| value.contains(['\n', '\r', '\0'])) {
-            return Err(refused(format!("the value of `{}` must be one line", known.variable)));
+            return Err(refused(format!(
+                "the value of `{}` must be a single line",
+                known.variable
+            )));
         }
         let scope = match scope {
             crate::settings::SettingScope::User => ExtensionScope::User,

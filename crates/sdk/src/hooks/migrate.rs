@@ -67,7 +67,7 @@ impl Launch {
 fn take(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
     for (name, groups) in theirs {
         let Some(event) = our_event(name).or_else(|| HookEvent::parse(name)) else {
-            done.left_out.push(format!("`{name}` is no event here"));
+            done.left_out.push(format!("unknown event `{name}`"));
             continue;
         };
         for group in groups.as_array().into_iter().flatten() {
@@ -93,7 +93,7 @@ fn take(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
             }
             let place = ours.entry(event.as_str()).or_insert_with(|| Value::Array(Vec::new()));
             let Value::Array(known) = place else {
-                done.left_out.push(format!("`hooks.{}` here is no list", event.as_str()));
+                done.left_out.push(format!("`hooks.{}` is not a list", event.as_str()));
                 continue;
             };
             if !known.contains(&new) {
@@ -112,11 +112,11 @@ fn take(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
 fn hook_of(hook: &Value) -> Result<Value, String> {
     match hook.get("type").and_then(Value::as_str) {
         Some("command") | None => {}
-        Some(other) => return Err(format!("its type `{other}` is not `command`")),
+        Some(other) => return Err(format!("unsupported type `{other}`: use `command`")),
     }
     let command = hook.get("command").and_then(Value::as_str).unwrap_or_default();
     if command.trim().is_empty() {
-        return Err("its `command` is missing".to_owned());
+        return Err("`command` is missing".to_owned());
     }
     let mut ours = json!({"type": "command", "command": command});
     if let (Value::Object(ours), Some(seconds)) =

@@ -81,7 +81,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
     // Opening a named pipe would block the session.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("this is no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }

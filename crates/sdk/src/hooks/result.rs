@@ -43,7 +43,7 @@ impl Single {
         let mut single =
             Self { messages: vec![message(hook, Level::Warning, why)], ..Self::default() };
         if hook.fail_closed {
-            let reason = format!("the hook `{}` must agree: {why}", clean(hook.title(), 200));
+            let reason = format!("the hook `{}` must approve: {why}", clean(hook.title(), 200));
             single.refuse(hook, reason);
         }
         single
@@ -92,16 +92,16 @@ fn answer(hook: &Hook, end: &PipedOutput) -> Single {
     let code = match end.ending {
         None => {
             let timeout = hook.timeout.as_secs_f64();
-            return Single::failed(hook, &format!("it took longer than {timeout} seconds"));
+            return Single::failed(hook, &format!("it timed out after {timeout} seconds"));
         }
         Some(Ending::Signalled { signal }) => {
-            return Single::failed(hook, &format!("it was ended by signal {signal}"));
+            return Single::failed(hook, &format!("it was terminated by signal {signal}"));
         }
         Some(Ending::Exited { code }) => code,
     };
     let raw = if blank(&end.stdout) { &end.stderr } else { &end.stdout };
     if raw.len() > ANSWER {
-        let why = format!("its answer is longer than {} MiB, so it is not read", ANSWER >> 20);
+        let why = format!("its output is longer than {} MiB and was ignored", ANSWER >> 20);
         let mut single = Single::failed(hook, &why);
         // The exit code denies, whatever the output was.
         if !single.ends() && !matches!(code, 0 | 1) {
@@ -192,20 +192,22 @@ fn unreadable(said: &Object) -> Option<String> {
     match said.get("decision") {
         None | Some(Value::Null) => {}
         Some(Value::String(word)) if word.is_empty() || decision(word).is_some() => {}
-        Some(other) => return Some(format!("its `decision` {} is none", shown(other))),
+        Some(other) => return Some(format!("unknown `decision` {}", shown(other))),
     }
     match said.get("continue") {
         None | Some(Value::Null | Value::Bool(_)) => {}
-        Some(other) => return Some(format!("its `continue` {} is no truth value", shown(other))),
+        Some(other) => {
+            return Some(format!("`continue` is {} instead of `true` or `false`", shown(other)));
+        }
     }
     match said.get("hookSpecificOutput") {
         None | Some(Value::Null) => None,
         Some(Value::Object(output)) => match output.get("permissionDecision") {
             None | Some(Value::Null) => None,
             Some(Value::String(word)) if decision(word).is_some() => None,
-            Some(other) => Some(format!("its `permissionDecision` {} is none", shown(other))),
+            Some(other) => Some(format!("unknown `permissionDecision` {}", shown(other))),
         },
-        Some(_) => Some("its `hookSpecificOutput` is no object".to_owned()),
+        Some(_) => Some("`hookSpecificOutput` is not an object".to_owned()),
     }
 }
 
@@ -233,10 +235,10 @@ fn read(hook: &Hook, said: &Object) -> Single {
     if said.get("continue") == Some(&Value::Bool(false)) {
         let why = text("stopReason").map(|why| clean(why, TEXT)).filter(|why| !why.is_empty());
         let why = why.or_else(|| Some(reason.clone()).filter(|why| !why.is_empty()));
-        single.stop = Some(why.unwrap_or_else(|| "a hook ended it".to_owned()));
+        single.stop = Some(why.unwrap_or_else(|| "a hook stopped it".to_owned()));
     }
     single.reason = match (single.decision, reason.is_empty()) {
-        (Some(HookDecision::Deny), true) => format!("the hook `{}` refused it", hook.title()),
+        (Some(HookDecision::Deny), true) => format!("the hook `{}` denied it", hook.title()),
         _ => reason,
     };
     if let Some(Value::Object(output)) = said.get("hookSpecificOutput") {
@@ -407,7 +409,7 @@ pub(super) mod tests {
     fn an_answer_that_cannot_be_understood_is_told() {
         let said = interpret(&hook(false), &end(0, r#"{"decision":"denny"}"#, ""));
         assert!(said.messages.iter().any(|(level, text)| {
-            *level == Level::Warning && text.contains("its `decision` \"denny\" is none")
+            *level == Level::Warning && text.contains("unknown `decision` \"denny\"")
         }));
     }
 
@@ -417,7 +419,7 @@ pub(super) mod tests {
             let guard = Hook { event, ..hook(true) };
             let ended = PipedOutput { ending: None, timed_out: true, ..end(0, "", "") };
             let said = interpret(&guard, &ended);
-            assert!(said.stop.is_some_and(|why| why.contains("must agree")));
+            assert!(said.stop.is_some_and(|why| why.contains("must approve")));
             assert_eq!(said.decision, None);
             assert!(interpret(&Hook { event, ..hook(false) }, &end(2, "", "")).stop.is_some());
         }
@@ -435,7 +437,7 @@ pub(super) mod tests {
         let more = interpret(&hook(false), &end(0, "{\"decision\":\"deny\"}\nmore", ""));
         assert_eq!(more.decision, Some(HookDecision::Allow));
         let said = interpret(&hook(false), &end(0, r#"{"continue":false}"#, ""));
-        assert_eq!(said.stop.as_deref(), Some("a hook ended it"));
+        assert_eq!(said.stop.as_deref(), Some("a hook stopped it"));
     }
 
     proptest::proptest! {

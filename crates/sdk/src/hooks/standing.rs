@@ -23,18 +23,18 @@ const TAIL: usize = 300;
 /// The long-running hook processes of a session.
 #[derive(Default)]
 pub(super) struct Standing {
-    seats: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Seat>>>>,
+    seats: Mutex<HashMap<String, Arc<tokio::sync::Mutex<ProcessSlot>>>>,
 }
 
 #[derive(Default)]
-struct Seat {
-    talk: Option<Talk>,
+struct ProcessSlot {
+    talk: Option<HookProcess>,
     starts: u32,
     events: u64,
 }
 
 /// A running hook process and its streams.
-struct Talk {
+struct HookProcess {
     served: StdioServer,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -65,12 +65,12 @@ impl Standing {
         };
         if seat.talk.is_none() {
             if seat.starts >= MOST_STARTS {
-                return Err(format!("it ended {MOST_STARTS} times and is not started again"));
+                return Err(format!("it ended {MOST_STARTS} times and is not restarted"));
             }
             seat.starts += 1;
             let (served, streams) =
-                start().await.map_err(|why| format!("it cannot be started: {why}"))?;
-            seat.talk = Some(Talk::new(served, streams));
+                start().await.map_err(|why| format!("failed to start: {why}"))?;
+            seat.talk = Some(HookProcess::new(served, streams));
         }
         seat.events += 1;
         let number = seat.events;
@@ -94,7 +94,7 @@ impl Standing {
     }
 
     /// Returns the process slot of a hook. Hooks with the same command and settings share one.
-    fn seat(&self, hook: &Hook) -> Arc<tokio::sync::Mutex<Seat>> {
+    fn seat(&self, hook: &Hook) -> Arc<tokio::sync::Mutex<ProcessSlot>> {
         let Hook { source, extension, command, env, sandbox, .. } = hook;
         let key = format!("{source:?} {extension:?} {sandbox} {env:?} {command}");
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +110,7 @@ fn no_answer(line: &[u8], number: u64) -> Option<String> {
     // Some programs print a greeting or diagnostics before they answer. A denial that follows must
     // count.
     let Some(said) = json(text) else {
-        return Some(format!("a line before its answer: {}", shown()));
+        return Some(format!("output before its response: {}", shown()));
     };
     // A late answer to an earlier event must not count for this one.
     let is_of_this = match said.get("id") {
@@ -118,7 +118,7 @@ fn no_answer(line: &[u8], number: u64) -> Option<String> {
         Some(Value::String(id)) => *id == number.to_string(),
         Some(id) => id.as_u64() == Some(number),
     };
-    (!is_of_this).then(|| format!("an answer to another event: {}", shown()))
+    (!is_of_this).then(|| format!("a response to another event: {}", shown()))
 }
 
 /// The result of a process that was ended before it answered.
@@ -126,7 +126,7 @@ fn ended(timed_out: bool) -> PipedOutput {
     PipedOutput { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
 }
 
-impl Talk {
+impl HookProcess {
     fn new(served: StdioServer, streams: StdioStreams) -> Self {
         let tail: Arc<Mutex<Vec<u8>>> = Arc::default();
         let kept = Arc::clone(&tail);
@@ -163,7 +163,7 @@ impl Talk {
             match reading {
                 Ok(_) if is_whole => {}
                 Ok(_) if answer.len() >= MAX_PIPED_OUTPUT => {
-                    return Err(format!("its answer is longer than {MAX_PIPED_OUTPUT} bytes"));
+                    return Err(format!("its response is longer than {MAX_PIPED_OUTPUT} bytes"));
                 }
                 _ => return Err(self.last_words().await),
             }
@@ -173,7 +173,10 @@ impl Talk {
                     return Ok(PipedOutput { ending, timed_out: false, stdout: answer, stderr });
                 }
                 Some(_) if skipped.len() >= MOST_SKIPPED => {
-                    return Err(format!("it says more than {MOST_SKIPPED} lines and no answer"));
+                    return Err(format!(
+                        "it printed more than {MOST_SKIPPED} lines without a \
+                        response"
+                    ));
                 }
                 Some(why) => skipped.push(why),
             }
@@ -183,8 +186,11 @@ impl Talk {
     async fn last_words(&mut self) -> String {
         let patience = std::time::Duration::from_millis(200);
         let how = match tokio::time::timeout(patience, self.served.wait()).await {
-            Ok(Ending::Exited { code }) => format!("its process ended with code {code}"),
-            Ok(Ending::Signalled { signal }) => format!("its process was ended by signal {signal}"),
+            Ok(Ending::Exited { code }) => format!("its process exited with code {code}"),
+            Ok(Ending::Signalled { signal }) => format!(
+                "its process was terminated by signal \
+                {signal}"
+            ),
             Err(_) => "its process closed its output".to_owned(),
         };
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);

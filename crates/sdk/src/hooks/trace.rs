@@ -23,7 +23,7 @@ const TEXT: usize = 500;
 
 /// One run of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HookTraced {
+pub struct HookTraceEntry {
     /// When the run ended.
     pub time: String,
     /// The event.
@@ -43,7 +43,7 @@ pub struct HookTraced {
     pub text: String,
 }
 
-impl HookTraced {
+impl HookTraceEntry {
     /// Formats the run without its time in one line.
     pub fn line(&self) -> String {
         let Self { event, subject, hook, duration_ms, answer, text, .. } = self;
@@ -85,7 +85,7 @@ impl Trace {
             text.push_str(if text.is_empty() { "" } else { "; " });
             text.push_str(skipped);
         }
-        let entry = HookTraced {
+        let entry = HookTraceEntry {
             time: Timestamp::now().to_string(),
             event: hook.event.as_str().to_owned(),
             subject: clean(subject, TEXT),
@@ -96,7 +96,7 @@ impl Trace {
         };
         let writing = tokio::task::spawn_blocking(move || append(&path, &entry));
         if let Ok(Err(error)) = writing.await {
-            tracing::debug!(%error, "the run of a hook is not noted");
+            tracing::debug!(%error, "failed to record the run of a hook");
         }
     }
 }
@@ -107,7 +107,7 @@ impl Launch {
     ///
     /// # Errors
     /// Returns an error if no hook runs are recorded.
-    pub fn hook_trace(&self, session: Option<&str>) -> Result<Vec<HookTraced>, Failure> {
+    pub fn hook_trace(&self, session: Option<&str>) -> Result<Vec<HookTraceEntry>, Failure> {
         let directory = &self.options.directory;
         let path = match session {
             Some(id) => {
@@ -121,7 +121,7 @@ impl Launch {
         };
         let read = path.as_deref().and_then(|path| read(path).ok()).unwrap_or_default();
         match read.is_empty() {
-            true => Err(failure(FailureKind::Input, "no hook ran there".to_owned())),
+            true => Err(failure(FailureKind::Input, "no hook ran".to_owned())),
             false => Ok(read),
         }
     }
@@ -136,7 +136,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
     files.max().map(|(_, path)| path)
 }
 
-fn read(path: &Path) -> std::io::Result<Vec<HookTraced>> {
+fn read(path: &Path) -> std::io::Result<Vec<HookTraceEntry>> {
     use std::io::Read as _;
     let mut text = Vec::new();
     std::fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;

@@ -108,7 +108,7 @@ impl Making {
             Some(file) => file,
             none => match &self.place {
                 Place::File(path) => none.insert(create(path)?),
-                Place::Chats(_) => return Err(io::Error::other("the journal has no head")),
+                Place::Chats(_) => return Err(io::Error::other("the journal has no headerer")),
             },
         };
         file.write_all(&out)

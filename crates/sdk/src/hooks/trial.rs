@@ -12,7 +12,7 @@ use crate::toolbox::shell_options;
 
 /// Result of running hooks by hand.
 #[derive(Debug)]
-pub struct HookTrial {
+pub struct HookTestResult {
     /// Names of the hooks that ran.
     pub ran: Vec<String>,
     /// Their merged outcome.
@@ -32,7 +32,7 @@ impl Launch {
         event: HookEvent,
         subject: &str,
         input: Object,
-    ) -> Result<HookTrial, Failure> {
+    ) -> Result<HookTestResult, Failure> {
         let id = SessionId::new("hooks-test");
         let artifacts = self.homes().artifacts(&self.options.directory, &id).root().to_owned();
         let processes = Processes::new(artifacts.clone());
@@ -54,13 +54,18 @@ impl Launch {
         };
         let (hooks, warnings) = self.session_hook_runner(around)?;
         let Some(hooks) = hooks else {
-            return Ok(HookTrial { ran: Vec::new(), outcome: HookOutcome::default(), warnings });
+            return Ok(HookTestResult {
+                ran: Vec::new(),
+                outcome: HookOutcome::default(),
+                warnings,
+            });
         };
         let chunks: Vec<bool> = [false, true]
             .into_iter()
             .filter(|chunk| hooks.hooks.iter().any(|it| it.event == event && it.chunks == *chunk))
             .collect();
-        let mut trial = HookTrial { ran: Vec::new(), outcome: HookOutcome::default(), warnings };
+        let mut trial =
+            HookTestResult { ran: Vec::new(), outcome: HookOutcome::default(), warnings };
         for chunk in chunks {
             let call = HookCall { chunk, ..HookCall::new(event, subject, input.clone()) };
             trial.ran.extend(hooks.titles(&call));

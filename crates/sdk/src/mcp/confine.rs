@@ -30,7 +30,7 @@ pub(super) fn confine(
     // Protected files may be changed in yolo mode.
     let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
     Arc::new(move |program, grants| {
-        let mut options = options.clone().ok_or("this program confines no commands")?;
+        let mut options = options.clone().ok_or("the sandbox is not available in this program")?;
         // The server's settings request the sandbox explicitly.
         options.enabled = true;
         let tier = enough(options.tier)?;
@@ -119,8 +119,8 @@ fn permissions(
 fn enough(asked: Tier) -> Result<Tier, String> {
     let support = Support::probe().map_err(|error| error.to_string())?;
     match asked.max(support.tier()) {
-        Tier::Seccomp | Tier::Nothing => Err("this machine gives none that keeps writes inside \
-                                              the project: see `parallax sandbox explain`"
+        Tier::Seccomp | Tier::Nothing => Err("no sandbox on this machine confines writes to the \
+            project: see `parallax sandbox explain`"
             .to_owned()),
         tier => Ok(tier),
     }

@@ -45,7 +45,7 @@ impl Launch {
                 let kept = match homes.keys.encrypts() {
                     false => parallax_store::keep_output(&outputs, tool, text),
                     true if homes.is_temporary_at_home() => {
-                        let why = "this system has no folder in memory for it";
+                        let why = "this system has no memory-backed directory for it";
                         Err(std::io::Error::other(why))
                     }
                     true => parallax_store::keep_output_encrypted(

@@ -30,10 +30,10 @@ use parallax_tools::ShellOptions;
 use super::OpenSession;
 use crate::agents::{SessionAgents, trusted_servers};
 use crate::custom_commands::{self, Commands};
-use crate::discovery::{Discovered, MoreTools};
+use crate::discovery::{CombinedToolSource, Discovered};
 use crate::encrypted_sessions;
 use crate::expand::{Expander, FileSearch};
-use crate::found_context::FoundContext;
+use crate::found_context::NestedContext;
 use crate::history::{self, Resumed};
 use crate::launch::{Launch, SessionChoice};
 use crate::memory::{self, Gathered};
@@ -45,7 +45,7 @@ use crate::versions::Versions;
 use crate::{hooks, model, session_names, system, toolbox};
 
 /// The workspace of the session.
-struct Ground {
+struct WorkspaceSetup {
     workspace: Arc<Workspace>,
     /// The file contents that the model has seen.
     seen: Arc<SeenFiles>,
@@ -54,7 +54,7 @@ struct Ground {
 }
 
 /// The model and its budget.
-struct Voice {
+struct ModelSetup {
     model: Arc<dyn Model>,
     /// The same model for requests outside the conversation, which are reported and counted.
     metered: Arc<dyn Model>,
@@ -64,7 +64,7 @@ struct Voice {
 }
 
 /// The tools of the session and the policy for them.
-struct Means {
+struct ToolSetup {
     shell: ShellOptions,
     skills: Arc<SessionSkills>,
     /// Directory for plans.
@@ -76,7 +76,7 @@ struct Means {
     servers: Option<Servers>,
 }
 
-impl Means {
+impl ToolSetup {
     /// Returns the tools that exist from the beginning, including the skill tool.
     fn declared(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools = self.toolbox.tools();
@@ -86,14 +86,14 @@ impl Means {
 }
 
 /// What the model reads before the first prompt.
-struct Told {
+struct PromptInputs {
     system: SystemPrompt,
     memory: Gathered,
 }
 
 /// Sources of additional context, tools, and hooks while the session runs.
-struct Joined {
-    found: Arc<FoundContext>,
+struct RuntimeSources {
+    found: Arc<NestedContext>,
     discovered: Option<Arc<Discovered>>,
     hooks: Option<Arc<dyn Hooks>>,
 }
@@ -144,7 +144,7 @@ impl Launch {
         let end_hooks = hears_end(joined.hooks.as_ref());
         let found = Arc::clone(&joined.found);
         let context_files = memory.files.clone();
-        let told = Told { system: system::prompt(prompt), memory };
+        let told = PromptInputs { system: system::prompt(prompt), memory };
         let handle = self.start(resumed, &ground, voice, &means, joined, told, hub, tap.as_ref());
         let tap = tap.map(|tap| TapSocket::start(tap, &self.homes(), &id));
         warnings.extend(self.clean_beside(&id));
@@ -191,11 +191,15 @@ impl Launch {
     }
 
     /// Creates the workspace. A resumed session may add directories.
-    fn ground(&self, resumed: &Resumed, warnings: &mut Vec<String>) -> Result<Ground, Failure> {
+    fn ground(
+        &self,
+        resumed: &Resumed,
+        warnings: &mut Vec<String>,
+    ) -> Result<WorkspaceSetup, Failure> {
         let (workspace, artifacts, notices) = self.workspace(resumed)?;
         warnings.extend(notices);
         let seen = Arc::new(SeenFiles::default());
-        Ok(Ground { workspace: Arc::new(workspace), seen, artifacts })
+        Ok(WorkspaceSetup { workspace: Arc::new(workspace), seen, artifacts })
     }
 
     /// Creates the model and the budget, including what the resumed session has spent. Reports
@@ -203,11 +207,11 @@ impl Launch {
     fn voice(
         &self,
         resumed: &Resumed,
-        ground: &Ground,
+        ground: &WorkspaceSetup,
         hub: &EventBus,
         tap: Option<&Arc<SessionTap>>,
         warnings: &mut Vec<String>,
-    ) -> Result<Voice, Failure> {
+    ) -> Result<ModelSetup, Failure> {
         let model = model::open(self, ground.workspace.root(), &resumed.id, tap)?;
         let budget = self.budget(&resumed.records, model.as_ref());
         let budget = budget.with_user_prompts(self.options.budget_questions);
@@ -218,10 +222,10 @@ impl Launch {
         if !toolbox::has_web_search(model.as_ref(), &model.catalog().resolve(&name)) {
             warnings.push(format!(
                 "the provider of `{name}` has no web search, so the model cannot search the web \
-                    (connect an MCP server that can)"
+                 (connect an MCP server that provides it)"
             ));
         }
-        Ok(Voice { model, metered: Arc::new(metered), name, budget })
+        Ok(ModelSetup { model, metered: Arc::new(metered), name, budget })
     }
 
     /// Creates tools, subagents, MCP servers, and the policy engine. The policy comes after the
@@ -230,12 +234,12 @@ impl Launch {
     fn means(
         &mut self,
         id: &SessionId,
-        ground: &Ground,
-        voice: &Voice,
+        ground: &WorkspaceSetup,
+        voice: &ModelSetup,
         hub: &EventBus,
         warnings: &mut Vec<String>,
-    ) -> Result<Means, Failure> {
-        let Ground { workspace, seen, artifacts } = ground;
+    ) -> Result<ToolSetup, Failure> {
+        let WorkspaceSetup { workspace, seen, artifacts } = ground;
         let shell = toolbox::shell_options(self, artifacts.clone());
         let (skills, notices) = self.session_skills(workspace);
         warnings.extend(notices);
@@ -270,7 +274,7 @@ impl Launch {
             servers.start();
         }
         let judge = Arc::new(policy);
-        Ok(Means { shell, skills, plans, toolbox, versions, agents, judge, servers })
+        Ok(ToolSetup { shell, skills, plans, toolbox, versions, agents, judge, servers })
     }
 
     /// Creates the sources of context, tools, and hooks that act while the session runs. Comes
@@ -279,17 +283,17 @@ impl Launch {
     fn join(
         &self,
         id: &SessionId,
-        ground: &Ground,
-        means: &Means,
+        ground: &WorkspaceSetup,
+        means: &ToolSetup,
         memory: &Gathered,
         hub: &EventBus,
         observers: Vec<Arc<dyn Observer>>,
         warnings: &mut Vec<String>,
-    ) -> Result<Joined, Failure> {
-        let Means { shell, plans, toolbox, versions, .. } = means;
+    ) -> Result<RuntimeSources, Failure> {
+        let ToolSetup { shell, plans, toolbox, versions, .. } = means;
         let workspace = Arc::clone(&ground.workspace);
         let begun_with = memory.files.clone();
-        let found = FoundContext::new(self.clone(), workspace, begun_with, hub.clone());
+        let found = NestedContext::new(self.clone(), workspace, begun_with, hub.clone());
         let found = Arc::new(found);
         let discovered =
             self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
@@ -308,22 +312,22 @@ impl Launch {
                 .then(|| Arc::new(Observers(observers)) as Arc<dyn Observer>),
         })?;
         warnings.extend(notices);
-        Ok(Joined { found, discovered, hooks })
+        Ok(RuntimeSources { found, discovered, hooks })
     }
 
     /// Collects the inputs of the system prompt from the previous steps.
     fn material(
         &self,
-        ground: &Ground,
-        means: &Means,
-        joined: &Joined,
+        ground: &WorkspaceSetup,
+        means: &ToolSetup,
+        joined: &RuntimeSources,
         memory: &Gathered,
         warnings: &mut Vec<String>,
-    ) -> Result<system::Material, Failure> {
+    ) -> Result<system::PromptMaterial, Failure> {
         let files = self.prompt_files()?;
         warnings.extend(files.warnings.iter().cloned());
         let tools = means.declared();
-        Ok(system::Material {
+        Ok(system::PromptMaterial {
             flags: self.prompt_flags(&ground.workspace, joined.hooks.is_some()),
             files,
             off: self.switched_off_sections(),
@@ -338,7 +342,12 @@ impl Launch {
     }
 
     /// Creates the expander of `@path` in prompts.
-    fn expander(&self, ground: &Ground, means: &Means, joined: &Joined) -> Expander {
+    fn expander(
+        &self,
+        ground: &WorkspaceSetup,
+        means: &ToolSetup,
+        joined: &RuntimeSources,
+    ) -> Expander {
         let settings = &self.config.settings;
         Expander::new(&ground.workspace, &ground.seen, means.servers.clone())
             .with_agents(means.agents.clone())
@@ -350,7 +359,7 @@ impl Launch {
     }
 
     /// Loads the custom commands. The policy engine decides before a command runs anything.
-    fn typed_commands(&self, ground: &Ground, means: &Means) -> Commands {
+    fn typed_commands(&self, ground: &WorkspaceSetup, means: &ToolSetup) -> Commands {
         self.commands(custom_commands::Surroundings {
             workspace: Arc::clone(&ground.workspace),
             seen: Arc::clone(&ground.seen),
@@ -368,11 +377,11 @@ impl Launch {
     fn start(
         &self,
         resumed: Resumed,
-        ground: &Ground,
-        voice: Voice,
-        means: &Means,
-        joined: Joined,
-        told: Told,
+        ground: &WorkspaceSetup,
+        voice: ModelSetup,
+        means: &ToolSetup,
+        joined: RuntimeSources,
+        told: PromptInputs,
         hub: EventBus,
         tap: Option<&Arc<SessionTap>>,
     ) -> SessionHandle {
@@ -380,7 +389,7 @@ impl Launch {
         if let Some(tap) = tap {
             tap.add_secrets(secrets.iter().cloned());
         }
-        let Voice { model, metered, name, budget } = voice;
+        let ModelSetup { model, metered, name, budget } = voice;
         let store: Arc<dyn Store> = match self.options.ephemeral {
             true => Arc::new(NoStore),
             false => {
@@ -391,7 +400,7 @@ impl Launch {
         if self.wants_name(&resumed.records) {
             session_names::name(hub.subscribe(), metered, Arc::clone(&store));
         }
-        let more_tools = MoreTools {
+        let more_tools = CombinedToolSource {
             skills: Arc::clone(&means.skills),
             discovered: joined.discovered,
             servers: means.servers.clone(),

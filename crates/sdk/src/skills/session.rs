@@ -22,10 +22,10 @@ pub struct SessionSkills {
     unasked: Vec<String>,
     /// State of the skill files at the last reload.
     stamp: Mutex<Stamp>,
-    state: RwLock<State>,
+    state: RwLock<SkillState>,
 }
 
-struct State {
+struct SkillState {
     /// Incremented with each reload.
     version: u64,
     /// The enabled skills by name, with the state of their files.
@@ -51,7 +51,7 @@ impl Launch {
             workspace: Arc::clone(workspace),
             unasked,
             stamp: Mutex::new(self.skill_stamp()),
-            state: RwLock::new(State::of(self, workspace, skills, 0)),
+            state: RwLock::new(SkillState::of(self, workspace, skills, 0)),
         };
         (Arc::new(session), warnings)
     }
@@ -65,7 +65,7 @@ impl Launch {
     }
 }
 
-impl State {
+impl SkillState {
     fn of(launch: &Launch, workspace: &Arc<Workspace>, skills: Skills, version: u64) -> Self {
         let extensions = launch.extensions();
         let entries = entries(&skills, &extensions);
@@ -82,7 +82,7 @@ impl State {
 }
 
 impl SessionSkills {
-    fn state(&self) -> RwLockReadGuard<'_, State> {
+    fn state(&self) -> RwLockReadGuard<'_, SkillState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl SessionSkills {
             return Vec::new();
         }
         self.reload().unwrap_or_else(|failure| {
-            tracing::warn!(why = failure.message, "the skills stay as they were");
+            tracing::warn!(why = failure.message, "the skills were not changed");
             Vec::new()
         })
     }
@@ -138,7 +138,7 @@ impl SessionSkills {
         let mut skills = launch.skills();
         self.keep_asked(&mut skills);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let now = State::of(&launch, &self.workspace, skills, state.version + 1);
+        let now = SkillState::of(&launch, &self.workspace, skills, state.version + 1);
         let changes = Changes::between(&state.enabled, &now.enabled);
         let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
@@ -155,8 +155,8 @@ impl SessionSkills {
             let is_asked = skill.text.is_some() || !self.unasked.contains(&skill.name);
             if !is_asked {
                 warnings.push(format!(
-                    "the skill `{}` ({}) took the name of one of the program: it can be used in \
-                     the next session",
+                    "the skill `{}` ({}) has the name of a built-in skill: it can be used in the \
+                     next session",
                     skill.name,
                     skill.place()
                 ));

@@ -59,7 +59,7 @@ impl OpenSession {
                 }
             }
         }
-        Some(Err(failure(FailureKind::Internal, "the session ended before it answered".into())))
+        Some(Err(failure(FailureKind::Internal, "the session ended before it responded".into())))
     }
 }
 
@@ -80,8 +80,7 @@ fn is_wanted(compaction: &Compaction) -> bool {
 fn context(picture: &ContextBreakdown) -> Told {
     let ContextBreakdown { tokens, window, mark, blocks, .. } = picture;
     let share = (tokens * 100).checked_div(*window).unwrap_or(0);
-    let mut lines =
-        vec![format!("{tokens} of {window} tokens ({share}%); made shorter from {mark}")];
+    let mut lines = vec![format!("{tokens} of {window} tokens ({share}%); compacted from {mark}")];
     lines.extend(blocks.iter().filter(|block| block.tokens > 0).map(|block| {
         let kind = block.kind.words();
         let name = block.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
@@ -98,8 +97,8 @@ fn compacted(compaction: &Compaction) -> Told {
         return Told { text: format!("{why}\n"), data: json!(compaction) };
     }
     let words = match before == after {
-        true => format!("The history stays as it is, with {before} tokens"),
-        false => format!("The history had {before} tokens and has {after}"),
+        true => format!("The history is unchanged, with {before} tokens"),
+        false => format!("The history was compacted from {before} to {after} tokens"),
     };
     let remark = remark.as_deref().map(|remark| format!(": {remark}")).unwrap_or_default();
     Told { text: format!("{words}{remark}.\n"), data: json!(compaction) }

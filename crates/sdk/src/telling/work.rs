@@ -30,7 +30,7 @@ impl OpenSession {
             format!("{mark} {}", todo.description)
         });
         Told {
-            text: or_none(rows.collect(), "The agent keeps no list now."),
+            text: or_none(rows.collect(), "The agent has no to-do list at the moment."),
             data: json!({"todos": todos}),
         }
     }
@@ -60,11 +60,11 @@ impl OpenSession {
         let (last, route) = (self.answered_before(), self.route_before());
         let mut lines = vec![match last.is_some() {
             true => format!("`{}` is set.", self.model),
-            false => format!("`{}` is set; a model is chosen with the next prompt.", self.model),
+            false => format!("`{}` is selected; the next prompt is routed to a model.", self.model),
         }];
-        lines.extend(last.as_ref().map(|model| format!("The newest answer is from `{model}`.")));
+        lines.extend(last.as_ref().map(|model| format!("The latest response is from `{model}`.")));
         if let Some(route) = &route {
-            lines.push(format!("Asked for was `{}`.", route.asked));
+            lines.push(format!("Requested: `{}`.", route.asked));
             lines.push(format!("It was chosen by {}: {}.", by(route.source), route.reason));
             lines.extend(route.error.as_ref().map(|error| format!("A problem: {error}.")));
         }
@@ -78,10 +78,10 @@ impl OpenSession {
 /// Describes how a model was chosen.
 fn by(source: RouteSource) -> &'static str {
     match source {
-        RouteSource::Fallback => "what can answer",
+        RouteSource::Fallback => "availability",
         RouteSource::Override => "you",
         RouteSource::ApprovalMode => "the approval mode",
-        RouteSource::Rules => "rules, from what the prompt looks like",
+        RouteSource::Rules => "rules about the prompt",
         RouteSource::Classifier | RouteSource::NumericalClassifier => "a small model",
         RouteSource::Default => "default",
     }

@@ -40,7 +40,7 @@ pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> 
         return Ok(PatchEnd::Applied);
     }
     // A three-way merge in a temporary index, so that a conflict changes nothing.
-    let scratch = Scratch::new()?;
+    let scratch = ScratchDirectory::new()?;
     let index = PathBuf::from(git.line(&["rev-parse", "--git-path", "index"])?);
     let index = git.directory().join(index);
     if index.is_file() {
@@ -114,7 +114,7 @@ fn commit_patch(
     patch: &Path,
     message: &str,
 ) -> Result<String, Failure> {
-    let scratch = Scratch::new()?;
+    let scratch = ScratchDirectory::new()?;
     let git = at_top(directory)?.with_variable("GIT_INDEX_FILE", scratch.file("index").into());
     let patch = patch
         .canonicalize()
@@ -137,9 +137,9 @@ fn at_top(directory: &Path) -> Result<Git, Failure> {
 }
 
 /// A temporary directory that is removed on drop.
-struct Scratch(PathBuf);
+struct ScratchDirectory(PathBuf);
 
-impl Scratch {
+impl ScratchDirectory {
     fn new() -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("parallax-{}", uuid::Uuid::new_v4().simple()));
         parallax_store::create_private_dir(&path)
@@ -152,7 +152,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         // Leftovers are in the system's directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);

@@ -184,7 +184,7 @@ async fn prompts_have_one_number_after_some_were_taken_back() {
     let copy = launch.fork_session(&id, Some(4)).expect("copied");
     assert_eq!(shown(copy.id.as_str()), named(&["aaa", "bbb", "ddd"]));
     let missing = launch.fork_session(&id, Some(6)).expect_err("there are five");
-    assert_eq!(missing.message, "there is no prompt 6; the last one is 5");
+    assert_eq!(missing.message, "unknown prompt 6: the last one is 5");
     let copy = world.say(SessionChoice::ForkBefore { from: id, prompt: 3 }, &["ggg"]).await;
     assert_eq!(shown(&copy), named(&["aaa", "bbb", "ggg"]));
 }

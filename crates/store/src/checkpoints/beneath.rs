@@ -182,12 +182,12 @@ pub(super) fn folder_at(root: &Path, relative: &Path, create: bool) -> io::Resul
 }
 
 /// The open parent directory of a place, and the name in it.
-pub(super) struct Leaf {
+pub(super) struct EntryHandle {
     pub folder: OwnedFd,
     pub name: OsString,
 }
 
-impl Leaf {
+impl EntryHandle {
     pub fn open(place: &Place, create: bool) -> io::Result<Self> {
         let parent = place.relative.parent().unwrap_or(Path::new(""));
         let name = place.relative.file_name().unwrap_or(OsStr::new(".")).to_owned();
@@ -334,7 +334,7 @@ pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Sta
     let file = openat(folder, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok((File::from(file), Stamp::of(&stat)))
 }
@@ -346,7 +346,7 @@ pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<PathText
 
 /// Returns the state of a place without reading its contents.
 pub(super) fn look(place: &Place) -> io::Result<State> {
-    let leaf = match Leaf::open(place, false) {
+    let leaf = match EntryHandle::open(place, false) {
         Ok(leaf) => leaf,
         Err(error) if is_nothing(&error) => return Ok(State::Absent),
         Err(error) => return Err(error),

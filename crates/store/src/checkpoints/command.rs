@@ -12,7 +12,7 @@ use parallax_files::{IgnoreFlags, real_path};
 use parallax_protocol::checkpoint::Reach;
 use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
-use super::beneath::{Leaf, Place, look};
+use super::beneath::{EntryHandle, Place, look};
 use super::compare::{Comparison, is_of_new_repository};
 use super::edit::not_kept;
 use super::git::Known;
@@ -23,7 +23,7 @@ use super::observe::{store_full, too_large};
 use super::protected::{is_instruction, is_of_planted_repository, is_protected};
 use super::repositories::{self, MovedRepository};
 use super::state::{Content, GitId, ObjectId, PathText, Stamp, State, human_size};
-use super::walk::{Entry, Found, Walked, walk};
+use super::walk::{Entry, Found, WalkResult, walk};
 use super::{ChangedBy, CheckpointError, Checkpoints, lock};
 
 /// Size limit in bytes for ignored files, to save local settings but not build products.
@@ -53,7 +53,7 @@ pub(super) enum Old {
 pub struct CommandMark {
     turn: u64,
     began: i64,
-    pub(super) walked: Arc<Walked>,
+    pub(super) walked: Arc<WalkResult>,
     /// The old contents, one item for each entry of the walk.
     pub(super) old: Arc<Vec<Option<Old>>>,
     protected: Vec<PathBuf>,
@@ -108,14 +108,14 @@ impl CommandMark {
                     Some(Old::Full) => Content::Lost(store_full()),
                     Some(Old::Unreadable) => Content::Lost("it could not be read".to_owned()),
                     Some(Old::Ignored) => Content::Lost(format!(
-                        "its old bytes were not kept (an ignored file of {})",
+                        "its previous content was not saved (an ignored file of {})",
                         human_size(entry.stamp.size)
                     )),
                     Some(Old::Fixed) => Content::Lost(
-                        "its old bytes were not kept (this user could not change it)".to_owned(),
+                        "its previous content was not saved (not writable by this user)".to_owned(),
                     ),
                     Some(Old::Budget) | None => Content::Lost(
-                        "its old bytes were not kept (too much to copy before one command)"
+                        "its previous content was not saved (too much to copy before one command)"
                             .to_owned(),
                     ),
                 };
@@ -155,13 +155,13 @@ impl Changes {
 }
 
 /// Files whose old contents are not copied because git has them.
-enum FromGit {
+enum GitCopyPolicy {
     Nothing,
     /// Files of all repositories except these.
     But(HashSet<Arc<Path>>),
 }
 
-impl FromGit {
+impl GitCopyPolicy {
     fn has(&self, top: Option<&Arc<Path>>) -> bool {
         match self {
             Self::Nothing => false,
@@ -174,7 +174,7 @@ impl FromGit {
 
 /// Returns the small repositories below workspace directories: a command that removes or moves such
 /// a directory takes the objects of git with it.
-fn movable_repositories(walked: &Walked) -> HashSet<Arc<Path>> {
+fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
     let below = |(place, _): &(Place, u64)| {
         let folder = place.relative.parent().filter(|folder| !folder.as_os_str().is_empty())?;
         Some(place.root.join(folder))
@@ -312,8 +312,8 @@ impl Checkpoints {
         (changes, files)
     }
 
-    pub(super) fn walk(&self, added_time: Option<Duration>) -> Walked {
-        let Some((roots, workspace)) = self.places() else { return Walked::default() };
+    pub(super) fn walk(&self, added_time: Option<Duration>) -> WalkResult {
+        let Some((roots, workspace)) = self.places() else { return WalkResult::default() };
         let flags = IgnoreFlags { git: true, gemini: false, custom: false };
         let rules = workspace.ignore_rules(flags);
         // Exclude the Parallax home directory, which is inside the workspace if that is the home
@@ -327,10 +327,10 @@ impl Checkpoints {
     }
 
     /// Saves the contents of every file, as far as the limits allow.
-    fn keep(&self, walked: &Walked, without_git: bool) -> Vec<Option<Old>> {
+    fn keep(&self, walked: &WalkResult, without_git: bool) -> Vec<Option<Old>> {
         let git = match (without_git, self.options.blobs.is_some()) {
-            (false, true) => FromGit::But(movable_repositories(walked)),
-            _ => FromGit::Nothing,
+            (false, true) => GitCopyPolicy::But(movable_repositories(walked)),
+            _ => GitCopyPolicy::Nothing,
         };
         let mut old: Vec<Option<Old>> = vec![None; walked.entries.len()];
         let mut open: Vec<(usize, &Entry, Option<GitId>)> = Vec::new();
@@ -395,7 +395,7 @@ impl Checkpoints {
     }
 
     /// Reads files on several threads.
-    fn take_all(&self, open: &[(usize, &Entry, Option<GitId>)]) -> Vec<Taking> {
+    fn take_all(&self, open: &[(usize, &Entry, Option<GitId>)]) -> Vec<TakeResult> {
         let results = Mutex::new(Vec::with_capacity(open.len()));
         let next = AtomicUsize::new(0);
         let budget = Budget::new(self.time_to_keep());
@@ -445,7 +445,7 @@ impl Checkpoints {
             budget.was_cut.store(true, Ordering::Relaxed);
             return Ok((Old::Budget, entry.stamp));
         }
-        let (file, stamp) = Leaf::open(&entry.place, false)?.file()?;
+        let (file, stamp) = EntryHandle::open(&entry.place, false)?.file()?;
         let cap = self.options.command_bytes;
         if let Some(blob) = blob {
             // Reading is cheaper than copying.
@@ -486,17 +486,17 @@ impl Checkpoints {
         let more = lost.get(NAMED..).unwrap_or_default();
         if !more.is_empty() {
             let bytes = more.iter().map(|entry| entry.stamp.size).sum();
-            lines.push(format!("{} more files ({}) are not kept", more.len(), human_size(bytes)));
+            lines.push(format!("{} more files ({}) are not saved", more.len(), human_size(bytes)));
         }
         for root in &mark.walked.too_large {
             lines.push(format!(
-                "{} is too large to be looked at before each command; nothing in it is kept",
+                "{} is too large to be scanned before each command; none of its files are saved",
                 root.display()
             ));
         }
         if mark.walked.cut {
             lines.push(format!(
-                "the workspace has more than {} files and folders; what is beyond is not kept",
+                "the workspace has more than {} files and directories; the rest is not saved",
                 self.options.entries
             ));
         }
@@ -505,7 +505,7 @@ impl Checkpoints {
             let some: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
             let dots = if names.len() > NAMED { ", …" } else { "" };
             lines.push(format!(
-                "files inside ignored folders ({}{dots}) are not kept",
+                "files in ignored directories ({}{dots}) are not saved",
                 some.join(", ")
             ));
         }
@@ -514,7 +514,7 @@ impl Checkpoints {
 }
 
 /// The index of an entry, where its contents are, and the stamp of the file that was read.
-type Taking = (usize, Old, Option<Stamp>);
+type TakeResult = (usize, Old, Option<Stamp>);
 
 /// Returns where the protected file of a change must be restored, if anywhere: in a moved
 /// directory, an unchanged file may stay. Stores the previous state in `before`.

@@ -8,11 +8,11 @@ use super::beneath::{Place, look};
 use super::command::{CommandMark, Old};
 use super::observe::Bytes;
 use super::state::{Content, State};
-use super::walk::{Entry, Found, Walked};
+use super::walk::{Entry, Found, WalkResult};
 
 /// Whether a git file was created together with its repository; removing only that file would break
 /// the repository.
-pub(super) fn is_of_new_repository(place: &Place, before: &State, walked: &Walked) -> bool {
+pub(super) fn is_of_new_repository(place: &Place, before: &State, walked: &WalkResult) -> bool {
     let names: Vec<_> = place.relative.iter().collect();
     let Some(at) = names.iter().position(|name| *name == ".git") else { return false };
     let git: PathBuf = names.iter().take(at + 1).collect();
@@ -24,7 +24,7 @@ pub(super) fn is_of_new_repository(place: &Place, before: &State, walked: &Walke
 pub(super) struct Comparison<'a> {
     pub checkpoints: &'a Checkpoints,
     pub mark: &'a CommandMark,
-    pub after: &'a Walked,
+    pub after: &'a WalkResult,
     /// Number of bytes hashed so far.
     pub budget: u64,
 }

@@ -68,7 +68,7 @@ impl Checkpoints {
             let path = place.path();
             let state = self
                 .observe(&place, None, Bytes::Keep)
-                .map_err(CheckpointError::io("keep the old bytes of", &path))?;
+                .map_err(CheckpointError::io("save the previous content of", &path))?;
             if let State::File { content: Content::Lost(_), stamp } = &state {
                 mark.not_undoable.push(not_kept(&place, stamp.size));
             }
@@ -113,5 +113,5 @@ impl Checkpoints {
 
 /// Returns the message about a file that cannot be restored.
 pub(super) fn not_kept(place: &Place, size: u64) -> String {
-    format!("{} ({}) is not kept", place.relative.display(), human_size(size))
+    format!("{} ({}) is not saved", place.relative.display(), human_size(size))
 }

@@ -7,24 +7,25 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// The session has no changes that are not undone.
-    #[error("there is nothing to undo in this session")]
+    #[error("nothing to undo in this session")]
     NothingToUndo,
     /// The turn changed nothing or is already undone.
     #[error(
-        "that prompt made no changes that could be undone; `parallax undo --list` shows those that did"
+        "that prompt made no changes that can be undone; `parallax undo --list` lists the prompts \
+         that did"
     )]
     UnknownTurn {
         /// The requested turn.
         turn: u64,
     },
     /// The session ID cannot be a file name.
-    #[error("`{session}` is no session id")]
+    #[error("invalid session id `{session}`")]
     InvalidSession {
         /// The session ID.
         session: String,
     },
     /// An I/O operation failed.
-    #[error("cannot {action} `{}`: {source}", .path.display())]
+    #[error("failed to {action} `{}`: {source}", .path.display())]
     Io {
         /// The operation.
         action: &'static str,

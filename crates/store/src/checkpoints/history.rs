@@ -21,7 +21,7 @@ pub(super) struct Change {
 
 /// Files that were reverted together.
 #[derive(Debug, Clone)]
-pub(super) struct GivenBack {
+pub(super) struct UndoneFiles {
     pub turn: u64,
     pub files: Vec<FileRecord>,
     /// Whether Parallax reverted the files on its own. What a redo restores then counts as a change
@@ -61,7 +61,7 @@ pub(super) struct History {
     /// When the change that left this state ended.
     last_ended: HashMap<PathBuf, i64>,
     /// What was undone and can be redone, most recent last.
-    pub undone: Vec<GivenBack>,
+    pub undone: Vec<UndoneFiles>,
     /// All changes in the order of their records; a finished change appears twice.
     pub singles: Vec<Single>,
     /// Objects that records refer to.
@@ -99,7 +99,7 @@ impl History {
                 self.singles.push(single);
             }
             Record::Undone { turn, at, files, .. } => {
-                self.undone.push(GivenBack { turn, files: files.clone(), unasked: false });
+                self.undone.push(UndoneFiles { turn, files: files.clone(), unasked: false });
                 for file in files {
                     let path = file.path.path();
                     self.held.extend(file.before.object());
@@ -109,7 +109,7 @@ impl History {
                 self.turns.entry(turn).or_default().attempted = true;
             }
             Record::PutBack { turn, began, ended, by, files } => {
-                self.undone.push(GivenBack { turn, files: files.clone(), unasked: true });
+                self.undone.push(UndoneFiles { turn, files: files.clone(), unasked: true });
                 for FileRecord { path, before, after } in files {
                     let path = path.path();
                     self.held.extend(before.object());

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::io;
 
-use super::beneath::{Leaf, Place};
+use super::beneath::{EntryHandle, Place};
 use super::state::{ObjectId, Stamp, State};
 
 /// Files that were not restored; a file with the same contents must not be removed.
@@ -57,5 +57,5 @@ pub(super) fn identity(stamp: &Stamp) -> (u64, u64, i64) {
 
 /// Renames a file back to its old name.
 pub(super) fn move_back(from: &Place, to: &Place) -> io::Result<()> {
-    Leaf::open(from, false)?.move_to(&Leaf::open(to, true)?)
+    EntryHandle::open(from, false)?.move_to(&EntryHandle::open(to, true)?)
 }

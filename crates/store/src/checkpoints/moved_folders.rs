@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::beneath::Place;
 use super::protected::is_protected;
-use super::walk::{Found, Walked};
+use super::walk::{Found, WalkResult};
 
 /// Directories that have another path after a command, identified by inode. Directories that are
 /// protected themselves are not included.
@@ -16,8 +16,8 @@ pub(super) struct MovedFolders {
 }
 
 impl MovedFolders {
-    pub fn between(before: &Walked, after: &Walked) -> Self {
-        let folders = |walked: &Walked| -> HashMap<u64, Place> {
+    pub fn between(before: &WalkResult, after: &WalkResult) -> Self {
+        let folders = |walked: &WalkResult| -> HashMap<u64, Place> {
             let entries = walked.entries.iter();
             let free = entries.filter(|entry| {
                 matches!(entry.found, Found::Folder) && !is_protected(&entry.place.relative)

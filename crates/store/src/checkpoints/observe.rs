@@ -4,7 +4,7 @@
 use std::io;
 
 use super::Checkpoints;
-use super::beneath::{Leaf, Place, look};
+use super::beneath::{EntryHandle, Place, look};
 use super::objects::{Taken, file_blob_id, hash_of};
 use super::state::{Content, GitId, PathText, State, human_size};
 
@@ -32,7 +32,7 @@ impl Checkpoints {
             *content = Content::Lost(too_large(stamp.size));
             return Ok(state);
         }
-        let (file, opened) = match Leaf::open(place, false)?.file() {
+        let (file, opened) = match EntryHandle::open(place, false)?.file() {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 *content = Content::Lost("it could not be read".to_owned());
@@ -66,9 +66,9 @@ impl Checkpoints {
 }
 
 pub(super) fn too_large(size: u64) -> String {
-    format!("its old bytes were not kept ({})", human_size(size))
+    format!("its previous content was not saved ({})", human_size(size))
 }
 
 pub(super) fn store_full() -> String {
-    "its old bytes were not kept (the store of checkpoints is full)".to_owned()
+    "its previous content was not saved (the checkpoint store is full)".to_owned()
 }

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Checkpoints;
-use super::beneath::{Leaf, Place};
+use super::beneath::{EntryHandle, Place};
 use super::moved_folders::MovedFolders;
-use super::walk::{Found, Walked};
+use super::walk::{Found, WalkResult};
 
 /// A `.git` directory that is no longer at its original path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct MovedRepository {
 }
 
 /// Returns the repositories of the first walk that are no longer at their path in the second.
-pub(super) fn moved(before: &Walked, after: &Walked) -> Vec<MovedRepository> {
+pub(super) fn moved(before: &WalkResult, after: &WalkResult) -> Vec<MovedRepository> {
     // A repository may move together with its parent directory.
     let stays = |place: &Place| {
         let relative = place.relative.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -68,9 +68,9 @@ impl Checkpoints {
             return Err("it is no longer in the workspace".to_owned());
         };
         let text = |error: io::Error| error.to_string();
-        let from = Leaf::open(found, false).map_err(text)?;
-        let to = Leaf::open(&moved.place, true).map_err(text)?;
-        let kind = |leaf: &Leaf| -> Result<Option<(rustix::fs::FileType, u64)>, String> {
+        let from = EntryHandle::open(found, false).map_err(text)?;
+        let to = EntryHandle::open(&moved.place, true).map_err(text)?;
+        let kind = |leaf: &EntryHandle| -> Result<Option<(rustix::fs::FileType, u64)>, String> {
             let stat = leaf.stat().map_err(text)?;
             Ok(stat.map(|stat| {
                 let stamp = super::state::Stamp::of(&stat);
@@ -84,7 +84,7 @@ impl Checkpoints {
             None => {}
             // Only an empty directory is removed; others may contain files of the user.
             Some((rustix::fs::FileType::Directory, _)) => {
-                to.remove_folder().map_err(|_| "another folder stands in its place".to_owned())?
+                to.remove_folder().map_err(|_| "it was replaced by another directory".to_owned())?
             }
             Some(_) => to.remove().map_err(text)?,
         }

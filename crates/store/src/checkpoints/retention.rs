@@ -25,7 +25,7 @@ const BETWEEN: i64 = 10 * 60 * 1_000_000_000;
 
 /// What a cleanup removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cleaned {
+pub struct CleanupResult {
     /// Number of sessions that can no longer be undone.
     pub sessions: usize,
     /// Number of bytes freed.
@@ -51,15 +51,15 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub fn clean(&self) -> Result<Cleaned, CheckpointError> {
+    pub fn clean(&self) -> Result<CleanupResult, CheckpointError> {
         self.clean_for(0)
     }
 
     /// Like [`clean`](Self::clean), but makes room for this many more bytes.
-    fn clean_for(&self, more: u64) -> Result<Cleaned, CheckpointError> {
+    fn clean_for(&self, more: u64) -> Result<CleanupResult, CheckpointError> {
         let folder = &self.options.folder;
         let failed = |error| CheckpointError::io("clean up", folder)(error);
-        let mut cleaned = Cleaned::default();
+        let mut cleaned = CleanupResult::default();
         let mut objects = list_objects(self.objects.folder()).map_err(failed)?;
         let mut total: u64 = objects.iter().map(|object| object.size).sum();
         if total.saturating_add(more) > self.limit_with(more) {

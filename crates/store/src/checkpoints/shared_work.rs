@@ -5,26 +5,26 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The items to process.
 #[derive(Debug)]
-pub(super) struct SharedWork<T> {
-    state: Mutex<State<T>>,
+pub(super) struct WorkQueue<T> {
+    state: Mutex<QueueState<T>>,
     changed: Condvar,
 }
 
 /// Marks an item as being processed. Until this is dropped, other threads wait for the items that
 /// it may add.
-pub(super) struct AtWork<'a, T> {
-    work: &'a SharedWork<T>,
+pub(super) struct WorkGuard<'a, T> {
+    work: &'a WorkQueue<T>,
     made: Vec<T>,
 }
 
-impl<T> AtWork<'_, T> {
+impl<T> WorkGuard<'_, T> {
     /// Finishes the item and adds further items.
     pub fn done(mut self, made: Vec<T>) {
         self.made = made;
     }
 }
 
-impl<T> Drop for AtWork<'_, T> {
+impl<T> Drop for WorkGuard<'_, T> {
     fn drop(&mut self) {
         let mut state = self.work.lock();
         state.waiting.append(&mut self.made);
@@ -35,25 +35,25 @@ impl<T> Drop for AtWork<'_, T> {
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     waiting: Vec<T>,
     /// Number of threads that process an item, which may add more.
     at_work: usize,
 }
 
-impl<T> SharedWork<T> {
+impl<T> WorkQueue<T> {
     pub fn new(first: T) -> Self {
-        let state = Mutex::new(State { waiting: vec![first], at_work: 0 });
+        let state = Mutex::new(QueueState { waiting: vec![first], at_work: 0 });
         Self { state, changed: Condvar::new() }
     }
 
     /// Returns the next item, waiting while other threads may add one, or `None` if all are done.
-    pub fn next(&self) -> Option<(T, AtWork<'_, T>)> {
+    pub fn next(&self) -> Option<(T, WorkGuard<'_, T>)> {
         let mut state = self.lock();
         loop {
             if let Some(piece) = state.waiting.pop() {
                 state.at_work += 1;
-                return Some((piece, AtWork { work: self, made: Vec::new() }));
+                return Some((piece, WorkGuard { work: self, made: Vec::new() }));
             }
             if state.at_work == 0 {
                 return None;
@@ -62,7 +62,7 @@ impl<T> SharedWork<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn all_threads_end_when_all_is_done() {
-        let work = SharedWork::new(12_u32);
+        let work = WorkQueue::new(12_u32);
         let done = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::Undone;
 
-use super::beneath::{Leaf, look};
+use super::beneath::{EntryHandle, look};
 use super::journal::Record;
 use super::state::{Content, State};
-use super::undo::{CHANGED_BETWEEN, Due, NOT_EMPTY};
+use super::undo::{CHANGED_BETWEEN, NOT_EMPTY, RestoreCandidate};
 use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
 
 /// Size limit in bytes of a text in a preview.
@@ -105,7 +105,7 @@ impl Checkpoints {
         let Some((roots, _)) = self.places() else { return Ok(Vec::new()) };
         let mut foreseen = Vec::new();
         let mut folders = Vec::new();
-        for Due { path, before, after, others } in wanted {
+        for RestoreCandidate { path, before, after, others } in wanted {
             let is_half = others.as_ref().is_some_and(|others| !others.is_same(&before));
             let before = others.unwrap_or(before);
             let Some(place) = roots.place(&path) else { continue };
@@ -124,7 +124,7 @@ impl Checkpoints {
             };
             let text_now = match &now {
                 State::File { stamp, .. } if stamp.size <= MOST_SHOWN => {
-                    let opened = Leaf::open(&place, false).and_then(|leaf| leaf.file());
+                    let opened = EntryHandle::open(&place, false).and_then(|leaf| leaf.file());
                     opened.ok().and_then(|(file, _)| read_some(file))
                 }
                 _ => None,
@@ -146,7 +146,10 @@ impl Checkpoints {
 
     /// Returns the first state before and the last state after the matching changes (by turn and
     /// start time), for each path.
-    fn wanted(&self, fits: impl Fn(u64, i64) -> bool) -> Result<Vec<Due>, CheckpointError> {
+    fn wanted(
+        &self,
+        fits: impl Fn(u64, i64) -> bool,
+    ) -> Result<Vec<RestoreCandidate>, CheckpointError> {
         let journal = self.refreshed()?;
         let history = &journal.history;
         let mut first: BTreeMap<&Path, (i64, &State)> = BTreeMap::new();
@@ -164,7 +167,7 @@ impl Checkpoints {
                 }
             }
         }
-        let wanted = first.into_iter().map(|(path, (began, before))| Due {
+        let wanted = first.into_iter().map(|(path, (began, before))| RestoreCandidate {
             path: path.to_path_buf(),
             before: before.clone(),
             after: history.last.get(path).cloned(),

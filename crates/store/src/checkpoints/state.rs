@@ -60,7 +60,12 @@ macro_rules! hex_id {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = String::deserialize(deserializer)?;
-                Self::parse(&text).ok_or_else(|| serde::de::Error::custom("not an object's name"))
+                Self::parse(&text).ok_or_else(|| {
+                    serde::de::Error::custom(
+                        "not the name of an \
+                    object",
+                    )
+                })
             }
         }
     };
@@ -233,8 +238,11 @@ impl State {
     pub fn lost(&self) -> Option<&str> {
         match self {
             Self::File { content: Content::Lost(why), .. } => Some(why),
-            Self::File { content: Content::Hashed(_), .. } => Some("its old bytes were not kept"),
-            Self::Special => Some("it was no regular file"),
+            Self::File { content: Content::Hashed(_), .. } => Some(
+                "its previous content was not \
+                saved",
+            ),
+            Self::Special => Some("it was not a regular file"),
             _ => None,
         }
     }

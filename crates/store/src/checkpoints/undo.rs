@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::Undone;
 use rustix::fs::FileType;
 
-use super::beneath::{Leaf, Place, Roots, is_nothing, look, mode_of};
+use super::beneath::{EntryHandle, Place, Roots, is_nothing, look, mode_of};
 use super::command::Changes;
-use super::history::GivenBack;
+use super::history::UndoneFiles;
 use super::journal::{FileRecord, Record};
 use super::missing::{Missing, identity, is_lost_file, move_back};
 use super::objects::{blob_id, file_blob_id, hash_of};
@@ -20,11 +20,11 @@ use super::state::{Content, PathText, Stamp, State};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
 /// Why a file was restored only partially.
-pub(super) const CHANGED_BETWEEN: &str = "somebody changed it between two changes of the agent, and what they \
-                               made of it stays";
+pub(super) const CHANGED_BETWEEN: &str = "it was changed between two changes of the agent, and \
+    that change is preserved";
 
 /// A path to restore, with the states before and after the change.
-pub(super) struct Due {
+pub(super) struct RestoreCandidate {
     pub(super) path: PathBuf,
     pub(super) before: State,
     pub(super) after: Option<State>,
@@ -57,7 +57,7 @@ pub(super) struct Left {
 }
 
 /// Why a created directory that contains files of others is left alone.
-pub(super) const NOT_EMPTY: &str = "other files are in it";
+pub(super) const NOT_EMPTY: &str = "it contains other files";
 
 /// Why a file is left alone that a later prompt changed; that prompt must be undone first.
 const CHANGED_AGAIN: &str = "a later prompt changed it again";
@@ -108,7 +108,7 @@ impl Checkpoints {
             let found = found.ok_or(CheckpointError::UnknownTurn { turn: number })?;
             let changes = found.changes.iter().map(|(path, change)| {
                 let later = history.changed_later(number, path);
-                let due = Due {
+                let due = RestoreCandidate {
                     path: path.clone(),
                     before: change.before.clone(),
                     after: change.after.clone(),
@@ -136,7 +136,7 @@ impl Checkpoints {
     /// Returns an error if there is no undo to revert, or the records cannot be read or written.
     pub fn redo(&self, force: bool) -> Result<Undone, CheckpointError> {
         let last = self.refreshed()?.history.undone.last().cloned();
-        let GivenBack { turn, files, .. } = last.ok_or(CheckpointError::NothingToUndo)?;
+        let UndoneFiles { turn, files, .. } = last.ok_or(CheckpointError::NothingToUndo)?;
         let changes =
             files.iter().map(|file| (file.path.path(), file.before.clone(), file.after.clone()));
         let outcome = self.give_back(changes.collect(), force, &BTreeMap::new());
@@ -185,18 +185,19 @@ impl Checkpoints {
     /// the state that they left.
     pub(super) fn give_back_all(
         &self,
-        due: Vec<Due>,
+        due: Vec<RestoreCandidate>,
         force: bool,
         later: &BTreeMap<PathBuf, u64>,
     ) -> Outcome {
         let mut half: BTreeMap<PathBuf, Option<State>> = BTreeMap::new();
-        let due = due.into_iter().map(|Due { path, before, after, others }| match others {
-            Some(others) if !force && !before.is_same(&others) => {
-                half.insert(path.clone(), after.clone());
-                (path, others, after)
-            }
-            _ => (path, before, after),
-        });
+        let due =
+            due.into_iter().map(|RestoreCandidate { path, before, after, others }| match others {
+                Some(others) if !force && !before.is_same(&others) => {
+                    half.insert(path.clone(), after.clone());
+                    (path, others, after)
+                }
+                _ => (path, before, after),
+            });
         let mut outcome = self.give_back(due.collect(), force, later);
         let is_there = |file: &FileRecord| {
             file.after.as_ref().is_some_and(|after| after.is_same(&file.before))
@@ -220,7 +221,7 @@ impl Checkpoints {
         let mut outcome = Outcome::default();
         let Some((roots, _)) = self.places() else {
             for (path, ..) in changes {
-                outcome.keep(&path, "it is outside of the workspace folders");
+                outcome.keep(&path, "it is outside the workspace");
             }
             return outcome;
         };
@@ -329,7 +330,7 @@ impl Checkpoints {
             match move_back(&new.place, &old.place) {
                 Ok(()) => done.extend([new, old]),
                 Err(error) => {
-                    outcome.keep(&new.path, "it holds what could not be given back elsewhere");
+                    outcome.keep(&new.path, "it contains files that could not be restored");
                     outcome.keep(&old.path, error.to_string());
                 }
             }
@@ -337,7 +338,7 @@ impl Checkpoints {
         // Remove new files last: they may hold the only copy of what was not restored.
         for plan in new.into_iter().rev() {
             let removed = match missing.has(&plan.now) {
-                true => Err("it holds what could not be given back elsewhere".to_owned()),
+                true => Err("it contains files that could not be restored".to_owned()),
                 false => make_way(&plan),
             };
             match removed {
@@ -348,8 +349,8 @@ impl Checkpoints {
         done.sort_by(|one, two| one.place.cmp(&two.place));
         for plan in done.into_iter().rev() {
             if let State::Folder { mode } = plan.before {
-                let set =
-                    Leaf::open(&plan.place, false).and_then(|leaf| leaf.set_folder_mode(mode));
+                let set = EntryHandle::open(&plan.place, false)
+                    .and_then(|leaf| leaf.set_folder_mode(mode));
                 if let Err(error) = set {
                     outcome.keep(&plan.path, error.to_string());
                     continue;
@@ -375,7 +376,7 @@ impl Checkpoints {
             let is_as_left = look(&place).is_ok_and(|now| now == State::Folder { mode: *left });
             if is_as_left && left & 0o700 != 0o700 {
                 // The exact permission bits are set at the end.
-                let _ = Leaf::open(&place, false)
+                let _ = EntryHandle::open(&place, false)
                     .and_then(|leaf| set_mode_by_path(&leaf, mode | 0o700));
             }
         }
@@ -392,9 +393,9 @@ impl Checkpoints {
         force: bool,
         later: Option<u64>,
     ) -> Result<Option<Wanted>, Left> {
-        let place = roots.place(path).ok_or("it is outside of the workspace folders")?;
+        let place = roots.place(path).ok_or("it is outside the workspace")?;
         if is_of_lost_repository(path) && path.symlink_metadata().is_err() {
-            return Err("its repository is gone, and git's own objects are not kept".into());
+            return Err("its repository no longer exists, and git objects are not saved".into());
         }
         let blob = match &before {
             State::File { content: Content::Git { top, blob }, .. } => Some((top, *blob)),
@@ -402,7 +403,7 @@ impl Checkpoints {
         };
         let now = self
             .observe(&place, blob, Bytes::Keep)
-            .map_err(|error| format!("it could not be looked at: {error}"))?;
+            .map_err(|error| format!("it could not be inspected: {error}"))?;
         let plan = |now| {
             let path = path.to_path_buf();
             Ok(Some(Wanted { place: place.clone(), path, before: before.clone(), now }))
@@ -421,7 +422,7 @@ impl Checkpoints {
         }
         // A named pipe holds no data that could be lost.
         if now == State::Special && !is_pipe(&place) {
-            return Err("a socket or a device stands in its place".into());
+            return Err("it was replaced by a socket or a device".into());
         }
         if !force {
             let untouched = match (&after, &now) {
@@ -432,14 +433,14 @@ impl Checkpoints {
             };
             if !untouched {
                 if now.is_absent() && leads_elsewhere(&place) {
-                    return Err("a link or a file stands in the place of its folder".into());
+                    return Err("its directory was replaced by a link or a file".into());
                 }
                 let why = match (later, &after) {
                     (Some(_), _) => CHANGED_AGAIN.to_owned(),
-                    (None, None) => "the change to it was cut short, so that later changes \
-                                     cannot be told from it"
+                    (None, None) => "the record of its change is incomplete, so later changes \
+                        cannot be distinguished"
                         .to_owned(),
-                    (None, Some(_)) => "somebody changed it since".to_owned(),
+                    (None, Some(_)) => "it was changed since".to_owned(),
                 };
                 return Err(Left { why, force_helps: true });
             }
@@ -455,17 +456,17 @@ impl Checkpoints {
         let text = |error: io::Error| error.to_string();
         match &plan.before {
             State::Absent | State::Special => Ok(()),
-            State::Folder { .. } => {
-                Leaf::open(&plan.place, true).and_then(|leaf| leaf.make_folder()).map_err(text)
-            }
+            State::Folder { .. } => EntryHandle::open(&plan.place, true)
+                .and_then(|leaf| leaf.make_folder())
+                .map_err(text),
             State::Link { target } => {
-                let leaf = Leaf::open(&plan.place, true).map_err(text)?;
+                let leaf = EntryHandle::open(&plan.place, true).map_err(text)?;
                 let temporary = leaf.temporary_link(&target.path()).map_err(text)?;
                 still_as_planned(&leaf, &plan.now)?;
                 leaf.exchange(temporary, replaces(&plan.now)).map_err(text)
             }
             State::File { content, stamp } => {
-                let leaf = Leaf::open(&plan.place, true).map_err(text)?;
+                let leaf = EntryHandle::open(&plan.place, true).map_err(text)?;
                 let (temporary, mut file) = leaf.temporary().map_err(text)?;
                 self.fill(&mut file, content, stamp.size)?;
                 if let Ok(Some(stat)) = leaf.stat() {
@@ -486,32 +487,34 @@ impl Checkpoints {
         match content {
             Content::Kept(id) => match self.objects.copy_to(id, file) {
                 Ok(true) => Ok(()),
-                Ok(false) => Err("its old bytes in the store are damaged".to_owned()),
+                Ok(false) => Err("its previous content in the store is damaged".to_owned()),
                 Err(error) if is_nothing(&error) => {
-                    Err("its old bytes are no longer in the store".to_owned())
+                    Err("its previous content is no longer in the store".to_owned())
                 }
-                Err(error) => Err(format!("its old bytes could not be copied: {error}")),
+                Err(error) => Err(format!("its previous content could not be copied: {error}")),
             },
             Content::Git { top, blob } => {
                 let Some(blobs) = &self.options.blobs else {
-                    return Err("its old bytes are in git, which is not at hand".to_owned());
+                    return Err("its previous content is in git, which is not available".to_owned());
                 };
                 let bytes = (blobs.0)(&top.path(), &blob.hex())
-                    .map_err(|error| format!("git did not give its old bytes: {error}"))?;
+                    .map_err(|error| format!("git did not return its previous content: {error}"))?;
                 // A different length shows that git converted the file at some point.
                 if bytes.len() as u64 != size || blob_id(&bytes) != *blob {
-                    return Err("git gave other bytes than the old ones".to_owned());
+                    return Err("git returned different content".to_owned());
                 }
                 file.write_all(&bytes).map_err(|error| error.to_string())
             }
-            Content::Hashed(_) | Content::Lost(_) => Err("its old bytes were not kept".to_owned()),
+            Content::Hashed(_) | Content::Lost(_) => {
+                Err("its previous content was not saved".to_owned())
+            }
         }
     }
 }
 
 /// Whether a parent of the place is not a directory.
 fn leads_elsewhere(place: &Place) -> bool {
-    let opened = Leaf::open(place, false).map(|_| ());
+    let opened = EntryHandle::open(place, false).map(|_| ());
     opened.is_err_and(|error| is_nothing(&error) && error.kind() != io::ErrorKind::NotFound)
 }
 
@@ -522,7 +525,7 @@ fn replaces(now: &State) -> bool {
 
 /// Whether the entry is a named pipe.
 fn is_pipe(place: &Place) -> bool {
-    let stat = Leaf::open(place, false).and_then(|leaf| leaf.stat());
+    let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
     stat.is_ok_and(|stat| {
         stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
     })
@@ -566,7 +569,7 @@ fn make_way(plan: &Wanted) -> Result<(), String> {
     if !goes {
         return Ok(());
     }
-    let leaf = match Leaf::open(&plan.place, false) {
+    let leaf = match EntryHandle::open(&plan.place, false) {
         Err(error) if is_nothing(&error) => return Ok(()),
         result => result.map_err(|error| error.to_string())?,
     };
@@ -584,7 +587,7 @@ fn make_way(plan: &Wanted) -> Result<(), String> {
 }
 
 /// Checks again, immediately before the change, that the entry did not change in the meantime.
-fn still_as_planned(leaf: &Leaf, planned: &State) -> Result<(), String> {
+fn still_as_planned(leaf: &EntryHandle, planned: &State) -> Result<(), String> {
     let now = leaf.stat().map_err(|error| error.to_string())?;
     let same = match (planned, &now) {
         (State::File { stamp, content }, Some(now)) => {
@@ -598,11 +601,11 @@ fn still_as_planned(leaf: &Leaf, planned: &State) -> Result<(), String> {
         // The entry was already removed; whatever exists now is never replaced.
         _ => true,
     };
-    if same { Ok(()) } else { Err("somebody changed it just now".to_owned()) }
+    if same { Ok(()) } else { Err("it was changed just now".to_owned()) }
 }
 
 /// Whether the file has these contents, and its metadata did not change while they were read.
-fn holds(leaf: &Leaf, content: &Content, stamp: Stamp) -> bool {
+fn holds(leaf: &EntryHandle, content: &Content, stamp: Stamp) -> bool {
     let Ok((file, opened)) = leaf.file() else { return false };
     opened == stamp
         && match content {
@@ -617,7 +620,7 @@ fn holds(leaf: &Leaf, content: &Content, stamp: Stamp) -> bool {
 }
 
 /// Sets the mode of a directory that cannot be opened for reading.
-fn set_mode_by_path(leaf: &Leaf, mode: u32) -> io::Result<()> {
+fn set_mode_by_path(leaf: &EntryHandle, mode: u32) -> io::Result<()> {
     let stat = leaf.stat()?;
     let is_folder = stat.is_some_and(|stat| {
         rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parallax_protocol::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
-use super::beneath::{Leaf, Place};
+use super::beneath::{EntryHandle, Place};
 use super::command::CommandMark;
 use super::journal::{FileRecord, Record};
 use super::observe::Bytes;
@@ -30,7 +30,7 @@ const BEAT: Duration = Duration::from_secs(1);
 
 /// The state before a command, as written to the file.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct MarkFile {
     turn: u64,
     began: i64,
     files: Vec<(PathText, State)>,
@@ -82,7 +82,7 @@ impl Checkpoints {
             let beat = file.metadata().and_then(|facts| facts.modified());
             let beat = beat.unwrap_or(UNIX_EPOCH);
             // An incomplete file belongs to a command that had just started.
-            if let Ok(written) = serde_json::from_reader::<_, Written>(BufReader::new(&file))
+            if let Ok(written) = serde_json::from_reader::<_, MarkFile>(BufReader::new(&file))
                 && self.take_up(written, beat).is_err()
             {
                 continue;
@@ -91,7 +91,7 @@ impl Checkpoints {
         }
     }
 
-    fn take_up(&self, written: Written, beat: SystemTime) -> Result<(), CheckpointError> {
+    fn take_up(&self, written: MarkFile, beat: SystemTime) -> Result<(), CheckpointError> {
         let Some((roots, _)) = self.places() else { return Ok(()) };
         let since = beat.duration_since(UNIX_EPOCH).unwrap_or_default() + BEAT;
         let lived_until = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
@@ -138,7 +138,7 @@ impl Checkpoints {
         if files.is_empty() {
             return Ok(());
         }
-        let Written { turn, began, .. } = written;
+        let MarkFile { turn, began, .. } = written;
         let by = ChangedBy::Command;
         self.append(&Record::Changed { turn, began, ended: began, by, files })
     }
@@ -168,7 +168,7 @@ fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
     file.lock()?;
     let mut out = BufWriter::new(&file);
     let unseen = mark.walked.unseen.iter().map(|place| PathText::of(&place.path()));
-    let written = Written {
+    let written = MarkFile {
         turn: mark.turn(),
         began: mark.began(),
         files: mark.states().collect(),
@@ -217,7 +217,7 @@ pub(super) fn cut_short(path: &Path) -> Option<SessionId> {
 /// Whether the current state of the path, or its absence, dates from this time or earlier.
 pub(super) fn is_older(place: &Place, state: &State, moment: i64) -> bool {
     let changed = |place: &Place| {
-        let stat = Leaf::open(place, false).and_then(|leaf| leaf.stat());
+        let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
         stat.ok().flatten().map(|stat| Stamp::of(&stat).changed)
     };
     let told = match state {

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, openat, statat};
 use super::beneath::{Place, Roots, folder_at, link_target};
 use super::git::{Attributes, Indexes, Known, Repository};
 use super::protected::{is_git_private, is_protected_name, may_hold_git_private};
-use super::shared_work::SharedWork;
+use super::shared_work::WorkQueue;
 use super::state::{PathText, Stamp, now};
 
 /// The kind of an entry.
@@ -47,7 +47,7 @@ pub(super) struct Entry {
 
 /// The entries of the workspace at one point in time.
 #[derive(Debug, Default)]
-pub(super) struct Walked {
+pub(super) struct WalkResult {
     /// Sorted by place.
     pub entries: Vec<Entry>,
     /// Directories that were not entered because they are ignored or not readable; their contents
@@ -65,7 +65,7 @@ pub(super) struct Walked {
     pub began: i64,
 }
 
-impl Walked {
+impl WalkResult {
     pub fn get(&self, place: &Place) -> Option<&Entry> {
         let at = self.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
         self.entries.get(at)
@@ -118,8 +118,8 @@ pub(super) fn walk(
     limit: usize,
     too_large: BTreeSet<PathBuf>,
     added_time: Option<Duration>,
-) -> Walked {
-    let mut walked = Walked { began: now(), too_large, ..Walked::default() };
+) -> WalkResult {
+    let mut walked = WalkResult { began: now(), too_large, ..WalkResult::default() };
     let (count, mut added_until) = (AtomicUsize::new(0), None);
     for (root, is_added) in roots.by_weight() {
         if walked.too_large.contains(&**root) || root.parent().is_none() {
@@ -134,7 +134,7 @@ pub(super) fn walk(
             false => added_time.map(|time| Instant::now() + (2 * time).max(LEAST)),
         };
         let Ok(folder) = folder_at(root, Path::new(""), false) else { continue };
-        let here = Here {
+        let here = CurrentDirectory {
             root: root.clone(),
             relative: PathBuf::new(),
             repository: Repository::around(root, indexes).map(|found| InRepository {
@@ -147,7 +147,7 @@ pub(super) fn walk(
             git: None,
             depth: 0,
         };
-        let first = Unread { above: Arc::new(folder), name: ".".into(), here };
+        let first = UnreadDirectory { above: Arc::new(folder), name: ".".into(), here };
         let ground = Ground {
             rules,
             excluded,
@@ -156,7 +156,7 @@ pub(super) fn walk(
             until,
             is_late: AtomicBool::new(false),
             indexes: Mutex::new(&mut *indexes),
-            unread: SharedWork::new(first),
+            unread: WorkQueue::new(first),
         };
         let found = ground.walk();
         match ground.is_late.into_inner() {
@@ -201,7 +201,7 @@ struct InRepository {
 }
 
 /// The directory that is being read.
-struct Here {
+struct CurrentDirectory {
     root: Arc<Path>,
     relative: PathBuf,
     repository: Option<InRepository>,
@@ -214,10 +214,10 @@ struct Here {
 }
 
 /// A directory that has not been read yet, by its name in its parent.
-struct Unread {
+struct UnreadDirectory {
     above: Arc<OwnedFd>,
     name: OsString,
-    here: Here,
+    here: CurrentDirectory,
 }
 
 /// State shared by the threads of a walk.
@@ -232,17 +232,17 @@ struct Ground<'a> {
     /// Whether the deadline passed.
     is_late: AtomicBool,
     indexes: Mutex<&'a mut Indexes>,
-    unread: SharedWork<Unread>,
+    unread: WorkQueue<UnreadDirectory>,
 }
 
 impl Ground<'_> {
     /// Reads all directories, using other threads if there are many.
-    fn walk(&self) -> Walked {
+    fn walk(&self) -> WalkResult {
         let mut helpers =
             std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) - 1;
         std::thread::scope(|scope| {
             let mut help = Vec::new();
-            let mut walker = Walker { ground: self, walked: Walked::default() };
+            let mut walker = Walker { ground: self, walked: WalkResult::default() };
             while let Some((unread, at_work)) = self.unread.next() {
                 at_work.done(walker.read(unread));
                 if helpers > 0 && self.count.load(Ordering::Relaxed) >= ALONE {
@@ -262,8 +262,8 @@ impl Ground<'_> {
         })
     }
 
-    fn help(&self) -> Walked {
-        let mut walker = Walker { ground: self, walked: Walked::default() };
+    fn help(&self) -> WalkResult {
+        let mut walker = Walker { ground: self, walked: WalkResult::default() };
         while let Some((unread, at_work)) = self.unread.next() {
             at_work.done(walker.read(unread));
         }
@@ -275,12 +275,12 @@ impl Ground<'_> {
 struct Walker<'a, 'g> {
     ground: &'a Ground<'g>,
     /// What the thread found.
-    walked: Walked,
+    walked: WalkResult,
 }
 
 impl Walker<'_, '_> {
     /// Reads a directory and returns its subdirectories.
-    fn read(&mut self, unread: Unread) -> Vec<Unread> {
+    fn read(&mut self, unread: UnreadDirectory) -> Vec<UnreadDirectory> {
         let before = self.walked.entries.len();
         let folders = match openat(&*unread.above, &unread.name, READ, Mode::empty()) {
             Ok(folder) => self.folder(folder, &unread.here),
@@ -293,7 +293,7 @@ impl Walker<'_, '_> {
         folders
     }
 
-    fn folder(&mut self, folder: OwnedFd, here: &Here) -> Vec<Unread> {
+    fn folder(&mut self, folder: OwnedFd, here: &CurrentDirectory) -> Vec<UnreadDirectory> {
         let ground = self.ground;
         if ground.until.is_some_and(|until| Instant::now() >= until) {
             ground.is_late.store(true, Ordering::Relaxed);
@@ -405,7 +405,8 @@ impl Walker<'_, '_> {
                 } else {
                     self.push(place.clone(), stamp, Found::Folder, protected);
                 }
-                let below = Here { ignored, ..here.below(place, protected, inside, None) };
+                let below =
+                    CurrentDirectory { ignored, ..here.below(place, protected, inside, None) };
                 folders.push((name, below));
                 continue;
             }
@@ -427,7 +428,7 @@ impl Walker<'_, '_> {
             if below.depth > MAX_DEPTH {
                 self.walked.unseen.insert(below.place());
             } else {
-                unread.push(Unread { above: Arc::clone(&folder), name, here: below });
+                unread.push(UnreadDirectory { above: Arc::clone(&folder), name, here: below });
             }
         }
         // The last one is read first.
@@ -473,7 +474,7 @@ impl Found {
     }
 }
 
-impl Here {
+impl CurrentDirectory {
     fn below(
         &self,
         place: Place,

@@ -16,7 +16,7 @@ const NO_PROMPTS: [&str; 2] = ["<command-name>", "<local-command-"];
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct Line {
+struct TranscriptLine {
     #[serde(rename = "type")]
     kind: String,
     uuid: Option<String>,
@@ -44,7 +44,7 @@ struct Said {
     content: Value,
 }
 
-impl Line {
+impl TranscriptLine {
     fn is_said(&self) -> bool {
         self.message.is_some() && matches!(self.kind.as_str(), "user" | "assistant")
     }
@@ -65,8 +65,8 @@ fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
 
 /// Reads a transcript. Returns `None` if no line is a message of one.
 pub(super) fn read_lines(text: &str) -> Option<Foreign> {
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
-    let lines: Vec<Line> = lines.collect();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<TranscriptLine>(line).ok());
+    let lines: Vec<TranscriptLine> = lines.collect();
     let first = lines.iter().find(|line| line.is_said() && line.session_id.is_some())?;
     let mut head = empty_head();
     head.session_id = SessionId::new(first.session_id.clone().unwrap_or_default());
@@ -74,7 +74,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     head.project = first.cwd.clone().unwrap_or_default();
     let summary = lines.iter().rev().find_map(|line| line.summary.clone());
     let chain = chain(&lines);
-    let mut reader = Reader::default();
+    let mut reader = TranscriptReader::default();
     for (line, counts) in lines.iter().zip(chain) {
         if counts && line.is_said() {
             reader.line(line);
@@ -85,7 +85,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
 
 /// Returns which lines lead to the last one; the others were rewound. Results of parallel calls are
 /// siblings, so they are included with their calls, as are all lines of one message.
-fn chain(lines: &[Line]) -> Vec<bool> {
+fn chain(lines: &[TranscriptLine]) -> Vec<bool> {
     let by_id: HashMap<&str, usize> = lines
         .iter()
         .enumerate()
@@ -102,7 +102,7 @@ fn chain(lines: &[Line]) -> Vec<bool> {
         let parent = line.parent_uuid.as_deref().or(line.logical_parent_uuid.as_deref());
         next = parent.and_then(|parent| by_id.get(parent)).copied();
     }
-    let message = |line: &Line| line.message.as_ref().and_then(|said| said.id.clone());
+    let message = |line: &TranscriptLine| line.message.as_ref().and_then(|said| said.id.clone());
     let (mut messages, mut calls) = (HashSet::new(), HashSet::new());
     for (line, _) in lines.iter().zip(&counts).filter(|(_, counts)| **counts) {
         messages.extend(message(line));
@@ -120,7 +120,7 @@ fn chain(lines: &[Line]) -> Vec<bool> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct TranscriptReader {
     messages: Vec<Message>,
     /// The index of the message with each ID.
     by_id: HashMap<String, usize>,
@@ -130,8 +130,8 @@ struct Reader {
     calls: HashMap<String, (usize, String)>,
 }
 
-impl Reader {
-    fn line(&mut self, line: &Line) {
+impl TranscriptReader {
+    fn line(&mut self, line: &TranscriptLine) {
         let Some(said) = &line.message else { return };
         if line.is_sidechain || line.is_meta || line.is_compact_summary {
             return;
@@ -143,7 +143,7 @@ impl Reader {
         }
     }
 
-    fn answer(&mut self, line: &Line, said: &Said) {
+    fn answer(&mut self, line: &TranscriptLine, said: &Said) {
         let id = said.id.as_ref().or(line.request_id.as_ref());
         // Without either ID, a line whose parent is a block of an answer belongs to that answer.
         let goes_on = || {
@@ -182,7 +182,7 @@ impl Reader {
         }
     }
 
-    fn prompt(&mut self, line: &Line, said: &Said) {
+    fn prompt(&mut self, line: &TranscriptLine, said: &Said) {
         let mut parts = Vec::new();
         let mut typed = Vec::new();
         let mut say = |text: &str, parts: &mut Vec<Part>| {

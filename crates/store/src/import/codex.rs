@@ -44,7 +44,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     // Each answer of the service is followed by its token count; older versions wrote results
     // between the calls of one answer.
     let counts = text.contains("\"token_count\"");
-    let mut reader = Reader { counts, ..Reader::default() };
+    let mut reader = RolloutReader { counts, ..RolloutReader::default() };
     for line in lines {
         match (line.get("payload"), text_at(&line, "type")) {
             (Some(payload), "response_item") => reader.item(payload, text_at(&line, "timestamp")),
@@ -63,7 +63,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct RolloutReader {
     messages: Vec<Message>,
     model: String,
     thoughts: Vec<String>,
@@ -75,7 +75,7 @@ struct Reader {
     is_answered: bool,
 }
 
-impl Reader {
+impl RolloutReader {
     fn item(&mut self, item: &Value, time: &str) {
         match text_at(item, "type") {
             "message" => self.message(item, time),

@@ -17,7 +17,7 @@ use super::{CallResult, Foreign, Message, empty_head, read_parts};
 /// A line with all fields that may occur in one.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct Line {
+struct RecordLine {
     session_id: Option<String>,
     project_hash: Option<String>,
     start_time: Option<String>,
@@ -61,7 +61,7 @@ impl<'a> Messages<'a> {
     fn replace(&mut self, all: Vec<Box<RawValue>>) {
         *self = Self::default();
         for raw in all {
-            let line: Line = serde_json::from_str(raw.get()).unwrap_or_default();
+            let line: RecordLine = serde_json::from_str(raw.get()).unwrap_or_default();
             let id = line.id.unwrap_or_else(|| format!("#{}", self.list.len()));
             self.put(id, raw.get().to_owned().into());
         }
@@ -80,7 +80,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
     let mut summary = None;
     let mut messages = Messages::default();
     for text in text.lines() {
-        let Ok(line) = serde_json::from_str::<Line>(text) else { continue };
+        let Ok(line) = serde_json::from_str::<RecordLine>(text) else { continue };
         summary = line.summary.or(summary);
         if let Some(set) = line.set {
             summary = set.summary.or(summary);

@@ -17,7 +17,7 @@ use crate::paths::{create_private_dir, set_mode};
 
 /// Whether another process wrote to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Touched {
+pub(super) enum ModificationState {
     No,
     /// The length is the same, but the modification time differs.
     Perhaps,
@@ -141,13 +141,13 @@ impl JournalFile {
     }
 
     /// Whether another process wrote to the file, by its length and modification time.
-    pub(super) fn touched(&self) -> Touched {
+    pub(super) fn touched(&self) -> ModificationState {
         match self.file.metadata() {
             Ok(facts) if facts.len() == self.length => match facts.modified().ok() {
-                time if time == self.written => Touched::No,
-                _ => Touched::Perhaps,
+                time if time == self.written => ModificationState::No,
+                _ => ModificationState::Perhaps,
             },
-            _ => Touched::Yes,
+            _ => ModificationState::Yes,
         }
     }
 

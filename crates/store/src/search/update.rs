@@ -46,7 +46,7 @@ pub struct Indexed {
 }
 
 /// A row of the index.
-struct Known {
+struct IndexedRow {
     number: i64,
     stamp: FileStamp,
 }
@@ -170,14 +170,14 @@ impl SearchIndex {
     }
 }
 
-fn known(connection: &Connection) -> rusqlite::Result<HashMap<PathBuf, Known>> {
+fn known(connection: &Connection) -> rusqlite::Result<HashMap<PathBuf, IndexedRow>> {
     let mut asked =
         connection.prepare("SELECT path, size, modified, inode, number FROM sessions")?;
     let mut rows = asked.query([])?;
     let mut known = HashMap::new();
     while let Some(row) = rows.next()? {
         let path = path_of(row.get_ref(0)?.as_bytes().unwrap_or_default());
-        known.insert(path, Known { number: row.get(4)?, stamp: stamp_of(row, 1)? });
+        known.insert(path, IndexedRow { number: row.get(4)?, stamp: stamp_of(row, 1)? });
     }
     Ok(known)
 }

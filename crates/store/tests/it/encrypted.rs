@@ -87,7 +87,7 @@ fn an_encrypted_journal_hides_all_and_gives_it_back() {
     // With another key or without one, an error is reported.
     for text in [Some("A".repeat(43) + "="), None] {
         fs::remove_file(&key).expect("removed");
-        let wanted = if text.is_some() { "session-key`, and the" } else { "no such file" };
+        let wanted = if text.is_some() { "session-key`, and the" } else { "file not found" };
         if let Some(text) = text {
             fs::write(&key, text).expect("another key");
         }
@@ -123,7 +123,11 @@ fn lines_that_were_moved_changed_or_taken_out_end_the_session() {
         let before = fs::read(&place.path).expect("bytes");
         let (journal, loaded) = Journal::open_append(&place.path, &place.keys).expect("open");
         assert_eq!(texts(&loaded), texts(&whole)[..left], "{what}");
-        assert!(loaded.broken && loaded.notices[0].contains("not as it was written"), "{what}");
+        assert!(
+            loaded.broken
+                && loaded.notices[0].contains("was changed, or records before it are missing"),
+            "{what}"
+        );
         journal.append(&user("more")).expect("quietly nothing");
         assert_eq!(
             fs::read(&place.path).expect("bytes"),
@@ -175,7 +179,7 @@ fn an_end_that_was_cut_off_is_noticed_and_a_crash_is_not_taken_for_one() {
     for opening in [first, &foreign, &damaged] {
         place.put(&[&[opening], &lines[1..3]].concat());
         let loaded = place.load();
-        assert!(loaded.broken && loaded.notices[0].contains("nobody can tell"));
+        assert!(loaded.broken && loaded.notices[0].contains("cannot be detected"));
         assert_eq!(loaded.contents.len(), 1);
     }
     // The seal is updated with each turn, and the file remains a valid journal.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::answers::{Answers, Now};
-use super::sequences::Sequences;
+use super::sequences::SequenceSplitter;
 
 /// A terminal that rewraps its rows when its window is resized, as most do.
 pub struct Emulator {
     terminal: avt::Terminal,
-    sequences: Sequences,
+    sequences: SequenceSplitter,
     answers: Answers,
     output: Vec<u8>,
     modes: BTreeSet<u16>,
@@ -27,7 +27,7 @@ impl Emulator {
         let terminal = terminal.map_err(|_| io::Error::other("no such window"))?;
         Ok(Self {
             terminal,
-            sequences: Sequences::default(),
+            sequences: SequenceSplitter::default(),
             answers,
             output: Vec::new(),
             // The modes that are initially on: autowrap and a visible cursor.

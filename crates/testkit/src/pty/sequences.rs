@@ -2,11 +2,11 @@
 
 /// The unprocessed bytes of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Sequences {
+pub(super) struct SequenceSplitter {
     pending: Vec<u8>,
 }
 
-impl Sequences {
+impl SequenceSplitter {
     /// Adds bytes and returns complete pieces: a single control sequence, or text without any.
     /// Incomplete pieces wait for more bytes.
     pub(super) fn cut(&mut self, bytes: &[u8]) -> Vec<String> {
@@ -61,16 +61,16 @@ fn whole_characters(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Sequences;
+    use super::SequenceSplitter;
 
     #[test]
     fn a_stream_is_cut_alike_wherever_it_was_split() {
         let stream =
             "a漢\x1b[1;31mred\x1b]0;title\x07\x1b]8;;http://x\x1b\\l\x1bP>|x\x1b\\\x1b7\x1b(B.";
-        let whole = Sequences::default().cut(stream.as_bytes());
+        let whole = SequenceSplitter::default().cut(stream.as_bytes());
         assert_eq!(whole.concat(), stream);
         assert!(whole.contains(&"\x1b]8;;http://x\x1b\\".to_owned()));
-        let mut split = Sequences::default();
+        let mut split = SequenceSplitter::default();
         let pieces: Vec<String> = stream.bytes().flat_map(|byte| split.cut(&[byte])).collect();
         let controls = |pieces: &[String]| -> Vec<String> {
             pieces.iter().filter(|piece| piece.starts_with('\x1b')).cloned().collect()

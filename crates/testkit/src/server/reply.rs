@@ -281,14 +281,14 @@ fn any_string(value: &Value, wanted: &str) -> bool {
 }
 
 /// The bytes of a stream, framed as HTTP chunks; delayed only if the script says so.
-struct Out<'a> {
+struct ReplyWriter<'a> {
     connection: &'a mut Connection,
     split: usize,
     coalesce: usize,
     held: Vec<u8>,
 }
 
-impl Out<'_> {
+impl ReplyWriter<'_> {
     async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.held.extend_from_slice(bytes);
         if self.held.len() >= self.coalesce { self.flush().await } else { Ok(()) }
@@ -345,7 +345,7 @@ async fn stream(
     }
     connection.respond_chunked(status, &reply.headers, kind).await?;
     let (split, coalesce) = (reply.split, reply.coalesce);
-    let mut out = Out { connection, split, coalesce, held };
+    let mut out = ReplyWriter { connection, split, coalesce, held };
     if array {
         out.put(b"[").await?;
     }

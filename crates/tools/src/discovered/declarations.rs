@@ -23,9 +23,9 @@ pub(super) struct Declaration {
 /// Parses a JSON array of declarations, or of groups of them. Skips those without a valid name.
 pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
     let told: Value = serde_json::from_slice(bytes)
-        .map_err(|error| format!("what it wrote is no JSON: {error}"))?;
+        .map_err(|error| format!("its output is not JSON: {error}"))?;
     let Value::Array(items) = told else {
-        return Err("what it wrote is no JSON array".to_owned());
+        return Err("its output is not a JSON array".to_owned());
     };
     let mut found = Vec::new();
     let mut names = HashSet::new();

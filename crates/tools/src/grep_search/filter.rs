@@ -12,13 +12,13 @@ pub(super) const EXCLUDED_FOLDERS: [&str; 5] =
 /// A glob with the semantics of ripgrep's `--glob`: without a slash it matches names in any
 /// directory, with one it matches paths from the root, and a leading `!` inverts it.
 #[derive(Debug)]
-pub(super) struct Include {
+pub(super) struct IncludeGlob {
     matcher: GlobMatcher,
     negated: bool,
     by_name: bool,
 }
 
-impl Include {
+impl IncludeGlob {
     /// Parses a glob.
     ///
     /// # Errors
@@ -62,13 +62,14 @@ mod tests {
 
     #[test]
     fn globs_are_read_as_ripgrep_reads_them() {
-        let admits =
-            |glob: &str, path: &str| Include::new(glob).expect("a glob").admits(Path::new(path));
+        let admits = |glob: &str, path: &str| {
+            IncludeGlob::new(glob).expect("a glob").admits(Path::new(path))
+        };
         assert!(admits("*.{rs,toml}", "a/b/c.toml"));
         assert!(!admits("*.rs", "a/b.rs.bak"));
         assert!(admits("src/**", "src/a/b.rs") && !admits("src/*", "src/a/b.rs"));
         assert!(admits("/src/", "src/a/b.rs") && !admits("src/**", "x/src/a.rs"));
         assert!(!admits("!*.rs", "a/b.rs") && admits("!*.rs", "a/b.c"));
-        assert!(Include::new("[a").is_err());
+        assert!(IncludeGlob::new("[a").is_err());
     }
 }

@@ -8,7 +8,7 @@ use parallax_files::SHOWN_NUL;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Context;
-use super::sweep::{Hits, Stoppable, decoded, searcher};
+use super::sweep::{CancellableReader, Hits, decoded, searcher};
 use crate::search_place::Stop;
 
 /// Once a result has this many bytes, no further file is shown.
@@ -30,7 +30,7 @@ pub(super) fn append(
     let size = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
     let mut searcher = searcher(size(context.before), size(context.after));
     let begin = text.len();
-    let mut sink = Lines { text, hits: &file.hits, context, done: 0, shown: Vec::new() };
+    let mut sink = MatchPrinter { text, hits: &file.hits, context, done: 0, shown: Vec::new() };
     // A file that can no longer be read shows what was read so far.
     let text_of_file = file.decoded.then(|| decoded(file.path(), stop)).flatten();
     let result = match file.file.open() {
@@ -38,20 +38,20 @@ pub(super) fn append(
             let text = text_of_file.unwrap_or_default();
             searcher.search_slice(matcher, text.as_bytes(), &mut sink).map_err(|_| ())
         }
-        Ok((file, _)) => {
-            searcher.search_reader(matcher, Stoppable { file, stop }, &mut sink).map_err(|_| ())
-        }
+        Ok((file, _)) => searcher
+            .search_reader(matcher, CancellableReader { file, stop }, &mut sink)
+            .map_err(|_| ()),
         Err(_) => Err(()),
     };
     let hits = sink.shown;
     if result.is_err() && text.len() == begin {
-        text.push_str("[cannot be read any more]\n");
+        text.push_str("[no longer readable]\n");
     }
     hits
 }
 
 /// Writes the lines around the matches.
-struct Lines<'a> {
+struct MatchPrinter<'a> {
     text: &'a mut String,
     hits: &'a [u64],
     context: Context,
@@ -61,7 +61,7 @@ struct Lines<'a> {
     shown: Vec<(u64, String)>,
 }
 
-impl Lines<'_> {
+impl MatchPrinter<'_> {
     /// Processes the next line; returns `false` when no more lines are needed.
     fn line(&mut self, number: u64, bytes: &[u8]) -> bool {
         while self.hits.get(self.done).is_some_and(|hit| number > hit + self.context.after) {
@@ -83,7 +83,7 @@ impl Lines<'_> {
     }
 }
 
-impl Sink for Lines<'_> {
+impl Sink for MatchPrinter<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {

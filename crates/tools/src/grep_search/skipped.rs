@@ -80,7 +80,7 @@ impl Skipped {
         if self.media > 0 {
             parts.push(format!("{} media, archive, or compiled file(s)", self.media));
         }
-        parts.extend(self.in_part.words("file(s) from an overlong line on", place));
+        parts.extend(self.in_part.words("file(s) after an overlong line", place));
         if self.unreadable > 0 {
             parts.push(format!("{} file(s) that cannot be opened", self.unreadable));
         }

@@ -64,9 +64,9 @@ pub(super) fn sweep(
         ..WalkOptions::default()
     };
     let skipped = Mutex::new(Skipped::default());
-    let found = Collected::new(wanted.total);
+    let found = CollectedMatches::new(wanted.total);
     walk(workspace, roots, &options).build_parallel().run(|| {
-        let mut worker = Worker {
+        let mut worker = SearchWorker {
             roots,
             wanted,
             stop,
@@ -103,12 +103,12 @@ pub(super) fn searcher(before: usize, after: usize) -> Searcher {
 }
 
 /// The state of one walker thread.
-struct Worker<'a> {
+struct SearchWorker<'a> {
     roots: &'a [PathBuf],
     wanted: &'a Wanted,
     stop: &'a Stop,
     workspace: &'a Workspace,
-    found: &'a Collected,
+    found: &'a CollectedMatches,
     skipped: &'a Mutex<Skipped>,
     searcher: Searcher,
     matcher: RegexMatcher,
@@ -117,7 +117,7 @@ struct Worker<'a> {
     generation: u64,
 }
 
-impl Worker<'_> {
+impl SearchWorker<'_> {
     fn visit(&mut self, entry: &DirEntry) -> WalkState {
         let Some(kind) = entry.file_type() else { return WalkState::Continue };
         self.found.refresh(&mut self.generation, &mut self.frontier);
@@ -159,7 +159,7 @@ impl Worker<'_> {
     /// refer to the decoded text.
     fn search(&mut self, entry: &DirEntry) -> (Vec<u64>, bool) {
         let path = entry.path();
-        let mut sink = Numbers { wanted: self.wanted, hits: Vec::new() };
+        let mut sink = LineNumbers { wanted: self.wanted, hits: Vec::new() };
         let mut head = Vec::new();
         let opened = open(path).and_then(|mut file| {
             file.by_ref().take(HEAD).read_to_end(&mut head)?;
@@ -179,8 +179,11 @@ impl Worker<'_> {
             return (Vec::new(), false);
         }
         let by_mark = matches!(head.first(), Some(0xff | 0xfe | 0));
-        let mut file =
-            Watched { file: head.as_slice().chain(file), stop: self.stop, utf8: Utf8::default() };
+        let mut file = EncodingReader {
+            file: head.as_slice().chain(file),
+            stop: self.stop,
+            utf8: Utf8::default(),
+        };
         let searched = self.searcher.search_reader(&self.matcher, &mut file, &mut sink);
         // A file that is not read to its end has enough matches, but in another encoding they may
         // be wrong.
@@ -212,7 +215,7 @@ const MAX_DECODED: u64 = 32 * 1024 * 1024;
 /// too large.
 pub(super) fn decoded(path: &Path, stop: &Stop) -> Option<String> {
     let mut bytes = Vec::new();
-    let file = Stoppable { file: open(path).ok()?, stop };
+    let file = CancellableReader { file: open(path).ok()?, stop };
     file.take(MAX_DECODED + 1).read_to_end(&mut bytes).ok()?;
     if bytes.len() as u64 > MAX_DECODED {
         return None;
@@ -256,13 +259,13 @@ impl Utf8 {
 }
 
 /// A reader that ends when the search is stopped, and that checks the encoding.
-struct Watched<'a, R> {
+struct EncodingReader<'a, R> {
     file: R,
     stop: &'a Stop,
     utf8: Utf8,
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl<R: Read> Read for EncodingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stop.is_set() {
             return Err(io::Error::other("stopped"));
@@ -282,12 +285,12 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// A reader that ends when the search is stopped.
-pub(super) struct Stoppable<'a> {
+pub(super) struct CancellableReader<'a> {
     pub(super) file: File,
     pub(super) stop: &'a Stop,
 }
 
-impl Read for Stoppable<'_> {
+impl Read for CancellableReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stop.is_set() {
             return Err(io::Error::other("stopped"));
@@ -297,12 +300,12 @@ impl Read for Stoppable<'_> {
 }
 
 /// Collects the line numbers of matches.
-struct Numbers<'a> {
+struct LineNumbers<'a> {
     wanted: &'a Wanted,
     hits: Vec<u64>,
 }
 
-impl Sink for Numbers<'_> {
+impl Sink for LineNumbers<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
@@ -319,7 +322,7 @@ impl Sink for Numbers<'_> {
 }
 
 /// The first matches in path order, from all threads.
-struct Collected {
+struct CollectedMatches {
     total: u64,
     files: Mutex<Files>,
     /// Incremented at each change of the frontier, so that threads can detect changes without a
@@ -334,7 +337,7 @@ struct Files {
     frontier: Option<Arc<Path>>,
 }
 
-impl Collected {
+impl CollectedMatches {
     fn new(total: u64) -> Self {
         Self { total, files: Mutex::default(), generation: AtomicU64::new(0) }
     }

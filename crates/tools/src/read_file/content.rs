@@ -169,12 +169,12 @@ fn describe(lines: TextLines, name: &str) -> Read {
     let of = if lines.more { format!("more than {total}") } else { total.to_string() };
     let mut notes = Vec::new();
     if cut {
-        let mut note = format!("Cut: showing lines {first}-{last} of {of}.");
+        let mut note = format!("Truncated: showing lines {first}-{last} of {of}.");
         if last < total {
-            note.push_str(&format!(" Go on with start_line: {}.", last + 1));
+            note.push_str(&format!(" Continue with start_line: {}.", last + 1));
         }
         if lines.long_line_cut {
-            note.push_str(" Lines longer than 2000 characters were shortened.");
+            note.push_str(" Lines longer than 2000 characters were truncated.");
         }
         notes.push(note);
     }
@@ -183,7 +183,7 @@ fn describe(lines: TextLines, name: &str) -> Read {
     }
     if lines.malformed {
         notes.push(format!(
-            "Some bytes are not valid {} and stand as \u{fffd}.",
+            "Some bytes are not valid {} and are shown as \u{fffd}.",
             lines.encoding.name()
         ));
     }
@@ -221,7 +221,7 @@ fn with_hint(workspace: &Workspace, error: &FileError) -> ToolError {
                     .collect();
                 names.sort();
                 let more = if listing.cut { ", …" } else { "" };
-                failure.message.push_str(&format!("\nIt holds {}{more}", names.join(", ")));
+                failure.message.push_str(&format!("\nIt contains {}{more}", names.join(", ")));
             }
         }
         _ => {}

@@ -173,5 +173,5 @@ fn glob(pattern: &str) -> Result<globset::Glob, ToolError> {
 }
 
 fn wrong(error: &globset::Error) -> ToolError {
-    ToolError::new(ToolErrorKind::ReadManyFilesSearchError, format!("Wrong glob: {error}"))
+    ToolError::new(ToolErrorKind::ReadManyFilesSearchError, format!("Invalid glob: {error}"))
 }

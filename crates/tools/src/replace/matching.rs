@@ -21,7 +21,8 @@ impl Strategy {
         match self {
             Self::Exact => None,
             Self::Tolerant => Some(
-                "`old_string` differs from the file in whitespace, quotes or dashes; the file's own were kept. Matched",
+                "`old_string` differs from the file in whitespace, quotes, or dashes; the file's \
+                 own characters were kept. Matched",
             ),
         }
     }

@@ -20,7 +20,7 @@ const MAX_PLACES: usize = 64;
 
 /// The place most similar to the old text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Nearest {
+pub(crate) struct NearestMatch {
     /// The first and last line, from 1.
     pub(crate) lines: (usize, usize),
     /// The share of equal lines, ignoring whitespace, or of equal characters if no line is equal.
@@ -30,7 +30,7 @@ pub(crate) struct Nearest {
 }
 
 /// Finds the place; `None` if nothing is similar.
-pub(crate) fn find(source: &Source<'_>, old: &str) -> Option<Nearest> {
+pub(crate) fn find(source: &Source<'_>, old: &str) -> Option<NearestMatch> {
     let old = plain_ends(old);
     let old: Vec<&str> =
         old.strip_suffix('\n').unwrap_or(&old).split('\n').take(MAX_OLD_LINES).collect();
@@ -41,7 +41,7 @@ pub(crate) fn find(source: &Source<'_>, old: &str) -> Option<Nearest> {
     let (first, score) = by_equal_lines(&lines, &old).or_else(|| by_likeness(&lines, &old))?;
     let last = (first + old.len()).min(lines.len());
     let window = lines.get(first..last)?;
-    Some(Nearest { lines: (first + 1, last), score, diff: difference(&old, window) })
+    Some(NearestMatch { lines: (first + 1, last), score, diff: difference(&old, window) })
 }
 
 /// Returns the offset at which most lines of the old text match.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use parallax_files::Splice;
 
-use crate::change::{LineEnds, with_line_ends_of};
+use crate::change::{LineEndings, with_line_ends_of};
 
 /// The text as the matcher sees it.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub struct Source<'a> {
     lost: Vec<u32>,
     /// Offsets in `text` at which lines begin.
     starts: Vec<u32>,
-    ends: LineEnds,
+    ends: LineEndings,
 }
 
 impl<'a> Source<'a> {
@@ -34,7 +34,7 @@ impl<'a> Source<'a> {
         }
         let mut starts = vec![0];
         starts.extend(text.match_indices('\n').map(|(at, _)| offset_of(at + 1)));
-        Self { raw, text, lost, starts, ends: LineEnds::of(raw) }
+        Self { raw, text, lost, starts, ends: LineEndings::of(raw) }
     }
 
     /// Returns the text with `\n` line endings.
@@ -70,9 +70,9 @@ impl<'a> Source<'a> {
         let new = new.get(head..new.len() - tail).unwrap_or_default();
         let raw = self.raw_offset(range.start)..self.raw_offset(range.end);
         let text = match self.ends {
-            LineEnds::Lf => new.to_owned(),
-            LineEnds::CrLf => new.replace('\n', "\r\n"),
-            LineEnds::Mixed => self.with_ends_around(&raw, new),
+            LineEndings::Lf => new.to_owned(),
+            LineEndings::CrLf => new.replace('\n', "\r\n"),
+            LineEndings::Mixed => self.with_ends_around(&raw, new),
         };
         Splice { range: raw, text }
     }

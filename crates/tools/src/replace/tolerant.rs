@@ -44,7 +44,7 @@ impl Sign {
 
 /// One step of the alignment: its position in the old text and in the file.
 #[derive(Debug, Clone)]
-struct Pair {
+struct AlignedPair {
     old: Range<usize>,
     file: Range<usize>,
 }
@@ -56,7 +56,7 @@ pub(super) fn find(source: &Source<'_>, wanted: &Wanted, most: usize) -> Vec<Hit
         return Vec::new();
     }
     let (file, old) = (signs(text), signs(&wanted.old));
-    let edit = Edit::new(wanted, text);
+    let edit = TokenizedEdit::new(wanted, text);
     let mut hits = Vec::new();
     let mut steps = 0;
     let mut index = 0;
@@ -97,8 +97,8 @@ fn signs(text: &str) -> Vec<Sign> {
 
 /// Aligns the whole old text with the beginning of `file`; returns how many of the file's
 /// characters it covers.
-fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<Pair>)> {
-    let mut pairs: Vec<Pair> = Vec::new();
+fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<AlignedPair>)> {
+    let mut pairs: Vec<AlignedPair> = Vec::new();
     let (mut at_file, mut at_old) = (0, 0);
     let mut before: Option<char> = None;
     while at_old < old.len() {
@@ -116,7 +116,7 @@ fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<P
         let span = |signs: &[Sign], count: usize| {
             Some(signs.first()?.start()..signs.get(count - 1)?.end())
         };
-        pairs.push(Pair { old: span(old, of_old)?, file: span(file, of_file)? });
+        pairs.push(AlignedPair { old: span(old, of_old)?, file: span(file, of_file)? });
         before = old.get(of_old - 1).map(|sign| sign.character);
         at_file += of_file;
         at_old += of_old;
@@ -168,7 +168,7 @@ fn on_word_borders(text: &str, first: Option<&Range<usize>>, last: Option<&Range
 }
 
 /// The edit, split into tokens once for all matches.
-struct Edit<'a> {
+struct TokenizedEdit<'a> {
     old: &'a str,
     new: &'a str,
     old_tokens: Vec<Token>,
@@ -180,7 +180,7 @@ struct Edit<'a> {
     style: FileStyle,
 }
 
-impl<'a> Edit<'a> {
+impl<'a> TokenizedEdit<'a> {
     fn new(wanted: &'a Wanted, file: &str) -> Self {
         let (old, new) = (wanted.old.as_str(), wanted.new.as_str());
         let (old_tokens, new_tokens) = (tokenize(old), tokenize(new));
@@ -207,7 +207,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Returns the change at one place; `None` if it does not match after all.
-    fn hit(&self, source: &Source<'_>, pairs: &[Pair]) -> Option<Hit> {
+    fn hit(&self, source: &Source<'_>, pairs: &[AlignedPair]) -> Option<Hit> {
         let text = source.text();
         let pairs: Vec<_> = pairs.iter().map(|pair| (&pair.old, &pair.file)).collect();
         let places = Places::of(text, &self.old_tokens, &pairs)?;
@@ -275,7 +275,7 @@ impl<'a> Edit<'a> {
 
 /// The replacement text of one match.
 struct Rewrite<'a> {
-    edit: &'a Edit<'a>,
+    edit: &'a TokenizedEdit<'a>,
     text: &'a str,
     places: Places,
     indentation: Indentation,

@@ -41,19 +41,19 @@ pub(super) struct Found {
 
 /// A cache of the relevant files of a workspace. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct ClosedNames(Arc<Mutex<Seen>>);
+pub struct ClosedNames(Arc<Mutex<PathCache>>);
 
 #[derive(Debug)]
-struct Seen {
+struct PathCache {
     folders: HashMap<PathBuf, Folder>,
     /// The stamps of the ignore files with which the directories were read.
-    rules: Vec<Option<Stamp>>,
+    rules: Vec<Option<DirectoryStamp>>,
     /// The number of searches so far.
     looks: u64,
     coarse: Duration,
 }
 
-impl Default for Seen {
+impl Default for PathCache {
     fn default() -> Self {
         Self { folders: HashMap::new(), rules: Vec::new(), looks: 0, coarse: COARSE }
     }
@@ -62,7 +62,7 @@ impl Default for Seen {
 #[derive(Debug, Default)]
 struct Folder {
     /// The directory's stamp when it was read; `None` if it must be read again.
-    stamp: Option<Stamp>,
+    stamp: Option<DirectoryStamp>,
     found: Found,
     folders: Vec<PathBuf>,
     /// The last search that visited it.
@@ -70,9 +70,9 @@ struct Folder {
 }
 
 /// Device, inode, and the times of the last change of names (mtime) and of any change (ctime).
-type Stamp = (u64, u64, (i64, i64), (i64, i64));
+type DirectoryStamp = (u64, u64, (i64, i64), (i64, i64));
 
-fn stamp(path: &Path, is_folder: bool) -> Option<Stamp> {
+fn stamp(path: &Path, is_folder: bool) -> Option<DirectoryStamp> {
     let data = path.symlink_metadata().ok().filter(|data| data.is_dir() == is_folder)?;
     let (modified, changed) =
         ((data.mtime(), data.mtime_nsec()), (data.ctime(), data.ctime_nsec()));
@@ -80,7 +80,7 @@ fn stamp(path: &Path, is_folder: bool) -> Option<Stamp> {
 }
 
 /// Whether a later change will certainly change the stamp.
-fn is_settled(stamp: Stamp, coarse: Duration) -> bool {
+fn is_settled(stamp: DirectoryStamp, coarse: Duration) -> bool {
     let (_, _, modified, changed) = stamp;
     let (seconds, nanos) = modified.max(changed);
     let time = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
@@ -96,7 +96,7 @@ impl ClosedNames {
         let files = rules.map(LeftAlone::files).into_iter().flatten();
         let stamps: Vec<_> = files.map(|file| stamp(&file, false)).collect();
         if seen.rules != stamps {
-            *seen = Seen { rules: stamps, coarse: seen.coarse, ..Seen::default() };
+            *seen = PathCache { rules: stamps, coarse: seen.coarse, ..PathCache::default() };
         }
         seen.looks += 1;
         let time = if seen.looks == 1 { FIRST } else { LATER };
@@ -107,7 +107,7 @@ impl ClosedNames {
     }
 }
 
-impl Seen {
+impl PathCache {
     fn look(&mut self, roots: &[PathBuf], rules: Option<&LeftAlone>, end: Instant) -> Found {
         let mut all = Found::default();
         let mut waiting: VecDeque<PathBuf> = roots.iter().cloned().collect();
@@ -116,7 +116,7 @@ impl Seen {
             count += 1;
             if count > FOLDERS {
                 tracing::warn!(
-                    "the workspace has more than {FOLDERS} folders: not all are looked through"
+                    "the workspace has more than {FOLDERS} directories; not all were searched"
                 );
                 break;
             }
@@ -300,7 +300,7 @@ mod tests {
             std::thread::sleep(tick * 2);
             assert_eq!(names.find(&roots, None), Found::default());
         }
-        let kept = |seen: &Seen| seen.folders.values().filter(|it| it.stamp.is_some()).count();
+        let kept = |seen: &PathCache| seen.folders.values().filter(|it| it.stamp.is_some()).count();
         assert_eq!(kept(&names.0.lock().expect("seen")), 6);
         write(root, "a/b/c/d/.env", "");
         assert_eq!(names.find(&roots, None).secrets, [root.join("a/b/c/d/.env")]);

@@ -72,8 +72,8 @@ impl Entry {
         {
             let named: Vec<String> = obstacles.iter().take(4).map(ToString::to_string).collect();
             return Err(format!(
-                "git would run a program that the repository names, and that cannot be switched \
-                 off: {}; ask the user to approve the command",
+                "git would run a program that the repository configures and that cannot be \
+                 disabled: {}; ask the user to approve the command",
                 named.join(", ")
             ));
         }
@@ -81,7 +81,7 @@ impl Entry {
             let near: Vec<PathBuf> = std::iter::once(&directory).chain(&places).cloned().collect();
             if let Some(PathRemote(path)) = git_path_remotes::find(&line, &near) {
                 return Err(format!(
-                    "the sandbox does not let git run the hooks and programs of another \
+                    "the sandbox does not allow git to run the hooks and programs of another \
                      repository on this machine ({path}); ask the user to approve the command"
                 ));
             }
@@ -104,8 +104,9 @@ impl Entry {
                 && let Some(obstacle) = git::included(&directory, &places, &roots)
             {
                 return Err(format!(
-                    "the line may write a file that git reads its configuration from ({obstacle}); \
-                     run git in a call of its own, or ask the user to approve the command"
+                    "the command line may write a file that git reads its configuration from \
+                     ({obstacle}); run git in a separate call, or ask the user to approve the \
+                     command"
                 ));
             }
         }
@@ -179,21 +180,22 @@ fn may_write(line: &Line) -> bool {
 fn not_found_again(lost: &[PathBuf]) -> String {
     let named: Vec<String> = lost.iter().take(4).map(|path| path.display().to_string()).collect();
     format!(
-        "a file that the sandbox hides is gone from its place, and the workspace is too large, or \
-         not open enough, to see where it was moved: {}; move it back, or ask the user to approve \
-         the command outside of the sandbox",
+        "a file that the sandbox hides was moved, and the workspace is too large or not readable \
+         enough to find it: {}; move it back, or ask the user to approve the command outside the \
+         sandbox",
         named.join(", ")
     )
 }
 
 fn make_private(folder: &Path) -> Result<(), String> {
-    parallax_exec::create_private_folder(folder)
-        .map_err(|error| format!("the folder `{}` for temporary files: {error}", folder.display()))
+    parallax_exec::create_private_folder(folder).map_err(|error| {
+        format!("the directory `{}` for temporary files: {error}", folder.display())
+    })
 }
 
 /// Evidence of a sandbox denial besides the plan and the output.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Signs {
+pub(super) struct DenialEvidence {
     /// Whether the kernel counted packets without a route.
     pub(super) missed_network: bool,
     /// Whether hidden files are covered by placeholders.
@@ -208,7 +210,7 @@ pub(super) fn refused(
     directory: &Path,
     home: &Path,
     done: &FinishedCommand,
-    signs: Signs,
+    signs: DenialEvidence,
 ) -> (Permissions, String) {
     let Ending::Exited { code } = done.ending else { return <_>::default() };
     if done.stop.is_some() || !plan.confine {

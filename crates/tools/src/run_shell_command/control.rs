@@ -5,9 +5,9 @@ use parallax_protocol::shell::{ProcessControl, TerminalSize as Size};
 use parallax_protocol::tool::Progress;
 
 /// The process of a command.
-pub(super) struct Reached(pub(super) Control);
+pub(super) struct CommandControl(pub(super) Control);
 
-impl ProcessControl for Reached {
+impl ProcessControl for CommandControl {
     fn input(&self, bytes: Vec<u8>) {
         self.0.write_input(bytes);
     }

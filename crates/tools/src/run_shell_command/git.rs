@@ -26,14 +26,14 @@ const PLAIN_DIFF: &str = "sh -c 'a=a/$1 b=b/$1; printf \"diff --git %s %s\\n\" \
 
 /// A program setting of a repository that cannot be overridden.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Obstacle {
+pub(super) struct UnoverridableConfig {
     /// The configuration file.
     pub(super) file: PathBuf,
     /// The key; `None` if the file cannot be read.
     pub(super) key: Option<String>,
 }
 
-impl std::fmt::Display for Obstacle {
+impl std::fmt::Display for UnoverridableConfig {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let file = self.file.display();
         match &self.key {
@@ -45,7 +45,7 @@ impl std::fmt::Display for Obstacle {
 
 /// Returns the settings of the repository around `directory` that would run programs despite
 /// overrides.
-pub(super) fn obstacles(directory: &Path) -> Vec<Obstacle> {
+pub(super) fn obstacles(directory: &Path) -> Vec<UnoverridableConfig> {
     overrides(&mut Vec::new(), directory, &[]).1
 }
 
@@ -58,7 +58,7 @@ pub(super) fn neutralise(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,
     others: &[PathBuf],
-) -> Result<(), Vec<Obstacle>> {
+) -> Result<(), Vec<UnoverridableConfig>> {
     let (pairs, obstacles) = overrides(environment, directory, others);
     append(environment, pairs);
     if obstacles.is_empty() { Ok(()) } else { Err(obstacles) }
@@ -108,7 +108,7 @@ fn overrides(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,
     others: &[PathBuf],
-) -> (Vec<(String, String)>, Vec<Obstacle>) {
+) -> (Vec<(String, String)>, Vec<UnoverridableConfig>) {
     let mut pairs = vec![
         ("core.hooksPath".to_owned(), "/dev/null".to_owned()),
         ("core.fsmonitor".to_owned(), "false".to_owned()),
@@ -120,7 +120,7 @@ fn overrides(
     for folder in std::iter::once(directory).chain(others.iter().map(PathBuf::as_path)) {
         let found = repository::configurations(folder);
         let unreadable = found.unreadable.into_iter();
-        obstacles.extend(unreadable.map(|file| Obstacle { file, key: None }));
+        obstacles.extend(unreadable.map(|file| UnoverridableConfig { file, key: None }));
         for file in found.telling {
             if seen.contains(&file) {
                 continue;
@@ -128,11 +128,14 @@ fn overrides(
             match listing::entries(&file, directory) {
                 Some(found) => {
                     for (key, _) in found.iter().filter(|(key, _)| is_stubborn(key)) {
-                        obstacles.push(Obstacle { file: file.clone(), key: Some(key.clone()) });
+                        obstacles.push(UnoverridableConfig {
+                            file: file.clone(),
+                            key: Some(key.clone()),
+                        });
                     }
                     entries.extend(found);
                 }
-                None => obstacles.push(Obstacle { file: file.clone(), key: None }),
+                None => obstacles.push(UnoverridableConfig { file: file.clone(), key: None }),
             }
             seen.push(file);
         }
@@ -146,7 +149,7 @@ fn overrides(
     }
     if pairs.len() > MOST_PAIRS {
         pairs.truncate(MOST_PAIRS);
-        obstacles.push(Obstacle { file: directory.join(".git/config"), key: None });
+        obstacles.push(UnoverridableConfig { file: directory.join(".git/config"), key: None });
     }
     obstacles.dedup();
     (pairs, obstacles)
@@ -191,7 +194,7 @@ pub(super) fn included(
     directory: &Path,
     others: &[PathBuf],
     roots: &[PathBuf],
-) -> Option<Obstacle> {
+) -> Option<UnoverridableConfig> {
     let folders = std::iter::once(directory).chain(others.iter().map(PathBuf::as_path));
     for file in folders.flat_map(|folder| repository::configurations(folder).telling) {
         for (key, value) in listing::entries(&file, directory).into_iter().flatten() {
@@ -202,7 +205,7 @@ pub(super) fn included(
             let named = super::confined::real(&named);
             let in_git = named.components().any(|part| part.as_os_str() == ".git");
             if includes && !in_git && roots.iter().any(|root| named.starts_with(root)) {
-                return Some(Obstacle { file, key: Some(key) });
+                return Some(UnoverridableConfig { file, key: Some(key) });
             }
         }
     }
@@ -600,7 +603,7 @@ mod tests {
         for key in ["core.gitproxy", "remote.origin.uploadpack", "remote.a.b.receivepack"] {
             hostile.plain(&["config", key, "evil"]);
             let found = obstacles(&hostile.root());
-            let told = found.iter().map(Obstacle::to_string).collect::<String>();
+            let told = found.iter().map(UnoverridableConfig::to_string).collect::<String>();
             assert!(told.starts_with(&format!("the key `{key}` in `/")), "{told}");
             hostile.plain(&["config", "--unset", key]);
         }

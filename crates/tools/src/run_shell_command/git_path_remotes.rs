@@ -40,13 +40,13 @@ fn of_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
             operands(&words).or(named.map(Some))
         }
     };
-    let unknown = || Some(PathRemote("a repository that only the run tells".to_owned()));
+    let unknown = || Some(PathRemote("a repository that is known only at run time".to_owned()));
     // A name that the command line configures may be any path.
     if call.configured {
         return unknown();
     }
     if call.name == "push" && pushes_submodules(&words, place) {
-        return Some(PathRemote("the repositories of submodules".to_owned()));
+        return Some(PathRemote("repositories of submodules".to_owned()));
     }
     match remote {
         Some(None) => unknown(),

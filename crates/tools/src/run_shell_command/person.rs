@@ -21,7 +21,7 @@ use parallax_protocol::tool::Run;
 use parallax_protocol::{BoxFuture, BoxStream};
 use parallax_sandbox::{Network, Plan};
 
-use super::control::{Reached, show};
+use super::control::{CommandControl, show};
 use super::report;
 use crate::shell_options::ShellOptions;
 
@@ -68,7 +68,7 @@ impl Shell for PersonShell {
             (false, Some(size)) => Mode::Terminal(TerminalSize::new(size.columns, size.rows)),
         };
         let end = outputs.join(format!("{name}.directory"));
-        let errand = Errand {
+        let errand = UserCommand {
             command: Command {
                 text: command.command,
                 before: Some(telling(&end)),
@@ -130,14 +130,14 @@ fn described(process: background::BackgroundProcess, lines: usize) -> Background
 }
 
 /// A running command of the user.
-struct Errand {
+struct UserCommand {
     command: Command,
     detach_after: Option<Duration>,
     /// The file to which the shell writes its final working directory.
     end: PathBuf,
 }
 
-impl Errand {
+impl UserCommand {
     async fn run(self, processes: Processes, run: Run) -> ShellOutcome {
         let Self { command, detach_after, end } = self;
         let folders: Vec<PathBuf> = end
@@ -152,7 +152,7 @@ impl Errand {
         if let Err(why) = making
             .await
             .map_err(|error| error.to_string())
-            .and_then(|made| made.map_err(|error| format!("the folder for its output: {error}")))
+            .and_then(|made| made.map_err(|error| format!("the directory for its output: {error}")))
         {
             return failed(why);
         }
@@ -162,7 +162,7 @@ impl Errand {
             Err(error) => return failed(error.to_string()),
         };
         run.progress.process_group(running.pid());
-        run.progress.control(Arc::new(Reached(running.control())));
+        run.progress.control(Arc::new(CommandControl(running.control())));
         let progress = Arc::clone(&run.progress);
         let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
         match running.follow(&run.cancel, detach_after, &mut live).await {

@@ -349,7 +349,7 @@ mod tests {
             ),
             ("curl: (6) Could not resolve host: example.com", &["network"]),
             ("npm error code EAI_AGAIN", &["network"]),
-            ("connect ECONNREFUSED 127.0.0.1:5432", &["servers of this machine"]),
+            ("connect ECONNREFUSED 127.0.0.1:5432", &["servers on this machine"]),
             ("connect ECONNREFUSED 127.0.0.1:9999", &[]),
             ("sudo: The \"no new privileges\" flag is set", &["to run outside the sandbox"]),
             (

@@ -34,7 +34,7 @@ pub(super) fn finished(done: &FinishedCommand) -> Outcome {
         Some(stop) => {
             text.push_str(&stop_sentence(stop));
             match output.is_empty() {
-                true => text.push_str(" There was no output before that."),
+                true => text.push_str(" There was no output before."),
                 false => text.push_str(&format!(" The output before that:\n{output}")),
             }
         }
@@ -90,7 +90,7 @@ pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -
     let mut text = if asked {
         format!("The command runs in the background with PID {pid}.")
     } else {
-        format!("The user moved to background (PID: {pid}) this command, which still runs.")
+        format!("The user moved this command to the background (PID: {pid}); it is still running.")
     };
     text.push_str(" Read its output with `read_background_output`.");
     let output = output_text(&detached.output);
@@ -106,7 +106,7 @@ pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -
 fn stop_sentence(stop: StopReason) -> String {
     match stop {
         StopReason::Cancelled => {
-            "The command was cancelled by user before it could complete.".into()
+            "The command was cancelled by the user before it could complete.".into()
         }
         StopReason::Inactive(limit) => format!(
             "The command was cancelled automatically: it exceeded {} without output.",
@@ -167,7 +167,7 @@ fn display(done: &FinishedCommand) -> Display {
         (Some(stop), _) => stop_sentence(stop),
         (None, Ending::Exited { code: 0 }) => String::new(),
         (None, Ending::Exited { code }) => format!("Command exited with code {code}"),
-        (None, Ending::Signalled { signal }) => format!("Command ended by signal {signal}"),
+        (None, Ending::Signalled { signal }) => format!("Command terminated by signal {signal}"),
     })
 }
 

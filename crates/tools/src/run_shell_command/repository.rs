@@ -54,7 +54,7 @@ const TELLING: &[&str] = &[
 
 /// The configuration files of a repository, as far as they may configure programs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Configurations {
+pub(super) struct RepositoryConfigs {
     /// Files in which a key may name a program.
     pub(super) telling: Vec<PathBuf>,
     /// Files that git would read but that cannot be examined here.
@@ -111,8 +111,8 @@ pub(super) fn bare(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the configuration files of the repository around `folder` and of its submodules.
-pub(super) fn configurations(folder: &Path) -> Configurations {
-    let mut found = Configurations::default();
+pub(super) fn configurations(folder: &Path) -> RepositoryConfigs {
+    let mut found = RepositoryConfigs::default();
     let mut folders = Vec::new();
     // For a file, use its directory.
     let folder = if folder.is_file() { folder.parent().unwrap_or(folder) } else { folder };
@@ -162,7 +162,7 @@ pub(super) fn configurations(folder: &Path) -> Configurations {
 }
 
 /// Adds the submodule repositories stored in the given ones, whether or not they are checked out.
-fn add_modules(folders: &mut Vec<PathBuf>, found: &mut Configurations) {
+fn add_modules(folders: &mut Vec<PathBuf>, found: &mut RepositoryConfigs) {
     let mut modules: Vec<PathBuf> = folders.iter().map(|folder| folder.join("modules")).collect();
     let mut seen = 0;
     while let Some(module) = modules.pop() {

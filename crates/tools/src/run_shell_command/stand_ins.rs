@@ -19,7 +19,7 @@ const EMPTY: [&str; 2] = [
 ];
 
 /// A file as recorded in the index.
-struct Entry {
+struct IndexEntry {
     file: StandIn,
     /// Whether git compares only its attributes, without reading it.
     by_stamps: bool,
@@ -52,7 +52,7 @@ pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<StandIn> {
             }
             hidden.extend(rest);
         }
-        let counts = |entry: &Entry| entry.by_stamps && hidden.contains(&entry.file.path);
+        let counts = |entry: &IndexEntry| entry.by_stamps && hidden.contains(&entry.file.path);
         found.extend(entries.into_iter().filter(counts).map(|entry| entry.file));
     }
     found
@@ -60,7 +60,7 @@ pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<StandIn> {
 
 /// Returns the index entries of the paths, from git's debug listing; `None` if its format is
 /// unexpected.
-fn listed(top: &Path, paths: &[PathBuf]) -> Option<Vec<Entry>> {
+fn listed(top: &Path, paths: &[PathBuf]) -> Option<Vec<IndexEntry>> {
     let list = ["--literal-pathspecs", "ls-files", "--stage", "--debug", "-z", "--"];
     let words = QUIET.iter().chain(&list).map(OsString::from);
     let arguments = words.chain(paths.iter().map(|path| path.clone().into_os_string()));
@@ -83,7 +83,7 @@ fn listed(top: &Path, paths: &[PathBuf]) -> Option<Vec<Entry>> {
 
 /// Parses an entry; the inner value is `None` if it is not a file or has a conflict. `written` is
 /// the modification time of the index.
-fn entry(head: &[u8], facts: &str, top: &Path, written: i64) -> Option<Option<Entry>> {
+fn entry(head: &[u8], facts: &str, top: &Path, written: i64) -> Option<Option<IndexEntry>> {
     let tab = head.iter().position(|byte| *byte == b'\t')?;
     let name = head.get(tab + 1..)?;
     let mut words = std::str::from_utf8(head.get(..tab)?).ok()?.split(' ');
@@ -102,7 +102,7 @@ fn entry(head: &[u8], facts: &str, top: &Path, written: i64) -> Option<Option<En
     // Git reads the contents of a file that is as new as the index, and of one that it recorded as
     // empty because it was.
     let by_stamps = modified < written && (size > 0 || EMPTY.contains(&blob));
-    Some(Some(Entry { file, by_stamps }))
+    Some(Some(IndexEntry { file, by_stamps }))
 }
 
 #[cfg(test)]

@@ -227,7 +227,8 @@ pub(super) fn words(files: &[PathBuf], directory: &Path) -> String {
     let shown = |path: &PathBuf| path.strip_prefix(directory).unwrap_or(path).display().to_string();
     let names: Vec<String> = files.iter().map(shown).collect();
     format!(
-        "\n[The sandbox hid {}, which git tracks: git cannot read it here and may call it changed]",
+        "\n[The sandbox hid {}, which git tracks: git cannot read it here and may report it as \
+         changed]",
         names.join(", ")
     )
 }

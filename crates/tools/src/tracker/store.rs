@@ -119,7 +119,7 @@ impl Tracker {
         let mut held = self.lock();
         let tasks = self.read(&mut held);
         if tasks.len() >= MOST {
-            return Err(format!("there are {MOST} tasks, which is the most there can be"));
+            return Err(format!("the tracker already has {MOST} tasks, the maximum"));
         }
         if let Some(parent) = &parent {
             known(tasks, parent)?;
@@ -129,7 +129,7 @@ impl Tracker {
         }
         let id = std::iter::repeat_with(new_id)
             .find(|id| !tasks.contains_key(id))
-            .ok_or("no id is free")?;
+            .ok_or("no id is available")?;
         let more = Object::new();
         let status = Status::Open;
         let task = Task { id, title, description, kind, status, parent, dependencies, more };
@@ -156,7 +156,7 @@ impl Tracker {
             if status == Status::Closed
                 && let Some(open) = task.dependencies.iter().find(is_open)
             {
-                return Err(format!("it cannot be closed before `{open}`, which it depends on"));
+                return Err(format!("it cannot be closed before `{open}`, on which it depends"));
             }
             task.status = status;
         }
@@ -175,7 +175,7 @@ impl Tracker {
 
     /// Writes a task, then adds it to the loaded tasks.
     fn keep(&self, tasks: &mut Tasks, task: Task) -> Result<(), String> {
-        self.write(&task).map_err(|error| format!("the task cannot be kept: {error}"))?;
+        self.write(&task).map_err(|error| format!("failed to save the task: {error}"))?;
         tasks.insert(task.id.clone(), task);
         Ok(())
     }
@@ -189,7 +189,7 @@ impl Tracker {
 }
 
 fn known<'t>(tasks: &'t Tasks, id: &str) -> Result<&'t Task, String> {
-    tasks.get(id).ok_or_else(|| format!("there is no task `{id}`"))
+    tasks.get(id).ok_or_else(|| format!("unknown task `{id}`"))
 }
 
 fn link(tasks: &Tasks, task: &mut Task, dependency: &str) -> Result<(), String> {
@@ -203,9 +203,7 @@ fn link(tasks: &Tasks, task: &mut Task, dependency: &str) -> Result<(), String> 
     while let Some(id) = open.pop() {
         if id == task.id {
             let id = &task.id;
-            return Err(format!(
-                "`{dependency}` depends on `{id}` already: that would be a circle"
-            ));
+            return Err(format!("`{dependency}` already depends on `{id}`: this would be a cycle"));
         }
         if seen.insert(id)
             && let Some(task) = tasks.get(id)
@@ -288,7 +286,7 @@ mod tests {
         let (a, b, c) = (task(&tracker, "a"), task(&tracker, "b"), task(&tracker, "c"));
         tracker.add_dependency(&a, &b).expect("linked");
         tracker.add_dependency(&b, &c).expect("linked");
-        assert!(tracker.add_dependency(&c, &a).expect_err("a circle").contains("circle"));
+        assert!(tracker.add_dependency(&c, &a).expect_err("a cycle").contains("cycle"));
         assert!(tracker.add_dependency(&a, &a).expect_err("itself").contains("itself"));
         assert!(tracker.add_dependency(&a, "ffffff0").is_err());
         assert!(close(&tracker, &a).expect_err("open").contains(&b));

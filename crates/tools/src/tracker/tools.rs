@@ -41,11 +41,11 @@ pub fn tracker_tools(tracker: &Arc<Tracker>) -> Vec<Arc<dyn Tool>> {
         (
             Action::Create,
             "tracker_create_task",
-            "Creates a task in the tracker, which holds the plan of large work: what is to be \
-             done, what it is part of, and what must be done before.",
+            "Creates a task in the tracker. The tracker contains the plan of large work: tasks, \
+             their parents, and their dependencies.",
             json!({
-                "title": text("A few words."), "description": text("What is to be done."),
-                "type": kind, "parentId": text("The task that it is part of."),
+                "title": text("A few words."), "description": text("What to do."),
+                "type": kind, "parentId": text("The parent task."),
                 "dependencies": ids,
             }),
             vec!["title", "description", "type"],
@@ -53,10 +53,10 @@ pub fn tracker_tools(tracker: &Arc<Tracker>) -> Vec<Arc<dyn Tool>> {
         (
             Action::Update,
             "tracker_update_task",
-            "Changes a task. It can be closed when all that it depends on is.",
+            "Changes a task. It can be closed when all its dependencies are closed.",
             json!({
                 "id": text("The task."), "title": text("A few words."),
-                "description": text("What is to be done."), "status": status,
+                "description": text("What to do."), "status": status,
                 "dependencies": ids,
             }),
             vec!["id"],
@@ -64,24 +64,24 @@ pub fn tracker_tools(tracker: &Arc<Tracker>) -> Vec<Arc<dyn Tool>> {
         (
             Action::Get,
             "tracker_get_task",
-            "Gives all of one task.",
+            "Returns one task with all details.",
             json!({"id": text("The task.")}),
             vec!["id"],
         ),
         (
             Action::List,
             "tracker_list_tasks",
-            "Lists tasks: all, or those that fit.",
-            json!({"status": status, "type": kind, "parentId": text("What they are part of.")}),
+            "Lists tasks, optionally filtered.",
+            json!({"status": status, "type": kind, "parentId": text("Their parent task.")}),
             Vec::new(),
         ),
         (
             Action::AddDependency,
             "tracker_add_dependency",
-            "Lets a task wait for another.",
+            "Adds a dependency between two tasks.",
             json!({
-                "taskId": text("The task that waits."),
-                "dependencyId": text("The task that is done first."),
+                "taskId": text("The dependent task."),
+                "dependencyId": text("The task that must be done first."),
             }),
             vec!["taskId", "dependencyId"],
         ),
@@ -159,10 +159,10 @@ impl Invocation for Call {
         let what = match self.action {
             Action::Create => format!("Create the task \"{}\"", args.text("title")),
             Action::Update => format!("Update the task {}", args.text("id")),
-            Action::Get => format!("Look at the task {}", args.text("id")),
+            Action::Get => format!("Show the task {}", args.text("id")),
             Action::List => "List the tasks".to_owned(),
             Action::AddDependency => {
-                format!("Let {} wait for {}", args.text("taskId"), args.text("dependencyId"))
+                format!("Make {} depend on {}", args.text("taskId"), args.text("dependencyId"))
             }
             Action::Visualize => "Draw the tasks".to_owned(),
         };

@@ -26,7 +26,7 @@ pub(super) async fn run(shared: &Shared, wanted: &[Url]) -> Result<Outcome, Tool
     };
     let page = download::get(shared.client()?, &urls::raw(url), ACCEPT)
         .await
-        .map_err(|message| failure(format!("Cannot fetch {url}: {message}")))?;
+        .map_err(|message| failure(format!("Failed to fetch {url}: {message}")))?;
     let status = page.status;
     if status.is_client_error() || status.is_server_error() {
         let head = limits::cut(&head(&page), MAX_HEADERS);

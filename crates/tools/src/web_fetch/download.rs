@@ -27,7 +27,7 @@ pub(super) struct Page {
 
 /// Why there is no response, and whether a retry may help.
 #[derive(Debug)]
-struct Failure {
+struct DownloadFailure {
     message: String,
     passing: bool,
 }
@@ -41,8 +41,8 @@ pub(super) async fn get(client: &GuardedClient, url: &Url, accept: &str) -> Resu
     loop {
         let attempt = tokio::time::timeout(DEADLINE, once(client, url, accept)).await;
         let result = attempt.unwrap_or_else(|_| {
-            Err(Failure {
-                message: format!("no complete answer within {} s", DEADLINE.as_secs()),
+            Err(DownloadFailure {
+                message: format!("no complete response within {} s", DEADLINE.as_secs()),
                 passing: false,
             })
         });
@@ -59,14 +59,14 @@ pub(super) async fn get(client: &GuardedClient, url: &Url, accept: &str) -> Resu
     }
 }
 
-async fn once(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, Failure> {
+async fn once(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, DownloadFailure> {
     let request = client
         .request(Method::GET, url)
-        .map_err(|refused| Failure { message: refused.to_string(), passing: false })?;
+        .map_err(|refused| DownloadFailure { message: refused.to_string(), passing: false })?;
     let accept = HeaderValue::from_str(accept).unwrap_or(HeaderValue::from_static("*/*"));
     let mut response =
         request.header(ACCEPT, accept).send().await.map_err(|error| match refusal(&error) {
-            Some(refused) => Failure { message: refused.to_string(), passing: false },
+            Some(refused) => DownloadFailure { message: refused.to_string(), passing: false },
             None => failure(error),
         })?;
     let body = read(&mut response).await?;
@@ -78,8 +78,8 @@ async fn once(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, F
     })
 }
 
-async fn read(response: &mut Response) -> Result<Vec<u8>, Failure> {
-    let too_large = || Failure {
+async fn read(response: &mut Response) -> Result<Vec<u8>, DownloadFailure> {
+    let too_large = || DownloadFailure {
         message: format!("the page is larger than {} MB", MAX_BODY / 1024 / 1024),
         passing: false,
     };
@@ -97,14 +97,14 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, Failure> {
 }
 
 /// Uses the innermost cause; the caller adds the URL.
-fn failure(error: parallax_http::reqwest::Error) -> Failure {
+fn failure(error: parallax_http::reqwest::Error) -> DownloadFailure {
     let passing = !error.is_redirect() && !error.is_builder();
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    Failure { message: cause.to_string(), passing }
+    DownloadFailure { message: cause.to_string(), passing }
 }
 
 impl Page {

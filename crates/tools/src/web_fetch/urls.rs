@@ -41,7 +41,7 @@ pub(super) fn find(prompt: &str) -> Result<Vec<Url>, String> {
         );
     }
     if urls.len() > MAX_URLS {
-        return Err(format!("The `prompt` contains more than {MAX_URLS} URLs; make several calls"));
+        return Err(format!("The `prompt` contains more than {MAX_URLS} URLs; use several calls"));
     }
     Ok(urls)
 }

@@ -15,7 +15,7 @@ fn ranges_and_their_header() {
     let cut = read(json!({"file_path": "a.txt", "start_line": 2, "end_line": 2}));
     assert_eq!(
         cut.for_model.output,
-        "[Cut: showing lines 2-2 of 3. Go on with start_line: 3.]\n---\ntwo"
+        "[Truncated: showing lines 2-2 of 3. Continue with start_line: 3.]\n---\ntwo"
     );
     assert_eq!(cut.for_user, Some(Display::text("Read lines 2-2 of 3 from a.txt")));
     let old_names = read(json!({"file_path": "a.txt", "offset": 1, "limit": 1}));
@@ -43,7 +43,7 @@ fn long_files_and_long_lines_are_cut() {
     place.put("wide", format!("{}\nend", "é".repeat(50_000_000 / 2)));
     let many = place.output("read_file", json!({"file_path": "many"}));
     assert!(many.starts_with(
-        "[Cut: showing lines 1-2000 of 2500. Go on with start_line: 2001.]\n---\nx\n"
+        "[Truncated: showing lines 1-2000 of 2500. Continue with start_line: 2001.]\n---\nx\n"
     ));
     let exact = json!({"file_path": "many", "start_line": 1, "end_line": 2400});
     assert!(place.output("read_file", exact).contains("lines 1-2400 of 2500"));
@@ -60,11 +60,14 @@ fn one_call_gives_a_bounded_text() {
     let all = json!({"file_path": "large", "start_line": 101, "end_line": 1_000});
     let text = place.output("read_file", all);
     let (header, text) = text.split_once("\n---\n").expect("a header");
-    assert_eq!(header, "[Cut: showing lines 101-500 of 1000. Go on with start_line: 501.]");
+    assert_eq!(
+        header,
+        "[Truncated: showing lines 101-500 of 1000. Continue with start_line: 501.]"
+    );
     assert_eq!(text, vec![line.as_str(); 400].join("\n"));
     assert!(place.output("read_file", json!({"file_path": "large"})).contains("lines 1-400 of"));
     let all = json!({"file_path": "empty lines", "start_line": 1, "end_line": 9_999_999});
-    assert!(place.output("read_file", all).contains("Go on with start_line: 400001."));
+    assert!(place.output("read_file", all).contains("Continue with start_line: 400001."));
 }
 
 #[test]

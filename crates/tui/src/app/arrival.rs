@@ -30,7 +30,7 @@ const TYPED_AHEAD_MS: u64 = 80;
 
 /// A dialog that opened by itself and not because of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Unasked {
+enum IncomingDialog {
     /// A dialog, identified by its number.
     Dialog(u64),
     Question(AskId),
@@ -44,14 +44,14 @@ pub(super) struct Arrival {
     /// The number of the open dialog, or `None` if a key opened it.
     dialog: Option<u64>,
     /// The dialog in the last frame and the time of its first frame.
-    drawn: Option<(Unasked, u64)>,
+    drawn: Option<(IncomingDialog, u64)>,
     /// The newest dialog that was drawn, and whether the composer contained text then.
-    seen: Option<Unasked>,
+    seen: Option<IncomingDialog>,
     over_draft: bool,
     /// When the newest dialog was answered or closed.
     answered: Option<u64>,
     /// The dialog that the user moved the focus to although the composer contains text.
-    turned_to: Option<Unasked>,
+    turned_to: Option<IncomingDialog>,
     /// Whether keys were typed before the program took over the terminal.
     typed_ahead: bool,
     /// Whether a key is being handled, so that a dialog opened now was requested by the user.
@@ -66,13 +66,13 @@ impl App {
     }
 
     /// Returns the visible dialog if it opened by itself.
-    fn unasked(&self) -> Option<Unasked> {
+    fn unasked(&self) -> Option<IncomingDialog> {
         if self.overlay.is_some() {
-            return self.arrival.dialog.map(Unasked::Dialog);
+            return self.arrival.dialog.map(IncomingDialog::Dialog);
         }
         let hidden = self.shell_focus || self.is_writing();
         let question = self.questions.front().filter(|_| !hidden);
-        question.map(|question| Unasked::Question(question.ask.id.clone()))
+        question.map(|question| IncomingDialog::Question(question.ask.id.clone()))
     }
 
     /// Records that a frame is drawn, which makes the current dialog visible.
@@ -145,15 +145,15 @@ impl App {
 
     /// Returns the first request of the engine or of an MCP server, drawn or not. Later dialogs of
     /// a command are part of what the user is doing.
-    fn first_question(&self) -> Option<Unasked> {
+    fn first_question(&self) -> Option<IncomingDialog> {
         match &self.overlay {
             Some(overlay) if overlay.purpose == Purpose::ServerQuestion => {
-                self.arrival.dialog.map(Unasked::Dialog)
+                self.arrival.dialog.map(IncomingDialog::Dialog)
             }
             Some(_) => None,
             None => {
                 let question = self.questions.front();
-                question.map(|question| Unasked::Question(question.ask.id.clone()))
+                question.map(|question| IncomingDialog::Question(question.ask.id.clone()))
             }
         }
     }

@@ -61,7 +61,7 @@ impl Searching {
 
 /// The sort key of the session list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum By {
+enum SortKey {
     #[default]
     Used,
     Began,
@@ -72,7 +72,7 @@ enum By {
     Tree,
 }
 
-impl By {
+impl SortKey {
     fn next(self) -> Self {
         match self {
             Self::Used => Self::Began,
@@ -87,7 +87,7 @@ impl By {
 /// The order of the session list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Order {
-    by: By,
+    by: SortKey,
     reversed: bool,
     /// Whether one-shot headless runs are listed too.
     with_one_shots: bool,
@@ -96,11 +96,11 @@ pub(super) struct Order {
 impl Order {
     fn title(self) -> String {
         let (first, last) = match self.by {
-            By::Used => ("most recently used first", "least recently used first"),
-            By::Began => ("newest first", "oldest first"),
-            By::Size => ("longest first", "shortest first"),
-            By::Name => ("by name", "by name, reversed"),
-            By::Tree => {
+            SortKey::Used => ("most recently used first", "least recently used first"),
+            SortKey::Began => ("newest first", "oldest first"),
+            SortKey::Size => ("longest first", "shortest first"),
+            SortKey::Name => ("by name", "by name, reversed"),
+            SortKey::Tree => {
                 ("copies below originals", "copies below originals, least recently used first")
             }
         };
@@ -156,8 +156,8 @@ impl App {
                 let items = listed.clone().map(session_item).collect();
                 let first = listed.map(|entry| entry.id.clone()).next();
                 let list = ListDialog::new(order.title_of(&sessions), items).searched().hint(
-                    "type to search · enter resume · delete delete it · ctrl+s sort · ctrl+r \
-                     reverse · esc back",
+                    "type to search · enter resume · delete remove · ctrl+s sort · ctrl+r reverse \
+                     · esc back",
                 );
                 app.session_order = order;
                 app.browsed = Arc::from(sessions);
@@ -189,16 +189,18 @@ impl App {
         let order = self.session_order;
         let mut sessions = self.browsed.to_vec();
         match order.by {
-            By::Used | By::Tree => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used)),
-            By::Began => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.start)),
-            By::Size => sessions.sort_by_key(|entry| std::cmp::Reverse(size(entry))),
-            By::Name => sessions.sort_by_key(|entry| entry.title.to_lowercase()),
+            SortKey::Used | SortKey::Tree => {
+                sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used))
+            }
+            SortKey::Began => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.start)),
+            SortKey::Size => sessions.sort_by_key(|entry| std::cmp::Reverse(size(entry))),
+            SortKey::Name => sessions.sort_by_key(|entry| entry.title.to_lowercase()),
         }
         if order.reversed {
             sessions.reverse();
         }
         let items = match order.by {
-            By::Tree => {
+            SortKey::Tree => {
                 let listed: Vec<SessionEntry> =
                     sessions.iter().filter(|entry| order.lists(entry)).cloned().collect();
                 tree(&listed).into_iter().map(|(depth, entry)| below(depth, entry)).collect()

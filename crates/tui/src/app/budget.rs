@@ -14,8 +14,8 @@ impl App {
         if arguments.is_empty() {
             return self.ask_session(OpenSession::budgets, |app, uses| app.budgets_are(&uses));
         }
-        match Order::read(arguments) {
-            Ok(Order { kind, scope, limit }) => {
+        match LimitChange::read(arguments) {
+            Ok(LimitChange { kind, scope, limit }) => {
                 self.effect(Effect::Send(Op::SetBudget { kind, scope, limit }));
                 let whose = whose(scope);
                 self.info(match limit {
@@ -60,13 +60,13 @@ impl App {
 
 /// A change of a limit.
 #[derive(Debug, PartialEq)]
-struct Order {
+struct LimitChange {
     kind: BudgetKind,
     scope: BudgetScope,
     limit: Option<f64>,
 }
 
-impl Order {
+impl LimitChange {
     fn read(arguments: &str) -> Result<Self, String> {
         let how = "`/budget [prompt] cost|tokens|time AMOUNT|off`";
         let mut words = arguments.split_whitespace().peekable();
@@ -117,13 +117,16 @@ mod tests {
 
     #[test]
     fn orders_are_read_or_say_how_they_are_written() {
-        let order = |kind, scope, limit| Ok(Order { kind, scope, limit });
+        let order = |kind, scope, limit| Ok(LimitChange { kind, scope, limit });
         let (session, prompt) = (BudgetScope::Session, BudgetScope::Prompt);
-        assert_eq!(Order::read("cost $2"), order(BudgetKind::Cost, session, Some(2.0)));
-        assert_eq!(Order::read("session tokens 5k"), order(BudgetKind::Tokens, session, Some(5e3)));
-        assert_eq!(Order::read("prompt time off"), order(BudgetKind::Time, prompt, None));
+        assert_eq!(LimitChange::read("cost $2"), order(BudgetKind::Cost, session, Some(2.0)));
+        assert_eq!(
+            LimitChange::read("session tokens 5k"),
+            order(BudgetKind::Tokens, session, Some(5e3))
+        );
+        assert_eq!(LimitChange::read("prompt time off"), order(BudgetKind::Time, prompt, None));
         for wrong in ["", "cost", "prompt", "cost much", "cost -1", "money 3"] {
-            assert!(Order::read(wrong).is_err_and(|why| why.contains("/budget")), "{wrong}");
+            assert!(LimitChange::read(wrong).is_err_and(|why| why.contains("/budget")), "{wrong}");
         }
     }
 }

@@ -10,7 +10,7 @@ use super::App;
 use super::lists::clean;
 use super::overlay::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
-use crate::diff_view::{self, DiffLook};
+use crate::diff_view::{self, DiffOptions};
 use crate::effect::Effect;
 
 /// Maximum number of files and prompts listed.
@@ -153,7 +153,7 @@ impl App {
             let shown = file.diff.as_ref().filter(|_| file.kept.is_none());
             if let Some(diff) = shown.filter(|_| file.kind == ChangeKind::Changed) {
                 let width = usize::from(self.size.0).saturating_sub(4).max(20);
-                let look = DiffLook { max_rows: DIFF_ROWS, ..DiffLook::new(theme, width) };
+                let look = DiffOptions { max_rows: DIFF_ROWS, ..DiffOptions::new(theme, width) };
                 rows.extend(diff_view::rows(diff, &look));
             }
         }

@@ -9,14 +9,14 @@ use super::view::{Frame, cut};
 use crate::dialog::Field;
 use crate::effect::Effect;
 use crate::keymap::{Context, KeyCommand};
-use crate::transcript::{Anchor, Needle, Page};
+use crate::transcript::{Anchor, Page, SearchNeedle};
 
 /// The state of the pager.
 #[derive(Debug, Default)]
 pub(super) struct Pager {
     /// The search field while a search is typed after `/`.
     field: Option<Field>,
-    needle: Needle,
+    needle: SearchNeedle,
     /// The item and row of the last match.
     found: Option<(usize, usize)>,
     /// A note about the last search, if there is one.
@@ -148,7 +148,7 @@ impl App {
     fn search(&mut self, typed: &str) {
         let Some(pager) = &mut self.pager else { return };
         if !typed.is_empty() {
-            pager.needle = Needle::new(typed);
+            pager.needle = SearchNeedle::new(typed);
         }
         let top = match self.anchor {
             Anchor::Top { item, row } => (item, row),

@@ -19,7 +19,7 @@ pub(super) struct FormField {
     pub(super) kind: Kind,
     /// The default value as typed; for multiple choices, each of them.
     pub(super) default: Vec<String>,
-    bounds: Bounds,
+    bounds: FieldLimits,
 }
 
 /// The type of a field.
@@ -43,13 +43,13 @@ pub(super) struct Choice {
 
 /// Limits of a value: the range of a number, the length of a text, or the number of choices.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Bounds {
+struct FieldLimits {
     least: Option<f64>,
     most: Option<f64>,
     format: String,
 }
 
-impl Bounds {
+impl FieldLimits {
     fn of(property: &Value, kind: &Kind) -> Self {
         let number = |key: &str| property.get(key).and_then(Value::as_f64);
         let (least, most) = match kind {
@@ -162,7 +162,7 @@ pub(super) fn fields(schema: &Value) -> Option<VecDeque<FormField>> {
             required: required.contains(&name.as_str()),
             name: name.clone(),
             default: default(property, &kind),
-            bounds: Bounds::of(property, &kind),
+            bounds: FieldLimits::of(property, &kind),
             kind,
         })
     };

@@ -27,7 +27,7 @@ const ROWS: usize = 8;
 pub(crate) struct ServerQuestion {
     server: String,
     message: String,
-    asked: Asked,
+    asked: ServerRequestKind,
     /// The fields that are not answered yet.
     fields: VecDeque<FormField>,
     /// The choices so far of a multiple-choice field.
@@ -37,7 +37,7 @@ pub(crate) struct ServerQuestion {
 }
 
 /// The kind of request.
-enum Asked {
+enum ServerRequestKind {
     Form,
     Url(String),
     /// A sign-in request, which Parallax itself makes.
@@ -56,26 +56,28 @@ impl App {
         reply: oneshot::Sender<Answer>,
     ) {
         let (message, asked, fields) = match question {
-            Question::Url { message, url } => (message, Asked::Url(url), VecDeque::new()),
+            Question::Url { message, url } => {
+                (message, ServerRequestKind::Url(url), VecDeque::new())
+            }
             Question::SignIn { again } => {
                 let why = match again {
                     true => "The last sign-in is no longer valid.",
                     false => "Its tools cannot be called without authentication.",
                 };
-                (why.to_owned(), Asked::SignIn, VecDeque::new())
+                (why.to_owned(), ServerRequestKind::SignIn, VecDeque::new())
             }
             Question::Sample { system, prompt, tokens, left } => {
                 let (shown, facts) = sample_facts(&system, &prompt, tokens, left);
-                (shown, Asked::Sample(facts), VecDeque::new())
+                (shown, ServerRequestKind::Sample(facts), VecDeque::new())
             }
             Question::Form { message, schema } => match fields(&schema) {
-                Some(fields) => (message, Asked::Form, fields),
+                Some(fields) => (message, ServerRequestKind::Form, fields),
                 None => {
                     return self.cannot_ask(server, "for a form that is not supported", reply);
                 }
             },
         };
-        if let Asked::Url(url) = &asked
+        if let ServerRequestKind::Url(url) = &asked
             && !is_page(url)
         {
             let what = format!("to open `{}`, which is not a web page", clean(url));
@@ -133,7 +135,7 @@ impl App {
             question.message.lines().map(|line| Line::styled(clean(line), text)).collect();
         let mut title = format!("Request from MCP server `{}`", clean(&question.server));
         let items = match &question.asked {
-            Asked::Url(url) => {
+            ServerRequestKind::Url(url) => {
                 intro.push(Line::styled(clean(url), self.theme.link));
                 vec![
                     ListItem::new("no", "No", ""),
@@ -141,7 +143,7 @@ impl App {
                     ListItem::new("never", NO_MORE, ""),
                 ]
             }
-            Asked::SignIn => {
+            ServerRequestKind::SignIn => {
                 title = format!("MCP server `{}` requires authentication", clean(&question.server));
                 let later = format!("`/mcp auth {}` signs in later", clean(&question.server));
                 vec![
@@ -149,7 +151,7 @@ impl App {
                     ListItem::new("no", "Not now", later),
                 ]
             }
-            Asked::Sample(facts) => {
+            ServerRequestKind::Sample(facts) => {
                 title.push_str(" to call the model");
                 let facts =
                     facts.iter().map(|fact| Line::styled(fact.clone(), self.theme.secondary));
@@ -161,7 +163,7 @@ impl App {
                     ListItem::new("never", "Never for this server in this session", ""),
                 ]
             }
-            Asked::Form => vec![
+            ServerRequestKind::Form => vec![
                 ListItem::new("yes", "Answer", "one field at a time"),
                 ListItem::new("no", "Do not answer", ""),
                 ListItem::new("never", NO_MORE, ""),
@@ -175,16 +177,16 @@ impl App {
     pub(super) fn server_question_taken(&mut self, id: &str) {
         self.overlay = None;
         match (id, self.server_questions.front()) {
-            ("yes", Some(ServerQuestion { asked: Asked::Url(url), .. })) => {
+            ("yes", Some(ServerQuestion { asked: ServerRequestKind::Url(url), .. })) => {
                 // Normalized as in a browser, which encodes characters that change the text
                 // direction.
                 open_address(url::Url::parse(url).as_ref().map_or(url, url::Url::as_str));
                 self.reply(Answer::Accept);
             }
-            ("yes", Some(ServerQuestion { asked: Asked::SignIn, .. })) => {
+            ("yes", Some(ServerQuestion { asked: ServerRequestKind::SignIn, .. })) => {
                 self.reply(Answer::Accept)
             }
-            (_, Some(ServerQuestion { asked: Asked::Sample(_), .. })) => match id {
+            (_, Some(ServerQuestion { asked: ServerRequestKind::Sample(_), .. })) => match id {
                 "yes" => self.reply(Answer::Accept),
                 "always" => self.reply(|_| Answer::Always),
                 "never" => self.reply(|_| Answer::Never),

@@ -5,7 +5,7 @@ use parallax_protocol::op::Op;
 use parallax_protocol::shell::{ShellCommand, TerminalSize};
 
 use super::App;
-use crate::commands::{Parsed, parse};
+use crate::commands::{ParsedLine, parse};
 use crate::composer::{InputMode, Submission};
 use crate::copied::Copied;
 use crate::debug_console::LogLevel;
@@ -55,21 +55,21 @@ impl App {
             return self.read_commands_for(Some(text));
         }
         match parse(&text, &self.custom_names()) {
-            Parsed::Text => self.submit(text),
-            Parsed::Command(spec, arguments) => {
+            ParsedLine::Text => self.submit(text),
+            ParsedLine::Command(spec, arguments) => {
                 self.echo(&text);
                 self.run_command(spec.command, &arguments);
             }
-            Parsed::Custom => {
+            ParsedLine::Custom => {
                 self.echo(&text);
                 self.run_custom(text.trim_start());
             }
-            Parsed::Unknown(name, near) => self.unknown(&text, &name, &near),
-            Parsed::Elsewhere(name, hint) => {
+            ParsedLine::Unknown(name, near) => self.unknown(&text, &name, &near),
+            ParsedLine::Elsewhere(name, hint) => {
                 self.echo(&text);
                 self.error(format!("Unknown command `/{name}`: {hint}"));
             }
-            Parsed::Stray { command, word, near } => {
+            ParsedLine::Stray { command, word, near } => {
                 self.echo(&text);
                 self.error(stray(&command, &word, &near));
             }
@@ -82,36 +82,36 @@ impl App {
         let text = submission.text.clone();
         self.transcript.note_typed(&text, &submission.shown);
         match parse(&text, &self.custom_names()) {
-            Parsed::Text => {
+            ParsedLine::Text => {
                 self.remember(&text);
                 self.steer(text);
             }
-            Parsed::Command(spec, arguments) if spec.concurrent => {
+            ParsedLine::Command(spec, arguments) if spec.concurrent => {
                 self.remember(&text);
                 self.run_command(spec.command, &arguments);
             }
-            Parsed::Command(spec, _) => {
+            ParsedLine::Command(spec, _) => {
                 self.composer.take_back();
                 self.toast(format!(
                     "/{} is not available while the agent is running (Esc to stop)",
                     spec.name
                 ));
             }
-            Parsed::Custom => {
+            ParsedLine::Custom => {
                 self.composer.take_back();
                 self.toast(
                     "Custom commands are not available while the agent is running (Esc to stop)",
                 );
             }
-            Parsed::Elsewhere(name, hint) => {
+            ParsedLine::Elsewhere(name, hint) => {
                 self.composer.take_back();
                 self.toast(format!("Unknown command `/{name}`: {hint}"));
             }
-            Parsed::Unknown(name, near) => {
+            ParsedLine::Unknown(name, near) => {
                 self.composer.take_back();
                 self.toast(no_command(&name, &near));
             }
-            Parsed::Stray { command, word, near } => {
+            ParsedLine::Stray { command, word, near } => {
                 self.composer.take_back();
                 self.toast(stray(&command, &word, &near));
             }

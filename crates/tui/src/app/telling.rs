@@ -259,11 +259,11 @@ impl App {
         self.say(rows);
     }
 
-    fn stats_look(&self) -> stats_view::StatsLook<'_> {
+    fn stats_look(&self) -> stats_view::StatsOptions<'_> {
         let plain = self.settings.screen_reader;
         let (session, auth) = (self.session.as_str(), self.facts.auth.as_str());
         let (width, theme, plotted) = (self.width(), &self.theme, stats_view::PLOTTED);
-        stats_view::StatsLook { width, theme, plain, plotted, session, auth }
+        stats_view::StatsOptions { width, theme, plain, plotted, session, auth }
     }
 
     pub(super) fn tools(&mut self, described: bool) {
@@ -297,7 +297,7 @@ impl App {
     /// visible.
     fn last_stats(&self) -> Vec<Line> {
         let rows = |plotted| {
-            let look = stats_view::StatsLook { plotted, ..self.stats_look() };
+            let look = stats_view::StatsOptions { plotted, ..self.stats_look() };
             stats_view::rows(&self.stats, stats_view::Part::Session, look)
         };
         let all = rows(LAST_PLOTTED);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use parallax_protocol::tool::FileDiff;
 use parallax_screen::Line;
 
-use crate::diff_view::{self, DiffLook};
+use crate::diff_view::{self, DiffOptions};
 use crate::theme::Theme;
 
 /// The diff in the sample.
@@ -51,6 +51,6 @@ pub(crate) fn rows(theme: &Theme, width: usize) -> Vec<Line> {
         is_new_file: false,
         texts: None,
     };
-    rows.extend(diff_view::rows(&diff, &DiffLook::new(theme, width)));
+    rows.extend(diff_view::rows(&diff, &DiffOptions::new(theme, width)));
     rows
 }

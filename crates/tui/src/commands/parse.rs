@@ -14,7 +14,7 @@ const SHORTEST: usize = 2;
 
 /// The result of parsing an input line.
 #[derive(Debug)]
-pub(crate) enum Parsed {
+pub(crate) enum ParsedLine {
     /// A built-in command with its unchanged arguments.
     Command(&'static CommandSpec, String),
     /// A custom command.
@@ -33,38 +33,38 @@ pub(crate) enum Parsed {
 /// Parses a line. Words select subcommands by name or alias; the rest is the argument. `others` are
 /// the names of custom commands. They override built-in names that Gemini CLI does not have; such a
 /// built-in command is then called `parallax:NAME`.
-pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
-    let Some(rest) = line.trim_start().strip_prefix('/') else { return Parsed::Text };
+pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
+    let Some(rest) = line.trim_start().strip_prefix('/') else { return ParsedLine::Text };
     if rest.starts_with(['/', '*']) {
-        return Parsed::Text;
+        return ParsedLine::Text;
     }
     if rest.trim().is_empty() {
-        return Parsed::Unknown(String::new(), Vec::new());
+        return ParsedLine::Unknown(String::new(), Vec::new());
     }
     let (name, mut rest) = word(rest);
     let is_other = |name: &str| others.iter().any(|other| other == name);
     let meant = match own_of(name) {
-        Some(_) if is_other(name) => return Parsed::Custom,
+        Some(_) if is_other(name) => return ParsedLine::Custom,
         Some(own) => own,
-        None if (is_own(name) || is_alias(name)) && is_other(name) => return Parsed::Custom,
+        None if (is_own(name) || is_alias(name)) && is_other(name) => return ParsedLine::Custom,
         None => name,
     };
     let Some(mut spec) = find(meant, others) else {
         if is_other(name) {
-            return Parsed::Custom;
+            return ParsedLine::Custom;
         }
         // `/etc/hosts says …` is about a file.
         if name.contains('/') {
-            return Parsed::Text;
+            return ParsedLine::Text;
         }
         if let Some(here) = of_other_agent(name) {
             return parse(&format!("/{here} {rest}"), others);
         }
         if let Some(hint) = hint_of_other_agent(name) {
-            return Parsed::Elsewhere(name.to_owned(), hint);
+            return ParsedLine::Elsewhere(name.to_owned(), hint);
         }
         let known = TABLE.iter().map(|spec| spec.name).chain(others.iter().map(String::as_str));
-        return Parsed::Unknown(name.to_owned(), owned(near(name, known)));
+        return ParsedLine::Unknown(name.to_owned(), owned(near(name, known)));
     };
     let mut path = name.to_owned();
     loop {
@@ -77,7 +77,7 @@ pub(crate) fn parse(line: &str, others: &[String]) -> Parsed {
             None if spec.arguments.is_empty() && !name.is_empty() => {
                 return stray(spec, path, name);
             }
-            None => return Parsed::Command(spec, rest.to_owned()),
+            None => return ParsedLine::Command(spec, rest.to_owned()),
         }
     }
 }
@@ -109,13 +109,13 @@ fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
 }
 
 /// Returns the error for a word after a command that does not accept it.
-fn stray(spec: &CommandSpec, command: String, word: &str) -> Parsed {
+fn stray(spec: &CommandSpec, command: String, word: &str) -> ParsedLine {
     let listed = || spec.subcommands.iter().filter(|sub| !sub.hidden).map(|sub| sub.name);
     let mut near = near(word, listed());
     if near.is_empty() {
         near = listed().collect();
     }
-    Parsed::Stray { command, word: word.to_owned(), near: owned(near) }
+    ParsedLine::Stray { command, word: word.to_owned(), near: owned(near) }
 }
 
 fn owned(names: Vec<&str>) -> Vec<String> {
@@ -136,7 +136,7 @@ mod tests {
 
     fn command(line: &str) -> (Command, String) {
         match parse(line, &[]) {
-            Parsed::Command(spec, arguments) => (spec.command, arguments),
+            ParsedLine::Command(spec, arguments) => (spec.command, arguments),
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn what_people_wrote_takes_the_names_that_gemini_cli_does_not_have() {
         let others = ["commit".to_owned(), "cost".to_owned(), "help".to_owned()];
-        assert!(matches!(parse("/commit now", &others), Parsed::Custom));
-        assert!(matches!(parse("/cost", &others), Parsed::Custom));
+        assert!(matches!(parse("/commit now", &others), ParsedLine::Custom));
+        assert!(matches!(parse("/cost", &others), ParsedLine::Custom));
         for (line, meant) in [
             ("/help", Command::Help),
             ("/parallax:commit", Command::Commit),
@@ -166,7 +166,7 @@ mod tests {
             ("/parallax:diff", Command::Diff),
             ("/parallax x", Command::Parallax),
         ] {
-            let Parsed::Command(spec, _) = parse(line, &others) else { panic!("{line}") };
+            let ParsedLine::Command(spec, _) = parse(line, &others) else { panic!("{line}") };
             assert_eq!(spec.command, meant, "{line}");
         }
         let stats = TABLE.iter().find(|spec| spec.is("stats")).unwrap();
@@ -179,9 +179,9 @@ mod tests {
         assert_eq!(command("/resum list"), (Command::ChatList, String::new()));
         assert_eq!(command("/cha"), (Command::Chat, String::new()));
         // Ambiguous, or a custom command may be meant.
-        assert!(matches!(parse("/re", &[]), Parsed::Unknown(..)));
-        assert!(matches!(parse("/stat", &[]), Parsed::Unknown(..)));
-        assert!(matches!(parse("/cha", &["chart".to_owned()]), Parsed::Unknown(..)));
+        assert!(matches!(parse("/re", &[]), ParsedLine::Unknown(..)));
+        assert!(matches!(parse("/stat", &[]), ParsedLine::Unknown(..)));
+        assert!(matches!(parse("/cha", &["chart".to_owned()]), ParsedLine::Unknown(..)));
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
             ("/vim x", "vim x", &[]),
             ("/mcp list x y", "mcp list x", &[]),
         ] {
-            let Parsed::Stray { command, word, near } = parse(line, &[]) else {
+            let ParsedLine::Stray { command, word, near } = parse(line, &[]) else {
                 panic!("{line} runs");
             };
             assert_eq!(format!("{command} {word}"), expected);
@@ -207,24 +207,25 @@ mod tests {
         assert_eq!(command("/config"), (Command::Settings, String::new()));
         assert_eq!(command("/add-dir /x"), (Command::DirectoryAdd, "/x".to_owned()));
         assert_eq!(command("/logout"), (Command::AuthSignOut, String::new()));
-        assert!(matches!(parse("/status", &["status".to_owned()]), Parsed::Custom));
+        assert!(matches!(parse("/status", &["status".to_owned()]), ParsedLine::Custom));
         for name in ["review", "upgrade", "doctor"] {
             let parsed = parse(&format!("/{name} x"), &[]);
-            assert!(matches!(parsed, Parsed::Elsewhere(..)), "{parsed:?}");
+            assert!(matches!(parsed, ParsedLine::Elsewhere(..)), "{parsed:?}");
         }
     }
 
     #[test]
     fn a_slip_is_told_with_what_was_meant() {
-        let Parsed::Unknown(name, near) = parse("/modle now", &["models:own".to_owned()]) else {
+        let ParsedLine::Unknown(name, near) = parse("/modle now", &["models:own".to_owned()])
+        else {
             panic!("known?");
         };
         assert_eq!(name, "modle");
         assert_eq!(near[0], "mode");
         assert!(near.contains(&"model".to_owned()));
-        assert!(matches!(parse("/ ", &[]), Parsed::Unknown(name, _) if name.is_empty()));
-        assert!(matches!(parse("//x", &[]), Parsed::Text));
-        assert!(matches!(parse("/etc/hosts is", &[]), Parsed::Text));
-        assert!(matches!(parse("/* x */", &[]), Parsed::Text));
+        assert!(matches!(parse("/ ", &[]), ParsedLine::Unknown(name, _) if name.is_empty()));
+        assert!(matches!(parse("//x", &[]), ParsedLine::Text));
+        assert!(matches!(parse("/etc/hosts is", &[]), ParsedLine::Text));
+        assert!(matches!(parse("/* x */", &[]), ParsedLine::Text));
     }
 }

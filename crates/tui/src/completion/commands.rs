@@ -54,7 +54,7 @@ impl CommandInfo {
 
 /// The matches of the command being typed.
 #[derive(Debug)]
-pub struct Fitting {
+pub struct CommandMatches {
     /// The byte range of the line that a candidate replaces.
     pub range: Range<usize>,
     /// The candidates, best first.
@@ -68,7 +68,7 @@ pub fn fitting(
     line: &str,
     cursor: usize,
     fuzzy: &mut Fuzzy,
-) -> Option<Fitting> {
+) -> Option<CommandMatches> {
     let rest = line.strip_prefix('/')?;
     if rest.starts_with(['/', '*']) || cursor == 0 {
         return None;
@@ -110,7 +110,7 @@ pub fn fitting(
             ..Candidate::default()
         }));
     }
-    Some(Fitting { range: (if start == 1 { 0 } else { start })..end, candidates })
+    Some(CommandMatches { range: (if start == 1 { 0 } else { start })..end, candidates })
 }
 
 /// Frequently used commands; among equal matches they come first, in this order.

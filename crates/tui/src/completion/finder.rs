@@ -120,7 +120,7 @@ impl Finder {
     }
 }
 
-struct Asked {
+struct PendingFind {
     generation: u64,
     question: Question,
     at: Instant,
@@ -140,7 +140,7 @@ struct Worker<D> {
     growing: Option<Vec<String>>,
     fuzzy: Fuzzy,
     search: FileSearch,
-    question: Option<Asked>,
+    question: Option<PendingFind>,
     /// The last query and the indexes of its matches.
     last: (String, Vec<u32>),
 }
@@ -187,7 +187,7 @@ impl<D: Fn(Found)> Worker<D> {
                     self.refresh();
                 }
                 self.question =
-                    Some(Asked { generation, question, at: Instant::now(), answered: None });
+                    Some(PendingFind { generation, question, at: Instant::now(), answered: None });
             }
             Message::Piece(paths) => {
                 if let Some(growing) = &mut self.growing {

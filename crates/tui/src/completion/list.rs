@@ -21,7 +21,7 @@ const NAMES_AT_ONCE: usize = 90;
 
 /// How much of a candidate its row shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum Shown {
+enum ShownPart {
     #[default]
     Nothing,
     Name,
@@ -52,7 +52,7 @@ pub struct Candidate {
 pub struct List {
     candidates: Vec<Candidate>,
     /// How much of each candidate is shown.
-    shown: Vec<Shown>,
+    shown: Vec<ShownPart>,
     /// Columns of the names. The same for most lists and all scroll positions, so that unchanged
     /// rows need not be repainted.
     names: usize,
@@ -74,7 +74,7 @@ impl List {
         self.moved = again.is_some();
         let before = std::mem::take(self);
         self.moved = before.moved;
-        self.shown = vec![Shown::Nothing; candidates.len()];
+        self.shown = vec![ShownPart::Nothing; candidates.len()];
         let widest = candidates.iter().map(|candidate| text_width(&candidate.label)).max();
         self.names = widest.unwrap_or(0).clamp(*NAMES.start(), *NAMES.end());
         self.candidates = candidates;
@@ -131,7 +131,7 @@ impl List {
         self.scroll();
         if self.top.abs_diff(before) > 1 {
             // Every row changes.
-            self.shown.fill(Shown::Nothing);
+            self.shown.fill(ShownPart::Nothing);
         }
         self.introduce();
     }
@@ -154,7 +154,7 @@ impl List {
             else {
                 return;
             };
-            if *shown > Shown::Nothing {
+            if *shown > ShownPart::Nothing {
                 continue;
             }
             let width = text_width(&candidate.label) + 2;
@@ -163,8 +163,8 @@ impl List {
             }
             left = left.saturating_sub(width);
             *shown = match candidate.description.is_empty() {
-                true => Shown::Whole,
-                false => Shown::Name,
+                true => ShownPart::Whole,
+                false => ShownPart::Name,
             };
         }
     }
@@ -172,14 +172,14 @@ impl List {
     /// Whether more is shown after a pause in typing.
     pub fn holds_back(&self) -> bool {
         let visible = self.shown.get(self.window()).unwrap_or_default();
-        visible.iter().any(|shown| *shown < Shown::Whole)
+        visible.iter().any(|shown| *shown < ShownPart::Whole)
     }
 
     /// Shows all visible candidates in full.
     pub fn tell_all(&mut self) {
         let window = self.window();
         if let Some(visible) = self.shown.get_mut(window) {
-            visible.fill(Shown::Whole);
+            visible.fill(ShownPart::Whole);
         }
     }
 
@@ -205,9 +205,9 @@ impl List {
                 rows.push((number, Line::styled(shortened(title, columns), theme.link)));
             }
             let row = match self.shown.get(number) {
-                Some(Shown::Nothing) | None => Line::EMPTY,
+                Some(ShownPart::Nothing) | None => Line::EMPTY,
                 Some(shown) => {
-                    let whole = *shown == Shown::Whole;
+                    let whole = *shown == ShownPart::Whole;
                     self.row(number, candidate, (most_name, room, whole), theme)
                 }
             };

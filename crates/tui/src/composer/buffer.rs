@@ -9,7 +9,7 @@ use super::kill_ring::KillRing;
 use super::layout::{self, Atom};
 use super::pastes::Pastes;
 use super::text::{Position, Text, clean};
-use super::undo::{Joins, Undo};
+use super::undo::{MergeRule, Undo};
 
 /// The last command, as far as it affects the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -105,7 +105,7 @@ impl Buffer {
     /// Replaces the text as one undoable step and moves the cursor to its end.
     pub fn set_text(&mut self, text: &str) {
         let all = Position::START..self.text.end();
-        self.change(all, &clean(text), Joins::Nothing);
+        self.change(all, &clean(text), MergeRule::Nothing);
     }
 
     /// Replaces the text and clears the undo history and the pasted texts.
@@ -118,7 +118,7 @@ impl Buffer {
 
     /// Replaces a range and puts the cursor after the new text.
     pub fn replace(&mut self, range: Range<Position>, text: &str) {
-        self.change(range, &clean(text), Joins::Nothing);
+        self.change(range, &clean(text), MergeRule::Nothing);
     }
 
     /// Starts a group of changes that are undone together, until [`end_group`](Self::end_group).
@@ -145,7 +145,7 @@ impl Buffer {
         true
     }
 
-    pub(super) fn change(&mut self, range: Range<Position>, new: &str, joins: Joins) {
+    pub(super) fn change(&mut self, range: Range<Position>, new: &str, joins: MergeRule) {
         let before = self.cursor;
         let start = self.text.clamp(range.start);
         let (removed, after) = self.text.replace(start..range.end, new);

@@ -6,17 +6,17 @@ use super::buffer::{Buffer, Last};
 use super::kill_ring::Side;
 use super::pastes::Pastes;
 use super::text::{Position, clean};
-use super::undo::Joins;
+use super::undo::MergeRule;
 
 impl Buffer {
     /// Inserts typed text.
     pub fn insert(&mut self, text: &str) {
-        self.change(self.cursor..self.cursor, &clean(text), Joins::Typing);
+        self.change(self.cursor..self.cursor, &clean(text), MergeRule::Typing);
     }
 
     /// Starts a new line.
     pub fn newline(&mut self) {
-        self.change(self.cursor..self.cursor, "\n", Joins::Nothing);
+        self.change(self.cursor..self.cursor, "\n", MergeRule::Nothing);
     }
 
     /// Inserts pasted text, or a label for long text.
@@ -24,9 +24,9 @@ impl Buffer {
         let text = clean(text);
         if Pastes::is_long(&text) {
             let label = self.pastes.add(text.into_owned(), &self.text.to_string());
-            self.change(self.cursor..self.cursor, &label, Joins::Nothing);
+            self.change(self.cursor..self.cursor, &label, MergeRule::Nothing);
         } else {
-            self.change(self.cursor..self.cursor, &text, Joins::Nothing);
+            self.change(self.cursor..self.cursor, &text, MergeRule::Nothing);
         }
     }
 
@@ -43,18 +43,18 @@ impl Buffer {
         let label = line.get(range.clone()).unwrap_or("");
         let Some(content) = self.pastes.content(label).map(str::to_owned) else { return false };
         let at = |byte| Position::new(self.cursor.line, byte);
-        self.change(at(range.start)..at(range.end), &content, Joins::Nothing);
+        self.change(at(range.start)..at(range.end), &content, MergeRule::Nothing);
         true
     }
 
     /// Deletes the character before the cursor.
     pub fn delete_left(&mut self) {
-        self.change(self.previous(self.cursor)..self.cursor, "", Joins::Deleting);
+        self.change(self.previous(self.cursor)..self.cursor, "", MergeRule::Deleting);
     }
 
     /// Deletes the character after the cursor.
     pub fn delete_right(&mut self) {
-        self.change(self.cursor..self.next(self.cursor), "", Joins::Deleting);
+        self.change(self.cursor..self.next(self.cursor), "", MergeRule::Deleting);
     }
 
     /// Deletes the word before the cursor.
@@ -82,7 +82,7 @@ impl Buffer {
     /// Deletes everything, as one step.
     pub fn clear(&mut self) {
         let text = self.text.to_string();
-        self.change(Position::START..self.text.end(), "", Joins::Nothing);
+        self.change(Position::START..self.text.end(), "", MergeRule::Nothing);
         self.kills.push(text, Side::Right, false);
     }
 
@@ -92,7 +92,7 @@ impl Buffer {
         if text.is_empty() {
             return;
         }
-        self.change(range, "", Joins::Nothing);
+        self.change(range, "", MergeRule::Nothing);
         self.kills.push(text, side, joined);
         self.last = Last::Kill;
     }
@@ -112,7 +112,7 @@ impl Buffer {
     fn yank_back(&mut self, range: Range<Position>, back: usize) -> bool {
         let Some(text) = self.kills.get(back).map(str::to_owned) else { return false };
         let start = range.start;
-        self.change(range, &text, Joins::Nothing);
+        self.change(range, &text, MergeRule::Nothing);
         self.last = Last::Yank(start..start.after(&text), back);
         true
     }

@@ -25,17 +25,17 @@ const MAX_COLOURED_LINE: usize = 10_000;
 
 /// The rendered input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
-    /// The rows, at least one.
+pub struct RenderedInput {
+    /// Its rows, at least one; they fit the columns.
     pub rows: Vec<Line>,
     /// The cursor position in the rows: column and row, from 0.
     pub cursor: (usize, usize),
 }
 
 impl Composer {
-    /// Renders the input as at most `max_rows` rows of at most `columns` columns, around the
-    /// cursor.
-    pub fn render(&mut self, columns: usize, max_rows: usize, theme: &Theme) -> Rendered {
+    /// The input as rows of at most `columns` columns, at most `max_rows` of
+    /// them: those around the cursor.
+    pub fn render(&mut self, columns: usize, max_rows: usize, theme: &Theme) -> RenderedInput {
         let max_rows = max_rows.max(1);
         let (prefix, prefix_style) = self.prefix(theme);
         if let Some(search) = &self.search {
@@ -48,7 +48,7 @@ impl Composer {
             }
             let cursor = (5 + text_width(query), 0);
             row.push(Span::styled(query.to_owned(), theme.text));
-            return Rendered { rows: vec![row], cursor };
+            return RenderedInput { rows: vec![row], cursor };
         }
         // One column is reserved for the cursor after a full row.
         let room = columns.saturating_sub(text_width(prefix) + 1).max(1);
@@ -58,7 +58,7 @@ impl Composer {
             let hint = format!(" {}", parallax_screen::truncate(hint, room.saturating_sub(1)));
             let row = Line::styled(prefix, prefix_style).and(hint, theme.secondary);
             self.top = (0, 0);
-            return Rendered { rows: vec![row], cursor: (text_width(prefix), 0) };
+            return RenderedInput { rows: vec![row], cursor: (text_width(prefix), 0) };
         }
         self.scroll(max_rows);
         let cursor = self.buffer.cursor();
@@ -71,7 +71,7 @@ impl Composer {
             let styles = self.styles(line, theme);
             for (row, start) in starts.iter().enumerate().skip(skip) {
                 if rows.len() == max_rows {
-                    return Rendered { rows, cursor: at };
+                    return RenderedInput { rows, cursor: at };
                 }
                 if line == cursor.line && row_of(&starts, cursor.byte) == row {
                     let column = self.buffer.columns_between(line, *start, cursor.byte);
@@ -88,7 +88,7 @@ impl Composer {
                 rows.push(shown);
             }
         }
-        Rendered { rows, cursor: at }
+        RenderedInput { rows, cursor: at }
     }
 
     fn prefix(&self, theme: &Theme) -> (&'static str, Style) {

@@ -23,8 +23,8 @@ struct Step {
 
 /// How a change is merged with the previous step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Joins {
-    /// Not merged.
+pub enum MergeRule {
+    /// Never.
     Nothing,
     /// Consecutively typed characters, up to the end of a word.
     Typing,
@@ -37,8 +37,8 @@ pub enum Joins {
 pub struct Undo {
     done: Vec<Step>,
     undone: Vec<Step>,
-    /// The kind of the last step if the next change may be merged with it.
-    open: Option<Joins>,
+    /// What the last step was made by, if the next change may join it.
+    open: Option<MergeRule>,
     /// Inside a group: whether its step exists already.
     group: Option<bool>,
 }
@@ -51,7 +51,7 @@ impl Undo {
         removed: String,
         inserted: String,
         before: Position,
-        joins: Joins,
+        joins: MergeRule,
     ) {
         self.undone.clear();
         let after = at.after(&inserted);
@@ -74,7 +74,7 @@ impl Undo {
         if self.done.len() > MAX_STEPS {
             self.done.remove(0);
         }
-        self.open = (joins != Joins::Nothing).then_some(joins);
+        self.open = (joins != MergeRule::Nothing).then_some(joins);
     }
 
     /// Makes the next change a new step.
@@ -132,12 +132,12 @@ impl Step {
         }
     }
 
-    /// Merges the edit with the last one if they belong together.
-    fn join(&mut self, edit: &Edit, joins: Joins) -> bool {
+    /// Makes the edit part of the last one, if they belong together.
+    fn join(&mut self, edit: &Edit, joins: MergeRule) -> bool {
         let Some(last) = self.edits.last_mut() else { return false };
         match joins {
-            Joins::Nothing => false,
-            Joins::Typing => {
+            MergeRule::Nothing => false,
+            MergeRule::Typing => {
                 let ends = |text: &str| text.ends_with(char::is_whitespace);
                 let word_is_over = ends(&last.inserted) && !ends(&edit.inserted);
                 let fits = edit.removed.is_empty() && last.at.after(&last.inserted) == edit.at;
@@ -146,7 +146,7 @@ impl Step {
                 }
                 fits && !word_is_over
             }
-            Joins::Deleting if edit.inserted.is_empty() && last.inserted.is_empty() => {
+            MergeRule::Deleting if edit.inserted.is_empty() && last.inserted.is_empty() => {
                 if edit.at == last.at {
                     last.removed.push_str(&edit.removed);
                     true
@@ -158,7 +158,7 @@ impl Step {
                     false
                 }
             }
-            Joins::Deleting => false,
+            MergeRule::Deleting => false,
         }
     }
 }

@@ -118,8 +118,8 @@ pub struct Vim {
     last_selection: Option<(Position, Position, VimMode)>,
     /// After `R`: the characters replaced by each typed character.
     overwritten: Option<Vec<Option<String>>>,
-    /// The size of the selection of the running command.
-    selected: Option<visual::Extent>,
+    /// How much the running command found selected.
+    selected: Option<visual::SelectionSize>,
     repeating: bool,
 }
 

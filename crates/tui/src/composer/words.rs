@@ -5,8 +5,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// The class of a segment for word movements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Whitespace and punctuation.
+pub enum SegmentClass {
+    /// White space and punctuation.
     Between,
     /// Letters, digits, `_`.
     Word,
@@ -15,21 +15,23 @@ pub enum Class {
     Katakana,
 }
 
-/// Returns the class of a segment or cluster.
-pub fn class(segment: &str) -> Class {
-    let Some(char) = segment.chars().next() else { return Class::Between };
+/// What a segment, or a cluster, is.
+pub fn class(segment: &str) -> SegmentClass {
+    let Some(char) = segment.chars().next() else { return SegmentClass::Between };
     match char {
-        '\u{3040}'..='\u{309f}' => Class::Hiragana,
+        '\u{3040}'..='\u{309f}' => SegmentClass::Hiragana,
         '\u{30a0}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}' => {
-            Class::Katakana
+            SegmentClass::Katakana
         }
         '\u{3005}'
         | '\u{3400}'..='\u{4dbf}'
         | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}'
-        | '\u{20000}'..='\u{3ffff}' => Class::Han,
-        _ if segment.chars().any(|char| char.is_alphanumeric() || char == '_') => Class::Word,
-        _ => Class::Between,
+        | '\u{20000}'..='\u{3ffff}' => SegmentClass::Han,
+        _ if segment.chars().any(|char| char.is_alphanumeric() || char == '_') => {
+            SegmentClass::Word
+        }
+        _ => SegmentClass::Between,
     }
 }
 
@@ -38,8 +40,8 @@ pub fn end_of_first(text: &str) -> usize {
     let mut found = None;
     for (at, segment) in text.split_word_bound_indices() {
         match (found, class(segment)) {
-            (None, Class::Between) => {}
-            (None, Class::Word) => return at + segment.len(),
+            (None, SegmentClass::Between) => {}
+            (None, SegmentClass::Word) => return at + segment.len(),
             (None, class) => found = Some(class),
             (Some(before), class) if before != class => return at,
             (Some(_), _) => {}
@@ -50,11 +52,11 @@ pub fn end_of_first(text: &str) -> usize {
 
 /// Returns the start of the last word; 0 without one.
 pub fn start_of_last(text: &str) -> usize {
-    let mut found: Option<(Class, usize)> = None;
+    let mut found: Option<(SegmentClass, usize)> = None;
     for (at, segment) in text.split_word_bound_indices().rev() {
         match (found, class(segment)) {
-            (None, Class::Between) => {}
-            (None, Class::Word) => return at,
+            (None, SegmentClass::Between) => {}
+            (None, SegmentClass::Word) => return at,
             (Some((before, start)), class) if before != class => return start,
             (_, class) => found = Some((class, at)),
         }

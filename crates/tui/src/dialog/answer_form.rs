@@ -17,7 +17,7 @@ use crate::tokens::{pointer, selectable};
 
 /// The result of a key.
 #[derive(Debug, PartialEq)]
-pub(super) enum FormAnswer {
+pub(super) enum FormResult {
     Stay,
     /// The answers, keyed by the index of the question.
     Done(Object),
@@ -27,7 +27,7 @@ pub(super) enum FormAnswer {
 
 /// A question and its answer so far.
 #[derive(Debug)]
-struct Page {
+struct QuestionPage {
     question: UserQuestion,
     /// The options: label and description.
     options: Vec<(String, String)>,
@@ -40,14 +40,14 @@ struct Page {
 
 /// A row of a page that the cursor can be on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Row {
+enum FormRow {
     Option(usize),
     Other,
     /// Ends a question with several answers.
     Done,
 }
 
-impl Page {
+impl QuestionPage {
     fn new(question: &UserQuestion) -> Self {
         let words = |text: &str| clean::one_row(text).into_owned();
         let options: Vec<(String, String)> = match question.kind {
@@ -75,11 +75,11 @@ impl Page {
         self.options.len() + 1 + usize::from(self.question.multi_select)
     }
 
-    fn row(&self) -> Row {
+    fn row(&self) -> FormRow {
         match self.cursor {
-            at if at < self.options.len() => Row::Option(at),
-            at if at == self.options.len() => Row::Other,
-            _ => Row::Done,
+            at if at < self.options.len() => FormRow::Option(at),
+            at if at == self.options.len() => FormRow::Other,
+            _ => FormRow::Done,
         }
     }
 
@@ -111,18 +111,18 @@ impl Page {
 /// The questions and the current page.
 #[derive(Debug)]
 pub(super) struct AnswerForm {
-    pages: Vec<Page>,
+    pages: Vec<QuestionPage>,
     /// The current page; the one after the last question is the review.
     at: usize,
     /// The first visible row until the cursor moves, so that the question is read before its
     /// options.
     scroll: Option<usize>,
-    seen: Cell<Seen>,
+    seen: Cell<VisibleRange>,
 }
 
 /// The visible part of a page when it was last drawn.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct VisibleRange {
     first: usize,
     rows: usize,
     all: usize,
@@ -132,40 +132,40 @@ struct Seen {
 
 impl AnswerForm {
     pub(super) fn new(questions: &[UserQuestion]) -> Self {
-        let pages = questions.iter().map(Page::new).collect();
+        let pages = questions.iter().map(QuestionPage::new).collect();
         Self { pages, at: 0, scroll: Some(0), seen: Cell::default() }
     }
 
     /// Whether letters are typed as text.
     pub(super) fn is_typing(&self) -> bool {
-        self.pages.get(self.at).is_some_and(|page| page.row() == Row::Other)
+        self.pages.get(self.at).is_some_and(|page| page.row() == FormRow::Other)
     }
 
     pub(super) fn paste(&mut self, text: &str) {
         if let Some(page) = self.pages.get_mut(self.at)
-            && page.row() == Row::Other
+            && page.row() == FormRow::Other
         {
             page.other.insert(text);
         }
     }
 
-    pub(super) fn key(&mut self, key: DialogKey, raw: Key) -> FormAnswer {
+    pub(super) fn key(&mut self, key: DialogKey, raw: Key) -> FormResult {
         let last = self.pages.len();
         let typing = self.is_typing();
-        let Seen { first, rows, all, marked } = self.seen.get();
+        let VisibleRange { first, rows, all, marked } = self.seen.get();
         match key {
             DialogKey::PageDown => {
                 self.scroll = Some((first + rows).min(all.saturating_sub(rows)));
-                return FormAnswer::Stay;
+                return FormResult::Stay;
             }
             DialogKey::PageUp => {
                 self.scroll = Some(first.saturating_sub(rows));
-                return FormAnswer::Stay;
+                return FormResult::Stay;
             }
             // The user must have seen an option before it is selected or sent.
             DialogKey::Confirm if all > 0 && !marked => {
                 self.scroll = (self.at == last).then_some(first + rows);
-                return FormAnswer::Stay;
+                return FormResult::Stay;
             }
             _ => {}
         }
@@ -175,17 +175,17 @@ impl AnswerForm {
         answer
     }
 
-    fn answer_key(&mut self, key: DialogKey, raw: Key, last: usize, typing: bool) -> FormAnswer {
+    fn answer_key(&mut self, key: DialogKey, raw: Key, last: usize, typing: bool) -> FormResult {
         match key {
-            DialogKey::Cancel => return FormAnswer::Dismissed,
+            DialogKey::Cancel => return FormResult::Dismissed,
             DialogKey::Next => self.turn_to((self.at + 1).min(self.last_page())),
             DialogKey::Previous => self.turn_to(self.at.saturating_sub(1)),
             DialogKey::Right if !typing => self.turn_to((self.at + 1).min(self.last_page())),
             DialogKey::Left if !typing => self.turn_to(self.at.saturating_sub(1)),
-            DialogKey::Confirm if self.at == last => return FormAnswer::Done(self.answers()),
+            DialogKey::Confirm if self.at == last => return FormResult::Done(self.answers()),
             _ => return self.page_key(key, raw),
         }
-        FormAnswer::Stay
+        FormResult::Stay
     }
 
     /// Returns the last page. A single question needs no review.
@@ -197,8 +197,8 @@ impl AnswerForm {
         self.at = page;
     }
 
-    fn page_key(&mut self, key: DialogKey, raw: Key) -> FormAnswer {
-        let Some(page) = self.pages.get_mut(self.at) else { return FormAnswer::Stay };
+    fn page_key(&mut self, key: DialogKey, raw: Key) -> FormResult {
+        let Some(page) = self.pages.get_mut(self.at) else { return FormResult::Stay };
         let rows = page.rows();
         let answered = match (key, page.row()) {
             (DialogKey::Up, _) => {
@@ -209,8 +209,8 @@ impl AnswerForm {
                 page.cursor = (page.cursor + 1) % rows;
                 false
             }
-            (DialogKey::Confirm, Row::Option(at)) => page.choose(at),
-            (DialogKey::Confirm, Row::Other) => {
+            (DialogKey::Confirm, FormRow::Option(at)) => page.choose(at),
+            (DialogKey::Confirm, FormRow::Other) => {
                 let answers = !page.other.text().trim().is_empty();
                 if answers && !page.question.multi_select {
                     page.chosen.fill(false);
@@ -220,13 +220,13 @@ impl AnswerForm {
                 }
                 answers && !page.question.multi_select
             }
-            (DialogKey::Confirm, Row::Done) => !page.answer().is_empty(),
-            (_, Row::Other) => {
+            (DialogKey::Confirm, FormRow::Done) => !page.answer().is_empty(),
+            (_, FormRow::Other) => {
                 page.other.key(raw);
                 false
             }
             (DialogKey::Other(key), row) => match (key.typed(), row) {
-                (Some(' '), Row::Option(at)) => page.choose(at) && !page.question.multi_select,
+                (Some(' '), FormRow::Option(at)) => page.choose(at) && !page.question.multi_select,
                 (Some('j'), _) => return self.page_key(DialogKey::Down, raw),
                 (Some('k'), _) => return self.page_key(DialogKey::Up, raw),
                 (Some(digit @ '1'..='9'), _) => {
@@ -240,19 +240,19 @@ impl AnswerForm {
             },
             _ => false,
         };
-        if answered { self.answered() } else { FormAnswer::Stay }
+        if answered { self.answered() } else { FormResult::Stay }
     }
 
     /// Marks the page as answered and goes to the next one.
-    fn answered(&mut self) -> FormAnswer {
+    fn answered(&mut self) -> FormResult {
         if let Some(page) = self.pages.get_mut(self.at) {
             page.done = true;
         }
         if self.pages.len() == 1 {
-            return FormAnswer::Done(self.answers());
+            return FormResult::Done(self.answers());
         }
         self.at += 1;
-        FormAnswer::Stay
+        FormResult::Stay
     }
 
     fn answers(&self) -> Object {
@@ -294,7 +294,7 @@ impl AnswerForm {
         // The rows around the cursor stay visible unless the user scrolls.
         let skipped = self.scroll.unwrap_or_else(|| (marked + 1).saturating_sub(room)).min(last);
         let in_sight = (skipped..skipped + room).contains(&marked);
-        self.seen.set(Seen { first: skipped, rows: room, all, marked: in_sight });
+        self.seen.set(VisibleRange { first: skipped, rows: room, all, marked: in_sight });
         if is_cut {
             let end = (skipped + room).min(all);
             let told = format!("{}–{end} of {all} · pgup/pgdn · esc", skipped + 1);
@@ -348,7 +348,7 @@ impl AnswerForm {
     }
 }
 
-impl Page {
+impl QuestionPage {
     fn head(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let text = clean::lines(&self.question.question);
         let rows = text.lines().map(|line| {
@@ -369,7 +369,7 @@ impl Page {
     fn view(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
         let mut rows = self.head(width, theme);
         for (index, (label, meaning)) in self.options.iter().enumerate() {
-            let on = self.row() == Row::Option(index);
+            let on = self.row() == FormRow::Option(index);
             let chosen = self.chosen.get(index).copied().unwrap_or(false);
             let box_sign = match (self.question.multi_select, chosen) {
                 (true, true) => "[x] ",
@@ -385,7 +385,7 @@ impl Page {
                 rows.push(crate::app::cut(line, width));
             }
         }
-        let on = self.row() == Row::Other;
+        let on = self.row() == FormRow::Other;
         let pointer = pointer(on);
         let name = if self.options.is_empty() { "> " } else { "Other: " };
         let number = match self.options.len() {
@@ -407,7 +407,7 @@ impl Page {
         };
         rows.push(crate::app::cut(line, width));
         if self.question.multi_select {
-            let on = self.row() == Row::Done;
+            let on = self.row() == FormRow::Done;
             rows.push(selectable(Line::styled("Done", theme.text), on, width, theme));
         }
         (rows, cursor)
@@ -449,20 +449,20 @@ mod tests {
         UserQuestion { kind, options: Vec::new(), ..choice(false) }
     }
 
-    fn press(form: &mut AnswerForm, key: Key) -> FormAnswer {
+    fn press(form: &mut AnswerForm, key: Key) -> FormResult {
         form.key(DialogKey::of(key), key)
     }
 
     fn type_in(form: &mut AnswerForm, text: &str) {
         for char in text.chars() {
-            assert_eq!(press(form, Key::plain(KeyCode::Char(char))), FormAnswer::Stay);
+            assert_eq!(press(form, Key::plain(KeyCode::Char(char))), FormResult::Stay);
         }
     }
 
-    fn done(answers: Value) -> FormAnswer {
+    fn done(answers: Value) -> FormResult {
         match answers {
-            Value::Object(answers) => FormAnswer::Done(answers),
-            _ => FormAnswer::Stay,
+            Value::Object(answers) => FormResult::Done(answers),
+            _ => FormResult::Stay,
         }
     }
 
@@ -477,7 +477,7 @@ mod tests {
         press(&mut form, DOWN);
         assert_eq!(press(&mut form, ENTER), done(json!({"0": "right"})));
         let mut form = AnswerForm::new(&[choice(false)]);
-        assert_eq!(press(&mut form, Key::plain(KeyCode::Escape)), FormAnswer::Dismissed);
+        assert_eq!(press(&mut form, Key::plain(KeyCode::Escape)), FormResult::Dismissed);
     }
 
     #[test]
@@ -503,7 +503,7 @@ mod tests {
         press(&mut form, DOWN);
         type_in(&mut form, "up");
         press(&mut form, ENTER);
-        assert_eq!(press(&mut form, ENTER), FormAnswer::Stay);
+        assert_eq!(press(&mut form, ENTER), FormResult::Stay);
         assert!(form.is_typing());
         type_in(&mut form, "words");
         press(&mut form, ENTER);
@@ -546,8 +546,8 @@ mod tests {
         }
         assert!(form.pages[0].options.iter().all(|(label, _)| read.contains(label)), "{read}");
         // The selected option is out of view, so it is shown first.
-        assert!(matches!(press(&mut form, ENTER), FormAnswer::Stay));
+        assert!(matches!(press(&mut form, ENTER), FormResult::Stay));
         assert!(shown(&form).contains("❯ 1."), "{}", shown(&form));
-        assert!(matches!(press(&mut form, ENTER), FormAnswer::Done(_)));
+        assert!(matches!(press(&mut form, ENTER), FormResult::Done(_)));
     }
 }

@@ -10,7 +10,7 @@ use parallax_protocol::tool::Preview;
 use parallax_screen::{Key, Line, Style};
 
 use self::choices::{Choice, choices};
-use super::answer_form::{AnswerForm, FormAnswer};
+use super::answer_form::{AnswerForm, FormResult};
 use super::field::Field;
 use super::{DialogKey, rule_text};
 use crate::diff_view::first_change;
@@ -147,9 +147,9 @@ impl QuestionDialog {
     pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> QuestionAnswer {
         if let Some(form) = &mut self.form {
             return match form.key(key, raw) {
-                FormAnswer::Stay => QuestionAnswer::Stay,
-                FormAnswer::Dismissed => self.decide(AskOutcome::Cancel),
-                FormAnswer::Done(answers) => QuestionAnswer::Decided(Box::new(Decide {
+                FormResult::Stay => QuestionAnswer::Stay,
+                FormResult::Dismissed => self.decide(AskOutcome::Cancel),
+                FormResult::Done(answers) => QuestionAnswer::Decided(Box::new(Decide {
                     answers: Some(answers),
                     ..Decide::new(self.ask.id.clone(), AskOutcome::ProceedOnce)
                 })),

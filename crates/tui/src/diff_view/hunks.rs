@@ -60,12 +60,12 @@ pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
     rows
 }
 
-type Side = (usize, usize);
+type HunkRange = (usize, usize);
 
-/// Parses the ranges of a hunk header, `-1,3 +1,4 @@`: first line and count.
-fn ranges(head: &str) -> Option<(Side, Side)> {
+/// The ranges of a hunk's head, `-1,3 +1,4 @@`: first line and count.
+fn ranges(head: &str) -> Option<(HunkRange, HunkRange)> {
     let mut words = head.split(' ');
-    let side = |word: &str| -> Option<Side> {
+    let side = |word: &str| -> Option<HunkRange> {
         match word.split_once(',') {
             Some((begin, count)) => Some((begin.parse().ok()?, count.parse().ok()?)),
             None => Some((word.parse().ok()?, 1)),

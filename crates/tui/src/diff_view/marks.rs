@@ -13,11 +13,12 @@ const MAX_LINE: usize = 1_000;
 /// Time limit of one comparison.
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// The pieces of a line: the end of each, and whether it changed. Empty if nothing is marked.
-pub(super) type Marks = Vec<(usize, bool)>;
+/// The pieces of a line: where each ends, and whether it changed. Empty: nothing
+/// is marked.
+pub(super) type WordMarks = Vec<(usize, bool)>;
 
-/// Returns the marks of the removed and added lines.
-pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<Marks>, Vec<Marks>) {
+/// The marks of removed and of added lines.
+pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<WordMarks>, Vec<WordMarks>) {
     let text = |rows: &[Row<'_>]| -> Vec<String> {
         let lines = rows.iter().map(|row| match row {
             Row::Line { text, .. } => format!("{text}\n"),
@@ -26,7 +27,7 @@ pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<Marks>, Vec<
         lines.collect()
     };
     let (old, new) = (text(removed), text(added));
-    let mut marks = (vec![Marks::new(); old.len()], vec![Marks::new(); new.len()]);
+    let mut marks = (vec![WordMarks::new(); old.len()], vec![WordMarks::new(); new.len()]);
     let fits = |lines: &[String]| {
         (1..=MAX_LINES).contains(&lines.len()) && lines.iter().all(|line| line.len() <= MAX_LINE)
     };

@@ -15,7 +15,7 @@ fn diff(text: &str, is_new_file: bool) -> FileDiff {
 fn changed_words_are_marked() {
     let theme = Theme::default();
     let change = diff("@@ -9,3 +9,3 @@\n a\n-let x = 1;\n+let y = 1;\n c\n", false);
-    let rows = rows(&change, &DiffLook::new(&theme, 30));
+    let rows = rows(&change, &DiffOptions::new(&theme, 30));
     let texts: Vec<String> = rows.iter().map(Line::text).collect();
     assert_eq!(texts, [" ⋯", " 9   a", "10 - let x = 1;", "10 + let y = 1;", "11   c"]);
     let marked: Vec<&str> = rows[3]
@@ -32,7 +32,7 @@ fn a_long_diff_is_cut_and_counted() {
     let lines: String = (0..50).map(|number| format!("+line {number}\n")).collect();
     let change = diff(&format!("@@ -0,0 +1,50 @@\n{lines}"), true);
     let theme = Theme::default();
-    let look = DiffLook { max_rows: 4, ..DiffLook::new(&theme, 30) };
+    let look = DiffOptions { max_rows: 4, ..DiffOptions::new(&theme, 30) };
     let texts: Vec<String> = rows(&change, &look).iter().map(Line::text).collect();
     assert_eq!(texts, [" 1 + line 0", " 2 + line 1", " 3 + line 2", "… 47 more lines"]);
 }
@@ -41,11 +41,11 @@ fn a_long_diff_is_cut_and_counted() {
 fn line_of_new_file_has_plus_before_its_own_sign() {
     let change = diff("@@ -0,0 +1,3 @@\n+- bullet\n+-- rule\n+\n", true);
     let theme = Theme::default();
-    let shown = rows(&change, &DiffLook::new(&theme, 30));
+    let shown = rows(&change, &DiffOptions::new(&theme, 30));
     let texts: Vec<String> = shown.iter().map(Line::text).collect();
     assert_eq!(texts, ["1 + - bullet", "2 + -- rule", "3 + "]);
     assert_eq!(shown[0].spans[1].style.fg, theme.added.fg);
-    let look = DiffLook { plain: true, ..DiffLook::new(&theme, 30) };
+    let look = DiffOptions { plain: true, ..DiffOptions::new(&theme, 30) };
     assert_eq!(rows(&change, &look)[0].text(), "1 added: - bullet");
 }
 
@@ -54,7 +54,7 @@ fn whitespace_alone_is_not_marked() {
     let theme = Theme::default();
     for (old, new) in [("a b", "a  b"), ("a b c", "a  b x"), ("f( x)", "f(x )"), ("a", "a ")] {
         let change = diff(&format!("@@ -1 +1 @@\n-{old}\n+{new}\n"), false);
-        for row in rows(&change, &DiffLook::new(&theme, 30)) {
+        for row in rows(&change, &DiffOptions::new(&theme, 30)) {
             for span in &row.spans {
                 let is_marked = span.style == theme.added.patch(theme.added_word)
                     || span.style == theme.removed.patch(theme.removed_word);
@@ -68,7 +68,7 @@ fn whitespace_alone_is_not_marked() {
 fn long_lines_hang_below_their_number() {
     let change = diff("@@ -1 +1 @@\n-\tabcdefgh\n+\tabcdefgX\n", false);
     let texts: Vec<String> =
-        rows(&change, &DiffLook::new(&Theme::default(), 12)).iter().map(Line::text).collect();
+        rows(&change, &DiffOptions::new(&Theme::default(), 12)).iter().map(Line::text).collect();
     assert_eq!(texts, ["1 -     abcd", "    efgh", "1 +     abcd", "    efgX"]);
 }
 
@@ -76,7 +76,7 @@ fn long_lines_hang_below_their_number() {
 fn blanks_alone_are_said_to_be_such() {
     let change = diff("@@ -1 +1 @@\n-a\n+ a\n", false);
     assert_eq!(
-        rows(&change, &DiffLook::new(&Theme::default(), 40))[0].text(),
+        rows(&change, &DiffOptions::new(&Theme::default(), 40))[0].text(),
         "only whitespace changed"
     );
 }
@@ -84,7 +84,7 @@ fn blanks_alone_are_said_to_be_such() {
 proptest::proptest! {
     #[test]
     fn nothing_is_too_wide(text in "(?s)(@@ -[0-9]{1,3},3 \\+1,9 @@\n)?([-+ ][\ta-z世\u{1b}]{0,30}\n){0,8}", width in 12usize..50) {
-        for row in rows(&diff(&text, false), &DiffLook::new(&Theme::default(), width)) {
+        for row in rows(&diff(&text, false), &DiffOptions::new(&Theme::default(), width)) {
             proptest::prop_assert!(row.width() <= width);
         }
     }

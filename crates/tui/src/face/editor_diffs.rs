@@ -14,7 +14,7 @@ impl Face {
     pub(super) fn open_diff(&mut self, ask: AskId, path: &Path, text: String) {
         let companion = self.options.companion.as_ref();
         let Some((diff, decision)) = companion.and_then(|it| it.open_diff(path, text)) else {
-            let why = "it is not connected any more".to_owned();
+            let why = "it is no longer connected".to_owned();
             return self.app.editor_decided(&ask, DiffDecision::Unavailable { why });
         };
         self.diffs.insert(ask.clone(), diff);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use syntect::parsing::{SyntaxReference, SyntaxSet};
 
-use super::scopes::Roles;
+use super::scopes::ScopeRoles;
 
 /// How long rows about to become final wait for the grammars, once.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ static THEN: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 /// All grammars and the roles of their scopes.
 pub(super) struct Syntaxes {
     pub(super) set: SyntaxSet,
-    pub(super) roles: Roles,
+    pub(super) roles: ScopeRoles,
 }
 
 /// Starts loading the grammars unless that was done.
@@ -32,7 +32,7 @@ pub fn load() {
     // Without a thread, code stays plain.
     let loading = std::thread::Builder::new().name("grammars".to_owned()).spawn(|| {
         let set = two_face::syntax::extra_newlines();
-        let _ = LOADED.set(Syntaxes { set, roles: Roles::new() });
+        let _ = LOADED.set(Syntaxes { set, roles: ScopeRoles::new() });
         finish();
         let then = THEN.lock().ok().and_then(|mut then| then.take());
         if let Some(then) = then {

@@ -53,12 +53,12 @@ const TABLE: &[(&str, Role)] = &[
     ("source", Role::Plain),
 ];
 
-/// The parsed table.
-pub(super) struct Roles {
+/// The table, ready for comparing.
+pub(super) struct ScopeRoles {
     table: Vec<(Scope, Role)>,
 }
 
-impl Roles {
+impl ScopeRoles {
     pub(super) fn new() -> Self {
         let entry = |(name, role): &(&str, Role)| Scope::new(name).ok().map(|scope| (scope, *role));
         Self { table: TABLE.iter().filter_map(entry).collect() }

@@ -40,8 +40,8 @@ pub(super) enum Kind {
 
 /// The state carried over from the previous part of the same text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Flow {
-    /// The last block that had rows, if any.
+pub(super) struct BlockContext {
+    /// The last block that gave rows, if any did.
     pub(super) last: Option<Kind>,
     /// Whether an empty line precedes the next block.
     pub(super) blank: bool,
@@ -49,7 +49,7 @@ pub(super) struct Flow {
     pub(super) number: Option<Numbers>,
 }
 
-impl Flow {
+impl BlockContext {
     pub(super) const START: Self = Self { last: None, blank: false, number: None };
 
     /// Whether an empty row comes before a block of this kind.
@@ -65,9 +65,9 @@ impl Flow {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Definitions(HashMap<String, String>);
 
-struct Known<'d>(&'d Definitions);
+struct DefinitionLookup<'d>(&'d Definitions);
 
-impl<'input> BrokenLinkCallback<'input> for Known<'_> {
+impl<'input> BrokenLinkCallback<'input> for DefinitionLookup<'_> {
     fn handle_broken_link(
         &mut self,
         link: BrokenLink<'input>,
@@ -88,12 +88,13 @@ pub(super) struct Context<'c> {
 pub(super) fn render(
     source: &str,
     context: &mut Context<'_>,
-    flow: &mut Flow,
+    flow: &mut BlockContext,
     definitions: &mut Definitions,
 ) -> Vec<Line> {
     context.codes.begin();
     let known = definitions.clone();
-    let parser = Parser::new_with_broken_link_callback(source, OPTIONS, Some(Known(&known)));
+    let parser =
+        Parser::new_with_broken_link_callback(source, OPTIONS, Some(DefinitionLookup(&known)));
     for (label, definition) in parser.reference_definitions().iter() {
         if definitions.0.len() < MAX_DEFINITIONS && is_target(&definition.dest) {
             let key = label_key(label);
@@ -102,7 +103,8 @@ pub(super) fn render(
     }
     let source = definitions_as_text(source, parser.into_offset_iter());
     let source = source.as_ref();
-    let parser = Parser::new_with_broken_link_callback(source, OPTIONS, Some(Known(&known)));
+    let parser =
+        Parser::new_with_broken_link_callback(source, OPTIONS, Some(DefinitionLookup(&known)));
     let look = context.look;
     let mut writer = Writer {
         source,
@@ -125,7 +127,7 @@ pub(super) fn render(
     writer.end_inline();
     let last = writer.levels.first().and_then(|level| level.last);
     let rows = writer.rows;
-    *flow = Flow { last, blank: ends_blank(source), number: None };
+    *flow = BlockContext { last, blank: ends_blank(source), number: None };
     rows
 }
 
@@ -164,7 +166,7 @@ struct Writer<'w, 'c> {
     lists: Vec<Option<Numbers>>,
     /// Number of open quotes.
     quotes: usize,
-    flow: Flow,
+    flow: BlockContext,
     inline: Option<Inline<'w>>,
     code: Option<(String, String, usize)>,
     html: Option<(String, usize)>,
@@ -371,7 +373,7 @@ impl<'w> Writer<'w, '_> {
     fn begin_block(&mut self, kind: Kind, at: usize) {
         self.end_inline();
         let last = self.levels.last().and_then(|level| level.last);
-        if Flow::separates(last, self.blank_before(at), kind) {
+        if BlockContext::separates(last, self.blank_before(at), kind) {
             self.separate();
         }
         if let Some(level) = self.levels.last_mut() {

@@ -58,12 +58,12 @@ pub(crate) fn code_spans(text: &str, pieces: &Pieces, look: &Look<'_>) -> Vec<Sp
 /// The code blocks of a growing text that is rendered repeatedly.
 #[derive(Debug, Default)]
 pub(super) struct Codes {
-    blocks: Vec<Known>,
+    blocks: Vec<CachedCode>,
     next: usize,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedCode {
     language: String,
     /// All lines as they were last rendered.
     lines: Vec<(String, Pieces)>,
@@ -90,7 +90,7 @@ impl Codes {
         self.next += 1;
         if self.blocks.get(at).is_none_or(|known| known.language != language) {
             self.blocks.truncate(at);
-            self.blocks.push(Known {
+            self.blocks.push(CachedCode {
                 language: language.to_owned(),
                 lines: Vec::new(),
                 settled: 0,
@@ -103,7 +103,7 @@ impl Codes {
     }
 }
 
-impl Known {
+impl CachedCode {
     fn update(&mut self, code: &str) {
         let settled = self.lines.iter().take(self.settled);
         let same = settled.zip(code.lines()).take_while(|(old, new)| old.0 == *new).count();

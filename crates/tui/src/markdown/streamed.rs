@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use parallax_screen::Line;
 
-use super::block::{self, Context, Definitions, Flow, Kind};
+use super::block::{self, BlockContext, Context, Definitions, Kind};
 use super::code::{Codes, code_rows};
 use super::open_block::{self, Fence};
 use super::{Look, mermaid, raw};
@@ -36,14 +36,14 @@ pub struct StreamedMarkdown {
     open: String,
     /// The open code fence, if any, instead of `open`.
     code: Option<OpenCode>,
-    flow: Flow,
+    flow: BlockContext,
     definitions: Definitions,
     codes: Codes,
     /// The size of `open` when it was last parsed without result.
     looked: usize,
     /// Final rows not taken yet.
     ready: Vec<Line>,
-    shown: Option<Shown>,
+    shown: Option<RenderedTail>,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ struct OpenCode {
 
 /// The cached rows of what can still change.
 #[derive(Debug)]
-struct Shown {
+struct RenderedTail {
     width: usize,
     theme: String,
     raw: bool,
@@ -75,7 +75,7 @@ impl StreamedMarkdown {
             incoming: String::new(),
             open: String::new(),
             code: None,
-            flow: Flow::START,
+            flow: BlockContext::START,
             definitions: Definitions::default(),
             codes: Codes::default(),
             looked: 0,
@@ -120,7 +120,7 @@ impl StreamedMarkdown {
         if !current {
             let rows = self.open_rows(look);
             let theme = look.theme.name.clone();
-            self.shown = Some(Shown { width: look.width, theme, raw: look.raw, rows });
+            self.shown = Some(RenderedTail { width: look.width, theme, raw: look.raw, rows });
         }
         let open = self.shown.iter().flat_map(|shown| &shown.rows);
         self.ready.iter().chain(open).cloned().collect()
@@ -274,8 +274,11 @@ impl StreamedMarkdown {
         self.looked = 0;
         if look.raw {
             self.ready.extend(text.lines().flat_map(|line| raw::row(line, look)));
-            self.flow =
-                Flow { last: Some(Kind::Text), blank: block::ends_blank(&text), number: None };
+            self.flow = BlockContext {
+                last: Some(Kind::Text),
+                blank: block::ends_blank(&text),
+                number: None,
+            };
             return;
         }
         let mut context = Context { look, codes: &mut self.codes };
@@ -285,8 +288,8 @@ impl StreamedMarkdown {
     }
 }
 
-/// Returns the empty row before the first line of fenced code.
-fn separator(flow: Flow, lines: usize) -> Vec<Line> {
-    let needed = lines == 0 && Flow::separates(flow.last, flow.blank, Kind::Apart);
+/// The empty row before the first line of fenced code.
+fn separator(flow: BlockContext, lines: usize) -> Vec<Line> {
+    let needed = lines == 0 && BlockContext::separates(flow.last, flow.blank, Kind::Apart);
     if needed { vec![Line::EMPTY] } else { Vec::new() }
 }

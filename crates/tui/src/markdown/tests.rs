@@ -1,7 +1,7 @@
 use parallax_screen::Line;
 use proptest::prelude::*;
 
-use super::block::{self, Context, Definitions, Flow};
+use super::block::{self, BlockContext, Context, Definitions};
 use super::code::Codes;
 use super::{Look, StreamedMarkdown, render};
 use crate::highlight::wait_until_loaded;
@@ -19,7 +19,7 @@ fn rendered(text: &str, width: usize) -> Vec<String> {
 fn parsed_whole(text: &str, look: &Look<'_>) -> Vec<Line> {
     let mut codes = Codes::default();
     let mut context = Context { look, codes: &mut codes };
-    block::render(text, &mut context, &mut Flow::START.clone(), &mut Definitions::default())
+    block::render(text, &mut context, &mut BlockContext::START.clone(), &mut Definitions::default())
 }
 
 fn streamed(pieces: &[&str], look: &Look<'_>) -> Vec<Line> {

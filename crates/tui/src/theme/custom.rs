@@ -31,10 +31,10 @@ pub enum ThemeError {
     Color { key: String, value: String },
 }
 
-struct Source<'j>(&'j Map<String, Value>);
+struct ThemeSource<'j>(&'j Map<String, Value>);
 
-impl Source<'_> {
-    /// Returns a color by the path of its group, or by its flat key.
+impl ThemeSource<'_> {
+    /// A colour by the path of its group, or by its flat key.
     fn color(&self, path: &str, flat: &str) -> Result<Option<Color>, ThemeError> {
         let mut value = None;
         let mut object = Some(self.0);
@@ -94,7 +94,7 @@ pub(super) fn read(json: &Value) -> Result<Theme, ThemeError> {
     if object.get("type").is_some_and(|kind| kind != "custom") {
         return Err(form("type", "`custom`"));
     }
-    let source = Source(object);
+    let source = ThemeSource(object);
     let background = source.color("background.primary", "Background")?;
     let light = background.is_some_and(|background| is_light(parts(background)));
     let palette = Palette {

@@ -9,7 +9,7 @@ use parallax_screen::{Line, Span};
 use serde_json::Value;
 
 use super::describe;
-use super::draw::{Draw, cut};
+use super::draw::{ItemRenderer, cut};
 use super::words::seconds;
 use crate::clean;
 use crate::layout::count;
@@ -21,7 +21,7 @@ const LIVE: usize = 5;
 const RESULT: usize = 3;
 
 /// Returns the rows below the call while the subagent runs.
-pub(super) fn live(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
+pub(super) fn live(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let columns = draw.inner();
     let mut rows = Vec::new();
     let thought = clean::one_row(&progress.thought);
@@ -42,7 +42,7 @@ pub(super) fn live(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
 }
 
 /// Returns the rows below the call when the subagent is done: folded unless expanded.
-pub(super) fn done(progress: &AgentProgress, draw: &Draw<'_>) -> Vec<Line> {
+pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let columns = draw.inner();
     let mut rows = Vec::new();
     if draw.options.expanded {
@@ -108,7 +108,12 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn steps(progress: &AgentProgress, most: usize, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
+fn steps(
+    progress: &AgentProgress,
+    most: usize,
+    columns: usize,
+    draw: &ItemRenderer<'_>,
+) -> Vec<Line> {
     let left_out = progress.steps.len().saturating_sub(most);
     let shown = progress.steps.get(left_out..).unwrap_or_default();
     let last = shown.len().saturating_sub(1);
@@ -120,7 +125,7 @@ fn steps(progress: &AgentProgress, most: usize, columns: usize, draw: &Draw<'_>)
     shown.iter().enumerate().map(row).collect()
 }
 
-fn step_row(step: &AgentStep, branch: &'static str, draw: &Draw<'_>) -> Line {
+fn step_row(step: &AgentStep, branch: &'static str, draw: &ItemRenderer<'_>) -> Line {
     let theme = draw.theme;
     let sign = match step.status {
         None => Span::styled(draw.spinner(), theme.accent),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax_screen::{Line, Span};
 
 use super::ViewOptions;
-use super::draw::Draw;
+use super::draw::ItemRenderer;
 use crate::highlight::{is_loaded, wait_a_moment};
 use crate::layout::prefixed;
 use crate::markdown::{self, StreamedMarkdown};
@@ -23,12 +23,12 @@ pub(super) struct Answer {
     /// Whether the attempt failed.
     dropped: bool,
     /// The cached rows for views that show the whole answer while it arrives.
-    seen: Option<Box<Seen>>,
+    seen: Option<Box<AnswerRowCache>>,
 }
 
 /// The rows of an answer that is still arriving; final rows are cached.
 #[derive(Debug)]
-struct Seen {
+struct AnswerRowCache {
     stream: StreamedMarkdown,
     /// How many bytes of the text the stream has received.
     fed: usize,
@@ -106,7 +106,7 @@ impl Answer {
     }
 
     /// Returns final rows not returned before.
-    pub(super) fn take_finished(&mut self, draw: &Draw<'_>) -> Vec<Line> {
+    pub(super) fn take_finished(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let first = !self.given;
         if self.is_open() {
             let Some(stream) = &mut self.stream else { return Vec::new() };
@@ -133,7 +133,7 @@ impl Answer {
     }
 
     /// Returns the rows not returned before, as they look now.
-    pub(super) fn rest(&mut self, draw: &Draw<'_>) -> Vec<Line> {
+    pub(super) fn rest(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let first = !self.given;
         match &mut self.stream {
             _ if self.dropped => Vec::new(),
@@ -154,7 +154,7 @@ impl Answer {
     }
 
     /// Like [`Self::rows`] while more text may arrive: renders only what is new.
-    pub(super) fn growing_rows(&mut self, draw: &Draw<'_>) -> Vec<Line> {
+    pub(super) fn growing_rows(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let Text::Coming(text) = &self.text else { return self.rows(draw) };
         let current = self.seen.take().filter(|seen| {
             seen.width == draw.width
@@ -163,7 +163,7 @@ impl Answer {
                 && seen.coloured == is_loaded()
         });
         let mut seen = current.unwrap_or_else(|| {
-            Box::new(Seen {
+            Box::new(AnswerRowCache {
                 stream: StreamedMarkdown::new(),
                 fed: 0,
                 rows: Vec::new(),
@@ -185,7 +185,7 @@ impl Answer {
     }
 
     /// Returns all rows, whether returned before or not.
-    pub(super) fn rows(&self, draw: &Draw<'_>) -> Vec<Line> {
+    pub(super) fn rows(&self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         if self.dropped {
             return Vec::new();
         }
@@ -193,7 +193,7 @@ impl Answer {
     }
 }
 
-fn look<'a>(draw: &Draw<'a>) -> markdown::Look<'a> {
+fn look<'a>(draw: &ItemRenderer<'a>) -> markdown::Look<'a> {
     markdown::Look {
         width: if draw.options.screen_reader { draw.width } else { draw.width.saturating_sub(2) },
         line_numbers: draw.options.line_numbers,
@@ -204,7 +204,7 @@ fn look<'a>(draw: &Draw<'a>) -> markdown::Look<'a> {
 }
 
 /// Puts the model's sign before the first row and indents the others.
-fn signed(rows: Vec<Line>, first: bool, draw: &Draw<'_>) -> Vec<Line> {
+fn signed(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Vec<Line> {
     if draw.options.screen_reader {
         let head = (first && !rows.is_empty()).then(|| Line::raw("Model:"));
         return head.into_iter().chain(rows).collect();
@@ -219,7 +219,7 @@ fn signed(rows: Vec<Line>, first: bool, draw: &Draw<'_>) -> Vec<Line> {
     rows.into_iter().enumerate().map(put).collect()
 }
 
-fn broken(draw: &Draw<'_>) -> Line {
+fn broken(draw: &ItemRenderer<'_>) -> Line {
     let sign = if draw.options.screen_reader { "" } else { "↻ " };
     Line::styled(format!("{sign}{BROKEN}"), draw.theme.warning)
 }

@@ -2,7 +2,7 @@
 
 use parallax_screen::{Line, Span, Style, text_width, wrap};
 
-use super::draw::{Draw, cut};
+use super::draw::{ItemRenderer, cut};
 use crate::clean;
 use crate::highlight;
 use crate::layout::{prefixed, shortened};
@@ -24,7 +24,7 @@ pub(super) fn rows(
     style: Style,
     around: Surroundings<'_>,
     columns: usize,
-    draw: &Draw<'_>,
+    draw: &ItemRenderer<'_>,
 ) -> Vec<Line> {
     let most = if draw.options.expanded { usize::MAX } else { COMMAND_ROWS };
     let indent = around.before.width();

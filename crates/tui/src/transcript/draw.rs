@@ -15,7 +15,7 @@ const MIN_WIDTH: usize = 12;
 
 /// The parameters for drawing rows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Draw<'a> {
+pub(super) struct ItemRenderer<'a> {
     pub(super) theme: &'a Theme,
     pub(super) width: usize,
     pub(super) options: ViewOptions,
@@ -46,7 +46,7 @@ impl Shape {
     }
 }
 
-impl<'a> Draw<'a> {
+impl<'a> ItemRenderer<'a> {
     pub(super) fn new(theme: &'a Theme, width: usize, options: ViewOptions, now_ms: u64) -> Self {
         Self {
             theme,

@@ -3,18 +3,18 @@
 use parallax_screen::{Attributes, Line, Span};
 
 use super::Transcript;
-use super::draw::Draw;
+use super::draw::ItemRenderer;
 use super::item::Item;
 use crate::theme::Theme;
 
 /// A search text. Case is ignored unless it contains an uppercase letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Needle {
+pub struct SearchNeedle {
     text: String,
     exact: bool,
 }
 
-impl Needle {
+impl SearchNeedle {
     /// Creates a search for typed text.
     pub fn new(text: &str) -> Self {
         let exact = text.chars().any(char::is_uppercase);
@@ -97,13 +97,13 @@ impl Transcript {
     /// or the last one before it. Items are rendered one by one until a match is found.
     pub fn find(
         &mut self,
-        needle: &Needle,
+        needle: &SearchNeedle,
         (item, row): (usize, usize),
         forward: bool,
         width: usize,
         theme: &Theme,
     ) -> Option<(usize, usize)> {
-        let draw = Draw::new(theme, width, self.options, 0);
+        let draw = ItemRenderer::new(theme, width, self.options, 0);
         self.memory.is_for(&draw);
         let item = item.min(self.items.len());
         let items: Vec<usize> = match forward {
@@ -140,7 +140,7 @@ mod tests {
     fn what_is_found_stands_out_across_pieces() {
         let style = Theme::default().accent;
         let row = Line::raw("the Re").and("try waits; a retry", style);
-        let marked = Needle::new("retry").mark(row.clone());
+        let marked = SearchNeedle::new("retry").mark(row.clone());
         assert_eq!(marked.text(), row.text());
         let out: Vec<&str> = marked
             .spans
@@ -149,9 +149,12 @@ mod tests {
             .map(|span| span.text.as_ref())
             .collect();
         assert_eq!(out, ["Re", "try", "retry"]);
-        assert_eq!(Needle::new("Retry").mark(row.clone()).spans.len(), 4);
-        assert_eq!(Needle::new("rETRY").mark(row.clone()), row);
-        assert_eq!(Needle::new("").mark(row.clone()), row);
-        assert!(Needle::new("ÄRGER").exact && Needle::new("ärger").is_in(&Line::raw("Ärger")));
+        assert_eq!(SearchNeedle::new("Retry").mark(row.clone()).spans.len(), 4);
+        assert_eq!(SearchNeedle::new("rETRY").mark(row.clone()), row);
+        assert_eq!(SearchNeedle::new("").mark(row.clone()), row);
+        assert!(
+            SearchNeedle::new("ÄRGER").exact
+                && SearchNeedle::new("ärger").is_in(&Line::raw("Ärger"))
+        );
     }
 }

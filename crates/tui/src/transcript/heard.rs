@@ -23,13 +23,13 @@ const MORE: &str = "More output follows; the end is announced when the command i
 /// What was announced of each running command, and what is pending.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    open: HashMap<ItemId, Told>,
+    open: HashMap<ItemId, CommandAnnouncements>,
     news: Vec<(ItemId, String)>,
 }
 
 /// What was announced of one command.
 #[derive(Debug, Default)]
-struct Told {
+struct CommandAnnouncements {
     /// The incomplete line.
     rest: String,
     count: usize,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use parallax_screen::Line;
 
-use super::draw::{Draw, Shape};
+use super::draw::{ItemRenderer, Shape};
 use super::item::Item;
 use super::{Transcript, ViewOptions, read_group};
 use crate::highlight::is_loaded;
@@ -65,7 +65,7 @@ impl Memory {
         }
     }
 
-    pub(super) fn is_for(&mut self, draw: &Draw<'_>) {
+    pub(super) fn is_for(&mut self, draw: &ItemRenderer<'_>) {
         let coloured = is_loaded();
         if self.width != draw.width
             || self.theme != draw.theme.name
@@ -92,7 +92,7 @@ impl Transcript {
         theme: &Theme,
         now_ms: u64,
     ) -> Page {
-        let draw = Draw::new(theme, width, self.options, now_ms);
+        let draw = ItemRenderer::new(theme, width, self.options, now_ms);
         self.memory.is_for(&draw);
         self.see_calls(now_ms);
         let (item, row) = match anchor {
@@ -126,7 +126,7 @@ impl Transcript {
     }
 
     /// Returns the title row of a call's box that is cut off at this row.
-    fn title_above(&mut self, item: usize, row: usize, draw: &Draw<'_>) -> Option<Line> {
+    fn title_above(&mut self, item: usize, row: usize, draw: &ItemRenderer<'_>) -> Option<Line> {
         if !matches!(self.items.get(item), Some(Item::Tool(_) | Item::Shell(_))) {
             return None;
         }
@@ -160,7 +160,7 @@ impl Transcript {
         height: usize,
         theme: &Theme,
     ) -> Anchor {
-        let draw = Draw::new(theme, width, self.options, 0);
+        let draw = ItemRenderer::new(theme, width, self.options, 0);
         self.memory.is_for(&draw);
         let last = self.back(self.items.len(), 0, height, &draw);
         let (mut item, mut row) = match anchor {
@@ -184,7 +184,13 @@ impl Transcript {
     }
 
     /// Returns the position `rows` rows above another.
-    fn back(&mut self, item: usize, row: usize, rows: usize, draw: &Draw<'_>) -> (usize, usize) {
+    fn back(
+        &mut self,
+        item: usize,
+        row: usize,
+        rows: usize,
+        draw: &ItemRenderer<'_>,
+    ) -> (usize, usize) {
         let (mut item, mut row, mut left) = (item.min(self.items.len()), row, rows);
         loop {
             if left <= row {
@@ -200,7 +206,7 @@ impl Transcript {
     }
 
     /// Returns the rows of an item with the empty row above it.
-    pub(super) fn item_rows(&mut self, at: usize, draw: &Draw<'_>) -> &[Line] {
+    pub(super) fn item_rows(&mut self, at: usize, draw: &ItemRenderer<'_>) -> &[Line] {
         let moving = self.items.get(at).is_some_and(Item::is_moving);
         let group = read_group::around(&self.items, at).filter(|_| read_group::is_on(draw.options));
         if moving || group.is_some() {
@@ -237,7 +243,7 @@ impl Transcript {
     }
 
     /// Returns the shape of the nearest item above that has rows.
-    fn shape_before(&self, at: usize, draw: &Draw<'_>) -> Option<Shape> {
+    fn shape_before(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<Shape> {
         self.items.get(..at)?.iter().rev().find_map(|item| draw.shape(item))
     }
 }

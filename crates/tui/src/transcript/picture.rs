@@ -9,7 +9,7 @@ use parallax_protocol::image::Image;
 use parallax_screen::{Drawing, Line, Picture, PictureHead};
 
 use super::Transcript;
-use super::draw::Draw;
+use super::draw::ItemRenderer;
 use super::item::{Item, LocalId};
 use crate::clean;
 use crate::layout::bytes;
@@ -26,14 +26,14 @@ const DRAWN_AGAIN: usize = 4;
 #[derive(Debug)]
 pub(super) struct Shown {
     image: Arc<Image>,
-    state: State,
+    state: PictureState,
     head: Option<PictureHead>,
     /// Why it cannot be drawn.
     problem: Option<String>,
 }
 
 #[derive(Debug)]
-enum State {
+enum PictureState {
     /// Not decoded yet.
     Waiting,
     /// Being decoded on a thread.
@@ -77,16 +77,16 @@ impl Prepared {
 
 impl Shown {
     pub(super) fn new(image: Image) -> Self {
-        Self { image: Arc::new(image), state: State::Waiting, head: None, problem: None }
+        Self { image: Arc::new(image), state: PictureState::Waiting, head: None, problem: None }
     }
 
     /// Whether its rows are not known yet.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Waiting | State::Preparing)
+        matches!(self.state, PictureState::Waiting | PictureState::Preparing)
     }
 
     /// Returns the caption row.
-    pub(super) fn caption(&self, draw: &Draw<'_>) -> Vec<Line> {
+    pub(super) fn caption(&self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let mut text = String::new();
         if let Some(name) = &self.image.name {
             text.push_str(&clean::one_row(name));
@@ -107,9 +107,10 @@ impl Shown {
     }
 
     /// Returns all rows, including the picture the first time.
-    pub(super) fn take(&mut self, draw: &Draw<'_>) -> Vec<Line> {
+    pub(super) fn take(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let mut rows = self.caption(draw);
-        if let State::Ready(picture) = std::mem::replace(&mut self.state, State::Told) {
+        if let PictureState::Ready(picture) = std::mem::replace(&mut self.state, PictureState::Told)
+        {
             rows.extend(picture.lines(INDENT));
         }
         rows
@@ -132,13 +133,13 @@ impl Transcript {
         for (at, item) in self.items.iter_mut().enumerate().skip(released) {
             let Item::Picture(shown) = item else { continue };
             match shown.state {
-                State::Preparing => return None,
-                State::Waiting if waiting.is_none() => waiting = Some((at, shown)),
+                PictureState::Preparing => return None,
+                PictureState::Waiting if waiting.is_none() => waiting = Some((at, shown)),
                 _ => {}
             }
         }
         let (at, shown) = waiting?;
-        shown.state = State::Preparing;
+        shown.state = PictureState::Preparing;
         Some((LocalId(at), Arc::clone(&shown.image)))
     }
 
@@ -146,11 +147,11 @@ impl Transcript {
     pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: Prepared) {
         let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
         // The session may have changed or ended in the meantime.
-        if !Arc::ptr_eq(&shown.image, image) || !matches!(shown.state, State::Preparing) {
+        if !Arc::ptr_eq(&shown.image, image) || !matches!(shown.state, PictureState::Preparing) {
             return;
         }
         (shown.head, shown.problem) = (came.head, came.problem);
-        shown.state = came.picture.map_or(State::Told, State::Ready);
+        shown.state = came.picture.map_or(PictureState::Told, PictureState::Ready);
         self.memory.forget(id.0);
     }
 
@@ -160,7 +161,7 @@ impl Transcript {
             Item::Picture(shown) => Some(shown),
             _ => None,
         });
-        pictures.skip(DRAWN_AGAIN).for_each(|shown| shown.state = State::Told);
+        pictures.skip(DRAWN_AGAIN).for_each(|shown| shown.state = PictureState::Told);
     }
 
     /// Stops waiting for pictures.
@@ -169,7 +170,7 @@ impl Transcript {
             if let Item::Picture(shown) = item
                 && shown.is_open()
             {
-                shown.state = State::Told;
+                shown.state = PictureState::Told;
             }
         }
     }

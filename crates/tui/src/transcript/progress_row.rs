@@ -3,7 +3,7 @@
 use parallax_protocol::tool::Advance;
 use parallax_screen::{Line, Span};
 
-use super::draw::{Draw, cut};
+use super::draw::{ItemRenderer, cut};
 use crate::clean;
 
 /// Maximum number of cells of the bar.
@@ -12,7 +12,7 @@ const CELLS: usize = 24;
 const NARROW: usize = 36;
 
 /// Returns the progress row of a call.
-pub(super) fn row(advance: &Advance, draw: &Draw<'_>) -> Line {
+pub(super) fn row(advance: &Advance, draw: &ItemRenderer<'_>) -> Line {
     let theme = draw.theme;
     let Some(percent) = advance.percent() else {
         let text = clean::one_row(&advance.to_string()).into_owned();

@@ -7,10 +7,10 @@ use parallax_protocol::ids::CallId;
 use parallax_screen::Line;
 
 use super::describe;
-use super::draw::Draw;
+use super::draw::ItemRenderer;
 use super::item::Item;
 use super::{Transcript, ViewOptions, read_group};
-use crate::diff_view::{self, DiffLook};
+use crate::diff_view::{self, DiffOptions};
 use crate::theme::Theme;
 
 /// Maximum number of remembered texts in transit.
@@ -34,8 +34,8 @@ impl Transcript {
         theme: &Theme,
     ) -> Option<(usize, Vec<Line>)> {
         let whole = ViewOptions { expanded: true, ..self.options };
-        let folded = Draw::new(theme, width, self.options, 0);
-        let whole = Draw::new(theme, width, whole, 0);
+        let folded = ItemRenderer::new(theme, width, self.options, 0);
+        let whole = ItemRenderer::new(theme, width, whole, 0);
         let items = self.items.iter().enumerate().take(before);
         items.rev().find_map(|(at, item)| {
             let folds = matches!(item, Item::Tool(_) | Item::Shell(_) | Item::User { .. });
@@ -76,7 +76,7 @@ impl Transcript {
                 let name = crate::clean::one_row(&diff.file_path.to_string_lossy()).into_owned();
                 let counts = format!("  {}", describe::counts(diff));
                 rows.push(Line::styled(name, theme.accent).and(counts, theme.secondary));
-                rows.extend(diff_view::rows(diff, &DiffLook::new(theme, width)));
+                rows.extend(diff_view::rows(diff, &DiffOptions::new(theme, width)));
                 rows.push(Line::EMPTY);
             }
         }

@@ -8,7 +8,7 @@ use parallax_screen::{Line, Span};
 
 use super::ViewOptions;
 use super::describe;
-use super::draw::Draw;
+use super::draw::ItemRenderer;
 use super::item::Item;
 use super::tool::{Body, State, Tool};
 use crate::clean;
@@ -20,17 +20,17 @@ const LEAST: usize = 3;
 
 /// The kind of a call in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum ReadKind {
     Read,
     Listed,
     Searched,
 }
 
-fn deed(tool: &Tool) -> Option<Deed> {
+fn deed(tool: &Tool) -> Option<ReadKind> {
     match tool.name.as_str() {
-        "read_file" => Some(Deed::Read),
-        "list_directory" => Some(Deed::Listed),
-        "glob" | "grep_search" | "search_file_content" => Some(Deed::Searched),
+        "read_file" => Some(ReadKind::Read),
+        "list_directory" => Some(ReadKind::Listed),
+        "glob" | "grep_search" | "search_file_content" => Some(ReadKind::Searched),
         _ => None,
     }
 }
@@ -42,7 +42,7 @@ pub(super) fn is_on(options: ViewOptions) -> bool {
 
 /// Returns the kind of an item that can be part of a group: a successful call with at most one line
 /// to show.
-fn member(item: &Item) -> Option<Deed> {
+fn member(item: &Item) -> Option<ReadKind> {
     let Item::Tool(tool) = item else { return None };
     let State::Done(done) = &tool.state else { return None };
     let is_short = match &done.body {
@@ -73,18 +73,18 @@ pub(super) fn run(items: &[Item], at: usize) -> Option<Range<usize>> {
 }
 
 /// Returns the line of a group.
-pub(super) fn row(group: &[Item], draw: &Draw<'_>) -> Line {
+pub(super) fn row(group: &[Item], draw: &ItemRenderer<'_>) -> Line {
     let theme = draw.theme;
-    let counted = |deed: Deed| group.iter().filter(|item| member(item) == Some(deed)).count();
+    let counted = |deed: ReadKind| group.iter().filter(|item| member(item) == Some(deed)).count();
     let plural = |count: usize, one: &str, many: &str| match count {
         0 => None,
         1 => Some(one.to_owned()),
         _ => Some(many.replace('#', &count.to_string())),
     };
     let said = [
-        plural(counted(Deed::Read), "read 1 file", "read # files"),
-        plural(counted(Deed::Listed), "listed 1 directory", "listed # directories"),
-        plural(counted(Deed::Searched), "searched once", "searched # times"),
+        plural(counted(ReadKind::Read), "read 1 file", "read # files"),
+        plural(counted(ReadKind::Listed), "listed 1 directory", "listed # directories"),
+        plural(counted(ReadKind::Searched), "searched once", "searched # times"),
     ];
     let said: Vec<String> = said.into_iter().flatten().collect();
     let mut said = said.join(", ");

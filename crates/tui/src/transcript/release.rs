@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use parallax_screen::Line;
 
-use super::draw::{Draw, Shape};
+use super::draw::{ItemRenderer, Shape};
 use super::item::Item;
 use super::{Thoughts, Transcript, read_group, tool_rows};
 use crate::theme::Theme;
@@ -16,7 +16,7 @@ impl Transcript {
     /// Returns final rows not returned before, in order. An item's rows are returned when all items
     /// before it are final; those of an answer as far as they are final.
     pub fn take_finished(&mut self, width: usize, theme: &Theme) -> Vec<Line> {
-        let draw = Draw::new(theme, width, self.options, 0);
+        let draw = ItemRenderer::new(theme, width, self.options, 0);
         let mut rows = Vec::new();
         while self.released < self.items.len() {
             if let Some(run) = self.run_at(self.released, &draw) {
@@ -62,7 +62,7 @@ impl Transcript {
     }
 
     /// Returns the calls from `at` on that could be shown as one line.
-    fn run_at(&self, at: usize, draw: &Draw<'_>) -> Option<Range<usize>> {
+    fn run_at(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<Range<usize>> {
         let is_on = read_group::is_on(draw.options);
         let run = read_group::run(&self.items, at).filter(|_| is_on)?;
         // Rows returned before cannot change.
@@ -89,7 +89,7 @@ impl Transcript {
             item => item.is_moving(),
         });
         let boxes = boxes.count().max(1);
-        let mut draw = Draw::new(theme, width, self.options, now_ms);
+        let mut draw = ItemRenderer::new(theme, width, self.options, now_ms);
         draw.passing = true;
         // A call in a box takes four rows besides its output: the frame, the title, and the empty
         // row above it.

@@ -3,12 +3,12 @@
 use parallax_protocol::model::Citation;
 use parallax_screen::{Line, Span, wrap};
 
-use super::draw::{Draw, cut};
+use super::draw::{ItemRenderer, cut};
 use crate::clean;
 use crate::markdown::href;
 
 /// Returns the numbered list with its heading.
-pub(super) fn rows(sources: &[Citation], draw: &Draw<'_>) -> Vec<Line> {
+pub(super) fn rows(sources: &[Citation], draw: &ItemRenderer<'_>) -> Vec<Line> {
     let indent = if draw.options.screen_reader { "" } else { "  " };
     let mut rows = vec![Line::styled(format!("{indent}Sources"), draw.theme.secondary.bold())];
     let digits = sources.len().to_string().len();

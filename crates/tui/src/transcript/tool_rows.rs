@@ -5,12 +5,12 @@ use parallax_protocol::tool::{Todo, TodoStatus, ToolKind};
 use parallax_screen::{Attributes, Line, Span, Style, text_width, wrap};
 
 use super::describe;
-use super::draw::{Draw, Shape, cut};
+use super::draw::{ItemRenderer, Shape, cut};
 use super::tool::{Body, Done, Open, Stage, State, Tool};
 use super::words::seconds;
 use super::{agent_rows, command_rows, progress_row, topic_rows};
 use crate::clean;
-use crate::diff_view::{self, DiffLook};
+use crate::diff_view::{self, DiffOptions};
 use crate::layout::{count, shortened};
 use crate::tokens::{ASKS, BLOCKED, CANCELLED, CURRENT, DONE, FAILED, IDLE};
 
@@ -24,7 +24,7 @@ const ERROR_ROWS: usize = 8;
 const SHORT_NOTE: usize = 10;
 
 /// Returns the rows of a call and their shape.
-pub(super) fn rows(tool: &Tool, draw: &Draw<'_>) -> (Vec<Line>, Shape) {
+pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, Shape) {
     let (rows, border) = match &tool.state {
         State::Open(open) => {
             return (open_rows(tool, open, draw), shape(tool, draw.options.whole_results));
@@ -81,7 +81,7 @@ fn head(
     note: &str,
     struck: bool,
     columns: usize,
-    draw: &Draw<'_>,
+    draw: &ItemRenderer<'_>,
 ) -> Vec<Line> {
     let theme = draw.theme;
     let strike = |style: Style| if struck { style.with(Attributes::STRIKE) } else { style };
@@ -117,7 +117,7 @@ fn head(
     vec![cut(&line, columns)]
 }
 
-fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
+fn open_rows(tool: &Tool, open: &Open, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let (sign, style) = match open.stage {
         Stage::Pending => (draw.sign(IDLE, "pending:"), theme.secondary),
@@ -143,7 +143,7 @@ fn open_rows(tool: &Tool, open: &Open, draw: &Draw<'_>) -> Vec<Line> {
     draw.boxed(rows, theme.border)
 }
 
-fn sign(done: &Done, draw: &Draw<'_>) -> Span {
+fn sign(done: &Done, draw: &ItemRenderer<'_>) -> Span {
     match done.status {
         ToolStatus::Success if done.exit_code.is_none_or(|code| code == 0) => {
             Span::styled(draw.sign(DONE, "done:"), draw.theme.success)
@@ -159,7 +159,7 @@ fn sign(done: &Done, draw: &Draw<'_>) -> Span {
 const CANCELLED_NOTE: &str = "Cancelled";
 
 /// Returns the user's instruction given with a denial.
-fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
+fn said_rows(done: &Done, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let Some(said) = &done.said else { return Vec::new() };
     let line = Line::styled("  you answered: ", draw.theme.secondary)
         .and(clean::one_row(said).into_owned(), draw.theme.text);
@@ -167,7 +167,7 @@ fn said_rows(done: &Done, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
 }
 
 /// Returns the call and its result in one row.
-fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Vec<Line> {
+fn compact(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let cancelled = done.status == ToolStatus::Cancelled;
     let note = match &done.body {
         _ if cancelled => CANCELLED_NOTE.to_owned(),
@@ -178,7 +178,7 @@ fn compact(tool: &Tool, done: &Done, draw: &Draw<'_>) -> Vec<Line> {
 }
 
 /// Returns the rows inside the box, and the style of the box.
-fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
+fn done_rows(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> (Vec<Line>, Style) {
     let theme = draw.theme;
     let columns = draw.inner();
     let note = match &done.body {
@@ -209,10 +209,10 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
         }
         Body::Output(output) => rows.extend(output.rows(columns, most(draw.output_rows), theme)),
         Body::Diff(diff) => {
-            let look = DiffLook {
+            let look = DiffOptions {
                 max_rows: most(DIFF_ROWS),
                 plain: draw.options.screen_reader,
-                ..DiffLook::new(theme, columns)
+                ..DiffOptions::new(theme, columns)
             };
             rows.extend(diff_view::rows(diff, &look));
         }
@@ -244,7 +244,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &Draw<'_>) -> (Vec<Line>, Style) {
 }
 
 /// Colors the numbers of added and removed lines.
-fn colour_counts(row: &mut Line, note: &str, draw: &Draw<'_>) {
+fn colour_counts(row: &mut Line, note: &str, draw: &ItemRenderer<'_>) {
     let Some(last) = row.spans.pop_if(|span| span.text == note) else { return };
     let (added, removed) = last.text.split_once(' ').unwrap_or((&last.text, ""));
     row.push(Span::styled(added.to_owned(), draw.theme.success));
@@ -252,7 +252,13 @@ fn colour_counts(row: &mut Line, note: &str, draw: &Draw<'_>) {
 }
 
 /// Returns the first rows of a text and a note about the remaining lines.
-fn text_rows(text: &str, columns: usize, most: usize, style: Style, draw: &Draw<'_>) -> Vec<Line> {
+fn text_rows(
+    text: &str,
+    columns: usize,
+    most: usize,
+    style: Style,
+    draw: &ItemRenderer<'_>,
+) -> Vec<Line> {
     let text = clean::lines(text.trim_end());
     let mut rows = Vec::new();
     let mut lines = text.lines();
@@ -272,7 +278,7 @@ fn text_rows(text: &str, columns: usize, most: usize, style: Style, draw: &Draw<
     rows
 }
 
-fn todo_rows(todo: &Todo, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
+fn todo_rows(todo: &Todo, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let (sign, word, style) = match todo.status {
         TodoStatus::Pending => ("☐", "to do:", theme.text),
@@ -285,6 +291,6 @@ fn todo_rows(todo: &Todo, columns: usize, draw: &Draw<'_>) -> Vec<Line> {
     };
     let sign = draw.sign(sign, word);
     let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
-    let inside = Draw { width: columns, ..*draw };
+    let inside = ItemRenderer { width: columns, ..*draw };
     inside.hanging(sign, sign_style, &clean::one_row(&todo.description), style)
 }

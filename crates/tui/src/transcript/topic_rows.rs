@@ -2,7 +2,7 @@
 
 use parallax_screen::{Line, Span, text_width, wrap};
 
-use super::draw::{Draw, cut};
+use super::draw::{ItemRenderer, cut};
 use crate::clean;
 use crate::layout::{prefixed, shortened};
 
@@ -15,7 +15,7 @@ pub(super) struct Topic {
 }
 
 /// Returns the rows of a topic.
-pub(super) fn rows(topic: &Topic, draw: &Draw<'_>) -> Vec<Line> {
+pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let intent = clean::one_row(&topic.intent);
     let sign = draw.sign("→ ", "Next: ");

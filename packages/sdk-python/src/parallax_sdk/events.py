@@ -541,7 +541,7 @@ class ResultEvent(_ResultEventRequired, total=False):
     structured: 'Any'
 
 
-# A request for approval, or a question of the model.
+# An approval request, or a question of the model.
 class _AskEventRequired(TypedDict):
     type: 'Literal["ask"]'
     timestamp: 'str'
@@ -566,7 +566,7 @@ class AskEvent(_AskEventRequired, total=False):
     not_undoable: 'List[str]'
 
 
-# A request was answered or is obsolete.
+# An approval request or question that was answered or is obsolete.
 class AskClosedEvent(TypedDict):
     type: 'Literal["ask_closed"]'
     timestamp: 'str'
@@ -574,7 +574,7 @@ class AskClosedEvent(TypedDict):
     outcome: 'Optional[AskOutcome]'
 
 
-# What an undo did.
+# The result of an undo.
 class _UndoneEventRequired(TypedDict):
     type: 'Literal["undone"]'
     timestamp: 'str'
@@ -588,7 +588,7 @@ class UndoneEvent(_UndoneEventRequired, total=False):
     problem: 'Optional[str]'
 
 
-# What fills the window.
+# The components of the context window.
 class ContextEvent(TypedDict):
     type: 'Literal["context"]'
     timestamp: 'str'
@@ -670,7 +670,7 @@ class SessionEvent(_SessionEventRequired, total=False):
     resumed: 'Optional[bool]'
 
 
-# What a compaction came to.
+# The result of a compaction.
 class _CompactionEventRequired(TypedDict):
     type: 'Literal["compaction"]'
     timestamp: 'str'
@@ -699,11 +699,11 @@ class ModelEvent(_ModelEventRequired, total=False):
     error: 'Optional[str]'
 
 
-# A model that took another's place.
+# A fallback model that replaced another model.
 FallbackEvent = TypedDict("FallbackEvent", {"type": 'Literal["fallback"]', "timestamp": 'str', "from": 'str', "to": 'str', "cause": 'FallbackCause', "message": 'str', "lasting": 'bool', "agreed": 'bool'})
 
 
-# A retry (version 2): so many characters of the answer are void.
+# A retry (version 2). The last `dropChars` characters of the answer are invalid.
 class _RetryEventRequired(TypedDict):
     type: 'Literal["retry"]'
     timestamp: 'str'

@@ -16,7 +16,7 @@ const MOST: usize = 64;
 
 /// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
+enum ScriptLanguage {
     Shell,
     Python,
     JavaScript,
@@ -44,29 +44,33 @@ fn taken_in(file: &Path, project: &Path) -> Vec<PathBuf> {
     };
     let folder = file.parent().unwrap_or(project);
     let found = match language(file, &text) {
-        Some(Language::Shell) => run_words(&text, project, folder),
-        Some(Language::Python) => modules(&text, project, folder),
-        Some(Language::JavaScript) => required(&text, folder),
+        Some(ScriptLanguage::Shell) => run_words(&text, project, folder),
+        Some(ScriptLanguage::Python) => modules(&text, project, folder),
+        Some(ScriptLanguage::JavaScript) => required(&text, folder),
         None => Vec::new(),
     };
     found.into_iter().filter(|path| path.is_file() && !is_data(path)).collect()
 }
 
-fn language(file: &Path, text: &str) -> Option<Language> {
+fn language(file: &Path, text: &str) -> Option<ScriptLanguage> {
     let ending = file.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
     match ending.as_deref() {
-        Some("sh" | "bash" | "zsh" | "ksh") => return Some(Language::Shell),
-        Some("py" | "pyw") => return Some(Language::Python),
+        Some("sh" | "bash" | "zsh" | "ksh") => return Some(ScriptLanguage::Shell),
+        Some("py" | "pyw") => return Some(ScriptLanguage::Python),
         Some("js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "tsx" | "jsx") => {
-            return Some(Language::JavaScript);
+            return Some(ScriptLanguage::JavaScript);
         }
         _ => {}
     }
     let first = text.lines().next().and_then(|line| line.strip_prefix("#!"))?;
-    [("python", Language::Python), ("node", Language::JavaScript), ("sh", Language::Shell)]
-        .into_iter()
-        .find(|(name, _)| first.contains(name))
-        .map(|(_, language)| language)
+    [
+        ("python", ScriptLanguage::Python),
+        ("node", ScriptLanguage::JavaScript),
+        ("sh", ScriptLanguage::Shell),
+    ]
+    .into_iter()
+    .find(|(name, _)| first.contains(name))
+    .map(|(_, language)| language)
 }
 
 /// Returns the files of `import a.b` and `from .a import b`.

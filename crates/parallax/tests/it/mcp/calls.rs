@@ -56,7 +56,7 @@ fn what_a_server_with_many_tools_offers_is_known_in_the_next_session() {
     let world = with_server(r#"[{"text": "done"}]"#, "many");
     let done = world.run_well(&["-y", "-p", "go"]);
     assert!(
-        done.err().contains("more than 2,000 entries; 2000 of them are kept"),
+        done.err().contains("more than 2,000 entries; 2000 of them are used"),
         "{}",
         done.err()
     );
@@ -129,7 +129,7 @@ fn a_crash_is_told_and_the_server_comes_back() {
     );
     world.run_well(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
-    assert!(error.contains("last words:\n<untrusted_context>\nthe end is near"), "{error}");
+    assert!(error.contains("last output:\n<untrusted_context>\nthe end is near"), "{error}");
     assert!(answer(&world, 2)["output"].as_str().is_some_and(|it| it.contains("echo: again")));
     let repeated = answer(&world, 3);
     assert!(repeated["output"].as_str().is_some_and(|it| it.contains("second life")), "{repeated}");
@@ -139,7 +139,7 @@ fn a_crash_is_told_and_the_server_comes_back() {
 fn a_flood_of_messages_is_told_of() {
     let world = with_server(&call("flood", &json!({})), "");
     let done = world.run_well(&["-y", "-p", "go"]);
-    assert!(done.err().contains("`test` floods Parallax with messages"), "{}", done.err());
+    assert!(done.err().contains("`test` sends too many messages"), "{}", done.err());
     assert!(answer(&world, 1)["output"].as_str().is_some_and(|it| it.contains("flooded")));
 }
 

@@ -19,7 +19,7 @@ fn another_description_is_asked_about_again() {
     set(&world, &json!({"mcpServers": {"test": stdio(&world, "changed")}}));
     world.run_well(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
-    assert!(error.contains("differently"), "{error}");
+    assert!(error.contains("changed the description"), "{error}");
 
     // The user reviews and allows it, and the decision is remembered.
     let world = World::in_home(world.home, &script);
@@ -50,14 +50,14 @@ fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
     let world = World::in_home(world.home, &script);
     world.run_well(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
-    assert!(error.contains("now describes it differently"), "{error}");
+    assert!(error.contains("changed the description"), "{error}");
     assert!(!error.contains("untrusted_context"), "our words are no stranger's: {error}");
 
     // The current declaration, which the user has not accepted.
     let world = World::in_home(world.home, &script);
     world.run_well(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
-    assert!(error.contains("differently than when it was last"), "{error}");
+    assert!(error.contains("since it was last allowed"), "{error}");
 
     // In YOLO mode, there is at least a warning each time.
     let mut world = world;
@@ -88,7 +88,10 @@ fn trust_does_not_hide_that_a_description_changed() {
         set(&world, &server(&world, "changed"));
         let done = world.run_well(&["-p", "go"]);
         let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
-        assert!(error.contains("differently") && !error.contains("untrusted"), "{error}");
+        assert!(
+            error.contains("changed the description") && !error.contains("untrusted"),
+            "{error}"
+        );
         assert!(!done.err().contains("untrusted_context"), "{}", done.err());
     }
 }

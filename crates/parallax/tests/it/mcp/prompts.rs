@@ -20,9 +20,9 @@ fn a_prompt_of_a_server_is_a_command_of_a_run() {
     let contents = request(&world, 0)["contents"].to_string();
     assert!(contents.contains("Ada L") && !contents.contains("/greet-me"), "{contents}");
     let near = world.run(&["-p", "/greet-mee"]);
-    assert!(near.err().contains("there is `/greet-me`"), "{}", near.err());
+    assert!(near.err().contains("did you mean `/greet-me`?"), "{}", near.err());
     let unknown = world.run(&["-p", "/no-such-prompt"]);
-    assert!(unknown.err().contains("no command `/no-such-prompt`"), "{}", unknown.err());
+    assert!(unknown.err().contains("Unknown command `/no-such-prompt`"), "{}", unknown.err());
 }
 
 #[test]

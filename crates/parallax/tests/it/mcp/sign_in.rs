@@ -80,8 +80,8 @@ fn tokens_that_come_as_a_form_are_read_and_renewed() {
 fn a_sign_in_that_is_refused_says_why() {
     let world = World::new("[]");
     for (how, wanted) in [
-        ("auth,denied", "the sign-in was refused: Not for you. (access_denied)"),
-        ("auth,closed", "name it in `oauth.clientId`"),
+        ("auth,denied", "the sign-in was rejected: Not for you. (access_denied)"),
+        ("auth,closed", "set `oauth.clientId`"),
     ] {
         let remote = Remote::start(&world, "--http", how);
         set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
@@ -209,8 +209,11 @@ fn a_server_that_refuses_its_first_call_is_told_of_with_the_command() {
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     let done = world.run_well(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
-    assert!(error.contains("wants a sign-in") && error.contains("mcp auth test"), "{error}");
-    assert!(done.err().contains("`test`: it wants a sign-in"), "{}", done.err());
+    assert!(
+        error.contains("requires authentication") && error.contains("mcp auth test"),
+        "{error}"
+    );
+    assert!(done.err().contains("`test`: it requires authentication"), "{}", done.err());
     assert!(done.err().contains("`parallax mcp auth test`"), "{}", done.err());
     sign_in(&world);
     let world = World::in_home(world.home, &script);
@@ -221,7 +224,7 @@ fn a_server_that_refuses_its_first_call_is_told_of_with_the_command() {
     let world = World::in_home(world.home, &script);
     world.run_well(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
-    assert!(error.contains("again (the last one no longer counts)"), "{error}");
+    assert!(error.contains("again (the last sign-in is no longer valid)"), "{error}");
 }
 
 #[test]

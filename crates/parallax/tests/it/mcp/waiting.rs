@@ -23,8 +23,7 @@ fn servers_that_are_dead_or_silent_are_waited_for_once() {
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 4_000}}));
     let done = world.run_well(&["-y", "-p", "go"]);
     // Unavailable servers are listed with the reason.
-    for trouble in ["`missing`: it cannot be started: there is no program", "`empty`: ", "`mute`: "]
-    {
+    for trouble in ["`missing`: it failed to start: program", "`empty`: ", "`mute`: "] {
         assert!(done.err().contains(trouble), "{trouble}: {}", done.err());
     }
     let names = declared(&world, 0);
@@ -46,7 +45,7 @@ fn a_server_that_asks_without_end_and_reads_nothing_is_left() {
     set(&world, &json!({"mcpServers": {"test": stdio(&world, "asks")}}));
     world.run_well(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned);
-    assert!(error.as_ref().is_some_and(|it| it.contains("reads no answers")), "{error:?}");
+    assert!(error.as_ref().is_some_and(|it| it.contains("without reading responses")), "{error:?}");
 }
 
 #[test]
@@ -119,9 +118,9 @@ fn a_server_that_did_not_answer_before_is_told_of_again() {
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 1_500}}));
     world.run_well(&["-y", "-p", "go"]);
     let done = world.run_well(&["-y", "-p", "go"]);
-    assert!(done.err().contains("`far`: no answer yet"), "{}", done.err());
+    assert!(done.err().contains("`far`: no response yet"), "{}", done.err());
     let done = world.run_well(&["-y", "-p", "/mcp"]);
-    assert!(done.out().contains("no answer yet"), "{}", done.out());
+    assert!(done.out().contains("no response yet"), "{}", done.out());
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn an_agent_is_set_to_other_values_and_back() {
     seat.sees("scout: maxTurns");
     seat.types("x");
     seat.press(Key::Enter);
-    seat.sees("it must be a whole number above 0");
+    seat.sees("it must be a positive integer");
     for _ in 0..3 {
         seat.press(Key::Backspace);
     }

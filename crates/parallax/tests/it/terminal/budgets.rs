@@ -54,7 +54,7 @@ fn a_person_who_stops_has_the_prompt_in_the_composer_again() {
     seat.prompts("look around");
     seat.sees("The budget is used up. Continue?");
     seat.types("3");
-    seat.sees("the budget of this session, 1000 tokens, is spent");
+    seat.sees("the budget of this session (1000 tokens) is spent");
     seat.is_idle();
     // The turn has not started yet.
     seat.prompts("another thing");

@@ -67,7 +67,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
     seat.has_seen("`test` enabled for this session");
     assert!(!seat.world.home.parallax().join("mcp-server-enablement.json").exists());
     seat.prompts("/mcp enable nothing");
-    seat.has_seen("no MCP server `nothing`");
+    seat.has_seen("unknown MCP server `nothing`");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.prompts("/skills");
     seat.has_seen("Disabled: `review` (`/skills enable NAME`)");
     seat.prompts("/skills disable nope");
-    seat.has_seen("there is no skill `nope`; there are: review");
+    seat.has_seen("unknown skill `nope`; there are: review");
     seat.prompts("/skills list all");
     seat.has_seen("review (user, disabled)");
     seat.prompts("/commands");

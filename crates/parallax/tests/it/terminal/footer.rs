@@ -11,12 +11,12 @@ fn items_are_chosen_ordered_and_unknown_ones_told_of() {
     let settings = r#"{"ui": {"footer": {"items": ["mode", "weather", "workspace"]}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let seat = Seat::in_world(world, &Start::sized(110, 40));
-    seat.has_seen("names `weather`");
+    seat.has_seen("unknown item `weather`");
     seat.sees("/project");
     assert!(seat.window().contains("default (shift+tab) · "), "{}", seat.window());
     seat.prompts("/footer");
     seat.sees("[x] mode");
-    seat.sees("what runs without a question");
+    seat.sees("the approval mode");
     seat.press(Key::Right);
     seat.sees("/project · default");
     seat.press(Key::Enter);

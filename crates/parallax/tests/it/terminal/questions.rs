@@ -209,7 +209,7 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
     seat.types("smaller steps");
     seat.press(Key::Enter);
     assert!(told(&seat, 2).contains("User feedback: smaller steps"));
-    seat.has_seen("The plan was not agreed to");
+    seat.has_seen("Plan rejected");
     seat.sees("Start working on this plan?");
     seat.looks();
     seat.press(Key::Char('1'));
@@ -250,9 +250,9 @@ fn more_leave_is_asked_for_by_the_name_that_was_named() {
     ]);
     let seat = Seat::in_world(World::new(&script.to_string()), &Start::sized(140, 40));
     seat.prompts("go");
-    seat.sees(&format!("1. Yes, allow once, with leave to write {}", file.display()));
+    seat.sees(&format!("1. Yes, allow once, with permission to write {}", file.display()));
     seat.sees(&format!(
-        "2. Yes, allow once with more permissions: leave to write {}",
+        "2. Yes, allow once with more permissions: permission to write {}",
         place.path().display()
     ));
     seat.press(Key::Enter);

@@ -64,7 +64,7 @@ fn the_settings_stay_where_they_were() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 40));
     seat.prompts("/settings");
     seat.sees("type to search");
-    seat.types("footer it");
+    seat.types("line items");
     seat.press(Key::Enter);
     seat.sees("names in order, separated by commas: mode, trust");
     seat.types("mode, moon");
@@ -77,14 +77,14 @@ fn the_settings_stay_where_they_were() {
     seat.press(Key::Enter);
     // The list is restored with its search text.
     seat.sees("mode, trust  (user)");
-    seat.sees("footer it");
+    seat.sees("line items");
     seat.press(Key::Enter);
     seat.sees("currently shown: mode, trust");
     seat.press(Key::Esc);
-    seat.sees("footer it");
+    seat.sees("line items");
     // The first Esc clears the search, the second closes the list.
     seat.press(Key::Esc);
-    seat.sees_no("footer it");
+    seat.sees_no("line items");
     seat.press(Key::Esc);
     seat.sees(COMPOSER);
 }
@@ -95,5 +95,5 @@ fn a_word_that_the_footer_cannot_show_is_told() {
     let settings = r#"{"ui":{"footer":{"items":["mode","moon","cost"]}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let seat = Seat::in_world(world, &Start::sized(120, 40));
-    seat.sees("names `moon`, which the footer cannot show");
+    seat.sees("unknown item `moon`");
 }

@@ -8,7 +8,7 @@ use super::super::line::{Command, Word};
 
 /// The rows of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
+pub enum LossKind {
     /// Directories, or the files that a pattern matches.
     Files,
     /// Work that git would keep or could restore.
@@ -17,7 +17,7 @@ pub enum Loss {
     System,
 }
 
-impl Loss {
+impl LossKind {
     /// All rows.
     pub const ALL: [Self; 3] = [Self::Files, Self::GitWork, Self::System];
 
@@ -35,7 +35,7 @@ impl Loss {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destruction {
     /// The row of the table.
-    pub loss: Loss,
+    pub loss: LossKind,
     /// The reason, for display.
     pub why: &'static str,
     /// The affected operands, for comparison with files the agent created. Empty if anything may be
@@ -46,7 +46,7 @@ pub struct Destruction {
 /// Returns what the command destroys if it discards work that is stored nowhere else.
 pub fn destructive(command: &Command) -> Option<Destruction> {
     let name = command.name()?;
-    let row = |loss: Loss, why: &'static str, operands: Vec<Word>| {
+    let row = |loss: LossKind, why: &'static str, operands: Vec<Word>| {
         Some(Destruction { loss, why, operands })
     };
     match name {
@@ -60,10 +60,10 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         {
             let operands = operands(command, "", &[]);
             let operands = operands.iter().map(folder_of_pattern).collect();
-            row(Loss::Files, "it deletes more than one file", operands)
+            row(LossKind::Files, "it deletes more than one file", operands)
         }
         "find" | "gfind" if texts(command).any(|text| text == "-delete") => {
-            row(Loss::Files, "`find` deletes what it finds", Vec::new())
+            row(LossKind::Files, "`find` deletes files", Vec::new())
         }
         "rsync"
             if has_long(command, "--delete", "--del")
@@ -71,19 +71,19 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
                     text.starts_with("--delete") || text == "--remove-source-files"
                 }) =>
         {
-            row(Loss::Files, "`rsync` deletes what the source has not", Vec::new())
+            row(LossKind::Files, "`rsync` deletes files that are not in the source", Vec::new())
         }
         "tar" | "gtar" | "bsdtar" if has_long(command, "--remove-files", "--remove-f") => {
-            row(Loss::Files, "`tar` deletes what it packs", Vec::new())
+            row(LossKind::Files, "`tar` deletes the archived files", Vec::new())
         }
         "zip"
             if has_letter(command, &['m']) && has_letter(command, &['r'])
                 || has_long(command, "--move", "--mov") =>
         {
-            row(Loss::Files, "`zip` deletes what it packs", Vec::new())
+            row(LossKind::Files, "`zip` deletes the archived files", Vec::new())
         }
         "dd" if texts(command).any(|text| text.starts_with("of=/dev/")) => {
-            row(Loss::System, "`dd` overwrites a device", Vec::new())
+            row(LossKind::System, "`dd` overwrites a device", Vec::new())
         }
         "chmod" | "chown" | "chgrp"
             if has_letter(command, &['R']) || has_long(command, "--recursive", "--rec") =>
@@ -92,12 +92,18 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
             if top.is_empty() {
                 return None;
             }
-            row(Loss::System, "it changes the rights of a whole system or home", top)
+            row(
+                LossKind::System,
+                "it changes the permissions of the whole system or home directory",
+                top,
+            )
         }
         "wipefs" | "mkswap" | "fdisk" | "parted" => {
-            row(Loss::System, "it destroys a file system", Vec::new())
+            row(LossKind::System, "it destroys a file system", Vec::new())
         }
-        _ if name.starts_with("mkfs") => row(Loss::System, "it destroys a file system", Vec::new()),
+        _ if name.starts_with("mkfs") => {
+            row(LossKind::System, "it destroys a file system", Vec::new())
+        }
         _ => None,
     }
 }
@@ -107,7 +113,7 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
 /// have are considered, so `"$CC" -c x.c` does not match.
 pub fn may_destroy(command: &Command) -> Option<Destruction> {
     let row = |loss| {
-        let why = "only the run tells what it runs, with options as for deleting";
+        let why = "the program is known only at run time, and the options look like a deletion";
         Some(Destruction { loss, why, operands: Vec::new() })
     };
     let with = |words: &[&str], rest: &[Word]| {
@@ -118,9 +124,9 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
     match command.words.first()?.text.as_deref() {
         None => {
             if git(&with(&["git"], command.arguments())).is_some_and(|_| is_git_only(command)) {
-                return row(Loss::GitWork);
+                return row(LossKind::GitWork);
             }
-            deletes_by_force(command).then(|| row(Loss::Files)).flatten()
+            deletes_by_force(command).then(|| row(LossKind::Files)).flatten()
         }
         Some(name) if name.rsplit('/').next() == Some("git") => {
             let unknown = command.arguments().iter().position(|word| word.text.is_none())?;
@@ -134,7 +140,7 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
             found
                 .iter()
                 .any(|name| git(&with(&["git", name], rest)).is_some())
-                .then(|| row(Loss::GitWork))
+                .then(|| row(LossKind::GitWork))
                 .flatten()
         }
         Some(_) => None,
@@ -253,10 +259,10 @@ fn git(command: &Command) -> Option<Destruction> {
     let first = words.first().copied();
     let why = match call.name {
         "reset" if long("--hard", "--h") || long("--merge", "--mer") || long("--keep", "--k") => {
-            "`git reset` throws changes away"
+            "`git reset` discards changes"
         }
         "clean" if (letter(&['f']) || long("--force", "--f")) && !letter(&['n']) => {
-            "`git clean` deletes files that git does not keep"
+            "`git clean` deletes untracked files"
         }
         "checkout"
             if letter(&['f'])
@@ -267,23 +273,23 @@ fn git(command: &Command) -> Option<Destruction> {
                 || long("--pathspec-from-file", "--pathspec-fr")
                 || names_files(&words) =>
         {
-            "`git checkout` throws changes away"
+            "`git checkout` discards changes"
         }
         "switch"
             if letter(&['f', 'C'])
                 || long("--force", "--f")
                 || long("--discard-changes", "--di") =>
         {
-            "`git switch` throws changes away"
+            "`git switch` discards changes"
         }
         "restore"
             if !(operand("--staged") || operand("-S"))
                 || operand("--worktree")
                 || operand("-W") =>
         {
-            "`git restore` throws changes away"
+            "`git restore` discards changes"
         }
-        "stash" if matches!(first, Some("drop" | "clear")) => "`git stash` throws changes away",
+        "stash" if matches!(first, Some("drop" | "clear")) => "`git stash` discards changes",
         "branch"
             if letter(&['D', 'M', 'C', 'f'])
                 || (letter(&['d']) || long("--delete", "--d")) && long("--force", "--f") =>
@@ -300,19 +306,19 @@ fn git(command: &Command) -> Option<Destruction> {
                 || long("--prune", "--pru")
                 || words.iter().any(|word| word.starts_with('+') || word.starts_with(':')) =>
         {
-            "it overwrites what others have"
+            "it overwrites the remote history"
         }
         "submodule"
             if matches!(first, Some("update" | "deinit"))
                 && (letter(&['f']) || long("--force", "--f")) =>
         {
-            "it throws changes in submodules away"
+            "it discards changes in submodules"
         }
         "reflog" if matches!(first, Some("expire" | "delete")) => {
-            "it deletes what git could bring back"
+            "it deletes objects that git could restore"
         }
         "gc" if long("--prune", "--p") || long("--aggressive", "--a") && long("--prune", "--p") => {
-            "it deletes what git could bring back"
+            "it deletes objects that git could restore"
         }
         "prune" | "filter-branch" | "filter-repo" => "it rewrites or deletes history",
         "pull" | "fetch"
@@ -320,16 +326,16 @@ fn git(command: &Command) -> Option<Destruction> {
                 || long("--force", "--fo")
                 || words.iter().any(|word| word.starts_with('+')) =>
         {
-            "it overwrites what is here"
+            "it overwrites local changes"
         }
         "update-ref" => "it moves or deletes a reference",
         "worktree" if first == Some("remove") && (letter(&['f']) || long("--force", "--f")) => {
-            "it deletes a working tree"
+            "it deletes a worktree"
         }
         "rm" if letter(&['f', 'r']) || long("--force", "--f") => "`git rm` deletes files",
-        "read-tree" if letter(&['u']) || long("--reset", "--re") => "it throws changes away",
-        "checkout-index" if letter(&['f']) || long("--force", "--f") => "it throws changes away",
+        "read-tree" if letter(&['u']) || long("--reset", "--re") => "it discards changes",
+        "checkout-index" if letter(&['f']) || long("--force", "--f") => "it discards changes",
         _ => return None,
     };
-    Some(Destruction { loss: Loss::GitWork, why, operands: Vec::new() })
+    Some(Destruction { loss: LossKind::GitWork, why, operands: Vec::new() })
 }

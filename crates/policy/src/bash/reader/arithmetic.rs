@@ -55,14 +55,14 @@ impl Reader<'_, '_> {
                 self.bump();
                 Ok(())
             }
-            _ => Err(Refusal::new("arithmetic holds something that is not plain")),
+            _ => Err(Refusal::new("arithmetic contains an unsupported expression")),
         }
     }
 
     fn value_in_arithmetic(&mut self) -> Reading<()> {
         let calculated = self.ahead(1) == Some('(') && self.ahead(2) == Some('(');
         match self.expansion(true)? {
-            None => return Err(Refusal::new("arithmetic holds a lone `$`")),
+            None => return Err(Refusal::new("arithmetic contains a single `$`")),
             Some(_) if calculated => {}
             Some(name) if name.is_empty() => {
                 self.found.trouble("arithmetic evaluates the output of a command");
@@ -90,7 +90,7 @@ impl Reader<'_, '_> {
                 self.bump();
                 special.to_string()
             }
-            _ => return Err(Refusal::new("`${…}` holds no plain name")),
+            _ => return Err(Refusal::new("`${…}` has no plain name")),
         };
         let mut all_of_array = false;
         if self.peek() == Some('[') {
@@ -101,7 +101,7 @@ impl Reader<'_, '_> {
         if indirect {
             let names = self.stands("*}") || self.stands("@}");
             if !(names || all_of_array && self.stands("}")) {
-                return Err(Refusal::new("`${!…}` names its variable when it runs"));
+                return Err(Refusal::new("`${!…}` expands to a variable name at run time"));
             }
             if names {
                 self.bump();
@@ -116,7 +116,7 @@ impl Reader<'_, '_> {
                 self.bump();
                 if !matches!(self.bump(), Some('U' | 'u' | 'L' | 'Q' | 'a' | 'A' | 'E' | 'K' | 'k'))
                 {
-                    return Err(Refusal::new("`${…@P}` runs what its value says"));
+                    return Err(Refusal::new("`${…@P}` executes its value"));
                 }
                 if !self.take("}") {
                     return Err(Refusal::new("`${…}` is not closed"));
@@ -137,7 +137,7 @@ impl Reader<'_, '_> {
             Some('-' | '?' | '+' | '#' | '%' | '/' | '^' | ',') => {
                 self.bump();
             }
-            _ => return Err(Refusal::new("`${…}` is not plain")),
+            _ => return Err(Refusal::new("`${…}` uses an unsupported form")),
         }
         self.parameter_word(quoted)?;
         // The result is text, not just the value of the variable.
@@ -163,7 +163,7 @@ impl Reader<'_, '_> {
 
     /// Reads the word of `${x:-word}` and similar expansions.
     fn parameter_word(&mut self, quoted: bool) -> Reading<()> {
-        let mut word = super::word::Building::default();
+        let mut word = super::word::WordBuilder::default();
         loop {
             match self.peek() {
                 Some('}') => {
@@ -171,12 +171,17 @@ impl Reader<'_, '_> {
                     return Ok(());
                 }
                 Some('"' | '\'') if quoted => {
-                    return Err(Refusal::new("a quoted `${…}` holds quotes of its own"));
+                    return Err(Refusal::new("a quoted `${…}` contains quotes"));
                 }
                 Some('<' | '>') if self.ahead(1) == Some('(') => {
-                    return Err(Refusal::new("`${…}` holds a process substitution"));
+                    return Err(Refusal::new("`${…}` contains a process substitution"));
                 }
-                Some('{' | '\n') | None => return Err(Refusal::new("`${…}` is not plain")),
+                Some('{' | '\n') | None => {
+                    return Err(Refusal::new(
+                        "`${…}` uses an unsupported \
+                    form",
+                    ));
+                }
                 Some('$') if quoted => self.dollar(&mut word, true)?,
                 Some('`') if quoted => self.backtick(true)?,
                 Some(_) => self.part(&mut word)?,

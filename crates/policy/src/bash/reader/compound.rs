@@ -11,7 +11,7 @@ const RESERVED: [&str; 23] = [
 ];
 
 pub(super) fn unexpected(what: &str) -> Refusal {
-    Refusal::new(format!("`{what}` stands where it cannot"))
+    Refusal::new(format!("unexpected `{what}`"))
 }
 
 impl Reader<'_, '_> {
@@ -246,12 +246,12 @@ impl Reader<'_, '_> {
     /// Reads the body of a function.
     pub(super) fn function(&mut self, name: Option<&str>) -> Reading<()> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
-            return Err(Refusal::new("a function's name is not plain"));
+            return Err(Refusal::new("a function name is not a plain word"));
         };
         self.found.feature("function definition");
         self.found.functions.push(name.to_owned());
         if builtins::has_meaning(name) {
-            self.found.trouble(format!("it defines a function in place of `{name}`"));
+            self.found.trouble(format!("it redefines `{name}` as a function"));
         }
         self.placed(Place::Function, |reader| {
             reader.skip_lines()?;
@@ -282,7 +282,7 @@ impl Reader<'_, '_> {
         } else {
             let name = self.word(false)?;
             let Some(name) = name.word.text.filter(|name| is_name(name)) else {
-                return Err(Refusal::new("a loop's variable is not plain"));
+                return Err(Refusal::new("a loop variable is not a plain word"));
             };
             self.found.values.assigned.insert(name.clone());
             self.skip_lines()?;
@@ -330,12 +330,12 @@ impl Reader<'_, '_> {
             let opened = self.take("(");
             if !opened && self.place == Place::Substitution {
                 // Older shells treat its `)` as the end of the substitution.
-                return Err(Refusal::new("a case stands in a substitution"));
+                return Err(Refusal::new("a `case` is inside a substitution"));
             }
             loop {
                 self.skip_blank();
                 if self.peek().is_none_or(ends_word) {
-                    return Err(Refusal::new("a case has no pattern"));
+                    return Err(Refusal::new("a `case` has no pattern"));
                 }
                 self.word(false)?;
                 self.skip_blank();
@@ -343,7 +343,7 @@ impl Reader<'_, '_> {
                     break;
                 }
                 if !self.take("|") {
-                    return Err(Refusal::new("a case's pattern is not plain"));
+                    return Err(Refusal::new("a `case` pattern is not supported"));
                 }
             }
             self.list(&["esac"])?;

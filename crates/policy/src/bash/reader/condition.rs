@@ -30,7 +30,7 @@ impl Reader<'_, '_> {
                         continue;
                     }
                     if operator != "=~" {
-                        return Err(Refusal::new("a pattern in `[[` is not plain"));
+                        return Err(Refusal::new("a pattern in `[[` is not supported"));
                     }
                 }
                 ')' if open > 0 => {
@@ -98,7 +98,7 @@ impl Reader<'_, '_> {
         if !token.word.source.chars().all(plain)
             || ["$@", "$*", "${@"].iter().any(|all| token.word.source.contains(all))
         {
-            self.found.trouble("`[[` evaluates something that is not plain");
+            self.found.trouble("`[[` evaluates an unsupported expression");
         }
         let mut parameter = false;
         for name in token.word.source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
@@ -120,7 +120,7 @@ impl Reader<'_, '_> {
 
     /// Reads the word after `=~`, in which parentheses are not operators.
     fn regular_expression(&mut self) -> Reading<()> {
-        let mut word = super::word::Building::default();
+        let mut word = super::word::WordBuilder::default();
         let mut open = 0usize;
         while let Some(character) = self.peek() {
             match character {
@@ -137,7 +137,7 @@ impl Reader<'_, '_> {
                 }
                 ' ' | '\t' | '\n' if open == 0 => return Ok(()),
                 end if ends_word(end) => {
-                    return Err(Refusal::new("a pattern in `[[` is not plain"));
+                    return Err(Refusal::new("a pattern in `[[` is not supported"));
                 }
                 _ => self.part(&mut word)?,
             }

@@ -1,18 +1,18 @@
 //! Reads expansions that begin with `$` or a backtick.
 
-use super::word::Building;
+use super::word::WordBuilder;
 use super::{Reader, is_name_character, read};
-use crate::bash::ansi::{self, Undecodable};
+use crate::bash::ansi::{self, DecodeError};
 use crate::bash::found::{Reading, Refusal};
 use crate::bash::line::Place;
 
 impl Reader<'_, '_> {
     /// Reads the expansion at the current `$` as a part of a word.
-    pub(super) fn dollar(&mut self, word: &mut Building, quoted: bool) -> Reading<()> {
+    pub(super) fn dollar(&mut self, word: &mut WordBuilder, quoted: bool) -> Reading<()> {
         match self.ahead(1) {
             Some('\'') if !quoted => return self.ansi_string(word),
             Some('"') if !quoted => {
-                return Err(Refusal::new("`$\"…\"` is translated when it runs"));
+                return Err(Refusal::new("`$\"…\"` is translated at run time"));
             }
             _ => {}
         }
@@ -70,7 +70,7 @@ impl Reader<'_, '_> {
                 self.eat(2);
                 self.deeper(|reader| reader.parameter(quoted)).map(Some)
             }
-            '[' => Err(Refusal::new("`$[…]` is evaluated when it runs")),
+            '[' => Err(Refusal::new("`$[…]` is evaluated at run time")),
             first if first.is_ascii_alphabetic() || first == '_' => {
                 self.eat(1);
                 Ok(Some(self.variable_name()))
@@ -122,13 +122,13 @@ impl Reader<'_, '_> {
         let mut escaped = false;
         let end = loop {
             match self.bump() {
-                None => return Err(Refusal::new("a back-tick is not closed")),
+                None => return Err(Refusal::new("a backtick is not closed")),
                 Some('`') => break self.at - 1,
                 Some('\\') => {
                     escaped = true;
                     let next = self.bump();
                     if next == Some('\n') || (quoted && next == Some('"')) {
-                        return Err(Refusal::new("back-ticks hold an escape with two readings"));
+                        return Err(Refusal::new("backticks contain an ambiguous escape"));
                     }
                 }
                 Some(_) => {}
@@ -142,7 +142,7 @@ impl Reader<'_, '_> {
                 reader.list(&[])?;
                 match reader.peek() {
                     None => Ok(()),
-                    Some(_) => Err(Refusal::new("back-ticks hold half a command")),
+                    Some(_) => Err(Refusal::new("backticks contain an incomplete command")),
                 }
             });
             self.end = outer_end;
@@ -169,14 +169,14 @@ impl Reader<'_, '_> {
     }
 
     /// Reads `$'…'`.
-    fn ansi_string(&mut self, word: &mut Building) -> Reading<()> {
+    fn ansi_string(&mut self, word: &mut WordBuilder) -> Reading<()> {
         self.found.only_bash = true;
         self.eat(2);
         word.quoted = true;
         let decoded = ansi::decode(self.rest()).map_err(|why| {
             Refusal::new(match why {
-                Undecodable::NotClosed => "a quote `$'` is not closed",
-                Undecodable::Rare => "a quote `$'` holds a rare escape",
+                DecodeError::NotClosed => "a quote `$'` is not closed",
+                DecodeError::Rare => "a quote `$'` contains an unsupported escape",
             })
         })?;
         self.at += decoded.length;

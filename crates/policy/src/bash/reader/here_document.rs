@@ -24,7 +24,7 @@ impl Reader<'_, '_> {
         self.skip_blank();
         let token = self.word(false)?;
         let Some(delimiter) = token.word.text.clone() else {
-            return Err(Refusal::new("the end of a here-document is not plain"));
+            return Err(Refusal::new("the delimiter of a here-document is not a plain word"));
         };
         let odd = |character: char| character.is_control() || matches!(character, '$' | '`');
         if delimiter.is_empty()
@@ -32,7 +32,7 @@ impl Reader<'_, '_> {
             || delimiter.contains(odd)
             || token.word.source.contains(['$', '`', '\n'])
         {
-            return Err(Refusal::new("the end of a here-document is not plain"));
+            return Err(Refusal::new("the delimiter of a here-document is not a plain word"));
         }
         self.found.here_documents += 1;
         if self.found.here_documents > MOST {
@@ -71,7 +71,7 @@ impl Reader<'_, '_> {
     pub(super) fn line_end(&mut self) -> Reading<()> {
         self.bump();
         if self.outer_waits {
-            return Err(Refusal::new("a line ends while a here-document of the outer text waits"));
+            return Err(Refusal::new("a line ends before a pending here-document"));
         }
         for waiting in std::mem::take(&mut self.waiting) {
             self.body(&waiting)?;

@@ -2,7 +2,7 @@
 
 use super::{Reader, ends_word, is_name};
 use crate::bash::builtins;
-use crate::bash::found::{Reading, Refusal, Simple, Token};
+use crate::bash::found::{Reading, Refusal, SimpleCommand, Token};
 use crate::bash::line::{Redirection, RedirectionKind, Word};
 
 const OPERATORS: [(&str, RedirectionKind); 12] = [
@@ -29,7 +29,7 @@ impl Reader<'_, '_> {
         let first_pipeline = self.found.pipelines.len();
         let first_redirection = self.found.redirections.len();
         let start = self.at;
-        let mut simple = Simple::default();
+        let mut simple = SimpleCommand::default();
         let mut here_documents = Vec::new();
         let mut declares = false;
         loop {
@@ -52,7 +52,7 @@ impl Reader<'_, '_> {
                     self.skip_blank();
                     let (true, Some(name)) = (alone && self.take(")"), simple.tokens.first())
                     else {
-                        return Err(Refusal::new("`(` stands where it cannot"));
+                        return Err(Refusal::new("unexpected `(`"));
                     };
                     let text = name.word.text.clone().filter(|_| !name.word.quoted);
                     return self.function(text.as_deref());
@@ -97,7 +97,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn finished(&self, start: usize, mut simple: Simple, declares: bool) -> Simple {
+    fn finished(&self, start: usize, mut simple: SimpleCommand, declares: bool) -> SimpleCommand {
         simple.start = simple.tokens.first().filter(|_| self.mapped).map(|token| token.start);
         simple.command.words = simple.tokens.iter().map(|token| token.word.clone()).collect();
         if simple.command.words.is_empty() {
@@ -118,7 +118,7 @@ impl Reader<'_, '_> {
         &mut self,
         (index, first_prefixed, first_waiting): (usize, usize, usize),
         here_documents: &[usize],
-        simple: Simple,
+        simple: SimpleCommand,
     ) {
         self.found.commands.insert(index, simple);
         // The commands found inside its words move back by one.

@@ -6,7 +6,7 @@ use crate::bash::line::{Assignment, Word};
 
 /// A word under construction.
 #[derive(Default)]
-pub(super) struct Building {
+pub(super) struct WordBuilder {
     pub(super) text: String,
     pub(super) dynamic: bool,
     pub(super) quoted: bool,
@@ -19,7 +19,7 @@ pub(super) struct Building {
     odd: bool,
 }
 
-impl Building {
+impl WordBuilder {
     /// Adds a character without special meaning.
     pub(super) fn literal(&mut self, character: char) {
         self.text.push(character);
@@ -31,7 +31,7 @@ impl Reader<'_, '_> {
     pub(super) fn word(&mut self, assignable: bool) -> Reading<Token> {
         self.peek();
         let start = self.at;
-        let mut word = Building::default();
+        let mut word = WordBuilder::default();
         let mut assigned: Option<(String, usize, usize)> = None;
         while let Some(character) = self.peek() {
             match character {
@@ -78,7 +78,7 @@ impl Reader<'_, '_> {
             return Err(Refusal::new("a redirection evaluates a subscript"));
         }
         if source.contains('\n') && (self.outer_waits || !self.waiting.is_empty()) {
-            return Err(Refusal::new("a line ends while a here-document waits"));
+            return Err(Refusal::new("a line ends before a pending here-document"));
         }
         let assignment = assigned.map(|(name, behind, value_start)| {
             let value = Word {
@@ -110,7 +110,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads one part of an unquoted word.
-    pub(super) fn part(&mut self, word: &mut Building) -> Reading<()> {
+    pub(super) fn part(&mut self, word: &mut WordBuilder) -> Reading<()> {
         let Some(character) = self.raw() else { return Ok(()) };
         match character {
             '\\' => {
@@ -168,7 +168,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads `"…"`.
-    pub(super) fn double_quoted(&mut self, word: &mut Building) -> Reading<()> {
+    pub(super) fn double_quoted(&mut self, word: &mut WordBuilder) -> Reading<()> {
         self.bump();
         loop {
             match self.raw() {
@@ -220,7 +220,7 @@ impl Reader<'_, '_> {
                         reader.bump();
                         reader.subscript()?;
                         if !reader.take("=") {
-                            return Err(Refusal::new("an array's element is not plain"));
+                            return Err(Refusal::new("an array element is not supported"));
                         }
                         if reader.peek().is_some_and(|next| !ends_word(next)) {
                             reader.word(false)?;
@@ -230,7 +230,7 @@ impl Reader<'_, '_> {
                         reader.word(false)?;
                     }
                     Some(end) if ends_word(end) => {
-                        return Err(Refusal::new("an array's element is not plain"));
+                        return Err(Refusal::new("an array element is not supported"));
                     }
                     Some(_) => {
                         reader.word(false)?;
@@ -260,7 +260,7 @@ impl Reader<'_, '_> {
                         next.is_ascii_alphabetic() || matches!(next, '_' | '#' | '?')
                     });
                     if !name_follows {
-                        return Err(Refusal::new("an array's subscript is not plain"));
+                        return Err(Refusal::new("an array subscript is not supported"));
                     }
                     self.eat(2);
                 }
@@ -270,13 +270,17 @@ impl Reader<'_, '_> {
                 {
                     self.bump();
                 }
-                _ => return Err(Refusal::new("an array's subscript is not plain")),
+                _ => return Err(Refusal::new("an array subscript is not supported")),
             }
         }
     }
 }
 
-fn array_may_begin(word: &Building, assigned: Option<&(String, usize, usize)>, at: usize) -> bool {
+fn array_may_begin(
+    word: &WordBuilder,
+    assigned: Option<&(String, usize, usize)>,
+    at: usize,
+) -> bool {
     assigned.is_some_and(|(_, behind, start)| *start == at && *behind == word.text.len())
 }
 

@@ -11,7 +11,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
         let Some(text) =
             word.text.as_deref().filter(|_| is_one_word(word) || names_stay_names(word))
         else {
-            return unclear("`find` has words that only the run tells");
+            return unclear("`find` has arguments that are known only at run time");
         };
         if !matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir") {
             continue;
@@ -33,7 +33,7 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<Inside> {
             .unwrap_or(behind.len());
         let started = replaced(behind.get(..length).unwrap_or_default(), &["{}"]);
         if started.iter().any(|word| word.glob && !is_one_word(word)) {
-            return unclear("`find -exec` has words that only the run tells");
+            return unclear("`find -exec` has arguments that are known only at run time");
         }
         if !started.is_empty() {
             found.push(words_alone(started));
@@ -78,7 +78,7 @@ pub(super) fn fd(arguments: &[Word]) -> Vec<Inside> {
         let Some(text) =
             word.text.as_deref().filter(|_| is_one_word(word) || names_stay_names(word))
         else {
-            return unclear("`fd` has words that only the run tells");
+            return unclear("`fd` has arguments that are known only at run time");
         };
         if text == "--" {
             return Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn fd(arguments: &[Word]) -> Vec<Inside> {
             text.strip_prefix('-').filter(|letters| !letters.starts_with('-') && letters.len() > 1);
         let hidden = cluster.is_some_and(|letters| letters.contains(['x', 'X']));
         if hidden || text.starts_with("--exec=") || text.starts_with("--exec-batch=") {
-            return unclear("`fd` runs a command that is not plain");
+            return unclear("`fd` runs an unsupported command");
         }
         if !matches!(text, "-x" | "-X" | "--exec" | "--exec-batch") {
             continue;

@@ -65,7 +65,7 @@ fn aliases(arguments: &[Word]) -> Vec<Inside> {
 fn text_of(word: Option<&Word>) -> Vec<Inside> {
     match word.and_then(|word| word.text.clone()) {
         Some(text) => vec![Inside::Script { text, plain_sh: true }],
-        None => unclear("git runs a text that only the run tells"),
+        None => unclear("git runs text that is known only at run time"),
     }
 }
 

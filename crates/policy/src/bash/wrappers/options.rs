@@ -45,7 +45,10 @@ impl Options {
                 return if operands == 0 && word.text.is_none() {
                     Rest::Words(rest)
                 } else {
-                    Rest::Unclear("a wrapper has words that only the run tells".to_owned())
+                    Rest::Unclear(
+                        "a wrapper command has arguments that are known only at run time"
+                            .to_owned(),
+                    )
                 };
             };
             if text == "--" {
@@ -56,7 +59,7 @@ impl Options {
                 break;
             }
             let Some(taken) = self.taken(text) else {
-                return Rest::Unclear(format!("the option `{text}` of a wrapper is not known"));
+                return Rest::Unclear(format!("unknown option `{text}` of a wrapper command"));
             };
             rest = behind;
             if taken {
@@ -64,7 +67,11 @@ impl Options {
                     return Rest::Words(&[]);
                 };
                 if value.text.is_none() || !is_one_word(value) {
-                    return Rest::Unclear("a wrapper has words that only the run tells".to_owned());
+                    return Rest::Unclear(
+                        "a wrapper command has arguments that are known only at \
+                        run time"
+                            .to_owned(),
+                    );
                 }
                 rest = behind;
             }
@@ -72,7 +79,11 @@ impl Options {
         for _ in 0..operands {
             let Some((word, behind)) = rest.split_first() else { return Rest::Words(&[]) };
             if word.text.is_none() || !is_one_word(word) {
-                return Rest::Unclear("a wrapper has words that only the run tells".to_owned());
+                return Rest::Unclear(
+                    "a wrapper command has arguments that are known only at run \
+                    time"
+                        .to_owned(),
+                );
             }
             rest = behind;
         }

@@ -25,7 +25,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
                 "norc" | "noprofile" | "posix" | "login" | "verbose" | "restricted" | "noediting",
             ) => continue,
             Some("version" | "help") => return Vec::new(),
-            Some(_) => return unclear("an option of a shell is not known"),
+            Some(_) => return unclear("unknown shell option"),
             None => {}
         }
         let Some(letters) = text.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty())
@@ -57,14 +57,14 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
                             )
                         });
                     if !known {
-                        return unclear("an option of a shell is not known");
+                        return unclear("unknown shell option");
                     }
                 }
                 'a' | 'b' | 'e' | 'f' | 'h' | 'l' | 'm' | 'n' | 'u' | 'v' | 'x' | 'B' | 'C'
                 | 'E' | 'T' | 's' => {
                     reads_input |= letter == 's';
                 }
-                _ => return unclear("an option of a shell is not known"),
+                _ => return unclear("unknown shell option"),
             }
         }
     }
@@ -74,10 +74,10 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
         (false, Some(_)) if reads_input => vec![Inside::Unclear(READS_INPUT.to_owned())],
         (true, Some(word)) => match &word.text {
             Some(text) if is_one_word(word) => text_for(name, text.clone()),
-            _ => unclear("a shell runs a text that only the run tells"),
+            _ => unclear("a shell runs text that is known only at run time"),
         },
         (false, Some(word)) if word.text.is_none() || !is_one_word(word) => {
-            unclear("a shell runs a file that only the run tells")
+            unclear("a shell runs a file that is known only at run time")
         }
         (false, Some(word))
             if word
@@ -85,7 +85,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
                 .as_deref()
                 .is_some_and(|file| file.starts_with("/dev/") || file.starts_with("/proc/")) =>
         {
-            unclear("a shell reads what comes in")
+            unclear("a shell reads commands from stdin")
         }
         // A bare name may be a program of PATH, read as a script.
         (false, Some(word)) => {
@@ -98,7 +98,7 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<Inside> {
 }
 
 /// The reason for a shell without a script.
-pub(in crate::bash) const READS_INPUT: &str = "a shell runs what it reads";
+pub(in crate::bash) const READS_INPUT: &str = "a shell runs commands that it reads";
 
 /// Returns the text for the shell `name`.
 pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<Inside> {
@@ -107,7 +107,7 @@ pub(in crate::bash) fn text_for(name: &str, text: String) -> Vec<Inside> {
         character.is_ascii_alphanumeric() || " _./,:;&|'\"-+@%\n".contains(character)
     };
     if matches!(name, "zsh" | "ksh") && !text.chars().all(plain) {
-        let why = format!("`{name}` reads some lines in its own way");
+        let why = format!("`{name}` parses some lines differently");
         return vec![Inside::Script { text, plain_sh: true }, Inside::Unclear(why)];
     }
     vec![Inside::Script { text, plain_sh: !matches!(name, "bash" | "rbash") }]
@@ -118,20 +118,20 @@ pub(super) fn su(arguments: &[Word]) -> Vec<Inside> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
-            return unclear("`su` has words that only the run tells");
+            return unclear("`su` has arguments that are known only at run time");
         };
         let script = match text {
             "-c" | "--command" => words.next().and_then(|word| word.text.clone()),
             "-" | "-l" | "--login" | "-m" | "-p" => continue,
             _ => match text.strip_prefix("--command=") {
                 Some(script) => Some(script.to_owned()),
-                None if text.starts_with('-') => return unclear("an option of `su` is not known"),
+                None if text.starts_with('-') => return unclear("unknown option of `su`"),
                 None => continue,
             },
         };
         return match script {
             Some(text) => vec![Inside::Script { text, plain_sh: true }],
-            None => unclear("`su` runs a text that only the run tells"),
+            None => unclear("`su` runs text that is known only at run time"),
         };
     }
     unclear("`su` starts a shell")
@@ -171,7 +171,7 @@ pub(super) fn joined(rest: Rest<'_>) -> Vec<Inside> {
         words.iter().map(|word| word.text.as_deref().filter(|_| is_one_word(word))).collect();
     match texts {
         Some(texts) => vec![Inside::Script { text: texts.join(" "), plain_sh: true }],
-        None => unclear("a shell runs a text that only the run tells"),
+        None => unclear("a shell runs text that is known only at run time"),
     }
 }
 
@@ -180,7 +180,7 @@ pub(super) fn script(arguments: &[Word]) -> Vec<Inside> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let Some(text) = word.text.as_deref().filter(|_| is_one_word(word)) else {
-            return unclear("`script` has words that only the run tells");
+            return unclear("`script` has arguments that are known only at run time");
         };
         let found = match text {
             "-c" | "--command" => words.next().and_then(|word| word.text.clone()),
@@ -199,14 +199,14 @@ pub(super) fn script(arguments: &[Word]) -> Vec<Inside> {
                     }
                 }
                 None if text.starts_with('-') => {
-                    return unclear("an option of `script` is not known");
+                    return unclear("unknown option of `script`");
                 }
                 None => continue,
             },
         };
         return match found {
             Some(text) => vec![Inside::Script { text, plain_sh: true }],
-            None => unclear("`script` runs a text that only the run tells"),
+            None => unclear("`script` runs text that is known only at run time"),
         };
     }
     unclear("`script` starts a shell")
@@ -236,7 +236,7 @@ pub(super) fn flock(arguments: &[Word]) -> Vec<Inside> {
             joined(Rest::Words(behind))
         }
         Some((first, _)) if first.text.as_deref().is_some_and(|text| text.starts_with('-')) => {
-            unclear("an option of `flock` is not known")
+            unclear("unknown option of `flock`")
         }
         _ => started(Rest::Words(words)),
     }
@@ -258,7 +258,7 @@ pub(super) fn call(arguments: &[Word]) -> Vec<Inside> {
         };
         return match script {
             Some(text) => vec![Inside::Script { text, plain_sh: true }],
-            None => unclear("`npx -c` runs a text that only the run tells"),
+            None => unclear("`npx -c` runs text that is known only at run time"),
         };
     }
     Vec::new()

@@ -135,13 +135,13 @@ pub(super) fn parallel(arguments: &[Word]) -> Vec<Inside> {
         .unwrap_or(arguments.len());
     let rest = OPTIONS.behind(arguments.get(..stop).unwrap_or_default(), 0);
     match rest {
-        Rest::Words([]) => unclear("`parallel` runs what it reads"),
+        Rest::Words([]) => unclear("`parallel` runs commands that it reads"),
         Rest::Words([program, ..])
             if program.text.as_deref().is_none_or(|text| {
                 text.split_ascii_whitespace().next().is_none_or(|first| first.contains('{'))
             }) =>
         {
-            unclear("`parallel` runs what it reads")
+            unclear("`parallel` runs commands that it reads")
         }
         rest => joined(rest),
     }

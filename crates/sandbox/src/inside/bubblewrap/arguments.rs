@@ -25,7 +25,7 @@ pub(super) struct Arguments {
 /// An action at a path; actions are executed in order of depth and, at the same path, in this
 /// order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum BwrapAction {
     /// Makes the path a separate mount, so that it cannot be renamed.
     Pin,
     ShowWritable(PathBuf),
@@ -63,7 +63,7 @@ pub(super) fn of_probe() -> Vec<OsString> {
 
 /// Builds the arguments and creates the private directories.
 pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> Outcome<Arguments> {
-    let mut view = View { plan, steps: Vec::new() };
+    let mut view = ArgumentsBuilder { plan, steps: Vec::new() };
     let (trees, writable) = view.show(around)?;
     let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
     protected.into_iter().for_each(|path| view.protect(path, true));
@@ -103,13 +103,13 @@ fn closed_file(plan: &Plan, looks: Option<&StandIn>) -> Outcome<PathBuf> {
     }
 }
 
-struct View<'a> {
+struct ArgumentsBuilder<'a> {
     plan: &'a Plan,
-    steps: Vec<(PathBuf, Step)>,
+    steps: Vec<(PathBuf, BwrapAction)>,
 }
 
-impl View<'_> {
-    fn step(&mut self, path: impl Into<PathBuf>, step: Step) {
+impl ArgumentsBuilder<'_> {
+    fn step(&mut self, path: impl Into<PathBuf>, step: BwrapAction) {
         self.steps.push((path.into(), step));
     }
 
@@ -121,7 +121,7 @@ impl View<'_> {
             trees.push(tree(path)?);
             writable.push(path.clone());
             if !layout::lies_open(plan, path) {
-                self.step(path, Step::ShowWritable(path.clone()));
+                self.step(path, BwrapAction::ShowWritable(path.clone()));
             }
         }
         let mut private = Vec::new();
@@ -131,17 +131,17 @@ impl View<'_> {
                 continue;
             }
             overmounts::private_folder(&plan.temporary, name)?;
-            self.step(&real, Step::ShowWritable(plan.temporary.join(name)));
+            self.step(&real, BwrapAction::ShowWritable(plan.temporary.join(name)));
             writable.push(real.clone());
             private.push(real);
         }
         // Also under its own name, which is the value of TMPDIR in other tiers.
         let temporary = plan.temporary.join("tmp");
-        self.step(&temporary, Step::ShowWritable(temporary.clone()));
+        self.step(&temporary, BwrapAction::ShowWritable(temporary.clone()));
         writable.push(temporary);
         for path in layout::shown(plan, around, &private) {
             if path.symlink_metadata().is_ok() {
-                self.step(&path, Step::Show(path.clone()));
+                self.step(&path, BwrapAction::Show(path.clone()));
             }
         }
         make_places(plan, &self.steps, &private)?;
@@ -169,8 +169,8 @@ impl View<'_> {
                 return;
             }
         }
-        pins.into_iter().for_each(|pin| self.step(pin, Step::Pin));
-        self.step(here, Step::Protect);
+        pins.into_iter().for_each(|pin| self.step(pin, BwrapAction::Pin));
+        self.step(here, BwrapAction::Protect);
     }
 
     /// Covers a path so that access fails with "permission denied".
@@ -185,14 +185,14 @@ impl View<'_> {
         if !real.is_dir() {
             let looks = plan.stand_ins.iter().find(|it| it.path == path);
             let closed = closed_file(plan, looks)?;
-            self.step(real, Step::HideFile(closed));
+            self.step(real, BwrapAction::HideFile(closed));
             return Ok(());
         }
         let temporary = [plan.temporary.join("tmp")];
         let mut open = plan.readable.iter().chain(&plan.writable).chain(&plan.sockets);
         let open = open.any(|open| open.starts_with(path) && open != path)
             || temporary.iter().any(|open| open.starts_with(&real));
-        self.step(real, Step::HideFolder(open));
+        self.step(real, BwrapAction::HideFolder(open));
         Ok(())
     }
 
@@ -208,17 +208,17 @@ impl View<'_> {
         let mut part_open = Vec::new();
         for (path, step) in &self.steps {
             match step {
-                Step::Pin => say(&[&"--bind", path, path]),
-                Step::ShowWritable(from) => say(&[&"--bind", from, path]),
-                Step::Show(from) => say(&[&"--ro-bind-try", from, path]),
-                Step::Protect => say(&[&"--ro-bind", path, path]),
-                Step::HideFile(closed) => say(&[&"--ro-bind", closed, path]),
-                Step::HideFolder(false) => {
+                BwrapAction::Pin => say(&[&"--bind", path, path]),
+                BwrapAction::ShowWritable(from) => say(&[&"--bind", from, path]),
+                BwrapAction::Show(from) => say(&[&"--ro-bind-try", from, path]),
+                BwrapAction::Protect => say(&[&"--ro-bind", path, path]),
+                BwrapAction::HideFile(closed) => say(&[&"--ro-bind", closed, path]),
+                BwrapAction::HideFolder(false) => {
                     // The directory is empty and private to the command: making it read-only would
                     // protect nothing and is the most expensive step.
                     say(&[&"--perms", &"0000", &"--tmpfs", path]);
                 }
-                Step::HideFolder(true) => {
+                BwrapAction::HideFolder(true) => {
                     say(&[&"--perms", &"0700", &"--tmpfs", path]);
                     part_open.push(path);
                 }
@@ -232,14 +232,16 @@ impl View<'_> {
 
 /// Creates mount points for what is shown below a private directory, so that leftovers of a command
 /// cannot redirect a mount.
-fn make_places(plan: &Plan, steps: &[(PathBuf, Step)], private: &[PathBuf]) -> Outcome<()> {
+fn make_places(plan: &Plan, steps: &[(PathBuf, BwrapAction)], private: &[PathBuf]) -> Outcome<()> {
     for (top, name) in layout::PRIVATE {
         let Ok(real) = Path::new(top).canonicalize() else { continue };
         if !private.contains(&real) {
             continue;
         }
         for (path, step) in steps {
-            let (Step::Show(from) | Step::ShowWritable(from)) = step else { continue };
+            let (BwrapAction::Show(from) | BwrapAction::ShowWritable(from)) = step else {
+                continue;
+            };
             let Ok(below) = path.strip_prefix(&real) else { continue };
             if below.as_os_str().is_empty() {
                 continue;

@@ -41,7 +41,7 @@ pub(super) fn is_as_planned(job: &Job) -> Outcome<()> {
 
 fn changed(path: &Path) -> Failure {
     Failure::Refused(format!(
-        "`{}` changed while the sandbox was built, or `bwrap` did not close it",
+        "`{}` changed while the sandbox was built, or `bwrap` did not protect it",
         path.display()
     ))
 }

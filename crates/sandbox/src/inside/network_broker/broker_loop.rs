@@ -22,7 +22,7 @@ use super::address::{self, Address};
 use super::bound::{self, Place, Table};
 use super::caller::Caller;
 use super::message::{self, Message};
-use super::metadata::Writable;
+use super::metadata::WritableFiles;
 use super::processes;
 use super::servers::{self, Session};
 use crate::inside::failure::{Explain as _, Outcome};
@@ -55,7 +55,7 @@ pub(crate) struct NetworkBroker {
     /// Sockets bound in the network of the host, where the session may have servers as well.
     machine: Option<Table>,
     /// Files whose owners and modes may be changed.
-    writable: Writable,
+    writable: WritableFiles,
     waiting: AtomicUsize,
 }
 
@@ -78,10 +78,10 @@ impl NetworkBroker {
             session: if mounts { Session::Namespace } else { Session::Descendants },
             name_servers: servers::name_servers(),
             writable: if mounts {
-                Writable::AsMounted
+                WritableFiles::AsMounted
             } else {
                 let temporary = plan.temporary.join("tmp");
-                Writable::Trees {
+                WritableFiles::Trees {
                     open: plan.writable.iter().cloned().chain([temporary]).collect(),
                     closed: plan.read_only.clone(),
                 }
@@ -127,7 +127,7 @@ impl NetworkBroker {
 
     /// Handles calls until no process is left that the filter applies to, or the program ends.
     pub(crate) fn keep(self) {
-        if drop_power(matches!(self.writable, Writable::Trees { .. })).is_err() {
+        if drop_power(matches!(self.writable, WritableFiles::Trees { .. })).is_err() {
             // Unanswered calls would block; closing the listener makes them fail.
             return;
         }
@@ -283,7 +283,7 @@ impl NetworkBroker {
             // The network contains only the session.
             _ if self.network == Network::Own => Ok(()),
             Address::Internet { host, port, scope } => {
-                let around = Around { gate: self, caller };
+                let around = CallerEnvironment { gate: self, caller };
                 address::judge(self.network, *host, *port, *scope, &around)
             }
             Address::Kernel | Address::None => Ok(()),
@@ -365,12 +365,12 @@ impl NetworkBroker {
     }
 }
 
-struct Around<'a> {
+struct CallerEnvironment<'a> {
     gate: &'a NetworkBroker,
     caller: &'a Caller,
 }
 
-impl address::HostEnvironment for Around<'_> {
+impl address::HostEnvironment for CallerEnvironment<'_> {
     fn is_own(&self, host: IpAddr, scope: u32) -> bool {
         address::is_own(host, scope)
     }

@@ -66,14 +66,14 @@ pub(super) fn calls_with_mode() -> Vec<(libc::c_long, u32)> {
 }
 
 /// Which files may be changed.
-pub(super) enum Writable {
+pub(super) enum WritableFiles {
     /// Files that are writable in the caller's view of files.
     AsMounted,
     /// Files below an `open` path, unless a `closed` path is nearer.
     Trees { open: Vec<PathBuf>, closed: Vec<PathBuf> },
 }
 
-impl Writable {
+impl WritableFiles {
     /// Handles the call. Returns `None` if it is not one of [`calls`]. `proc` is the `/proc` of the
     /// host.
     pub(super) fn serve(
@@ -89,7 +89,11 @@ impl Writable {
         }))
     }
 
-    fn change(&self, caller: &Caller, notice: &Notice) -> Option<Result<(OwnedFd, Change), Errno>> {
+    fn change(
+        &self,
+        caller: &Caller,
+        notice: &Notice,
+    ) -> Option<Result<(OwnedFd, MetadataChange), Errno>> {
         let [a, b, c, d, e, _] = notice.arguments;
         // These arguments are `int`, so the upper bits are ignored.
         let int = |argument: u64| (argument & 0xffff_ffff) as u32;
@@ -97,11 +101,11 @@ impl Writable {
         let named = |at: i32, path: u64, follow: bool| file_at(caller, at, path, follow);
         let at = int(a).cast_signed();
         let opened = || caller.file(at);
-        let with = |file: Result<OwnedFd, Errno>, change: Result<Change, Errno>| {
+        let with = |file: Result<OwnedFd, Errno>, change: Result<MetadataChange, Errno>| {
             Some(file.and_then(|file| change.map(|change| (file, change))))
         };
-        let mode = |argument: u64| Ok(Change::Mode(int(argument)));
-        let owner = |user: u64, group: u64| Ok(Change::Owner(int(user), int(group)));
+        let mode = |argument: u64| Ok(MetadataChange::Mode(int(argument)));
+        let owner = |user: u64, group: u64| Ok(MetadataChange::Owner(int(user), int(group)));
         match notice.call {
             libc::SYS_fchmod => with(opened(), mode(b)),
             libc::SYS_fchmodat => with(named(at, b, true), mode(c)),
@@ -152,7 +156,7 @@ impl Writable {
 }
 
 /// A change to a file.
-enum Change {
+enum MetadataChange {
     Mode(u32),
     Owner(u32, u32),
     Times(Timestamps),
@@ -160,7 +164,7 @@ enum Change {
     NoAttribute(Vec<u8>),
 }
 
-impl Change {
+impl MetadataChange {
     fn make(&self, proc: &OwnedFd, file: &OwnedFd) -> Result<(), Errno> {
         /// The set-user-ID and set-group-ID bits, with which a file would run with the rights of
         /// its owner or group.
@@ -247,7 +251,7 @@ fn text(caller: &Caller, at: u64, longest: usize) -> Result<Vec<u8>, Errno> {
 }
 
 /// Reads two times with seconds and a fraction in units of `part` nanoseconds.
-fn times(caller: &Caller, at: u64, part: i64) -> Result<Change, Errno> {
+fn times(caller: &Caller, at: u64, part: i64) -> Result<MetadataChange, Errno> {
     if at == 0 {
         return Ok(now());
     }
@@ -264,11 +268,14 @@ fn times(caller: &Caller, at: u64, part: i64) -> Result<Change, Errno> {
         Ok(Timespec { tv_sec: seconds, tv_nsec: number })
     };
     let last_access = time(access, access_part)?;
-    Ok(Change::Times(Timestamps { last_access, last_modification: time(change, change_part)? }))
+    Ok(MetadataChange::Times(Timestamps {
+        last_access,
+        last_modification: time(change, change_part)?,
+    }))
 }
 
 #[cfg(target_arch = "x86_64")]
-fn whole_seconds(caller: &Caller, at: u64) -> Result<Change, Errno> {
+fn whole_seconds(caller: &Caller, at: u64) -> Result<MetadataChange, Errno> {
     if at == 0 {
         return Ok(now());
     }
@@ -278,12 +285,12 @@ fn whole_seconds(caller: &Caller, at: u64) -> Result<Change, Errno> {
         let tv_sec = i64::from_ne_bytes(bytes.ok_or(Errno::FAULT)?);
         Ok(Timespec { tv_sec, tv_nsec: 0 })
     };
-    Ok(Change::Times(Timestamps { last_access: second(0)?, last_modification: second(8)? }))
+    Ok(MetadataChange::Times(Timestamps { last_access: second(0)?, last_modification: second(8)? }))
 }
 
-fn now() -> Change {
+fn now() -> MetadataChange {
     let now = || Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    Change::Times(Timestamps { last_access: now(), last_modification: now() })
+    MetadataChange::Times(Timestamps { last_access: now(), last_modification: now() })
 }
 
 fn attribute(
@@ -292,14 +299,14 @@ fn attribute(
     value: u64,
     length: u64,
     flags: u32,
-) -> Result<Change, Errno> {
+) -> Result<MetadataChange, Errno> {
     if length > LONGEST_VALUE {
         return Err(Errno::TOOBIG);
     }
     let value = caller.read(value, usize::try_from(length).map_err(|_| Errno::TOOBIG)?)?;
-    Ok(Change::Attribute { name: text(caller, name, LONGEST_NAME)?, value, flags })
+    Ok(MetadataChange::Attribute { name: text(caller, name, LONGEST_NAME)?, value, flags })
 }
 
-fn no_attribute(caller: &Caller, name: u64) -> Result<Change, Errno> {
-    Ok(Change::NoAttribute(text(caller, name, LONGEST_NAME)?))
+fn no_attribute(caller: &Caller, name: u64) -> Result<MetadataChange, Errno> {
+    Ok(MetadataChange::NoAttribute(text(caller, name, LONGEST_NAME)?))
 }

@@ -12,12 +12,12 @@ pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
     for file in agent_files(&folder.join("agents")) {
         match read_agent(&file, &AgentTier::User) {
             Ok(agent) => {
-                review.lines.push(format!("agent `{}`: may use {}", agent.name, tools(&agent)));
+                review.lines.push(format!("agent `{}`: can use {}", agent.name, tools(&agent)));
                 servers(&agent.mcp_servers, Some(&agent.name), review)?;
             }
             Err(why) => {
                 let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
-                review.notes.push(format!("`{name}` is no agent: {why}"));
+                review.notes.push(format!("invalid agent `{name}`: {why}"));
             }
         }
     }

@@ -21,6 +21,6 @@ pub(super) fn commands(folder: &Path, review: &mut Review) {
     }
     for problem in &found.problems {
         let name = problem.path.strip_prefix(folder).unwrap_or(&problem.path);
-        review.notes.push(format!("`{}` is no command: {}", name.display(), problem.message));
+        review.notes.push(format!("invalid command `{}`: {}", name.display(), problem.message));
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<S
 /// Formats the line of the review that lists the programs.
 pub(super) fn listed(programs: &BTreeMap<String, String>) -> Option<String> {
     (!programs.is_empty())
-        .then(|| format!("files that can run: {}", names(programs.keys().map(String::as_str))))
+        .then(|| format!("executable files: {}", names(programs.keys().map(String::as_str))))
 }
 
 /// Returns a line each for the programs that are new and those that changed.
@@ -79,10 +79,9 @@ pub(super) fn changed(
             .collect();
         (!meant.is_empty()).then(|| format!("{what}: {}", names(meant.into_iter())))
     };
-    let new = line("new files that can run", &|before, _| before.is_none());
-    let others = line("files that can run and are others now", &|before, now| {
-        before.is_some_and(|before| before != now)
-    });
+    let new = line("new executable files", &|before, _| before.is_none());
+    let others =
+        line("changed executable files", &|before, now| before.is_some_and(|before| before != now));
     new.into_iter().chain(others).collect()
 }
 
@@ -166,10 +165,10 @@ mod tests {
         );
         std::fs::write(folder.path().join("h.sh"), "y").expect("written");
         let later = programs(folder.path(), &lines).expect("read");
-        assert_eq!(changed(&later, &found), ["files that can run and are others now: `h.sh`"]);
+        assert_eq!(changed(&later, &found), ["changed executable files: `h.sh`"]);
         assert_eq!(changed(&found, &found), Vec::<String>::new());
         std::fs::write(folder.path().join("new.py"), "y").expect("written");
         let later = programs(folder.path(), &lines).expect("read");
-        assert_eq!(changed(&later, &found)[0], "new files that can run: `new.py`");
+        assert_eq!(changed(&later, &found)[0], "new executable files: `new.py`");
     }
 }

@@ -20,8 +20,7 @@ pub(super) fn servers(
         let whose = agent.map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let text = |key: &str| server.get(key).and_then(Value::as_str);
         let shown = code_text(name);
-        let refused =
-            |why: String| format!("its MCP server `{shown}`{whose} is not accepted: {why}");
+        let refused = |why: String| format!("its MCP server `{shown}`{whose} was rejected: {why}");
         check_name(name).map_err(|why| refused(format!("its name {why}")))?;
         for url in [text("httpUrl"), text("url")].into_iter().flatten() {
             check_name(url)
@@ -41,9 +40,9 @@ pub(super) fn servers(
                 format!("MCP server `{name}`{whose}: runs `{}`", words.join(" "))
             }
             (None, None) => {
-                review
-                    .notes
-                    .push(format!("its MCP server `{name}`{whose} has no command and no address"));
+                review.notes.push(format!(
+                    "its MCP server `{name}`{whose} has neither a command nor a URL"
+                ));
                 continue;
             }
         };
@@ -51,7 +50,7 @@ pub(super) fn servers(
         let names: Vec<&String> = env.into_iter().flatten().map(|(name, _)| name).collect();
         if let Some(refused) = names.iter().find(|name| is_refused(name)) {
             return Err(format!(
-                "its MCP server `{name}`{whose} would set `{refused}`, which makes programs load code"
+                "its MCP server `{name}`{whose} sets `{refused}`, which makes programs load code"
             ));
         }
         let mut line = line;

@@ -1,9 +1,9 @@
-// An MCP server without dependencies: JSON-RPC, one message a line.
+// An MCP server without dependencies: JSON-RPC, one message per line.
 const lines = require('node:readline').createInterface({ input: process.stdin });
 
 const tool = {
   name: 'greet',
-  description: 'Greets somebody by name',
+  description: 'Greets a person by name',
   inputSchema: {
     type: 'object',
     properties: { name: { type: 'string' } },

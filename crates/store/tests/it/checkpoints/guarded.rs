@@ -50,7 +50,7 @@ fn links_exchanged_meanwhile_lead_nowhere() {
     );
     fs::write(&journal, foreign).expect("journal");
     let undone = fixture.checkpoints().undo(Some(1), true).expect("undo");
-    assert_eq!(undone.kept[0].1, "it is outside of the workspace folders");
+    assert_eq!(undone.kept[0].1, "it is outside the workspace");
 }
 
 #[test]

@@ -14,14 +14,14 @@ fn what_is_too_large_is_said_before_and_kept_as_it_is() {
     let mark = checkpoints.begin_command(1).expect("begin");
     let said = mark.not_undoable();
     assert_eq!(said.len(), 4, "{said:?}");
-    assert_eq!(said[0], "a.bin (2.0 kB) is not kept");
-    assert_eq!(said[3], "2 more files (4.0 kB) are not kept");
+    assert_eq!(said[0], "a.bin (2.0 kB) is not saved");
+    assert_eq!(said[3], "2 more files (4.0 kB) are not saved");
     fixture.write("a.bin", "gone");
     fixture.write("small", "gone");
     checkpoints.end_command(mark, &Reach::default()).expect("end");
     let undone = checkpoints.undo(None, false).expect("undo");
     assert_eq!(undone.restored, [fixture.path("small")]);
-    assert_eq!(undone.kept[0].1, "its old bytes were not kept (2.0 kB)");
+    assert_eq!(undone.kept[0].1, "its previous content was not saved (2.0 kB)");
     assert_eq!(fixture.read("a.bin").as_deref(), Some("gone"));
 
     let options = CheckpointOptions { command_bytes: 5000, ..fixture.options() };
@@ -43,7 +43,7 @@ fn nobody_waits_for_folders_that_are_too_large() {
     for turn in 1..3 {
         let mark = checkpoints.begin_command(turn).expect("begin");
         let said = mark.not_undoable().join("; ");
-        assert!(said.contains("near (") && said.contains("bytes) is not kept"), "{said}");
+        assert!(said.contains("near (") && said.contains("bytes) is not saved"), "{said}");
         assert!(said.contains("added is too large"), "{said}");
         fixture.write("near", &format!("new {turn}"));
         fs::write(added.join("far"), "new").expect("written");
@@ -101,7 +101,7 @@ fn torn_records_and_damaged_objects_are_noticed() {
         }
     }
     let undone = checkpoints.undo(None, false).expect("undo");
-    assert_eq!(undone.kept[0].1, "its old bytes in the store are damaged");
+    assert_eq!(undone.kept[0].1, "its previous content in the store is damaged");
     assert_eq!(fixture.read("b").as_deref(), Some("new"));
 }
 
@@ -154,7 +154,7 @@ fn the_oldest_sessions_make_room_and_a_session_in_use_stays() {
     // No space at all: this is reported, and nothing is lost silently.
     let full = Checkpoints::open(CheckpointOptions { total_bytes: 10, ..fixture.options() });
     let mark = full.begin_command(1).expect("begin");
-    assert_eq!(mark.not_undoable(), ["a (4.0 kB) is not kept"]);
+    assert_eq!(mark.not_undoable(), ["a (4.0 kB) is not saved"]);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_workspace_without_end_is_cut_and_said() {
     let mark = checkpoints.begin_command(1).expect("begin");
     assert_eq!(
         mark.not_undoable(),
-        ["the workspace has more than 10 files and folders; what is beyond is not kept"]
+        ["the workspace has more than 10 files and directories; the rest is not saved"]
     );
     fs::remove_file(fixture.path("f00")).expect("removed");
     fs::remove_file(fixture.path("f29")).expect("removed");

@@ -38,8 +38,7 @@ fn where_git_converts_the_real_bytes_are_kept() {
     let is_honest = match fixture.read("a.txt") {
         Some(text) => text == "one\r\n",
         None => {
-            undone.kept
-                == [(fixture.path("a.txt"), "git gave other bytes than the old ones".to_owned())]
+            undone.kept == [(fixture.path("a.txt"), "git returned different content".to_owned())]
         }
     };
     assert!(is_honest, "{undone:?}");

@@ -45,7 +45,7 @@ fn what_the_user_changed_since_is_left_alone_unless_forced() {
     let undone = checkpoints.undo(None, false).expect("undo");
     assert!(undone.restored.is_empty());
     assert_eq!(undone.kept.len(), 2);
-    assert!(undone.kept.iter().all(|(_, why)| why == "somebody changed it since"));
+    assert!(undone.kept.iter().all(|(_, why)| why == "it was changed since"));
     assert_eq!(fixture.read("a").as_deref(), Some("user!"));
     assert!(matches!(checkpoints.undo(None, false), Err(CheckpointError::NothingToUndo)));
     let undone = checkpoints.undo(None, true).expect("undo");
@@ -148,7 +148,7 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     assert_eq!(of("made.txt").map(|made| made.kind), Some(ChangeKind::Deleted));
     let kept = |name: &str| of(name).and_then(|one| one.kept.as_deref());
     for folder in ["shared", "shared/deep"] {
-        assert_eq!(kept(folder), Some("other files are in it"), "{folder}");
+        assert_eq!(kept(folder), Some("it contains other files"), "{folder}");
     }
     assert_eq!((kept("own"), kept("own/file")), (None, None));
     assert_eq!(foreseen.len(), 6, "nobody else's files: {foreseen:?}");

@@ -23,7 +23,7 @@ fn a_command_that_wrecks_everything_is_undone() {
 
     let checkpoints = fixture.checkpoints();
     let mark = checkpoints.begin_command(1).expect("begin");
-    assert_eq!(mark.not_undoable(), ["files inside ignored folders (target) are not kept"]);
+    assert_eq!(mark.not_undoable(), ["files in ignored directories (target) are not saved"]);
     assert!(mark.protected().contains(&fixture.path(".git/config")));
     // clean.txt, moved.txt, and .gitignore are already git objects.
     let hooks = fs::read_dir(fixture.path(".git/hooks")).map_or(0, Iterator::count);

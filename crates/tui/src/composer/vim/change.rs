@@ -4,9 +4,9 @@ use parallax_screen::{Key, KeyCode};
 
 use super::super::buffer::Buffer;
 use super::super::text::Position;
-use super::motion::{self, Sort};
+use super::motion::{self, CharClass};
 use super::operate::Operator;
-use super::visual::Extent;
+use super::visual::SelectionSize;
 use super::{Insertion, Pending, Vim, VimMode};
 
 /// Maximum length of text inserted with a count.
@@ -19,9 +19,9 @@ pub struct Change {
     keys: String,
     count: Option<usize>,
     register: Option<char>,
-    /// The size of the selection if the command began in visual mode.
-    selected: Option<Extent>,
-    /// The inserted text if the command ended in insert mode.
+    /// What was selected, when it began in visual mode.
+    selected: Option<SelectionSize>,
+    /// What was inserted, when it ended in insert mode.
     inserted: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl Vim {
     /// `cw` changes to the end of the word, without the space after it.
     pub(super) fn change_word(&mut self, buffer: &mut Buffer, big: bool) {
         let from = buffer.cursor();
-        if motion::sort(buffer, from, big) == Sort::Blank {
+        if motion::sort(buffer, from, big) == CharClass::Blank {
             let found = motion::of(buffer, if big { 'W' } else { 'w' }, self.pending.total(), true);
             return self.go(buffer, found);
         }

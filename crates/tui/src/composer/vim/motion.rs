@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::boundary::LABEL_START;
 use super::super::buffer::Buffer;
 use super::super::text::Position;
-use super::super::words::{self, Class};
+use super::super::words::{self, SegmentClass};
 
 /// How an operator uses a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,32 +136,32 @@ pub fn last_filled(buffer: &Buffer) -> Found {
 
 /// The class of a character for `w` and similar motions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sort {
+pub enum CharClass {
     Blank,
-    Word(Class),
+    Word(SegmentClass),
     Punctuation,
     Label,
     /// With `W`: everything but whitespace.
     Big,
 }
 
-/// Returns the class of the character at a position; the end of a line is blank.
-pub fn sort(buffer: &Buffer, at: Position, big: bool) -> Sort {
+/// The sort of what stands at a place; the end of a line is blank.
+pub fn sort(buffer: &Buffer, at: Position, big: bool) -> CharClass {
     let line = buffer.text().line(at.line);
     if at.byte >= line.len() {
-        return Sort::Blank;
+        return CharClass::Blank;
     }
     let cluster = line.get(at.byte..buffer.next(at).byte).unwrap_or("");
     if cluster.trim().is_empty() {
-        Sort::Blank
+        CharClass::Blank
     } else if big {
-        Sort::Big
+        CharClass::Big
     } else if cluster.starts_with(LABEL_START) {
-        Sort::Label
+        CharClass::Label
     } else {
         match words::class(cluster) {
-            Class::Between => Sort::Punctuation,
-            class => Sort::Word(class),
+            SegmentClass::Between => CharClass::Punctuation,
+            class => CharClass::Word(class),
         }
     }
 }
@@ -169,10 +169,10 @@ pub fn sort(buffer: &Buffer, at: Position, big: bool) -> Sort {
 fn word_forward(buffer: &Buffer, from: Position, big: bool) -> Position {
     let mut at = from;
     let first = sort(buffer, at, big);
-    while first != Sort::Blank && sort(buffer, at, big) == first {
+    while first != CharClass::Blank && sort(buffer, at, big) == first {
         at = buffer.next(at);
     }
-    while sort(buffer, at, big) == Sort::Blank {
+    while sort(buffer, at, big) == CharClass::Blank {
         let next = buffer.next(at);
         if next == at {
             break;
@@ -213,7 +213,7 @@ pub fn end_of_word_at(buffer: &Buffer, from: Position, times: usize, big: bool) 
 
 fn word_end(buffer: &Buffer, from: Position, big: bool) -> Position {
     let mut at = buffer.next(from);
-    while sort(buffer, at, big) == Sort::Blank {
+    while sort(buffer, at, big) == CharClass::Blank {
         let next = buffer.next(at);
         if next == at {
             return at;
@@ -232,7 +232,7 @@ fn word_end(buffer: &Buffer, from: Position, big: bool) -> Position {
 
 fn word_back(buffer: &Buffer, from: Position, big: bool) -> Position {
     let mut at = buffer.previous(from);
-    while sort(buffer, at, big) == Sort::Blank {
+    while sort(buffer, at, big) == CharClass::Blank {
         let empty = buffer.text().line(at.line).is_empty();
         if at == Position::START || empty {
             return at;
@@ -251,10 +251,10 @@ pub fn word_end_back(buffer: &Buffer, times: usize, big: bool) -> Found {
     let step = |from: Position| {
         let mut at = from;
         let first = sort(buffer, at, big);
-        while first != Sort::Blank && at != Position::START && sort(buffer, at, big) == first {
+        while first != CharClass::Blank && at != Position::START && sort(buffer, at, big) == first {
             at = buffer.previous(at);
         }
-        while sort(buffer, at, big) == Sort::Blank && at != Position::START {
+        while sort(buffer, at, big) == CharClass::Blank && at != Position::START {
             at = buffer.previous(at);
         }
         at
@@ -372,11 +372,11 @@ pub fn word_at(buffer: &Buffer) -> Option<(Position, String)> {
     let cursor = buffer.cursor();
     let line = buffer.current_line();
     let mut at = cursor;
-    while at.byte < line.len() && !matches!(sort(buffer, at, false), Sort::Word(_)) {
+    while at.byte < line.len() && !matches!(sort(buffer, at, false), CharClass::Word(_)) {
         at = buffer.next(at);
     }
     let here = sort(buffer, at, false);
-    if !matches!(here, Sort::Word(_)) {
+    if !matches!(here, CharClass::Word(_)) {
         return None;
     }
     let mut start = at;

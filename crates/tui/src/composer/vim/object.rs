@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::buffer::Buffer;
 use super::super::text::Position;
-use super::motion::{self, Sort};
+use super::motion::{self, CharClass};
 
 /// The range of a text object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,18 +51,18 @@ fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> Object {
         start = buffer.previous(start);
     }
     let mut end = cursor;
-    let began_blank = sort(cursor) == Sort::Blank;
+    let began_blank = sort(cursor) == CharClass::Blank;
     let mut spaced = false;
     for _ in 0..times {
         end = run_end(end);
-        if around && end.byte < length && (began_blank || sort(end) == Sort::Blank) {
+        if around && end.byte < length && (began_blank || sort(end) == CharClass::Blank) {
             end = run_end(end);
             spaced = true;
         }
     }
     // If no space follows the word, include the space before it.
     if around && !spaced && !began_blank {
-        while start.byte > 0 && sort(buffer.previous(start)) == Sort::Blank {
+        while start.byte > 0 && sort(buffer.previous(start)) == CharClass::Blank {
             start = buffer.previous(start);
         }
     }

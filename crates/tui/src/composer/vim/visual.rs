@@ -11,7 +11,7 @@ use super::{Vim, VimMode, Waiting};
 
 /// The size of a selection, for `.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct SelectionSize {
     lines: usize,
     /// Characters in the last line; `None` for whole lines.
     characters: Option<usize>,
@@ -130,12 +130,12 @@ impl Vim {
             }
             count
         });
-        self.selected = Some(Extent { lines, characters });
+        self.selected = Some(SelectionSize { lines, characters });
         self.mode = VimMode::Normal;
     }
 
-    /// Selects the same amount from the cursor.
-    pub(super) fn select(&mut self, buffer: &mut Buffer, extent: Extent) {
+    /// Selects as much as before, from the cursor.
+    pub(super) fn select(&mut self, buffer: &mut Buffer, extent: SelectionSize) {
         let cursor = buffer.cursor();
         self.anchor = cursor;
         let line = (cursor.line + extent.lines).min(buffer.text().last_line());

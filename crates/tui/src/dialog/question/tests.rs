@@ -82,7 +82,8 @@ fn the_command_comes_first_however_much_it_runs() {
     });
     question.rules.clear();
     question.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
-    question.no_rule = Some("it runs 31 commands, and a rule names 8 at most".to_owned());
+    question.no_rule =
+        Some("it runs 31 commands, but a rule can name at most 8 at most".to_owned());
     let mut dialog = QuestionDialog::new(question);
     let rows = |dialog: &QuestionDialog| -> Vec<String> {
         let rows = dialog.view(80, 22, 1, &Theme::default()).rows;

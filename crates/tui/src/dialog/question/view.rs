@@ -8,7 +8,7 @@ use super::choices::Choice;
 use super::{Made, QuestionDialog, Typing};
 use crate::app::cut_marked;
 use crate::dialog::{DialogView, rule_text};
-use crate::diff_view::{self, DiffLook};
+use crate::diff_view::{self, DiffOptions};
 use crate::highlight::{self, is_loaded, shell_line};
 use crate::layout::{count, hint_row, prefixed};
 use crate::markdown::{Look, render};
@@ -58,7 +58,7 @@ impl QuestionDialog {
         let parts = needs(&[&head, &why, &foot]);
         let spare = height.saturating_sub(parts + body.len().min(AIRY_BODY));
         let has_body = head.len() > 1 || !body.is_empty();
-        let air = Air::within(spare, has_body, !why.is_empty(), hint.is_some());
+        let air = Spacing::within(spare, has_body, !why.is_empty(), hint.is_some());
         let room = height.saturating_sub(parts + air.rows());
         let mut rows = head;
         if air.title {
@@ -244,7 +244,7 @@ impl QuestionDialog {
                 self.parts(&mut rows, width, theme);
             }
             Some(Preview::Diff(diff)) => {
-                let look = DiffLook { plain: self.plain, ..DiffLook::new(theme, width) };
+                let look = DiffOptions { plain: self.plain, ..DiffOptions::new(theme, width) };
                 rows.extend(self.made(width, theme, || diff_view::rows(diff, &look)));
             }
             Some(Preview::Urls { prompt, urls }) => {
@@ -379,14 +379,14 @@ impl QuestionDialog {
 
 /// The empty rows between the parts of a dialog. The one before the hint is dropped first.
 #[derive(Debug, Clone, Copy, Default)]
-struct Air {
+struct Spacing {
     title: bool,
     why: bool,
     choices: bool,
     hint: bool,
 }
 
-impl Air {
+impl Spacing {
     fn within(spare: usize, has_body: bool, has_why: bool, has_hint: bool) -> Self {
         let mut air = Self::default();
         let wanted = [
