@@ -35,7 +35,7 @@ pub(crate) fn change(out: &mut Vec<u8>, from: Style, to: Style, depth: ColorDept
         return;
     }
     let mut codes = SgrWriter { out, begun: false };
-    // Bold and faint are switched off together.
+    // Bold and faint are reset together.
     let weight = Attributes::BOLD.0 | Attributes::DIM.0;
     let weight_lost = from.attributes.0 & !to.attributes.0 & weight != 0;
     let mut have = from.attributes.0;

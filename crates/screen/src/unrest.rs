@@ -33,7 +33,7 @@ pub(crate) struct ResizeDebounce {
 }
 
 impl ResizeDebounce {
-    /// The size has changed.
+    /// Records a change of the size.
     pub fn changed(&mut self, now: Instant) {
         if self.last.is_some_and(|last| now.duration_since(last) < SERIES) {
             self.waits_since.get_or_insert(now);
@@ -46,7 +46,7 @@ impl ResizeDebounce {
         self.waits_since.is_some()
     }
 
-    /// What may be painted now.
+    /// Returns what may be painted now.
     pub fn may(&mut self, now: Instant) -> PaintPermission {
         let (Some(since), Some(last)) = (self.waits_since, self.last) else {
             return PaintPermission::All;

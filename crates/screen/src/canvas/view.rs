@@ -23,7 +23,7 @@ pub(super) struct CoveredRows {
 }
 
 impl CoveredRows {
-    /// What a dying program sends besides.
+    /// Returns the bytes that a crashing program sends in addition.
     fn emergency(&self) -> Vec<u8> {
         // The modes of the view are reset before, because they were set first.
         let keys = if self.kitty { KITTY_OFF } else { b"" };

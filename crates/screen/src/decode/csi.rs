@@ -178,8 +178,7 @@ fn short(number: u32) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
-/// The parameters of a sequence: `a:b;c` is two, the first of two parts. What is
-/// left out is 0.
+/// The parameters of a sequence: `a:b;c` is two, the first with two parts. Missing parts are 0.
 struct Parameters<'a>(&'a str);
 
 impl<'a> Parameters<'a> {

@@ -103,7 +103,7 @@ pub(super) fn apc(bytes: &[u8], searched: usize) -> Step {
 }
 
 enum StringEnd {
-    /// Where the string ends, and how long its terminator is.
+    /// The position of the terminator, and its length.
     At(usize, usize),
     /// Something else begins here, or the string is too long.
     Cut(usize),

@@ -26,15 +26,15 @@ const MAX_COLOURED_LINE: usize = 10_000;
 /// The rendered input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedInput {
-    /// Its rows, at least one; they fit the columns.
+    /// The rows, at least one.
     pub rows: Vec<Line>,
     /// The cursor position in the rows: column and row, from 0.
     pub cursor: (usize, usize),
 }
 
 impl Composer {
-    /// The input as rows of at most `columns` columns, at most `max_rows` of
-    /// them: those around the cursor.
+    /// Renders the input as at most `max_rows` rows of at most `columns` columns, around the
+    /// cursor.
     pub fn render(&mut self, columns: usize, max_rows: usize, theme: &Theme) -> RenderedInput {
         let max_rows = max_rows.max(1);
         let (prefix, prefix_style) = self.prefix(theme);

@@ -24,7 +24,7 @@ struct Step {
 /// How a change is merged with the previous step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeRule {
-    /// Never.
+    /// Not merged.
     Nothing,
     /// Consecutively typed characters, up to the end of a word.
     Typing,
@@ -37,7 +37,7 @@ pub enum MergeRule {
 pub struct Undo {
     done: Vec<Step>,
     undone: Vec<Step>,
-    /// What the last step was made by, if the next change may join it.
+    /// The kind of the last step if the next change may be merged with it.
     open: Option<MergeRule>,
     /// Inside a group: whether its step exists already.
     group: Option<bool>,
@@ -132,7 +132,7 @@ impl Step {
         }
     }
 
-    /// Makes the edit part of the last one, if they belong together.
+    /// Merges the edit with the last one if they belong together.
     fn join(&mut self, edit: &Edit, joins: MergeRule) -> bool {
         let Some(last) = self.edits.last_mut() else { return false };
         match joins {

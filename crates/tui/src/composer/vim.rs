@@ -118,7 +118,7 @@ pub struct Vim {
     last_selection: Option<(Position, Position, VimMode)>,
     /// After `R`: the characters replaced by each typed character.
     overwritten: Option<Vec<Option<String>>>,
-    /// How much the running command found selected.
+    /// The size of the selection of the running command.
     selected: Option<visual::SelectionSize>,
     repeating: bool,
 }

@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 /// The class of a segment for word movements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentClass {
-    /// White space and punctuation.
+    /// Whitespace and punctuation.
     Between,
     /// Letters, digits, `_`.
     Word,
@@ -15,7 +15,7 @@ pub enum SegmentClass {
     Katakana,
 }
 
-/// What a segment, or a cluster, is.
+/// Returns the class of a segment or cluster.
 pub fn class(segment: &str) -> SegmentClass {
     let Some(char) = segment.chars().next() else { return SegmentClass::Between };
     match char {

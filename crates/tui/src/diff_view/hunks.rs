@@ -62,7 +62,7 @@ pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
 
 type HunkRange = (usize, usize);
 
-/// The ranges of a hunk's head, `-1,3 +1,4 @@`: first line and count.
+/// Parses the ranges of a hunk header, `-1,3 +1,4 @@`: first line and count.
 fn ranges(head: &str) -> Option<(HunkRange, HunkRange)> {
     let mut words = head.split(' ');
     let side = |word: &str| -> Option<HunkRange> {

@@ -13,11 +13,10 @@ const MAX_LINE: usize = 1_000;
 /// Time limit of one comparison.
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// The pieces of a line: where each ends, and whether it changed. Empty: nothing
-/// is marked.
+/// The pieces of a line: the end of each, and whether it changed. Empty if nothing is marked.
 pub(super) type WordMarks = Vec<(usize, bool)>;
 
-/// The marks of removed and of added lines.
+/// Returns the marks of the removed and added lines.
 pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<WordMarks>, Vec<WordMarks>) {
     let text = |rows: &[Row<'_>]| -> Vec<String> {
         let lines = rows.iter().map(|row| match row {

@@ -53,7 +53,7 @@ const TABLE: &[(&str, Role)] = &[
     ("source", Role::Plain),
 ];
 
-/// The table, ready for comparing.
+/// The parsed table.
 pub(super) struct ScopeRoles {
     table: Vec<(Scope, Role)>,
 }

@@ -41,7 +41,7 @@ pub(super) enum Kind {
 /// The state carried over from the previous part of the same text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockContext {
-    /// The last block that gave rows, if any did.
+    /// The last block that had rows, if any.
     pub(super) last: Option<Kind>,
     /// Whether an empty line precedes the next block.
     pub(super) blank: bool,

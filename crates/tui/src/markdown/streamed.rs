@@ -288,7 +288,7 @@ impl StreamedMarkdown {
     }
 }
 
-/// The empty row before the first line of fenced code.
+/// Returns the empty row before the first line of fenced code.
 fn separator(flow: BlockContext, lines: usize) -> Vec<Line> {
     let needed = lines == 0 && BlockContext::separates(flow.last, flow.blank, Kind::Apart);
     if needed { vec![Line::EMPTY] } else { Vec::new() }

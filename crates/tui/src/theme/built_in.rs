@@ -9,7 +9,7 @@ use super::palette::{Palette, WORD};
 
 pub(super) const NO_COLOR: &str = "NoColor";
 
-/// A theme of 24-bit colours, in the order of [`COLORS`].
+/// A theme of 24-bit colors, in the order of [`COLORS`].
 struct ThemeEntry {
     name: &'static str,
     light: bool,

@@ -34,7 +34,7 @@ pub enum ThemeError {
 struct ThemeSource<'j>(&'j Map<String, Value>);
 
 impl ThemeSource<'_> {
-    /// A colour by the path of its group, or by its flat key.
+    /// Returns a color by the path of its group, or by its flat key.
     fn color(&self, path: &str, flat: &str) -> Result<Option<Color>, ThemeError> {
         let mut value = None;
         let mut object = Some(self.0);

@@ -19,9 +19,9 @@ pub struct Change {
     keys: String,
     count: Option<usize>,
     register: Option<char>,
-    /// What was selected, when it began in visual mode.
+    /// The size of the selection if the command began in visual mode.
     selected: Option<SelectionSize>,
-    /// What was inserted, when it ended in insert mode.
+    /// The inserted text if the command ended in insert mode.
     inserted: Option<String>,
 }
 

@@ -145,7 +145,7 @@ pub enum CharClass {
     Big,
 }
 
-/// The sort of what stands at a place; the end of a line is blank.
+/// Returns the class of the character at a position; the end of a line is blank.
 pub fn sort(buffer: &Buffer, at: Position, big: bool) -> CharClass {
     let line = buffer.text().line(at.line);
     if at.byte >= line.len() {

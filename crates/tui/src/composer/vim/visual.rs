@@ -134,7 +134,7 @@ impl Vim {
         self.mode = VimMode::Normal;
     }
 
-    /// Selects as much as before, from the cursor.
+    /// Selects the same amount from the cursor.
     pub(super) fn select(&mut self, buffer: &mut Buffer, extent: SelectionSize) {
         let cursor = buffer.cursor();
         self.anchor = cursor;
