@@ -65,6 +65,6 @@ mod tests {
         );
         let two = told(json!({"experimental": {"worktrees": true, "modelSteering": false}}));
         let two = two.expect("a notice");
-        assert!(two.contains("these settings have no effect") && !two.contains("--worktree"));
+        assert!(two.contains("these settings have no effect") && two.contains("modelSteering"));
     }
 }

@@ -138,7 +138,7 @@ async fn the_model_answers_when_a_person_agrees() {
     }
     // The approval was for one request: the next one is asked about and rejected.
     let got = scene.sample(json!({})).await;
-    assert!(got.contains("the user refused") && got.contains("-1"), "{got}");
+    assert!(got.contains("the user rejected") && got.contains("-1"), "{got}");
     assert_eq!((scene.asked(), scene.requests()), (2, 1));
     scene.world.end().await;
 }
@@ -169,7 +169,7 @@ async fn a_server_has_so_many_tokens_and_no_more() {
     assert!(scene.sample(json!({})).await.contains("blue"));
     assert_eq!(longest(1), Some(json!(35)));
     let got = scene.sample(json!({})).await;
-    assert!(got.contains("used up (0 of 100 are left"), "{got}");
+    assert!(got.contains("used up (0 of 100 tokens are left"), "{got}");
     assert_eq!(scene.requests(), 2);
     scene.world.end().await;
     // A prompt that exceeds the budget is not sent, and the user is not asked.

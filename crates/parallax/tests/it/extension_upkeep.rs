@@ -114,7 +114,7 @@ fn the_doctor_says_what_does_not_work() {
         "its command `/help` has the name of a built-in command",
         "invalid skill `skills/s/SKILL.md`",
         "runs `gone.sh`, which does not exist",
-        "`policies/p.toml`: extensions cannot allow",
+        "`policies/p.toml`: extension rules cannot allow",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }

@@ -417,7 +417,7 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
             "extensions cannot allow",
         ),
         (folder("options", &[("gemini-extension.json", options)]), "`NODE_OPTIONS`"),
-        (folder("none", &[("readme.md", "x")]), "no `gemini-extension.json`"),
+        (folder("none", &[("readme.md", "x")]), "`gemini-extension.json` is missing"),
     ] {
         let refused = extensions(&world, &["install", &source, "--consent"], "");
         let code = if source == "none" { 1 } else { 54 };

@@ -38,7 +38,7 @@ fn what_is_wrong_is_told_with_its_place() {
             policy, rule 1): unknown tool `write_fil`; did you mean `write_file`?"),
         (rule("toolName = \"git__push\""), "warning tool_name_warning: /p/rules.toml:1 (user \
             policy, rule 1): the form `git__push` is deprecated: use `mcp_git_push`"),
-        (rule("toolName = \"glob\"\nargsPattern = \"(?!x)\""), "error regex_compilation: /p/rules.toml:1 (user policy, rule 1): `argsPattern` cannot be used: look-around"),
+        (rule("toolName = \"glob\"\nargsPattern = \"(?!x)\""), "error regex_compilation: /p/rules.toml:1 (user policy, rule 1): `argsPattern` is invalid: look-around"),
         (rule("toolName = \"glob\"\nargsPattern = \"(a+)+\""), "error regex_compilation"),
         (rule("toolName = \"glob\"\npathGlob = \"[\""), "error regex_compilation"),
         (rule("toolName = \"glob\"\ncommandPrefix = \"ls\""), "error rule_validation: \

@@ -66,7 +66,7 @@ fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
         let done = world.run_well(&["-y", "-p", "go", "-o", "json"]);
         assert!(answer(&world, 1)["output"].is_string());
         let told: Value = serde_json::from_str(&done.out()).expect("json");
-        assert!(told["warnings"].to_string().contains("differently than when"), "{told}");
+        assert!(told["warnings"].to_string().contains("changed the description"), "{told}");
     }
 }
 
