@@ -420,7 +420,7 @@ fn many_contents_of_one_role_in_a_row_take_no_longer_than_others() {
 fn calls_without_a_result_are_counted() {
     let place = tempfile::tempdir().expect("tempdir");
     let file = place.path().join("c.json");
-    for (calls, told) in [(1, "1 call had no result"), (2, "2 calls had no result")] {
+    for (calls, told) in [(1, "1 call without a result"), (2, "2 calls without a result")] {
         let call = r#"{"functionCall":{"name":"look"}}"#;
         let calls = vec![call; calls].join(",");
         let asked = r#"{"role":"user","parts":[{"text":"go"}]}"#;

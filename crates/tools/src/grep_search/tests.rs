@@ -239,7 +239,7 @@ async fn odd_files_do_no_harm() {
         output.ends_with(
             "\nFile: bin\nL1: \u{2400}needle\n---\nFile: long\nL1: needle\n---\nFile: utf16\n\
              L2: needle ü\n---\nFile: x\\nFile: y\nL1: needle\n---\n\
-             [Not searched: 1 file(s) from an overlong line on (`long`)]"
+             [Not searched: 1 file(s) after an overlong line (`long`)]"
         ),
         "{output}"
     );

@@ -106,7 +106,7 @@ pub(super) fn detached(detached: &DetachedCommand, command: &str, asked: bool) -
 fn stop_sentence(stop: StopReason) -> String {
     match stop {
         StopReason::Cancelled => {
-            "The command was cancelled by the user before it could complete.".into()
+            "The command was cancelled by user before it could complete.".into()
         }
         StopReason::Inactive(limit) => format!(
             "The command was cancelled automatically: it exceeded {} without output.",

@@ -144,7 +144,7 @@ fn what_cannot_be_read_says_why_and_what_else_there_is() {
         message.starts_with(&format!("File not found: {}\n", place.path("src/mian.rs").display()))
     );
     assert!(message.contains("`main.rs`"), "{message}");
-    assert!(fails("no/such/folder").1.contains("nearest directory"));
+    assert!(fails("no/such/folder").1.contains("nearest existing directory"));
     let (kind, message) = fails("src");
     assert_eq!(kind, Kind::TargetIsDirectory);
     assert!(

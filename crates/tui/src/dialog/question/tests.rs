@@ -138,9 +138,9 @@ fn the_wider_leave_is_a_choice_of_its_own_behind_what_was_asked_for() {
     let rows = dialog.view(100, 30, 1, &Theme::default()).rows;
     let rows: Vec<String> = rows.iter().map(|row| row.text().trim_end().to_owned()).collect();
     for text in [
-        "  requires leave to write /var/tmp/aa/c.txt",
-        "❯ 1. Yes, allow once, with leave to write /var/tmp/aa/c.txt",
-        "  2. Yes, allow once with more permissions: leave to write /var/tmp",
+        "  requires permission to write /var/tmp/aa/c.txt",
+        "❯ 1. Yes, allow once, with permission to write /var/tmp/aa/c.txt",
+        "  2. Yes, allow once with more permissions: permission to write /var/tmp",
     ] {
         assert!(rows.iter().any(|row| row == text), "{text}: {rows:#?}");
     }
