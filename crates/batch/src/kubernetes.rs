@@ -201,7 +201,9 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                     suspend(&earlier, &name, false).await?;
                 }
                 let current = std::mem::replace(&mut self.kubectl, earlier);
-                let followed = self.follow(&job, waiting).await?;
+                // What an ended job left is here already, and failed tasks wait to run again.
+                let collected = if has_ended { self.collected(&job) } else { BTreeSet::new() };
+                let followed = self.follow(&job, collected, waiting).await?;
                 self.kubectl = current;
                 let is_over = !has_ended || waiting.is_empty();
                 if is_over || !matches!(followed, Followed::Ended) {
@@ -230,7 +232,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             job.record.name,
             job.tasks.len()
         ));
-        self.follow(&job, waiting).await
+        self.follow(&job, BTreeSet::new(), waiting).await
     }
 
     /// The objects for the tasks that wait.
@@ -340,14 +342,23 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         self.kubectl.run(&words).await.map(drop)
     }
 
+    /// Returns the indexes of a job whose results are in the directory.
+    fn collected(&self, job: &SubmittedJob) -> BTreeSet<usize> {
+        let tasks = job.tasks.iter().enumerate();
+        tasks
+            .filter(|(_, task)| self.directory.earlier_result(task, false).is_some())
+            .map(|(index, _)| index)
+            .collect()
+    }
+
     /// Follows a job until its end, and takes the tasks that get a result out of `waiting`.
     async fn follow(
         &mut self,
         job: &SubmittedJob,
+        mut collected: BTreeSet<usize>,
         waiting: &mut BTreeSet<String>,
     ) -> Result<Followed, BatchError> {
         let name = format!("job/{}", job.record.name);
-        let mut collected = BTreeSet::new();
         let mut running = BTreeSet::new();
         let mut answered = Instant::now();
         let mut is_silent = false;
