@@ -64,7 +64,7 @@ def root(specification):
         if os.path.exists(f"/etc/{name}"):
             bind(os.path.realpath(f"/etc/{name}"), f"{top}/etc/{name}", True)
     with open(f"{top}/etc/passwd", "w", encoding="utf-8") as file:
-        file.write("root:x:0:0::/:/bin/sh\nparallax:x:10001:10001::/work/home:/bin/bash\n")
+        file.write("root:x:0:0::/:/bin/sh\nparallax:x:10001:10001::/workspace/home:/bin/bash\n")
     for name in ("null", "zero", "full", "random", "urandom"):
         bind(f"/dev/{name}", f"{top}/dev/{name}", False)
     os.symlink("/proc/self/fd", f"{top}/dev/fd")

@@ -151,12 +151,12 @@ fn pod(
         json!({"name": "tmp", "emptyDir": {}}),
     ];
     let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
-    let mut mounts = vec![mount("work", "/work"), mount("tmp", "/tmp")];
+    let mut mounts = vec![mount("work", "/workspace"), mount("tmp", "/tmp")];
     let mut plan = mount("plan", "/plan");
     set(&mut plan, "readOnly", json!(true));
     mounts.push(plan);
     let mut clone_mounts = mounts.clone();
-    let mut out = "/work/results".to_owned();
+    let mut out = "/workspace/results".to_owned();
     if let Some(claim) = &options.results_claim {
         volumes.push(json!({"name": "results", "persistentVolumeClaim": {"claimName": claim}}));
         mounts.push(mount("results", "/results"));
@@ -172,7 +172,7 @@ fn pod(
     let command = |out: &str, more: &[&str]| {
         let mut words = vec!["parallax", "batch", "run-task", "/plan", "--index"];
         // The kubelet replaces it.
-        words.extend(["$(JOB_COMPLETION_INDEX)", "--repositories", "/work/repositories"]);
+        words.extend(["$(JOB_COMPLETION_INDEX)", "--repositories", "/workspace/repositories"]);
         words.extend(["--out", out]);
         words.extend(more);
         words.into_iter().map(str::to_owned).collect::<Vec<String>>()
@@ -183,7 +183,7 @@ fn pod(
     if let Some(limit) = max_cost.filter(|_| options.results_claim.is_some()) {
         task.extend(["--max-cost".to_owned(), limit.to_string()]);
     }
-    let clone = command("/work/results", &["--clone-only"]);
+    let clone = command("/workspace/results", &["--clone-only"]);
     let mut clone = container("clone", &clone, clone_mounts, options);
     if options.git_secret.is_some()
         && let Some(variables) = clone.get_mut("env").and_then(Value::as_array_mut)
@@ -227,8 +227,8 @@ fn container(
         "name": name,
         "image": options.image,
         "command": command,
-        "workingDir": "/work",
-        "env": [{"name": "HOME", "value": "/work/home"}, {"name": "TMPDIR", "value": "/tmp"}],
+        "workingDir": "/workspace",
+        "env": [{"name": "HOME", "value": "/workspace/home"}, {"name": "TMPDIR", "value": "/tmp"}],
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "readOnlyRootFilesystem": true,
