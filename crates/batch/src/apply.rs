@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parallax_sdk::worktrees::{PatchEnd, apply_patch, create_branch};
+use parallax_worktrees::{PatchEnd, apply_patch, create_branch};
 
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::worktrees::{SessionProgress, Worktree};
+use parallax_worktrees::{SessionProgress, Worktree};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

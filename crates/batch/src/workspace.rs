@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::worktrees::{SessionProgress, Worktree, WorktreeChanges, WorktreeRequest};
+use parallax_worktrees::{SessionProgress, Worktree, WorktreeChanges, WorktreeRequest};
 use sha2::{Digest as _, Sha256};
 
 use crate::directory::BatchDirectory;
@@ -61,7 +61,7 @@ pub(crate) async fn checkout(
                 std::fs::create_dir_all(&clones)
                     .map_err(|source| BatchError::Write { file: clones.clone(), source })?;
                 let reference = reference.as_deref();
-                let commit = parallax_sdk::worktrees::clone_repository(&url, &clone, reference)?;
+                let commit = parallax_worktrees::clone_repository(&url, &clone, reference)?;
                 Ok((clone, Some(commit)))
             })
             .await

@@ -2,6 +2,7 @@
 
 mod markdown_form;
 mod name;
+pub mod template;
 mod toml_form;
 
 use std::collections::HashSet;

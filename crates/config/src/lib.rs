@@ -28,6 +28,7 @@ pub mod mcp;
 mod memory;
 mod merge;
 mod migrate;
+mod near;
 pub mod other_agents;
 mod prompt_files;
 mod provider_keys;
@@ -66,6 +67,7 @@ pub use memory::{
     ImportFormat, Memory, MemoryFile, MemoryOptions, Tier, add_memory, beneath, load_memory,
     project_memory_file, project_top, user_memory_file, with_fact,
 };
+pub use near::near;
 pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
 pub use provider_keys::{
     provider_keys_file, remove_provider_key, store_provider_key, stored_provider_key,

@@ -68,6 +68,14 @@ pub struct Config {
 }
 
 impl Config {
+    /// Expands a leading `~` in a path of settings or flags.
+    pub fn expand_home(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix("~"), self.environment.get("HOME")) {
+            (Ok(rest), Some(home)) => Path::new(home).join(rest),
+            _ => path.to_owned(),
+        }
+    }
+
     /// Returns a variable that a project must not set: from the process, or from a `.env` file in
     /// the user's directories.
     pub fn user_variable(&self, name: &str) -> Option<&str> {

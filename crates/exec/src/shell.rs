@@ -92,6 +92,15 @@ pub fn strip_wrapper(command: &str) -> &str {
         .unwrap_or(trimmed)
 }
 
+/// Quotes a word for a shell.
+pub fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@%+".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => shell_words::quote(word).into_owned(),
+    }
+}
+
 fn after_words<'a>(text: &'a str, words: &[&str]) -> Option<&'a str> {
     let mut rest = text;
     for word in words {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use parallax_doctor::{self, CheckStatus, DoctorReport};
 use parallax_headless::{ExitCode, json_document, one_line};
 use parallax_protocol::event::Failure;
-use parallax_sdk::doctor::{self, CheckStatus, DoctorReport};
 
 use crate::invocation::Settings;
 use crate::program_name::called_name;
@@ -30,7 +30,7 @@ pub(crate) struct DoctorArguments {
 pub(crate) async fn run(typed: DoctorArguments) -> Result<(String, ExitCode), Failure> {
     let settings = Settings { model: typed.model, ..Settings::default() };
     let options = start::options(&settings)?;
-    let report = doctor::examine(options, &called_name()).await;
+    let report = parallax_doctor::examine(options, &called_name()).await;
     let code = if report.has_errors() { ExitCode(1) } else { ExitCode::SUCCESS };
     let text = if typed.json { json_document(&report) } else { text_of(&report) };
     Ok((text, code))

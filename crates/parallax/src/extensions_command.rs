@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use parallax_extensions::{
+    Extension, ExtensionUpdate, FetchOptions, TEMPLATES, Uninstalled, read_values,
+};
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::Launch;
-use parallax_sdk::extensions::{
-    Extension, ExtensionUpdate, FetchOptions, TEMPLATES, Uninstalled, read_values,
-};
 use serde_json::{Value, json};
 
 use crate::extending::{Said, Scope, refused};
@@ -205,7 +205,7 @@ impl ExtensionsAction {
 /// Fails if the source cannot be used, the extension is unknown, or the user does not
 /// agree.
 pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Failure> {
-    launch.tidy_extensions();
+    launch.extension_manager().tidy_extensions();
     let mut person = Person::new(action.values()?);
     match action {
         ExtensionsAction::Install {
@@ -222,29 +222,29 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
                 pre_release: *pre_release,
                 auto_update: *auto_update,
             };
-            let fetched = launch.fetch_extension(source, &options)?;
+            let fetched = launch.extension_manager().fetch_extension(source, &options)?;
             let name = fetched.manifest.name.clone();
-            launch.require_new_extension(&name)?;
+            launch.extension_manager().require_new_extension(&name)?;
             let shown = reviewed("installed", &fetched.manifest, &fetched.review, source);
             person.agree(&shown, *consent)?;
-            launch.install_extension(&fetched)?;
+            launch.extension_manager().install_extension(&fetched)?;
             let missing = ask_settings(launch, &name, *skip_settings, &mut person)?;
             let text = format!("Extension \"{}\" installed successfully and enabled.\n", name);
             Ok(done(text + &missing, &name, "installed"))
         }
         ExtensionsAction::Link { path, consent, .. } => {
-            let (manifest, review) = launch.review_extension(path)?;
-            launch.require_new_extension(&manifest.name)?;
+            let (manifest, review) = launch.extension_manager().review_extension(path)?;
+            launch.extension_manager().require_new_extension(&manifest.name)?;
             let source = path.display().to_string();
             person.agree(&reviewed("linked", &manifest, &review, &source), *consent)?;
-            launch.link_extension(path)?;
+            launch.extension_manager().link_extension(path)?;
             let name = &manifest.name;
             let mut text = format!("Extension \"{name}\" linked successfully and enabled.\n");
             text.push_str(&ask_settings(launch, name, true, &mut person)?);
             Ok(done(text, name, "linked"))
         }
         ExtensionsAction::New { path, template } => {
-            let folder = launch.new_extension(path, template.as_deref())?;
+            let folder = launch.extension_manager().new_extension(path, template.as_deref())?;
             let shown = one_line(&folder.display().to_string());
             let text = format!(
                 "Created an extension in {shown}.\nTo use it, run: parallax extensions link \
@@ -254,7 +254,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
         }
         ExtensionsAction::List { .. } => Ok(list(launch)),
         ExtensionsAction::Update { name: Some(name), consent, .. } => {
-            let extension = launch.known_extension(name)?;
+            let extension = launch.extension_manager().known_extension(name)?;
             let said = update(launch, &extension, *consent, &mut person)?;
             Ok(Said::new(said.text, said.json))
         }
@@ -266,7 +266,7 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
         ExtensionsAction::Doctor { name } => upkeep::doctor(launch, name.as_deref()),
         ExtensionsAction::Test { path, names } => upkeep::test(launch, path, names),
         ExtensionsAction::Rollback { name } => {
-            let version = launch.roll_extension_back(name)?;
+            let version = launch.extension_manager().roll_extension_back(name)?;
             let text =
                 format!("Extension \"{name}\" restored to version {}.\n", one_line(&version));
             Ok(Said::new(text, json!({"name": name, "version": version})))
@@ -277,7 +277,10 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
         ExtensionsAction::Validate { path } => validate(launch, path),
         ExtensionsAction::Config { name, setting, scope, values } => {
             let scope = (*scope).into();
-            let named = name.as_deref().map(|name| launch.known_extension(name)).transpose()?;
+            let named = name
+                .as_deref()
+                .map(|name| launch.extension_manager().known_extension(name))
+                .transpose()?;
             let all = launch.extensions();
             let chosen: Vec<&Extension> = match &named {
                 Some(extension) => vec![extension],
@@ -297,14 +300,19 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
                         continue;
                     }
                     let given = person.value(extension.name(), &value.setting)?;
-                    launch.set_extension_value(extension, variable, scope, Some(&given))?;
+                    launch.extension_manager().set_extension_value(
+                        extension,
+                        variable,
+                        scope,
+                        Some(&given),
+                    )?;
                     let word = if given.is_empty() { "cleared" } else { "set" };
                     let _ = writeln!(text, "{}: `{variable}` {word}", extension.name());
                     set.push(json!({"extension": extension.name(), "variable": variable}));
                 }
             }
             if let (Some(extension), Some(setting), true) = (&named, setting, set.is_empty()) {
-                launch.set_extension_value(extension, setting, scope, None)?;
+                launch.extension_manager().set_extension_value(extension, setting, scope, None)?;
             }
             if set.is_empty() {
                 text.push_str("No settings to set.\n");
@@ -326,7 +334,7 @@ fn ask_settings(
     person: &mut Person,
 ) -> Result<String, Failure> {
     let fresh = launch.reread()?;
-    let extension = fresh.known_extension(name)?;
+    let extension = fresh.extension_manager().known_extension(name)?;
     let mut missing = String::new();
     for value in extension.values.iter().filter(|value| value.value.is_none()) {
         let variable = &value.setting.variable;
@@ -337,7 +345,12 @@ fn ask_settings(
         match given {
             Some(given) => {
                 let scope = Scope::User.into();
-                fresh.set_extension_value(&extension, variable, scope, Some(&given))?;
+                fresh.extension_manager().set_extension_value(
+                    &extension,
+                    variable,
+                    scope,
+                    Some(&given),
+                )?;
             }
             None => {
                 let _ = writeln!(
@@ -357,9 +370,9 @@ fn list(launch: &Launch) -> Said {
     let (mut text, mut json) = (String::new(), Vec::new());
     for extension in &extensions.all {
         // Checking the files is expensive, so it happens once per extension.
-        let intact = launch.extension_is_intact(extension);
-        text.push_str(&listed(launch, extension, intact));
-        json.push(described(launch, extension, intact));
+        let intact = launch.extension_manager().extension_is_intact(extension);
+        text.push_str(&listed(extension, intact));
+        json.push(described(extension, intact));
     }
     if text.is_empty() {
         text.push_str("No extensions installed.\n");
@@ -381,7 +394,9 @@ fn update(
         let text = format!("Extension \"{name}\" is already up to date.\n");
         Ok(done(text, name, "up to date"))
     };
-    let Some(update) = launch.look_for_update(extension)? else { return current() };
+    let Some(update) = launch.extension_manager().look_for_update(extension)? else {
+        return current();
+    };
     let ExtensionUpdate { from, fetched, beyond, moved } = &update;
     let to = one_line(&fetched.manifest.version);
     if let Some(moved) = moved {
@@ -398,11 +413,11 @@ fn update(
         }
         person.agree(&shown, consent)?;
     }
-    if !launch.update_extension(extension, &update)? {
+    if !launch.extension_manager().update_extension(extension, &update)? {
         return current();
     }
     let mut text = format!("Extension \"{name}\" updated: {} → {to}.\n", one_line(from));
-    if extension.home == parallax_sdk::extensions::ExtensionHome::Gemini {
+    if extension.home == parallax_extensions::ExtensionHome::Gemini {
         text.push_str("The copy of Gemini CLI stays unchanged; Parallax now has its own copy.\n");
     }
     text.push_str(&ask_settings(launch, name, false, person)?);
@@ -450,7 +465,7 @@ fn uninstall(launch: &Launch, names: &[String], all: bool) -> Said {
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for name in names {
         let shown = one_line(name);
-        match launch.uninstall_extension(name) {
+        match launch.extension_manager().uninstall_extension(name) {
             Ok(Uninstalled::Removed(_)) => {
                 let _ = writeln!(text, "Extension \"{shown}\" successfully uninstalled.");
                 list.push(json!({"name": name, "done": "uninstalled"}));
@@ -475,7 +490,7 @@ fn uninstall(launch: &Launch, names: &[String], all: bool) -> Said {
 }
 
 fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {
-    let extension = launch.switch_extension(name, on, scope.map(Into::into))?;
+    let extension = launch.extension_manager().switch_extension(name, on, scope.map(Into::into))?;
     let verb = if on { "enabled" } else { "disabled" };
     let place = match scope {
         None => "everywhere",
@@ -487,7 +502,7 @@ fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result
 }
 
 fn validate(launch: &Launch, path: &std::path::Path) -> Result<Said, Failure> {
-    let (manifest, review) = launch.review_extension(path)?;
+    let (manifest, review) = launch.extension_manager().review_extension(path)?;
     if let Some(wrong) = manifest.misspelled.first().or(review.missing.first()) {
         let name = &manifest.name;
         return Err(refused(format!("Extension \"{name}\" is not valid: {}", one_line(wrong))));

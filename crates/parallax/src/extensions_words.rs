@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
+use parallax_extensions::{Extension, ExtensionHome, Manifest, Review, SettingValue};
 use parallax_headless::one_line;
 use parallax_protocol::Object;
 use parallax_protocol::code_text::code_text;
-use parallax_sdk::Launch;
-use parallax_sdk::extensions::{Extension, ExtensionHome, Manifest, Review, SettingValue};
 use serde_json::{Value, json};
 
 /// Returns the text that the user must agree to.
@@ -42,7 +41,7 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
 }
 
 /// Returns the rows of a list.
-pub(crate) fn listed(launch: &Launch, extension: &Extension, intact: Option<bool>) -> String {
+pub(crate) fn listed(extension: &Extension, intact: Option<bool>) -> String {
     let sign = if extension.active { "✓" } else { "✗" };
     let version = one_line(&extension.manifest.version);
     let mut text = format!("{sign} {} ({version})\n", extension.name());
@@ -69,7 +68,7 @@ pub(crate) fn listed(launch: &Launch, extension: &Extension, intact: Option<bool
         row("Changed", "its files differ from the installed ones");
     }
     let context = extension.context_files();
-    let skills = launch.skills_of(extension);
+    let skills = parallax_extensions::skills_of(extension);
     let groups: [(&str, Vec<String>); 4] = [
         ("Context files", context.iter().map(|path| path.display().to_string()).collect()),
         ("MCP servers", extension.manifest.servers.keys().cloned().collect()),
@@ -105,7 +104,7 @@ fn shown(value: &SettingValue) -> String {
 }
 
 /// Returns the description of an extension as JSON.
-pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<bool>) -> Value {
+pub(crate) fn described(extension: &Extension, intact: Option<bool>) -> Value {
     let paths = |paths: Vec<std::path::PathBuf>| -> Vec<String> {
         paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
     };
@@ -134,8 +133,7 @@ pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<b
             })
         })
         .collect();
-    let skills: Vec<Value> = launch
-        .skills_of(extension)
+    let skills: Vec<Value> = parallax_extensions::skills_of(extension)
         .into_iter()
         .map(|skill| {
             json!({
@@ -165,7 +163,7 @@ pub(crate) fn described(launch: &Launch, extension: &Extension, intact: Option<b
         "excludeTools": extension.manifest.exclude_tools,
         "resolvedSettings": values,
         "skills": skills,
-        "agents": launch.agents_of(extension),
+        "agents": parallax_extensions::agents_of(extension),
         "themes": extension.manifest.themes.iter().filter_map(|theme| theme.get("name")).collect::<Vec<_>>(),
     })
 }

@@ -12,7 +12,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
 use parallax_sdk::RunLimits;
-use parallax_sdk::worktrees::WorktreeRequest;
+use parallax_worktrees::WorktreeRequest;
 
 use crate::arguments::{
     Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
@@ -327,7 +327,7 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
         Some(Command::Schema { of }) => {
             let schema = match of {
                 SchemaOf::Events => parallax_headless::stream_schema(),
-                SchemaOf::Doctor => parallax_sdk::doctor::report_schema(),
+                SchemaOf::Doctor => parallax_doctor::report_schema(),
             };
             return Ok(Invocation::Help(parallax_headless::json_document(&schema)));
         }

@@ -15,8 +15,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_review::{Diff, SCHEMA, Severity, findings_of, findings_text, review_prompt, sarif};
-use parallax_sdk::review_diff::{ReviewScope, review_diff};
 use parallax_sdk::{Launch, RunLimits};
+use parallax_worktrees::{ReviewScope, review_diff};
 use serde_json::{Value, json};
 use tokio::io::AsyncWrite;
 

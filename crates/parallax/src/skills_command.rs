@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use parallax_extensions::skill_files::{self, FetchedSkills};
 use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
 use parallax_sdk::Launch;
-use parallax_sdk::skill_files::FetchedSkills;
 use serde_json::{Value, json};
 
 use crate::extending::{
@@ -84,9 +84,9 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
     match action {
         SkillsAction::List { all } => Ok(list(launch, *all)),
         SkillsAction::Install { source, path, scope, consent } => {
-            let skills = launch.fetch_skills(source, path.as_deref())?;
+            let skills = skill_files::fetch_skills(launch.config(), source, path.as_deref())?;
             Person::new(Vec::new()).agree(&shown(&skills, "installed", source), *consent)?;
-            let installed = launch.install_skills(&skills, (*scope).into())?;
+            let installed = skill_files::install_skills(launch.config(), &skills, (*scope).into())?;
             let folders: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
             let mut said = done("Installed", &skills, &folders);
             for (skill, _) in skills.skills.iter().zip(&installed).filter(|(_, it)| it.replaced) {
@@ -96,13 +96,16 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
             Ok(said)
         }
         SkillsAction::Link { folder, scope, consent } => {
-            let skills = launch.fetch_skills(folder, None)?;
+            let skills = skill_files::fetch_skills(launch.config(), folder, None)?;
             Person::new(Vec::new()).agree(&shown(&skills, "linked", folder), *consent)?;
-            let links = launch.link_skills(&skills, (*scope).into())?;
+            let links = skill_files::link_skills(launch.config(), &skills, (*scope).into())?;
             Ok(done("Linked", &skills, &links))
         }
         SkillsAction::Uninstall { name, scope } => {
-            let folder = launch.uninstall_skill(name, (*scope).into())?;
+            let folder =
+                skill_files::uninstall_skill(launch.config(), name, (*scope).into(), || {
+                    launch.skills()
+                })?;
             let said = format!("Removed {}\n", one_line(&folder.display().to_string()));
             Ok(Said::new(said, json!({"removed": folder.to_string_lossy()})))
         }

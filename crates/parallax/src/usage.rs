@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use parallax_headless::{ErrorObject, ExitCode, OutputFormat, one_line};
 
-use parallax_sdk::near::near;
+use parallax_config::near;
 
 use crate::arguments::Arguments;
 use crate::other_agents;

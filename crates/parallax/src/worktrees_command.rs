@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::worktrees::{Worktree, WorktreeEnd, Worktrees};
+use parallax_worktrees::{Worktree, WorktreeEnd, Worktrees};
 
 use crate::invocation::Settings;
 

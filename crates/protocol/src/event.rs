@@ -683,6 +683,13 @@ pub struct Failure {
     pub status: Option<u16>,
 }
 
+impl Failure {
+    /// Creates a failure that has no HTTP status.
+    pub fn new(kind: FailureKind, message: String) -> Self {
+        Self { kind, message, status: None }
+    }
+}
+
 /// Failure classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

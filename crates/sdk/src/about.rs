@@ -124,7 +124,7 @@ impl Launch {
             return None;
         }
         let choices = table.choices();
-        let near = crate::near::near(name, choices.iter().map(|choice| choice.name.as_str()));
+        let near = parallax_config::near(name, choices.iter().map(|choice| choice.name.as_str()));
         let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
         let meant = match near.is_empty() {
             true => String::new(),
@@ -147,7 +147,7 @@ impl Launch {
     }
 
     /// Returns the model table with additions from settings.
-    pub(crate) fn model_table(&self) -> ModelTable {
+    pub fn model_table(&self) -> ModelTable {
         // A launch with invalid model settings cannot be opened.
         self.checked_model_table().unwrap_or_default()
     }

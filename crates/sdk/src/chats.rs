@@ -71,7 +71,7 @@ impl Launch {
     /// Returns an error if the file extension is unknown, the file exists, or the session is empty.
     pub fn share_chat(&self, session: &SessionId, file: Option<&str>) -> Result<PathBuf, Failure> {
         let file = match file.map(str::trim).filter(|file| !file.is_empty()) {
-            Some(file) => self.expand_home(Path::new(file)),
+            Some(file) => self.config.expand_home(Path::new(file)),
             None => {
                 let now = jiff::Timestamp::now().as_millisecond();
                 PathBuf::from(format!("gemini-conversation-{now}.json"))
@@ -99,7 +99,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if the file exists or cannot be written, or the session is empty.
     pub fn export_session(&self, session: &SessionId, file: &str) -> Result<PathBuf, Failure> {
-        let path = self.options.directory.join(self.expand_home(Path::new(file.trim())));
+        let path = self.options.directory.join(self.config.expand_home(Path::new(file.trim())));
         let loaded = self.journal_of(session)?;
         let form = ExportForm::of_file(&path).unwrap_or(ExportForm::Json);
         write_new(

@@ -114,7 +114,7 @@ impl Launch {
 
     /// Returns the credentials of a session from the environment and settings, or the stored key if
     /// they contain none.
-    pub(crate) fn auth(&self) -> Result<(Auth, CredentialSource), Failure> {
+    pub fn auth(&self) -> Result<(Auth, CredentialSource), Failure> {
         self.auth_of(None)
     }
 
@@ -205,7 +205,7 @@ fn told(
 }
 
 /// Converts a model error to a failure.
-pub(crate) fn model_failure(error: ModelError) -> Failure {
+pub fn model_failure(error: ModelError) -> Failure {
     match error {
         ModelError::Auth { status, message } => {
             Failure { kind: FailureKind::Auth, message, status }

@@ -13,7 +13,6 @@ mod prepared;
 mod prompts;
 mod shell;
 mod skill_commands;
-mod template;
 mod wishes;
 
 use std::collections::HashSet;
@@ -36,7 +35,6 @@ pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource}
 pub use prepared::{Expanded, Prepared};
 pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;
-pub(crate) use template::shell_blocks;
 
 use crate::agents::SessionAgents;
 use crate::launch::{Launch, failure};
@@ -132,7 +130,7 @@ impl Shared {
             return (Some(name.to_owned()), None);
         }
         let known = agents.map(|agents| agents.names()).unwrap_or_default();
-        let near = crate::near::near(name, known.iter().map(String::as_str));
+        let near = parallax_config::near(name, known.iter().map(String::as_str));
         let near = near.first().map(|near| format!(" (perhaps `{near}`?)")).unwrap_or_default();
         (None, Some(format!("unknown agent `{name}`{near}; the command runs without it")))
     }
@@ -234,7 +232,7 @@ impl Commands {
         offered.sort_unstable();
         let own = crate::telling::built_in().map(|name| -> &str { name });
         let known = names.iter().copied().chain(own);
-        offered.extend(crate::near::near(name, known));
+        offered.extend(parallax_config::near(name, known));
         let mut seen = HashSet::new();
         offered.retain(|name| seen.insert(*name));
         if !offered.is_empty() {

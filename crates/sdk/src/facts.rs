@@ -132,7 +132,7 @@ impl Launch {
     }
 
     fn real_folder(&self, typed: &str) -> Result<PathBuf, Failure> {
-        let path = self.options.directory.join(self.expand_home(Path::new(typed)));
+        let path = self.options.directory.join(self.config.expand_home(Path::new(typed)));
         let told = |why: String| failure(FailureKind::Input, why);
         let real = path
             .canonicalize()

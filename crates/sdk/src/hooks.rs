@@ -171,7 +171,7 @@ impl Launch {
         });
         let is_known = hooks.iter().any(is_it) || on && is_listed;
         if !is_known {
-            let near = crate::near::near(name, hooks.iter().map(Hook::title));
+            let near = parallax_config::near(name, hooks.iter().map(Hook::title));
             let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
             let hint = match near.is_empty() {
                 true => "`parallax hooks list` shows all hooks".to_owned(),

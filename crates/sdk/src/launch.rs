@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, LoadOptions, OuterSettings, OutputFormat};
 use parallax_exec::program_sandbox::ProgramSandbox;
+use parallax_extensions::ExtensionManager;
+use parallax_http::ClientOptions;
 use parallax_mcp::{Asker, Sampling};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
@@ -245,6 +247,37 @@ impl Launch {
     /// Returns the options of this launch, for preparing another one.
     pub fn options(&self) -> &LaunchOptions {
         &self.options
+    }
+
+    /// Returns the configuration of the user and the project.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the options of the HTTP client that connects to anything but a model.
+    pub fn client_options(&self) -> ClientOptions {
+        let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
+        ClientOptions {
+            user_agent: format!("Parallax/{}", self.options.version),
+            extra_roots: parallax_http::extra_roots_from_env(&env),
+            ..ClientOptions::default()
+        }
+    }
+
+    /// Returns what installs and lists extensions.
+    pub fn extension_manager(&self) -> ExtensionManager<'_> {
+        ExtensionManager {
+            config: &self.config,
+            only: &self.options.extensions,
+            known: &self.extensions,
+            client: self.client_options(),
+            variables: &self.options.variables,
+        }
+    }
+
+    /// Returns all extensions, including inactive ones. The first call reads them and blocks.
+    pub fn extensions(&self) -> Arc<Extensions> {
+        self.extension_manager().extensions()
     }
 
     /// Returns the approval mode at the start of the session.

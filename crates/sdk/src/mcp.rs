@@ -18,7 +18,7 @@ use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
 use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
-use crate::toolbox::{clear, client_options, redaction};
+use crate::toolbox::{clear, redaction};
 use crate::versions::Versions;
 
 /// Timeout of a probe.
@@ -143,7 +143,7 @@ impl Launch {
             sandboxed: settings.flag("mcp.sandbox"),
             confine,
             watch: None,
-            http: client_options(self),
+            http: self.client_options(),
             roots,
             asker: self.asker.clone(),
             sampling: self.sampling.clone(),
@@ -263,11 +263,6 @@ impl Launch {
     /// Returns the port for OAuth callbacks (`OAUTH_CALLBACK_PORT`).
     pub fn oauth_port(&self) -> Option<u16> {
         self.config.user_variable("OAUTH_CALLBACK_PORT")?.trim().parse().ok()
-    }
-
-    /// Returns the HTTP client options, including certificates from the user's environment.
-    pub fn client_options(&self) -> parallax_http::ClientOptions {
-        client_options(self)
     }
 
     /// Returns the working directory.

@@ -37,7 +37,7 @@ impl Launch {
         };
         let Some(set) = own.or_else(of_extension) else { return Ok(None) };
         let root = &self.options.directory;
-        let folder = real_path(&lexical(root, &self.expand_home(Path::new(set.trim()))));
+        let folder = real_path(&lexical(root, &self.config.expand_home(Path::new(set.trim()))));
         match (folder, real_path(root)) {
             // Otherwise plan mode could change the project's files, or write instructions that
             // agents follow.

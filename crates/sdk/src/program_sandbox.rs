@@ -175,7 +175,7 @@ impl Launch {
     }
 
     fn expanded(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
-        paths.iter().map(|path| self.expand_home(path)).collect()
+        paths.iter().map(|path| self.config.expand_home(path)).collect()
     }
 }
 

@@ -15,7 +15,8 @@ impl Launch {
         let settings = &self.config.settings;
         let chosen = |flag: &[PathBuf], setting: Vec<PathBuf>| -> Vec<PathBuf> {
             let paths = if flag.is_empty() { setting } else { flag.to_vec() };
-            let absolute = |path: &PathBuf| self.options.directory.join(self.expand_home(path));
+            let absolute =
+                |path: &PathBuf| self.options.directory.join(self.config.expand_home(path));
             paths.iter().map(absolute).collect()
         };
         let user = chosen(&self.options.policy_paths, settings.policy_paths());

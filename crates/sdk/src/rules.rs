@@ -87,7 +87,9 @@ impl Launch {
         let named = |path: &Path| {
             let options = &self.options;
             let mut named = options.policy_paths.iter().chain(&options.admin_policy_paths);
-            named.any(|given| path.starts_with(options.directory.join(self.expand_home(given))))
+            named.any(|given| {
+                path.starts_with(options.directory.join(self.config.expand_home(given)))
+            })
         };
         let lost = policy.problems().iter().find(|problem| {
             matches!(problem.kind, ProblemKind::FileRead | ProblemKind::TomlParse)

@@ -32,7 +32,8 @@ impl Launch {
         let home = self.home_folder().unwrap_or_else(|| PathBuf::from("/nonexistent"));
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let paths = |paths: &[PathBuf]| -> Vec<PathBuf> {
-            let full = paths.iter().map(|path| self.options.directory.join(self.expand_home(path)));
+            let full =
+                paths.iter().map(|path| self.options.directory.join(self.config.expand_home(path)));
             full.map(|path| real(&path)).collect()
         };
         let (mut hidden, mut readable) = (paths(&settings.hidden), paths(&settings.readable));
@@ -58,7 +59,7 @@ impl Launch {
             hidden_places: self.hidden_places(),
             git_directories: GitDirectories::default(),
             closed_names: ClosedNames::default(),
-            worktree: crate::worktrees::access(&self.config.homes, &self.options.directory),
+            worktree: parallax_worktrees::access(&self.config.homes, &self.options.directory),
             hides_ignored: self.config.settings.respect_gemini_ignore(),
             readable,
             writable: paths(&settings.writable),
@@ -190,7 +191,10 @@ impl Launch {
         options.enabled = true;
         let directory = self.options.directory.clone();
         let real = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
-        let line: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+        let line: Vec<String> = words
+            .iter()
+            .map(|word| parallax_exec::shell::quoted(&word.to_string_lossy()))
+            .collect();
         let shell = crate::toolbox::shell_options(self, temporary.clone());
         let prepared = parallax_tools::run_shell_command::sandboxed(
             &options,
@@ -213,15 +217,6 @@ impl Launch {
             effects: Effects { runs: vec![line.join(" ")], ..Effects::default() },
             homes: self.homes(),
         })
-    }
-}
-
-/// Quotes a word for a shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@%+".contains(letter);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => shell_words::quote(word).into_owned(),
     }
 }
 

@@ -114,7 +114,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if nothing or more than one thing matches.
     pub fn loadable(&self, what: &str) -> Result<SessionChoice, Failure> {
-        let file = self.options.directory.join(self.expand_home(Path::new(what.trim())));
+        let file = self.options.directory.join(self.config.expand_home(Path::new(what.trim())));
         if file.is_file() {
             // Checked now, before the open session is closed.
             parallax_store::import(&file, &self.homes().keys)
@@ -156,7 +156,7 @@ impl Launch {
     /// Returns an error if the directory cannot be written. Sessions that cannot be read are listed
     /// in the result.
     pub fn export_all(&self, form: ExportForm, out: &Path) -> Result<ExportResult, Failure> {
-        let out = self.options.directory.join(self.expand_home(out));
+        let out = self.options.directory.join(self.config.expand_home(out));
         let mut done = ExportResult::default();
         let mut names: Vec<(PathBuf, String)> = Vec::new();
         for entry in self.all_sessions() {
@@ -196,7 +196,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if the file exists or cannot be written.
     pub fn write_export(&self, file: &Path, text: &str) -> Result<PathBuf, Failure> {
-        let path = self.options.directory.join(self.expand_home(file));
+        let path = self.options.directory.join(self.config.expand_home(file));
         crate::chats::write_new(&path, text)?;
         Ok(path)
     }
@@ -225,7 +225,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if the file contains no session or the copy cannot be written.
     pub fn import_session(&self, file: &Path) -> Result<NewSession, Failure> {
-        let path = self.options.directory.join(self.expand_home(file));
+        let path = self.options.directory.join(self.config.expand_home(file));
         let session = parallax_store::import(&path, &self.homes().keys).map_err(input)?;
         self.new_session(&session, path.display().to_string())
     }
@@ -299,7 +299,7 @@ impl Launch {
 
     /// Returns a directory in the form that sessions record. It need not exist any more.
     fn folder(&self, typed: &Path) -> PathBuf {
-        let path = self.options.directory.join(self.expand_home(typed));
+        let path = self.options.directory.join(self.config.expand_home(typed));
         path.canonicalize().unwrap_or_else(|_| lexical(Path::new("/"), &path))
     }
 }

@@ -56,4 +56,60 @@ impl Launch {
     pub fn reread(&self) -> Result<Self, Failure> {
         Self::of(self.options.clone(), Self::load(&self.options)?)
     }
+
+    pub(crate) fn switched_off(
+        &self,
+        key: &str,
+        scope: SettingScope,
+    ) -> Result<Vec<Value>, Failure> {
+        let list = parallax_config::setting_of(&self.config, scope, key)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        Ok(list.as_ref().and_then(Value::as_array).cloned().unwrap_or_default())
+    }
+
+    /// Writes the list with or without the name.
+    pub(crate) fn list_off(
+        &self,
+        key: &str,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        let mut names = self.switched_off(key, scope)?;
+        names.retain(|known| known.as_str().is_none_or(|known| !known.eq_ignore_ascii_case(name)));
+        if !on {
+            names.push(Value::String(name.to_owned()));
+        }
+        self.set_setting(scope, key, Some(&Value::Array(names)))
+    }
+
+    /// Adds a name to a list of disabled names, or removes it.
+    pub(crate) fn switch(
+        &self,
+        key: &str,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        let file = self.list_off(key, name, on, scope)?;
+        let again = self.reread()?;
+        let still = again.config.settings.list(key);
+        if on && still.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            let files: Vec<String> = again
+                .config
+                .settings
+                .origins(key)
+                .iter()
+                .map(|origin| format!("`{}`", origin.file.display()))
+                .collect();
+            return Err(failure(
+                FailureKind::Input,
+                format!(
+                    "`{name}` stays disabled: it is listed in `{key}` in one of {}",
+                    files.join(", ")
+                ),
+            ));
+        }
+        Ok(file)
+    }
 }

@@ -3,16 +3,20 @@
 mod session;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_config::extensions::Extensions;
 use parallax_config::skills::{
     Skill, SkillFolder, SkillPins, SkillTier, Skills, find_skills, skill_folders,
 };
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::activate_skill::{Fill, SkillEntry};
+use serde_json::Value;
 
 use crate::custom_commands::SkillCommand;
-use crate::launch::Launch;
+use crate::launch::{Launch, failure};
+use crate::settings::SettingScope;
 
 pub use session::SessionSkills;
 
@@ -40,6 +44,55 @@ impl Launch {
             }
         }
         found
+    }
+
+    /// Enables or disables a skill (`skills.disabled`). Returns the settings file. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the skill is not found, the file cannot be written, or another file
+    /// disables the skill.
+    pub fn switch_skill(
+        &self,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        let same = |known: &str| known.eq_ignore_ascii_case(name);
+        let (skills, _) = self.skill_infos();
+        // A removed skill can still be taken off the list.
+        let listed = || self.config.settings.list("skills.disabled").iter().any(|it| same(it));
+        let known = skills.iter().any(|skill| same(&skill.name)) || (on && listed());
+        if !known {
+            let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
+            let there = match names.as_slice() {
+                [] => "there are none".to_owned(),
+                names => format!("there are: {}", names.join(", ")),
+            };
+            return Err(failure(FailureKind::Input, format!("unknown skill `{name}`; {there}")));
+        }
+        self.switch("skills.disabled", name, on, scope)
+    }
+
+    /// Enables a skill in both the user's and the project's settings. Returns the last file that
+    /// was written. Blocking.
+    ///
+    /// # Errors
+    /// Returns the errors of [`switch_skill`](Self::switch_skill).
+    pub fn enable_skill(&self, name: &str) -> Result<PathBuf, Failure> {
+        let key = "skills.disabled";
+        let mut off = Vec::new();
+        for scope in [SettingScope::Workspace, SettingScope::User] {
+            let names = self.switched_off(key, scope)?;
+            if names.iter().filter_map(Value::as_str).any(|it| it.eq_ignore_ascii_case(name)) {
+                off.push(scope);
+            }
+        }
+        // The last change also reports whether another file still disables the skill.
+        let last = off.pop().unwrap_or(SettingScope::Workspace);
+        for scope in off {
+            self.list_off(key, name, true, scope)?;
+        }
+        self.switch_skill(name, true, last)
     }
 
     /// Returns the skill directories, lowest precedence first.

@@ -12,7 +12,6 @@ use parallax_telemetry::{OtlpOptions, Telemetry, TelemetryOptions, TraceContext}
 use serde_json::Value;
 
 use crate::launch::Launch;
-use crate::toolbox;
 
 /// Default address of a local OTLP collector over HTTP.
 const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
@@ -80,7 +79,7 @@ impl Launch {
         let outfile = self
             .telemetry_text("GEMINI_TELEMETRY_OUTFILE", "outfile")
             .filter(|path| !path.is_empty())
-            .map(|path| project.join(self.expand_home(Path::new(&path))));
+            .map(|path| project.join(self.config.expand_home(Path::new(&path))));
         let is_test = environment.is_true("GEMINI_CLI_INTEGRATION_TEST");
         let parent = environment.of_process("TRACEPARENT").and_then(TraceContext::parse);
         TelemetryOptions {
@@ -143,14 +142,14 @@ impl Launch {
         let mut http = ClientOptions {
             plain_http: is_plain,
             system_proxy: !is_local,
-            ..toolbox::client_options(self)
+            ..self.client_options()
         };
         http.extra_roots.extend(variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from));
         let file = |name: &str| variable(name).map(PathBuf::from);
         let certificate = file("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE");
         let google = is_google.then(|| {
             let purpose = TokenPurpose::Access(vec![CLOUD_PLATFORM.to_owned()]);
-            TokenSource::new(purpose, &self.options.variables, &toolbox::client_options(self))
+            TokenSource::new(purpose, &self.options.variables, &self.client_options())
         });
         let timeout = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|text| text.parse().ok());
         Some(OtlpOptions {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use parallax_exec::Processes;
 use parallax_files::{SeenFiles, Workspace, remove_tree};
-use parallax_http::ClientOptions;
 use parallax_protocol::model::Model;
 use parallax_protocol::shell::{BackgroundCompletion, Shell};
 use parallax_protocol::tool::Tool;
@@ -145,7 +144,7 @@ pub(crate) fn build(
     let processes = Processes::new(shell.background_dir.clone());
     let person = PersonShell::new(shell.clone(), Arc::clone(workspace), processes.clone());
     let fetch = WebFetchOptions {
-        client: client_options(launch),
+        client: launch.client_options(),
         allowed: Vec::new(),
         direct: settings.flag("experimental.directWebFetch"),
     };
@@ -239,15 +238,6 @@ pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions
     options.block_substitution =
         settings.command_substitution() == parallax_config::CommandSubstitution::Block;
     options
-}
-
-pub(crate) fn client_options(launch: &Launch) -> ClientOptions {
-    let env = |name: &str| launch.config.environment.get(name).map(str::to_owned);
-    ClientOptions {
-        user_agent: format!("Parallax/{}", launch.options.version),
-        extra_roots: parallax_http::extra_roots_from_env(&env),
-        ..ClientOptions::default()
-    }
 }
 
 /// Returns which variables are removed from the environment of programs that are not commands.

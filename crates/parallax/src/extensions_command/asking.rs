@@ -3,9 +3,9 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use parallax_extensions::ExtensionSetting;
 use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
-use parallax_sdk::extensions::ExtensionSetting;
 
 use super::not_agreed;
 use crate::silence::HiddenInput;

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use parallax_extensions::{ExtensionHome, Locked};
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::event::Failure;
 use parallax_sdk::Launch;
-use parallax_sdk::extensions::{ExtensionHome, Locked};
 use serde_json::{Value, json};
 
 use super::asking::Person;
@@ -26,7 +26,7 @@ pub(super) struct Sync<'a> {
 
 /// Installs the extensions that a lock file names. A failure of one does not stop the others.
 pub(super) fn sync(launch: &Launch, what: &Sync, person: &mut Person) -> Result<Said, Failure> {
-    let locked = launch.locked_extensions(what.file)?;
+    let locked = launch.extension_manager().locked_extensions(what.file)?;
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for (name, locked) in &locked {
@@ -85,22 +85,22 @@ fn synced(
     consent: bool,
     person: &mut Person,
 ) -> Result<(&'static str, String), Failure> {
-    if launch.is_as_locked(name, locked) {
+    if launch.extension_manager().is_as_locked(name, locked) {
         return Ok(("already at the locked version", String::new()));
     }
-    let fetched = launch.fetch_locked(name, locked)?;
+    let fetched = launch.extension_manager().fetch_locked(name, locked)?;
     let source = &locked.install.source;
     person.agree(&reviewed("installed", &fetched.manifest, &fetched.review, source), consent)?;
-    launch.put_locked(&fetched)?;
+    launch.extension_manager().put_locked(&fetched)?;
     Ok(("installed at the locked version", ask_settings(launch, name, false, person)?))
 }
 
 /// Reports problems of extensions.
 pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failure> {
     if let Some(name) = name {
-        launch.known_extension(name)?;
+        launch.extension_manager().known_extension(name)?;
     }
-    let found = launch.examine_extensions(name);
+    let found = parallax_doctor::examine_extensions(launch, name);
     let mut text = String::new();
     for trouble in &found {
         let line = match trouble.extension.is_empty() {
@@ -123,8 +123,8 @@ pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failur
 
 /// Runs the tests of the extension in a directory.
 pub(super) fn test(launch: &Launch, folder: &Path, names: &[String]) -> Result<Said, Failure> {
-    let (manifest, _) = launch.review_extension(folder)?;
-    let mut trials = launch.extension_trials(folder);
+    let (manifest, _) = launch.extension_manager().review_extension(folder)?;
+    let mut trials = launch.extension_manager().extension_trials(folder);
     if let Some(unknown) = names.iter().find(|name| trials.iter().all(|(known, _)| known != *name))
     {
         return Err(refused(format!("Test not found: `tests/{}.json`", one_line(unknown))));
@@ -142,7 +142,7 @@ pub(super) fn test(launch: &Launch, folder: &Path, names: &[String]) -> Result<S
     let (mut text, mut list, mut failed) = (String::new(), Vec::new(), 0);
     for (name, trial) in &trials {
         let wrong = match trial {
-            Ok(trial) => launch.try_extension(&program, folder, trial)?,
+            Ok(trial) => launch.extension_manager().try_extension(&program, folder, trial)?,
             Err(why) => vec![format!("invalid test: {why}")],
         };
         let sign = if wrong.is_empty() { "✓" } else { "✗" };

@@ -2,7 +2,7 @@
 
 use parallax_policy::bash;
 
-use super::template::TextPart;
+use parallax_config::commands::template::TextPart;
 
 /// Splits arguments at whitespace. Quotes group words; a backslash escapes the next character.
 pub(super) fn words(text: &str) -> Vec<String> {
@@ -155,7 +155,7 @@ impl Quotes {
                 escaped
             }
             _ if value.is_empty() => String::new(),
-            _ => crate::sandbox::quoted(value),
+            _ => parallax_exec::shell::quoted(value),
         })
     }
 }
@@ -163,8 +163,8 @@ impl Quotes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::custom_commands::template::{Piece, parse};
     use parallax_config::commands::CommandForm;
+    use parallax_config::commands::template::{Piece, parse};
 
     fn filled(template: &str, all: &str) -> Result<String, String> {
         let pieces = parse(&format!("!{{{template}}}"), CommandForm::Markdown).expect("parsed");

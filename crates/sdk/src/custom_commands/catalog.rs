@@ -9,9 +9,9 @@ use parallax_config::commands::{
 };
 
 use super::names::{OWN_PREFIX, is_alias, is_own, is_reserved};
-use super::template::{UnclosedBlock, parse};
 use super::told;
-use crate::near::near;
+use parallax_config::commands::template::{UnclosedBlock, parse};
+use parallax_config::near;
 
 /// A custom command in lists.
 #[derive(Debug, Clone, PartialEq, Eq)]

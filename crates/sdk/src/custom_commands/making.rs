@@ -11,7 +11,7 @@ use super::arguments::{fill, fill_command, words};
 use super::catalog::{Catalog, CommandInfo};
 use super::prepared::Step;
 use super::shell;
-use super::template::{Piece, TextPart, parse, takes_arguments};
+use parallax_config::commands::template::{Piece, TextPart, parse, takes_arguments};
 
 /// Maximum depth of nested command calls.
 const DEPTH: usize = 5;

@@ -108,10 +108,10 @@ impl Launch {
         let (mut additional, missing): (Vec<PathBuf>, Vec<PathBuf>) = settings
             .include_directories()
             .iter()
-            .map(|path| self.expand_home(path))
+            .map(|path| self.config.expand_home(path))
             .partition(|path| self.options.directory.join(path).is_dir());
         let given = self.options.include_directories.iter();
-        additional.extend(given.map(|path| self.expand_home(path)));
+        additional.extend(given.map(|path| self.config.expand_home(path)));
         let (kept, mut notices) = self.directories_of(&resumed.records, &additional);
         additional.extend(kept);
         if !missing.is_empty() {

@@ -4,7 +4,7 @@
 //! determines the directories, the directories determine the tools, and the tools determine the
 //! system prompt.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_engine::prompt::PromptFlags;
@@ -185,7 +185,7 @@ impl Launch {
     fn may_open(&self, warnings: &mut Vec<String>) -> Result<(), Failure> {
         self.require_sandbox()?;
         warnings.extend(self.extensions().warnings.iter().cloned());
-        warnings.extend(self.extensions_of_no_name());
+        warnings.extend(self.extension_manager().extensions_of_no_name());
         self.check_keys()?;
         self.make_temporary()
     }
@@ -504,14 +504,6 @@ impl Launch {
             });
         }
         warning
-    }
-
-    /// Expands a leading `~` in paths of settings and flags.
-    pub(crate) fn expand_home(&self, path: &Path) -> PathBuf {
-        match (path.strip_prefix("~"), self.config.environment.get("HOME")) {
-            (Ok(rest), Some(home)) => Path::new(home).join(rest),
-            _ => path.to_owned(),
-        }
     }
 
     pub(crate) fn homes(&self) -> parallax_store::Homes {

@@ -151,8 +151,9 @@ impl App {
         }
         self.ask(
             move |launch| {
-                let skills = launch.fetch_skills(&path, None)?;
-                launch.link_skills(&skills, scope)
+                let skills =
+                    parallax_extensions::skill_files::fetch_skills(launch.config(), &path, None)?;
+                parallax_extensions::skill_files::link_skills(launch.config(), &skills, scope)
             },
             |app, done| match done {
                 Ok(links) => {

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use parallax_screen::{Line, wrap};
-use parallax_sdk::Launch;
-use parallax_sdk::extensions::{
+use parallax_extensions::{
     Extension, ExtensionHome, ExtensionUpdate, FetchOptions, FetchedExtension, GALLERY, Uninstalled,
 };
+use parallax_screen::{Line, wrap};
+use parallax_sdk::Launch;
 use parallax_sdk::mcp_view::open_address;
 use parallax_sdk::settings::SettingScope;
 
@@ -113,7 +113,9 @@ impl App {
         let source = source.to_owned();
         self.toast("downloading the extension");
         self.ask(
-            move |launch| launch.fetch_extension(&source, &FetchOptions::default()),
+            move |launch| {
+                launch.extension_manager().fetch_extension(&source, &FetchOptions::default())
+            },
             |app, fetched| match fetched {
                 Ok(fetched) => {
                     let manifest = &fetched.manifest;
@@ -129,7 +131,12 @@ impl App {
 
     fn extension_link(&mut self, folder: PathBuf) {
         self.ask(
-            move |launch| launch.review_extension(&folder).map(|reviewed| (folder, reviewed)),
+            move |launch| {
+                launch
+                    .extension_manager()
+                    .review_extension(&folder)
+                    .map(|reviewed| (folder, reviewed))
+            },
             |app, reviewed| match reviewed {
                 Ok((folder, (manifest, review))) => {
                     let title = format!("Link `{}`?", manifest.name);
@@ -153,7 +160,7 @@ impl App {
                 let mut told = Vec::new();
                 for extension in known.all.iter().filter(wanted) {
                     let name = extension.name().to_owned();
-                    told.push(match launch.look_for_update(extension) {
+                    told.push(match launch.extension_manager().look_for_update(extension) {
                         Ok(None) => Ok((name, None)),
                         Ok(Some(update)) => Ok((name, Some((extension.clone(), update)))),
                         Err(failure) => Err(failure.message),
@@ -235,16 +242,16 @@ impl App {
         self.ask(
             move |launch| match consent {
                 Consent::Install(fetched) => {
-                    launch.install_extension(&fetched)?;
+                    launch.extension_manager().install_extension(&fetched)?;
                     Ok(format!("Extension `{}` installed successfully.", fetched.manifest.name))
                 }
                 Consent::Link(folder) => {
-                    launch.link_extension(&folder)?;
+                    launch.extension_manager().link_extension(&folder)?;
                     Ok(format!("Extension `{}` linked.", folder.display()))
                 }
                 Consent::Update(found) => {
                     let (extension, update) = *found;
-                    launch.update_extension(&extension, &update)?;
+                    launch.extension_manager().update_extension(&extension, &update)?;
                     let version = clean(&update.fetched.manifest.version);
                     Ok(format!("`{}` updated to version {version}.", extension.name()))
                 }
@@ -267,7 +274,7 @@ impl App {
         let name = name.to_owned();
         self.ask(
             move |launch| {
-                Ok(match launch.uninstall_extension(&name)? {
+                Ok(match launch.extension_manager().uninstall_extension(&name)? {
                     Uninstalled::Removed(_) => format!("Extension `{name}` uninstalled."),
                     Uninstalled::SwitchedOff(_) => format!(
                         "Extension `{name}` is managed by Gemini CLI, so its files stay. It is \
@@ -289,7 +296,7 @@ impl App {
         };
         self.ask(
             move |launch| {
-                let extension = launch.switch_extension(&name, on, scope)?;
+                let extension = launch.extension_manager().switch_extension(&name, on, scope)?;
                 let word = if on { "enabled" } else { "disabled" };
                 Ok(format!("`{}` is {word}.", extension.name()))
             },
@@ -301,7 +308,7 @@ impl App {
     fn extension_config(&mut self, name: &str, setting: Option<&str>) {
         let (name, setting) = (name.to_owned(), setting.map(str::to_owned));
         self.ask(
-            move |launch| launch.known_extension(&name),
+            move |launch| launch.extension_manager().known_extension(&name),
             move |app, extension| {
                 let extension = match extension {
                     Ok(extension) => extension,
@@ -356,8 +363,8 @@ impl App {
         let value = value.to_owned();
         self.ask(
             move |launch| {
-                let extension = launch.known_extension(&name)?;
-                launch.set_extension_value(
+                let extension = launch.extension_manager().known_extension(&name)?;
+                launch.extension_manager().set_extension_value(
                     &extension,
                     &variable,
                     SettingScope::User,
@@ -377,7 +384,7 @@ impl App {
         }
         let Some(launch) = self.launch.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {
-            let told = launch.update_unasked();
+            let told = launch.extension_manager().update_unasked();
             Box::new(move |app| {
                 for text in told {
                     app.info(text);

@@ -35,7 +35,7 @@ pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptio
 /// Returns a job that reads the current Git branch of the directory.
 fn branch_of(folder: Option<std::path::PathBuf>) -> Job {
     Box::new(move || {
-        let head = folder.as_deref().and_then(parallax_sdk::git::head);
+        let head = folder.as_deref().and_then(parallax_files::git_head::head);
         let name = head.map(|head| head.name().to_owned());
         Box::new(move |app| app.facts.branch = name)
     })

@@ -1,0 +1,259 @@
+//! Parses command templates. A template is parsed once, so text from files and shell commands is
+//! never parsed as a template.
+
+use super::CommandForm;
+
+/// A piece of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Text with argument placeholders.
+    Text(Vec<TextPart>),
+    /// `@{path}`.
+    File(Vec<TextPart>),
+    /// `!{command}`.
+    Shell(Vec<TextPart>),
+    /// `/{name arguments}`.
+    Command(Vec<TextPart>),
+}
+
+/// Text or an argument placeholder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextPart {
+    /// Literal text.
+    Text(String),
+    /// All arguments as typed.
+    All,
+    /// A single argument, counted from 1.
+    One(usize),
+}
+
+/// A block without its closing brace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnclosedBlock {
+    /// Its position in characters, from 0.
+    pub index: usize,
+    /// Its opening characters.
+    pub opening: &'static str,
+}
+
+impl std::fmt::Display for UnclosedBlock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { index, opening } = self;
+        write!(
+            f,
+            "unclosed injection at index {index} (`{opening}`): the braces in it must be balanced"
+        )
+    }
+}
+
+/// Parses a template.
+///
+/// # Errors
+/// Returns an error if a block is not closed.
+pub fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, UnclosedBlock> {
+    let mut pieces = Vec::new();
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(char) = rest.chars().next() {
+        let before = template.get(..template.len() - rest.len()).unwrap_or("");
+        let opens = ["!{", "@{"].into_iter().find(|opening| rest.starts_with(opening));
+        let Some(opening) = opens.or_else(|| calls(before, rest).then_some("/{")) else {
+            text.push(char);
+            rest = rest.get(char.len_utf8()..).unwrap_or("");
+            continue;
+        };
+        let inside = rest.get(opening.len()..).unwrap_or("");
+        let Some(end) = closing(inside) else {
+            let index = before.chars().count();
+            return Err(UnclosedBlock { index, opening });
+        };
+        if !text.is_empty() {
+            pieces.push(Piece::Text(bits(&std::mem::take(&mut text), form, false)));
+        }
+        let block = inside.get(..end).unwrap_or("").trim();
+        pieces.push(match opening {
+            "!{" => Piece::Shell(bits(block, form, true)),
+            "/{" => Piece::Command(bits(block, form, false)),
+            _ => Piece::File(bits(block, form, false)),
+        });
+        rest = inside.get(end + 1..).unwrap_or("");
+    }
+    if !text.is_empty() {
+        pieces.push(Piece::Text(bits(&text, form, false)));
+    }
+    Ok(pieces)
+}
+
+/// Returns the shell commands of a template with unfilled placeholders. For an invalid template,
+/// returns the whole text.
+pub fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
+    let Ok(pieces) = parse(template, form) else { return vec![template.trim().to_owned()] };
+    let shown = |bit: &TextPart| match bit {
+        TextPart::Text(text) => text.clone(),
+        TextPart::All => "{{args}}".to_owned(),
+        TextPart::One(number) => format!("${number}"),
+    };
+    let shell = pieces.iter().filter_map(|piece| match piece {
+        Piece::Shell(bits) => Some(bits.iter().map(shown).collect()),
+        _ => None,
+    });
+    shell.filter(|command: &String| !command.is_empty()).collect()
+}
+
+/// Returns whether the template has argument placeholders.
+pub fn takes_arguments(pieces: &[Piece]) -> bool {
+    pieces.iter().any(|piece| {
+        let (Piece::Text(bits) | Piece::File(bits) | Piece::Shell(bits) | Piece::Command(bits)) =
+            piece;
+        bits.iter().any(|bit| !matches!(bit, TextPart::Text(_)))
+    })
+}
+
+/// Returns whether a call of another command begins here. A URL path such as `/users/{id}` has
+/// similar braces, so a call must follow whitespace or an opening quote or parenthesis, and must be
+/// closed.
+fn calls(before: &str, rest: &str) -> bool {
+    let apart = before.chars().next_back();
+    let apart = apart.is_none_or(|char| char.is_whitespace() || "(\"'`".contains(char));
+    let Some(inside) = rest.strip_prefix("/{").filter(|_| apart) else { return false };
+    let names = inside.trim_start().chars().next();
+    names.is_some_and(|char| char.is_alphanumeric() || char == '_') && closing(inside).is_some()
+}
+
+/// Returns the position of the brace that closes a block.
+fn closing(inside: &str) -> Option<usize> {
+    let mut depth = 1u32;
+    for (at, byte) in inside.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Finds argument placeholders: `{{args}}`, and in Markdown also `$ARGUMENTS` and `$1` to `$9`.
+/// Within single quotes of a shell command, `$1` is left to the quoted program (such as awk), as in
+/// a shell.
+fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<TextPart> {
+    let mut found = Vec::new();
+    let mut plain = String::new();
+    let mut rest = text;
+    let mut quoted = false;
+    let mut keep = |plain: &mut String, bit: TextPart| {
+        if !plain.is_empty() {
+            found.push(TextPart::Text(std::mem::take(plain)));
+        }
+        found.push(bit);
+    };
+    while let Some(char) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("{{args}}") {
+            keep(&mut plain, TextPart::All);
+            rest = after;
+            continue;
+        }
+        if form == CommandForm::Markdown && char == '$' {
+            if let Some(after) = rest.strip_prefix("$ARGUMENTS") {
+                keep(&mut plain, TextPart::All);
+                rest = after;
+                continue;
+            }
+            if !(shell && quoted)
+                && let Some((number, after)) = positional(rest)
+            {
+                keep(&mut plain, TextPart::One(number));
+                rest = after;
+                continue;
+            }
+        }
+        quoted ^= char == '\'';
+        plain.push(char);
+        rest = rest.get(char.len_utf8()..).unwrap_or("");
+    }
+    if !plain.is_empty() {
+        found.push(TextPart::Text(plain));
+    }
+    found
+}
+
+/// Parses `$1`, but not `$10` or `$1a`, which are prices and names.
+fn positional(text: &str) -> Option<(usize, &str)> {
+    let rest = text.strip_prefix('$')?;
+    let digit = rest.chars().next()?.to_digit(10).filter(|digit| *digit > 0)?;
+    let after = rest.get(1..)?;
+    let goes_on = after.chars().next().is_some_and(|next| {
+        next.is_alphanumeric()
+            || next == '_'
+            || (matches!(next, '.' | ',')
+                && after.chars().nth(1).is_some_and(|digit| digit.is_ascii_digit()))
+    });
+    if goes_on { None } else { Some((usize::try_from(digit).ok()?, after)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> TextPart {
+        TextPart::Text(text.to_owned())
+    }
+
+    #[test]
+    fn blocks_are_found_and_their_braces_balance() {
+        let pieces = parse("a @{ x/{y}.md } b !{ awk '{print $1}' {{args}} }", CommandForm::Toml);
+        assert_eq!(
+            pieces.expect("parsed"),
+            [
+                Piece::Text(vec![text("a ")]),
+                Piece::File(vec![text("x/{y}.md")]),
+                Piece::Text(vec![text(" b ")]),
+                Piece::Shell(vec![text("awk '{print $1}' "), TextPart::All]),
+            ]
+        );
+        let error = parse("ü !{ echo { }", CommandForm::Toml).expect_err("open");
+        assert!(error.to_string().contains("at index 2"), "{error}");
+    }
+
+    #[test]
+    fn calls_of_commands_stand_apart() {
+        let parsed = |template| parse(template, CommandForm::Toml).expect("parsed");
+        assert_eq!(
+            parsed("/{ git:fix {{args}} }, GET /users/{id} /{} /{open"),
+            [
+                Piece::Command(vec![text("git:fix "), TextPart::All]),
+                Piece::Text(vec![text(", GET /users/{id} /{} /{open")]),
+            ]
+        );
+    }
+
+    #[test]
+    fn markdown_knows_positions() {
+        let pieces = parse("$1 costs $100 or $2.50, $ARGUMENTS!", CommandForm::Markdown);
+        assert_eq!(
+            pieces.expect("parsed"),
+            [Piece::Text(vec![
+                TextPart::One(1),
+                text(" costs $100 or $2.50, "),
+                TextPart::All,
+                text("!")
+            ])]
+        );
+        let shell = parse("!{awk '{print $1}' $1}", CommandForm::Markdown).expect("parsed");
+        assert_eq!(shell, [Piece::Shell(vec![text("awk '{print $1}' "), TextPart::One(1)])]);
+        let toml = parse("$1", CommandForm::Toml).expect("parsed");
+        assert!(!takes_arguments(&toml));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_template_is_read(template in "[!@/{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
+            for form in [CommandForm::Toml, CommandForm::Markdown] {
+                let _ = parse(&template, form);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Finds problems in installed extensions.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use parallax_config::agents::{AgentTier, agent_files, read_agent};
+use parallax_config::commands::CommandSource;
+use parallax_config::extensions::Extension;
+use parallax_config::hooks::hooks_of_folder;
+use parallax_config::mcp::McpSource;
+use parallax_config::skills::{SkillTier, read_skill, skill_files};
+use parallax_policy::{RuleFile, Tier, lint};
+
+use parallax_extensions::rule_files;
+use parallax_sdk::Launch;
+use parallax_sdk::{McpProbe, ProbeState};
+
+/// A problem of an extension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtensionProblem {
+    /// Name of the extension; empty if the problem belongs to none.
+    pub extension: String,
+    /// The problem and its solution, in one sentence.
+    pub what: String,
+}
+
+/// Checks the active extensions, or one of them: files, servers, commands, settings, rules,
+/// hooks, skills, and agents. Starts the MCP servers. Blocking; must not be called on a runtime
+/// thread.
+pub fn examine_extensions(launch: &Launch, only: Option<&str>) -> Vec<ExtensionProblem> {
+    let all = launch.extensions();
+    let wanted = |name: &str| only.is_none_or(|only| only.eq_ignore_ascii_case(name));
+    let examined: Vec<&Extension> =
+        all.active().filter(|extension| wanted(extension.name())).collect();
+    let mut found = Vec::new();
+    for warning in &all.warnings {
+        let of = all.all.iter().find_map(|extension| {
+            let rest = warning.strip_prefix(&format!("extension `{}`: ", extension.name()))?;
+            Some((extension.name(), rest))
+        });
+        match of {
+            Some((name, what)) if wanted(name) => found.push(trouble(name, what)),
+            None if only.is_none() => found.push(trouble("", warning)),
+            _ => {}
+        }
+    }
+    let probes = match examined.iter().any(|extension| !extension.manifest.servers.is_empty()) {
+        true => probes(launch),
+        false => Vec::new(),
+    };
+    for extension in examined {
+        let name = extension.name();
+        let mut told = Vec::new();
+        if launch.extension_manager().extension_is_intact(extension) == Some(false)
+            && !extension.altered
+        {
+            told.push(format!(
+                "its files differ from the installed ones; `parallax extensions update {name}` \
+                     restores them"
+            ));
+        }
+        for value in extension.values.iter().filter(|value| value.value.is_none()) {
+            told.push(format!(
+                "its setting \"{}\" has no value: `parallax extensions config {name} {}`",
+                value.setting.name, value.setting.variable
+            ));
+        }
+        servers_of(launch, extension, &probes, &mut told);
+        commands_of(launch, extension, &mut told);
+        rules_of(extension, &mut told);
+        hooks_of(extension, &mut told);
+        skills_and_agents(launch, extension, &mut told);
+        found.extend(told.iter().map(|what| trouble(name, what)));
+    }
+    found
+}
+
+/// Probes all MCP servers.
+fn probes(launch: &Launch) -> Vec<McpProbe> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(launch.probe_servers()).0,
+        Err(error) => {
+            tracing::warn!(%error, "servers are not checked");
+            Vec::new()
+        }
+    }
+}
+
+fn servers_of(launch: &Launch, extension: &Extension, probes: &[McpProbe], told: &mut Vec<String>) {
+    if extension.altered {
+        return;
+    }
+    if !launch.is_trusted() && !extension.manifest.servers.is_empty() {
+        told.push(
+            "its servers were not checked because the folder is not trusted; `parallax trust \
+                 add` trusts the directory"
+                .to_owned(),
+        );
+        return;
+    }
+    for name in extension.manifest.servers.keys() {
+        let Some(probe) = probes.iter().find(|probe| probe.server.name == *name) else {
+            told.push(format!("its MCP server `{name}` cannot be used; see `parallax mcp list`"));
+            continue;
+        };
+        let is_its = matches!(&probe.server.source, McpSource::Extension(of)
+                if of == extension.name());
+        let error = probe.error.as_deref().unwrap_or("it did not respond");
+        match probe.state {
+            ProbeState::Connected => {}
+            ProbeState::Disconnected => {
+                told.push(format!("its MCP server `{name}` does not work: {error}"));
+            }
+            ProbeState::NeedsSignIn => told.push(format!(
+                "its MCP server `{name}` requires authentication: `parallax mcp auth {name}`"
+            )),
+            ProbeState::Disabled => told
+                .push(format!("its MCP server `{name}` is disabled: `parallax mcp enable {name}`")),
+            ProbeState::Blocked => told.push(format!(
+                "its MCP server `{name}` is blocked by `mcp.allowed` or `mcp.excluded`"
+            )),
+        }
+        if !is_its {
+            told.push(format!(
+                "its MCP server `{name}` is overridden by another server with this name"
+            ));
+        }
+    }
+}
+
+fn commands_of(launch: &Launch, extension: &Extension, told: &mut Vec<String>) {
+    let catalog = launch.command_catalog();
+    for command in catalog.commands() {
+        let is_its = matches!(&command.source, CommandSource::Extension(of)
+                if of == extension.name());
+        let Some(plain) = command.moved_from.as_deref().filter(|_| is_its) else {
+            continue;
+        };
+        told.push(match catalog.find(plain) {
+            Some(other) if other.path != command.path => format!(
+                "its command `/{plain}` is overridden by `{}`; it is available as `/{}`",
+                other.path.display(),
+                command.name
+            ),
+            Some(_) => continue,
+            None => format!(
+                "its command `/{plain}` has the name of a built-in command; it is available as \
+                     `/{}`",
+                command.name
+            ),
+        });
+    }
+    let folder = extension.folder.display().to_string();
+    told.extend(catalog.problems().filter(|text| text.starts_with(&folder)).map(str::to_owned));
+}
+
+fn skills_and_agents(launch: &Launch, extension: &Extension, told: &mut Vec<String>) {
+    let tier = SkillTier::Extension(extension.name().to_owned());
+    let known = launch.skills().skills;
+    for file in skill_files(&extension.folder.join("skills")) {
+        let skill = match read_skill(&file, &tier) {
+            Ok(skill) => skill,
+            Err(why) => {
+                told.push(format!("invalid skill `{}`: {why}", shown(&file, extension)));
+                continue;
+            }
+        };
+        match known.iter().find(|other| other.name == skill.name) {
+            Some(other) if other.file != skill.file => told.push(format!(
+                "its skill `{}` is overridden by `{}`",
+                skill.name,
+                other.place()
+            )),
+            Some(other) if other.disabled => told
+                .push(format!("its skill `{}` is disabled: `parallax skills enable`", skill.name)),
+            _ => {}
+        }
+    }
+    if extension.altered {
+        return;
+    }
+    let tier = AgentTier::Extension(extension.name().to_owned());
+    let known = launch.agents().agents;
+    for file in agent_files(&extension.folder.join("agents")) {
+        match read_agent(&file, &tier) {
+            Ok(agent) => {
+                let counts = known.iter().find(|other| other.name == agent.name);
+                if counts.is_some_and(|other| other.file.as_ref() != Some(&file)) {
+                    told.push(format!("its agent `{}` is overridden by another agent", agent.name));
+                }
+            }
+            Err(why) => told.push(format!("invalid agent `{}`: {why}", shown(&file, extension))),
+        }
+    }
+}
+
+fn trouble(extension: &str, what: &str) -> ExtensionProblem {
+    ExtensionProblem { extension: extension.to_owned(), what: what.to_owned() }
+}
+
+fn shown(file: &Path, extension: &Extension) -> String {
+    file.strip_prefix(&extension.folder).unwrap_or(file).display().to_string()
+}
+
+/// Reports invalid policy rules.
+fn rules_of(extension: &Extension, told: &mut Vec<String>) {
+    for (path, text) in rule_files(&extension.folder) {
+        let name = shown(&path, extension);
+        for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
+            told.push(format!("`{name}`: {}", problem.said()));
+        }
+    }
+}
+
+fn hooks_of(extension: &Extension, told: &mut Vec<String>) {
+    let mut notes = Vec::new();
+    let folder = extension.folder.display().to_string();
+    let mut looked = HashSet::new();
+    for hook in hooks_of_folder(&extension.folder, &mut notes) {
+        let command = extension.variables.fill_command(&hook.command);
+        let words = command.split_whitespace().map(|word| word.trim_matches(['"', '\'', ';']));
+        for word in words.filter(|word| word.starts_with(&folder)) {
+            if !Path::new(word).exists() && looked.insert(word.to_owned()) {
+                let file = shown(Path::new(word), extension);
+                let event = hook.event.as_str();
+                told.push(format!("its {event} hook runs `{file}`, which does not exist"));
+            }
+        }
+    }
+    told.extend(notes);
+}

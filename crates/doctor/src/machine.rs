@@ -1,0 +1,149 @@
+//! Checks of the machine: the home directory, the shell, the terminal, and other programs with the
+//! same name.
+
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use parallax_config::{Environment, Homes};
+
+use crate::{CheckStatus, DoctorCheck};
+use parallax_sdk::LaunchOptions;
+
+/// Number of bytes written to test for free space.
+const WRITTEN: usize = 256 * 1024;
+/// Free bytes below which sessions may not fit.
+const LOW_SPACE: u64 = 100 * 1024 * 1024;
+
+/// Checks the machine. Blocking.
+pub(crate) fn checks(options: &LaunchOptions, name: &str) -> Vec<DoctorCheck> {
+    let environment = Environment::new(options.variables.clone());
+    let mut checks = vec![program(&environment, name)];
+    match Homes::find(&environment, &options.directory) {
+        Ok(homes) => checks.push(directory("home", "Home", &homes.parallax)),
+        Err(error) => checks.push(
+            DoctorCheck::new("home", CheckStatus::Error, "Home", error.to_string())
+                .with_remedy("Set `HOME` to a writable directory."),
+        ),
+    }
+    checks.push(directory("temporary", "Temporary files", &std::env::temp_dir()));
+    checks.push(shell(&environment));
+    checks.push(terminal(&environment));
+    checks
+}
+
+/// Checks that the name leads to this program.
+fn program(environment: &Environment, name: &str) -> DoctorCheck {
+    let check = |status, detail: String| DoctorCheck::new("program", status, "Program", detail);
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let Ok(own) = std::env::current_exe() else {
+        return check(CheckStatus::Info, "its own path is unknown".to_owned());
+    };
+    let shown = own.display();
+    match found_in_path(environment, name) {
+        None => check(CheckStatus::Info, format!("{shown}; `{name}` is not in `PATH`")),
+        Some(first) if real(&first) == real(&own) => check(CheckStatus::Ok, shown.to_string()),
+        Some(first) => {
+            let detail = format!("this is {shown}, but `{name}` runs {}", first.display());
+            check(CheckStatus::Warning, detail).with_remedy(format!(
+                "Put {} before {} in `PATH`, or remove the other program.",
+                own.parent().unwrap_or(&own).display(),
+                first.parent().unwrap_or(&first).display()
+            ))
+        }
+    }
+}
+
+/// Returns the program that a shell would start.
+fn found_in_path(environment: &Environment, name: &str) -> Option<PathBuf> {
+    let path = environment.of_process("PATH")?.to_owned();
+    let files = std::env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>();
+    files.into_iter().find(|file| is_executable(file))
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+/// Checks that files can be created below a directory, which may not exist yet.
+fn directory(id: &str, title: &str, wanted: &Path) -> DoctorCheck {
+    let check = |status, detail: String| DoctorCheck::new(id, status, title, detail);
+    let shown = wanted.display();
+    let Some(existing) = wanted.ancestors().find(|folder| folder.is_dir()) else {
+        return check(CheckStatus::Error, format!("{shown} does not exist"));
+    };
+    let written = tempfile::NamedTempFile::new_in(existing).and_then(|mut file| {
+        file.write_all(&vec![b'.'; WRITTEN])?;
+        file.as_file().sync_all()
+    });
+    if let Err(error) = written {
+        let (what, remedy) = match error.kind() {
+            ErrorKind::ReadOnlyFilesystem => (
+                "the file system is read-only",
+                "Mount it writable, or set `PARALLAX_CLI_HOME` to another directory.",
+            ),
+            ErrorKind::PermissionDenied => {
+                ("you cannot write to it", "Correct the owner or permissions of the directory.")
+            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                ("the disk is full", "Free space: sessions and undo need it.")
+            }
+            _ => ("a file cannot be written there", "Check the directory."),
+        };
+        let detail = format!("{}: {what} ({error})", existing.display());
+        return check(CheckStatus::Error, detail).with_remedy(remedy);
+    }
+    match rustix::fs::statvfs(existing) {
+        Ok(facts) if facts.f_bavail.saturating_mul(facts.f_frsize) < LOW_SPACE => {
+            let free = facts.f_bavail.saturating_mul(facts.f_frsize) >> 20;
+            check(CheckStatus::Warning, format!("{shown}: only {free} MiB are free"))
+                .with_remedy("Free space: sessions and undo need it.")
+        }
+        _ => check(CheckStatus::Ok, format!("{shown} is writable")),
+    }
+}
+
+fn shell(environment: &Environment) -> DoctorCheck {
+    let found = |name: &str| found_in_path(environment, name);
+    let check = |status, detail: String| DoctorCheck::new("shell", status, "Shell", detail);
+    let git = match found("git") {
+        Some(git) => format!("git: {}", git.display()),
+        None => "git is not in `PATH`".to_owned(),
+    };
+    match found("bash").or_else(|| found("sh")) {
+        None => check(CheckStatus::Error, "neither `bash` nor `sh` is in `PATH`".to_owned())
+            .with_remedy("Install bash: the agent cannot run commands."),
+        Some(shell) if found("git").is_none() => {
+            check(CheckStatus::Warning, format!("{}; {git}", shell.display()))
+                .with_remedy("Install git: worktrees and the project status need it.")
+        }
+        Some(shell) => check(CheckStatus::Ok, format!("{}; {git}", shell.display())),
+    }
+}
+
+fn terminal(environment: &Environment) -> DoctorCheck {
+    let check = |status, detail: String| DoctorCheck::new("terminal", status, "Terminal", detail);
+    let term = environment.of_process("TERM").unwrap_or_default();
+    if !std::io::stdout().is_terminal() {
+        return check(CheckStatus::Info, "standard output is not a terminal".to_owned());
+    }
+    if matches!(term, "" | "dumb") {
+        return check(CheckStatus::Warning, format!("`TERM` is `{term}`: no colors, no cursor"))
+            .with_remedy("Use a terminal with cursor movement, or `--screen-reader`.");
+    }
+    let colors = match environment.of_process("COLORTERM") {
+        Some("truecolor" | "24bit") => "true color",
+        _ if term.contains("256") => "256 colors",
+        _ => "16 colors",
+    };
+    let program = environment.of_process("TERM_PROGRAM").map(|name| format!(", {name}"));
+    let multiplexer = environment.of_process("TMUX").map(|_| ", in tmux");
+    check(
+        CheckStatus::Ok,
+        format!(
+            "{term}, {colors}{}{}",
+            program.unwrap_or_default(),
+            multiplexer.unwrap_or_default()
+        ),
+    )
+}

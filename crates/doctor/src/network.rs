@@ -1,0 +1,261 @@
+//! Checks of the path to the model, step by step: proxy, DNS, connection, TLS, clock, and API key.
+
+use std::time::{Duration, SystemTime};
+
+use parallax_gemini::{Gemini, GeminiOptions};
+use parallax_http::url::Url;
+use parallax_http::{ClientOptions, Failure as HttpFailure, FailureKind as HttpFailureKind};
+use parallax_protocol::event::FailureKind;
+use tokio::net::{TcpStream, lookup_host};
+
+use crate::{CheckStatus, DoctorCheck};
+use parallax_sdk::Launch;
+use parallax_sdk::credential::{Credential, model_failure};
+
+/// Time limit of a step.
+const STEP_LIMIT: Duration = Duration::from_secs(5);
+/// Clock difference above which authentication and certificates fail.
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(300);
+
+fn check(step: &str, status: CheckStatus, title: &str, detail: impl Into<String>) -> DoctorCheck {
+    DoctorCheck::new(&format!("network.{step}"), status, title, detail)
+}
+
+fn skipped(step: &str, title: &str, why: &str) -> DoctorCheck {
+    check(step, CheckStatus::Skipped, title, format!("not checked, because {why}"))
+}
+
+/// Runs the steps in order; after a failure the rest is skipped.
+pub(crate) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
+    let Some(base) = base_url(launch).await else {
+        return vec![skipped("proxy", "Network", "there are no credentials that select a service")];
+    };
+    let (proxy, target, mut checks) = match proxy(launch, &base) {
+        Ok((proxy, target, check)) => (proxy, target, vec![check]),
+        Err(check) => return vec![check],
+    };
+    match connection(&target, proxy.is_some()).await {
+        Ok(found) => checks.extend(found),
+        Err(failed) => {
+            checks.extend(failed);
+            checks.push(skipped("tls", "Service", "there is no connection"));
+            checks.push(skipped("key", "Key", "there is no connection"));
+            return checks;
+        }
+    }
+    let (service, works) = service(launch, &base).await;
+    checks.extend(service);
+    checks.push(match works {
+        true => key(launch).await,
+        false => skipped("key", "Key", "the service does not respond"),
+    });
+    checks
+}
+
+/// Returns the base URL of the model's provider.
+async fn base_url(launch: &Launch) -> Option<Url> {
+    let launch = launch.clone();
+    let looking = tokio::task::spawn_blocking(move || {
+        let table = launch.model_table();
+        let name = table.resolve(&launch.model_name());
+        if let Some((provider, _)) = table.providers().split(&name) {
+            return Url::parse(&provider.base_url).ok();
+        }
+        if matches!(launch.credential(), Credential::NotNeeded) {
+            return None;
+        }
+        gemini(&launch).map(|gemini| gemini.base_url().clone())
+    });
+    looking.await.ok().flatten()
+}
+
+fn gemini(launch: &Launch) -> Option<Gemini> {
+    let (auth, _) = launch.auth().ok()?;
+    let env = |name: &str| launch.config().environment.get(name).map(str::to_owned);
+    let mut options = GeminiOptions::from_env(auth, &env);
+    options.version = launch.options().version.to_owned();
+    options.variables.clone_from(&launch.options().variables);
+    Gemini::new(options).ok()
+}
+
+fn is_local(base: &Url) -> bool {
+    let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
+}
+
+fn client_options(launch: &Launch, base: &Url) -> ClientOptions {
+    ClientOptions {
+        system_proxy: !is_local(base),
+        connect_timeout: STEP_LIMIT,
+        timeout: Some(STEP_LIMIT),
+        plain_http: base.scheme() == "http",
+        ..launch.client_options()
+    }
+}
+
+/// Returns the proxy, the host and port to connect to (those of the proxy or of the provider), and
+/// the check.
+#[expect(clippy::type_complexity, reason = "the parts of one answer")]
+fn proxy(
+    launch: &Launch,
+    base: &Url,
+) -> Result<(Option<String>, (String, u16), DoctorCheck), DoctorCheck> {
+    let found = parallax_http::proxy_of(&client_options(launch, base), base.as_str());
+    let (url, detail) = match &found {
+        Some(proxy) => (Url::parse(proxy).ok(), format!("{proxy} for {base}")),
+        None => (Some(base.clone()), format!("none for {base}")),
+    };
+    let target = url.as_ref().and_then(|url| {
+        let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
+        Some((host, url.port_or_known_default().unwrap_or(1080)))
+    });
+    match target {
+        Some(target) => Ok((found, target, check("proxy", CheckStatus::Info, "Proxy", detail))),
+        None => Err(check("proxy", CheckStatus::Error, "Proxy", format!("invalid: {detail}"))
+            .with_remedy("Correct `HTTPS_PROXY`, for example `http://proxy.example:3128`.")),
+    }
+}
+
+/// Resolves the host name and connects.
+async fn connection(
+    (host, port): &(String, u16),
+    is_proxy: bool,
+) -> Result<Vec<DoctorCheck>, Vec<DoctorCheck>> {
+    let what = if is_proxy { "the proxy" } else { "the service" };
+    let resolving = tokio::time::timeout(STEP_LIMIT, lookup_host((host.as_str(), *port))).await;
+    let addresses: Vec<_> = match resolving {
+        Ok(Ok(addresses)) => addresses.collect(),
+        Ok(Err(error)) => return Err(vec![name_error(host, what, &error.to_string())]),
+        Err(_) => return Err(vec![name_error(host, what, "no response within 5 s")]),
+    };
+    let Some(first) = addresses.first() else {
+        return Err(vec![name_error(host, what, "the name has no address")]);
+    };
+    let detail = format!("{host} is {}", first.ip());
+    let mut checks = vec![check("dns", CheckStatus::Ok, "Name", detail)];
+    let mut problem = String::new();
+    for address in &addresses {
+        match tokio::time::timeout(STEP_LIMIT, TcpStream::connect(address)).await {
+            Ok(Ok(_)) => {
+                let detail = format!("{what} at {address} accepts connections");
+                checks.push(check("connection", CheckStatus::Ok, "Connection", detail));
+                return Ok(checks);
+            }
+            Ok(Err(error)) => problem = format!("{address}: {error}"),
+            Err(_) => problem = format!("{address}: no response within 5 s"),
+        }
+    }
+    let remedy = match is_proxy {
+        true => {
+            "Start the proxy, or correct `HTTPS_PROXY`, `HTTP_PROXY`, or `ALL_PROXY`; `NO_PROXY` \
+             lists hosts without a proxy."
+        }
+        false => "Check the network and the firewall; if a proxy is required, set `HTTPS_PROXY`.",
+    };
+    let detail = format!("{what} cannot be reached: {problem}");
+    checks.push(check("connection", CheckStatus::Error, "Connection", detail).with_remedy(remedy));
+    Err(checks)
+}
+
+fn name_error(host: &str, what: &str, why: &str) -> DoctorCheck {
+    check("dns", CheckStatus::Error, "Name", format!("{host} ({what}) cannot be resolved: {why}"))
+        .with_remedy("Check the name, the network, and `/etc/resolv.conf`.")
+}
+
+/// Sends a request without a key and compares the clocks.
+async fn service(launch: &Launch, base: &Url) -> (Vec<DoctorCheck>, bool) {
+    let options = client_options(launch, base);
+    let building = tokio::task::spawn_blocking(move || parallax_http::client(&options));
+    let client = match building.await {
+        Ok(Ok(client)) => client,
+        Ok(Err(error)) => {
+            let detail = error.to_string();
+            return (vec![check("tls", CheckStatus::Error, "Service", detail)], false);
+        }
+        Err(_) => return (Vec::new(), false),
+    };
+    let response = match client.get(base.clone()).send().await {
+        Ok(response) => response,
+        Err(error) => return (vec![service_error(&HttpFailure::from(error))], false),
+    };
+    let status = response.status().as_u16();
+    let date = response.headers().get("date").and_then(|date| date.to_str().ok());
+    let date = date.and_then(parse_date);
+    if status == 407 {
+        let detail = "the proxy requires authentication (status 407)";
+        let failed = check("tls", CheckStatus::Error, "Service", detail)
+            .with_remedy("Add the user and password to the proxy URL.");
+        return (vec![failed], false);
+    }
+    let how = if base.scheme() == "https" { "TLS is trusted, and it" } else { "it" };
+    let mut checks =
+        vec![check("tls", CheckStatus::Ok, "Service", format!("{how} responds (status {status})"))];
+    if let Some(theirs) = date {
+        let ours = SystemTime::now();
+        let difference = ours.duration_since(theirs).unwrap_or_else(|error| error.duration());
+        let seconds = difference.as_secs();
+        checks.push(match difference > MAX_CLOCK_DIFFERENCE {
+            false => check("clock", CheckStatus::Ok, "Clock", format!("off by {seconds} s")),
+            true => {
+                let late = if ours > theirs { "ahead of" } else { "behind" };
+                let detail = format!("{seconds} s {late} the clock of the provider");
+                check("clock", CheckStatus::Error, "Clock", detail)
+                    .with_remedy("Set the clock (`timedatectl set-ntp true`).")
+            }
+        });
+    }
+    (checks, true)
+}
+
+fn parse_date(text: &str) -> Option<SystemTime> {
+    let time = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(SystemTime::from(time.timestamp()))
+}
+
+fn service_error(failure: &HttpFailure) -> DoctorCheck {
+    let remedy = match failure.kind {
+        HttpFailureKind::Certificate => {
+            "If a company proxy replaces certificates, set `NODE_EXTRA_CA_CERTS` to its root \
+             certificate. If the certificate is expired or not valid yet, check the clock."
+        }
+        HttpFailureKind::Tls => "Something between this machine and the service breaks TLS.",
+        HttpFailureKind::Timeout => "The service does not respond in time: check the network.",
+        HttpFailureKind::Dns => "Check the name, the network, and `/etc/resolv.conf`.",
+        _ => "Check the proxy and the firewall.",
+    };
+    check("tls", CheckStatus::Error, "Service", failure.message.clone()).with_remedy(remedy)
+}
+
+/// Checks whether the provider accepts the key.
+async fn key(launch: &Launch) -> DoctorCheck {
+    let result = match provider(launch) {
+        Some(name) => {
+            let listings = launch.list_models(Some(&name), STEP_LIMIT).await;
+            let first = listings.into_iter().next().map(|listing| listing.models);
+            first.unwrap_or_else(|| Ok(Vec::new())).map(drop)
+        }
+        None => {
+            let asked = launch.clone();
+            let opened = tokio::task::spawn_blocking(move || gemini(&asked)).await;
+            match opened.ok().flatten() {
+                Some(gemini) => gemini.check().await.map_err(model_failure),
+                None => return skipped("key", "Key", "there are no credentials"),
+            }
+        }
+    };
+    match result {
+        Ok(()) => check("key", CheckStatus::Ok, "Key", "the service accepts it"),
+        Err(failure) if failure.kind == FailureKind::Auth => {
+            check("key", CheckStatus::Error, "Key", failure.message)
+                .with_remedy("Store a valid key with `parallax auth add PROVIDER`.")
+        }
+        Err(failure) => check("key", CheckStatus::Warning, "Key", failure.message),
+    }
+}
+
+/// Returns the provider that the model names; `None` for Gemini.
+fn provider(launch: &Launch) -> Option<String> {
+    let table = launch.model_table();
+    let name = table.resolve(&launch.model_name());
+    table.providers().split(&name).map(|(provider, _)| provider.name.clone())
+}

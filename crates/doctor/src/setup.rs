@@ -1,0 +1,168 @@
+//! Checks of the user's setup: settings, credentials, trust, the sandbox, the editor, and MCP
+//! servers.
+
+use parallax_exec::program_sandbox::ProgramSandbox;
+use parallax_sandbox::{Support, Tier};
+
+use crate::{CheckStatus, DoctorCheck};
+use parallax_sdk::Launch;
+use parallax_sdk::ProbeState;
+use parallax_sdk::credential::{Credential, CredentialSource, method_name};
+use parallax_sdk::provider_credentials::KeySource;
+
+/// Runs the checks that need no network. Blocking.
+pub(crate) fn checks(launch: &Launch) -> Vec<DoctorCheck> {
+    let mut checks = vec![settings(launch), trust(launch), credentials(launch)];
+    checks.extend(other_keys(launch));
+    checks.push(sandbox(launch));
+    checks.extend(companion(launch));
+    checks
+}
+
+fn settings(launch: &Launch) -> DoctorCheck {
+    let check = |status, detail| DoctorCheck::new("settings", status, "Settings", detail);
+    let mut warnings = launch.warnings.clone();
+    warnings.extend(launch.extensions().warnings.iter().cloned());
+    match warnings.is_empty() {
+        true => check(CheckStatus::Ok, "no problems".to_owned()),
+        false => check(CheckStatus::Warning, warnings.join("\n"))
+            .with_remedy("Correct the listed files."),
+    }
+}
+
+fn trust(launch: &Launch) -> DoctorCheck {
+    let check = |status, detail| DoctorCheck::new("trust", status, "Trust", detail);
+    let directory = launch.directory().display();
+    match launch.is_trusted() {
+        true => check(CheckStatus::Ok, format!("{directory} is trusted")),
+        false => check(
+            CheckStatus::Warning,
+            format!("{directory} is not trusted: its settings and commands are not used"),
+        )
+        .with_remedy("Trust it with `parallax trust add`."),
+    }
+}
+
+fn credentials(launch: &Launch) -> DoctorCheck {
+    let check = |status, detail| DoctorCheck::new("credentials", status, "Credentials", detail);
+    let model = launch.model_name();
+    match launch.credential() {
+        Credential::Found { method, source } => {
+            let place = match source {
+                CredentialSource::Environment => "from the environment",
+                CredentialSource::Kept => "stored",
+            };
+            let detail = format!("{}, {place}, for the model `{model}`", method_name(method));
+            check(CheckStatus::Ok, detail)
+        }
+        Credential::NotNeeded => check(CheckStatus::Ok, format!("`{model}` needs none")),
+        Credential::Missing { why } => check(CheckStatus::Error, why)
+            .with_remedy("Store a key with `parallax auth add gemini`, or set `GEMINI_API_KEY`."),
+    }
+}
+
+/// Lists the providers with available keys, by name only.
+fn other_keys(launch: &Launch) -> Option<DoctorCheck> {
+    let found = launch.provider_credentials().ok()?.into_iter().filter_map(|it| {
+        let place = match it.source {
+            KeySource::Variable(name) => format!("`{name}`"),
+            KeySource::Command => "a command".to_owned(),
+            KeySource::Stored => "stored".to_owned(),
+            KeySource::Missing | KeySource::NotNeeded => return None,
+        };
+        Some(format!("{} ({place})", it.provider))
+    });
+    let found: Vec<String> = found.collect();
+    let info = CheckStatus::Info;
+    let detail = found.join(", ");
+    (!found.is_empty()).then(|| DoctorCheck::new("providers", info, "Other keys", detail))
+}
+
+fn sandbox(launch: &Launch) -> DoctorCheck {
+    let check = |status, detail: String| DoctorCheck::new("sandbox", status, "Sandbox", detail);
+    let words = launch.sandbox_words();
+    match launch.sandbox {
+        ProgramSandbox::Container(_) | ProgramSandbox::Seatbelt => {
+            return check(CheckStatus::Ok, format!("commands run in {words}"));
+        }
+        _ if words == "off" => {
+            return check(
+                CheckStatus::Warning,
+                "it is off: commands have all your permissions".into(),
+            )
+            .with_remedy("Set `security.sandbox.enabled` to true, or use `--sandbox`.");
+        }
+        _ => {}
+    }
+    let support = match Support::probe() {
+        Ok(support) => support,
+        Err(error) => return check(CheckStatus::Warning, error.to_string()),
+    };
+    let unprivileged = "Allow unprivileged user namespaces \
+        (`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` or \
+        `kernel.unprivileged_userns_clone=1`), or install bubblewrap.";
+    match support.tier() {
+        Tier::Namespaces | Tier::Best => {
+            check(CheckStatus::Ok, "namespaces: files, network, and processes".to_owned())
+        }
+        Tier::Bubblewrap => check(CheckStatus::Ok, "bubblewrap".to_owned()),
+        Tier::Landlock => check(
+            CheckStatus::Warning,
+            format!("Landlock only, since namespaces do not work: {}", support.namespaces.why),
+        )
+        .with_remedy(unprivileged),
+        Tier::Seccomp => check(
+            CheckStatus::Warning,
+            "seccomp only: commands can read and write your files".to_owned(),
+        )
+        .with_remedy(unprivileged),
+        Tier::Nothing => check(
+            CheckStatus::Warning,
+            "none on this machine: commands have all your permissions".to_owned(),
+        )
+        .with_remedy(unprivileged),
+    }
+}
+
+/// Checks the connection to the editor, if it is enabled.
+fn companion(launch: &Launch) -> Option<DoctorCheck> {
+    let check = |status, detail: String| DoctorCheck::new("ide", status, "Editor", detail);
+    if !launch.wants_companion() {
+        return None;
+    }
+    let diagnosis = launch.diagnose_companion().ok()?;
+    Some(match diagnosis.is_reachable {
+        true => check(CheckStatus::Ok, "the companion extension can be reached".to_owned()),
+        false => check(CheckStatus::Warning, "no companion extension can be reached".to_owned())
+            .with_remedy(diagnosis.fix),
+    })
+}
+
+/// Probes the MCP servers.
+pub(crate) async fn servers(launch: &Launch) -> Vec<DoctorCheck> {
+    let (probes, _) = launch.probe_servers().await;
+    let check = |probe: parallax_sdk::McpProbe| {
+        let name = probe.server.name.clone();
+        let of = |status, detail: String| {
+            DoctorCheck::new(&format!("mcp.{name}"), status, &format!("MCP server {name}"), detail)
+        };
+        match probe.state {
+            ProbeState::Connected => of(CheckStatus::Ok, format!("{} tools", probe.tools)),
+            ProbeState::Disabled => of(CheckStatus::Skipped, "it is disabled".to_owned()),
+            ProbeState::Blocked => of(CheckStatus::Skipped, "the settings block it".to_owned()),
+            ProbeState::NeedsSignIn => {
+                of(CheckStatus::Warning, "it requires authentication".to_owned())
+                    .with_remedy(format!("Run `parallax mcp auth {name}`."))
+            }
+            ProbeState::Disconnected => {
+                let why = probe.error.map(|error| error.to_string());
+                let why = why.unwrap_or_else(|| "it does not respond".to_owned());
+                of(CheckStatus::Error, why).with_remedy(format!(
+                    "Correct the entry `mcpServers.{name}`, or disable it with \
+                     `parallax mcp disable {name}`."
+                ))
+            }
+        }
+    };
+    probes.into_iter().map(check).collect()
+}

@@ -1,0 +1,263 @@
+//! Fetches an extension for review.
+
+use std::path::{Path, PathBuf};
+
+use parallax_config::extensions::{
+    InstallKind, InstallMetadata, MANIFEST, MOST_BYTES, MOST_FILES, Manifest, OWN_MANIFEST,
+};
+use parallax_files::archive::{ArchiveLimits, unpack};
+use parallax_protocol::event::Failure;
+use serde_json::Value;
+
+use crate::ExtensionManager;
+use crate::github::{GithubClient, Wanted};
+use crate::review::{Review, review};
+use crate::source::{Source, source_of};
+use crate::temporary_tree::TemporaryTree;
+use crate::{forbidden, refused, unreachable};
+
+/// Options for fetching an extension.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FetchOptions {
+    /// A branch, tag, or commit.
+    pub reference: Option<String>,
+    /// Whether pre-releases are considered.
+    pub pre_release: bool,
+    /// Whether to update the extension automatically later.
+    pub auto_update: bool,
+}
+
+/// A fetched and reviewed extension that is not installed yet. Dropping it removes fetched files.
+#[derive(Debug)]
+pub struct FetchedExtension {
+    /// The manifest as written.
+    pub manifest: Manifest,
+    /// What the extension may do.
+    pub review: Review,
+    /// Where the extension comes from.
+    pub metadata: InstallMetadata,
+    pub(crate) folder: PathBuf,
+    pub(crate) commit: Option<String>,
+    _temporary: Option<TemporaryTree>,
+}
+
+/// The files of an extension and their origin.
+pub(crate) struct Files {
+    folder: PathBuf,
+    kind: InstallKind,
+    source: String,
+    commit: Option<String>,
+    release_tag: Option<String>,
+    temporary: Option<TemporaryTree>,
+}
+
+impl ExtensionManager<'_> {
+    /// Returns the network options for GitHub.
+    pub(crate) fn net(&self) -> GithubClient {
+        let variable = |name: &str| self.config.user_variable(name).map(str::to_owned);
+        GithubClient {
+            options: self.client.clone(),
+            token: variable("GITHUB_TOKEN").filter(|token| !token.is_empty()),
+            service: variable("GITHUB_API_URL").filter(|address| !address.is_empty()),
+        }
+    }
+
+    /// Fetches an extension from a directory, an archive, or a URL, and reviews it. Blocking; must
+    /// not be called on a runtime thread.
+    ///
+    /// # Errors
+    /// Returns an error if the source is invalid or forbidden, or if the extension contains
+    /// something that is not allowed.
+    pub fn fetch_extension(
+        &self,
+        source: &str,
+        options: &FetchOptions,
+    ) -> Result<FetchedExtension, Failure> {
+        self.fetch(source, options)
+    }
+
+    pub(crate) fn fetch(
+        &self,
+        text: &str,
+        options: &FetchOptions,
+    ) -> Result<FetchedExtension, Failure> {
+        let home = self.config.expand_home(Path::new(text));
+        let text = home.to_str().unwrap_or(text);
+        let source = source_of(text, &self.config.cwd).map_err(refused)?;
+        self.may_come_from(text, &source).map_err(forbidden)?;
+        let is_local = matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
+        if is_local && (options.reference.is_some() || options.auto_update) {
+            return Err(refused("`--ref` and `--auto-update` require a URL".to_owned()));
+        }
+        let files = match source {
+            Source::Folder(folder) => Files {
+                source: folder.to_string_lossy().into_owned(),
+                folder,
+                kind: InstallKind::Local,
+                commit: None,
+                release_tag: None,
+                temporary: None,
+            },
+            Source::ArchiveFile(file) => {
+                let shown = file.to_string_lossy().into_owned();
+                self.archive(shown, |_| Ok(file))?
+            }
+            Source::ArchiveAddress(address) => {
+                let net = self.net();
+                self.archive(address.clone(), |folder| {
+                    let file = folder.join("archive");
+                    net.download(&address, &file).map_err(unreachable)?;
+                    Ok(file)
+                })?
+            }
+            Source::Git(address) => self.repository(address.clone(), address, options)?,
+            Source::Github { owner, name } => self.github(&owner, &name, options)?,
+        };
+        looked_over(files, options)
+    }
+
+    /// Checks a source against `security.allowedExtensions` and `security.blockGitExtensions`.
+    fn may_come_from(&self, text: &str, source: &Source) -> Result<(), String> {
+        let settings = &self.config.settings;
+        let allowed = settings.list("security.allowedExtensions");
+        if !allowed.is_empty() {
+            let fits = |pattern: &String| {
+                regex::RegexBuilder::new(pattern)
+                    .size_limit(1 << 20)
+                    .build()
+                    .is_ok_and(|pattern| pattern.is_match(text))
+            };
+            return match allowed.iter().any(fits) {
+                true => Ok(()),
+                false => Err(format!("`security.allowedExtensions` does not allow `{text}`")),
+            };
+        }
+        let is_remote = !matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
+        let blocks = settings.get("security.blockGitExtensions") == Some(&Value::Bool(true));
+        match blocks && is_remote {
+            true => Err("`security.blockGitExtensions` blocks extensions from URLs".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn archive(
+        &self,
+        source: String,
+        get: impl FnOnce(&Path) -> Result<PathBuf, Failure>,
+    ) -> Result<Files, Failure> {
+        let temporary = temporary().map_err(refused)?;
+        let file = get(temporary.path())?;
+        let folder = temporary.path().join("unpacked");
+        std::fs::create_dir(&folder).map_err(|error| refused(error.to_string()))?;
+        let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
+        unpack(&file, &folder, limits).map_err(|error| forbidden(error.to_string()))?;
+        Ok(Files {
+            folder: top(folder),
+            kind: InstallKind::Archive,
+            source,
+            commit: None,
+            release_tag: None,
+            temporary: Some(temporary),
+        })
+    }
+
+    fn repository(
+        &self,
+        source: String,
+        address: String,
+        options: &FetchOptions,
+    ) -> Result<Files, Failure> {
+        let temporary = temporary().map_err(refused)?;
+        let token = self.net().token;
+        let commit = crate::clone::clone(
+            &address,
+            options.reference.as_deref(),
+            temporary.path(),
+            token.as_deref(),
+        )
+        .map_err(unreachable)?;
+        let folder = temporary.path().join("repository");
+        // The repository data is not needed, and its Git settings are untrusted.
+        parallax_files::remove_tree(&folder.join(".git"))
+            .map_err(|error| refused(error.to_string()))?;
+        Ok(Files {
+            folder,
+            kind: InstallKind::Git,
+            source,
+            commit: Some(commit),
+            release_tag: None,
+            temporary: Some(temporary),
+        })
+    }
+
+    /// Fetches a release, or clones the repository if there is none.
+    fn github(&self, owner: &str, name: &str, options: &FetchOptions) -> Result<Files, Failure> {
+        let net = self.net();
+        let source = format!("https://github.com/{owner}/{name}");
+        let wanted = Wanted {
+            owner,
+            name,
+            tag: options.reference.as_deref(),
+            pre_release: options.pre_release,
+        };
+        match net.release(&wanted) {
+            Ok(Some(release)) => {
+                let mut files = self.archive(source, |folder| {
+                    let file = folder.join("archive");
+                    net.download(&release.archive, &file).map_err(unreachable)?;
+                    Ok(file)
+                })?;
+                files.kind = InstallKind::GithubRelease;
+                files.release_tag = Some(release.tag);
+                Ok(files)
+            }
+            // A reference that is not a release may be a branch or a commit.
+            other => {
+                if let Err(why) = other {
+                    tracing::info!(why, "no release found: cloning the repository");
+                }
+                let address = format!("https://github.com/{owner}/{name}.git");
+                self.repository(source, address, options)
+            }
+        }
+    }
+}
+
+fn looked_over(files: Files, options: &FetchOptions) -> Result<FetchedExtension, Failure> {
+    let Files { folder, kind, source, commit, release_tag, temporary } = files;
+    let of = |why: String| refused(format!("`{source}` cannot be installed: {why}"));
+    let manifest = Manifest::read(&folder).map_err(of)?;
+    let named =
+        |why: String| forbidden(format!("the extension `{}` was rejected: {why}", manifest.name));
+    let review = review(&folder, &manifest).map_err(named)?;
+    let metadata = InstallMetadata {
+        kind,
+        reference: options.reference.clone(),
+        release_tag,
+        auto_update: options.auto_update,
+        pre_release: options.pre_release,
+        source,
+    };
+    Ok(FetchedExtension { manifest, review, metadata, folder, commit, _temporary: temporary })
+}
+
+fn temporary() -> Result<TemporaryTree, String> {
+    let made = tempfile::Builder::new().prefix("parallax-extension-").tempdir();
+    made.map(TemporaryTree::new).map_err(|error| error.to_string())
+}
+
+/// Returns the top directory of unpacked files. Many archives contain a single directory with all
+/// files.
+fn top(folder: PathBuf) -> PathBuf {
+    let has_manifest =
+        |folder: &Path| [OWN_MANIFEST, MANIFEST].iter().any(|name| folder.join(name).is_file());
+    if has_manifest(&folder) {
+        return folder;
+    }
+    let entries: Vec<_> =
+        std::fs::read_dir(&folder).into_iter().flatten().flatten().take(2).collect();
+    match entries.as_slice() {
+        [only] if has_manifest(&only.path()) => only.path(),
+        _ => folder,
+    }
+}

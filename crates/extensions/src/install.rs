@@ -1,0 +1,424 @@
+//! Installs and removes extensions. Each step is a single rename, so a crash leaves either the old
+//! or the new version.
+
+use std::path::{Path, PathBuf};
+
+use parallax_config::SettingScope;
+use parallax_config::extensions::{
+    Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
+    Locked, Manifest, content_hash, forget_extension_switches, keep_extension_values, lock,
+    lock_kept, locked, locked_kept, powers, stays_inside, switch_extension,
+};
+use parallax_exec::create_private_folder;
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::ExtensionManager;
+use crate::fetch::FetchedExtension;
+use crate::review::{Review, review};
+use crate::staging::{COMES, GOES, InstallLock, StagingDirectory, sweep};
+use crate::{forbidden, refused};
+
+/// Directory of previous versions, one per extension.
+const PREVIOUS: &str = ".previous";
+/// Maximum directory depth.
+const DEPTH: usize = 64;
+
+/// Result of uninstalling an extension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Uninstalled {
+    /// Its directory was removed.
+    Removed(PathBuf),
+    /// The extension belongs to Gemini CLI, whose files are not touched; it was disabled in
+    /// Parallax.
+    SwitchedOff(PathBuf),
+}
+
+impl ExtensionManager<'_> {
+    fn place(&self, name: &str) -> PathBuf {
+        self.config.extension_home().join(name)
+    }
+
+    /// Removes leftovers of interrupted installations. Blocking.
+    pub fn tidy_extensions(&self) {
+        sweep(&self.config.extension_home());
+    }
+
+    /// Installs a fetched extension. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if an extension of this name is installed or the disk cannot be written.
+    pub fn install_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, Failure> {
+        let name = &fetched.manifest.name;
+        let _alone = self.change_alone()?;
+        self.require_new_extension(name)?;
+        let place = self.put(fetched).map_err(refused)?;
+        // Switches of a previous extension with this name must not apply to the new one.
+        forget_extension_switches(&self.config.homes, name)
+            .and_then(|()| switch_extension(&self.config.homes, name, true, None))
+            .map_err(config)?;
+        Ok(place)
+    }
+
+    /// Rejects a name that is already taken, before the user is asked anything. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if an extension of this name is installed.
+    pub fn require_new_extension(&self, name: &str) -> Result<(), Failure> {
+        match self.installed_now(name) {
+            None => Ok(()),
+            Some(there) => Err(refused(format!(
+                "Extension `{name}` is already installed (`{}`). Run `parallax extensions update \
+                 {name}` to update it, or uninstall it first",
+                there.display()
+            ))),
+        }
+    }
+
+    /// Locks the installed extensions against changes by other processes.
+    pub(crate) fn change_alone(&self) -> Result<InstallLock, Failure> {
+        let home = self.config.extension_home();
+        InstallLock::wait(&home).map_err(|error| refused(format!("`{}`: {error}", home.display())))
+    }
+
+    /// Returns where an extension of this name is installed, including one that another process
+    /// installed meanwhile. A disabled extension of Gemini CLI counts as uninstalled.
+    fn installed_now(&self, name: &str) -> Option<PathBuf> {
+        let known = self.extensions().find(name).cloned();
+        let is_gone =
+            |known: &Extension| known.home == ExtensionHome::Gemini && !known.enabled_for_user;
+        let known = known.filter(|known| !is_gone(known)).map(|known| known.installed);
+        let place = self.place(name);
+        known.or_else(|| place.symlink_metadata().is_ok().then_some(place))
+    }
+
+    /// Copies the extension next to its target and renames it into place. The replaced version is
+    /// kept as the previous one. The caller must hold the lock.
+    pub(crate) fn put(&self, fetched: &FetchedExtension) -> Result<PathBuf, String> {
+        let home = self.config.extension_home();
+        let name = &fetched.manifest.name;
+        let told = |error: std::io::Error| format!("`{}`: {error}", home.display());
+        create_private_folder(&home).map_err(told)?;
+        sweep(&home);
+        let staging = StagingDirectory::new(&home, COMES).map_err(told)?;
+        let fresh = staging.path().join("fresh");
+        copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(told)?;
+        std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(told)?;
+        // Checks the copied files, because the originals may have changed since the review.
+        let again = Manifest::read(&fresh)?;
+        if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
+            return Err("it changed while being copied: try again".to_owned());
+        }
+        let before = locked(&self.config.homes, name);
+        let locked = Locked {
+            version: again.version,
+            install: fetched.metadata.clone(),
+            commit: fetched.commit.clone(),
+            hash: content_hash(&fresh).map_err(told)?,
+            powers: powers(&fresh),
+        };
+        let target = self.place(name);
+        let there = target.symlink_metadata().is_ok();
+        if there {
+            parallax_files::exchange(&fresh, &target).map_err(told)?;
+        } else {
+            std::fs::rename(&fresh, &target).map_err(told)?;
+        }
+        // Done right away, so that a process killed after this line leaves an older version for
+        // `rollback`.
+        let kept = there.then(|| self.keep_previous(name, &fresh));
+        if let Err(error) = lock(&self.config.homes, name, Some(&locked)) {
+            // Restore the previous state.
+            match kept {
+                Some(kept) => {
+                    drop(kept.and_then(|kept| kept.take_back(&fresh)));
+                    drop(parallax_files::exchange(&fresh, &target));
+                }
+                None => drop(parallax_files::remove_tree(&target)),
+            }
+            return Err(error.to_string());
+        }
+        if let Some(kept) = kept {
+            if let Err(error) = kept {
+                tracing::warn!(%error, name, "failed to save the previous version");
+            }
+            self.note_kept(name, before.as_ref());
+        }
+        Ok(target)
+    }
+
+    /// Keeps the replaced version for `rollback`.
+    fn keep_previous(&self, name: &str, old: &Path) -> std::io::Result<PreviousVersion> {
+        let folder = self.config.extension_home().join(PREVIOUS);
+        create_private_folder(&folder)?;
+        PreviousVersion::put(old, folder.join(name))
+    }
+
+    /// Records the commit of the kept version.
+    fn note_kept(&self, name: &str, locked: Option<&Locked>) {
+        let folder = self.config.extension_home().join(PREVIOUS);
+        if let Err(error) = lock_kept(&folder, name, locked) {
+            tracing::warn!(%error, name, "failed to save the commit of the previous version");
+        }
+    }
+
+    /// Restores the version before the last update and returns its version number. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if there is no earlier version or the disk cannot be written.
+    pub fn roll_extension_back(&self, name: &str) -> Result<String, Failure> {
+        let folder = self.config.extension_home().join(PREVIOUS);
+        let kept = folder.join(name);
+        let target = self.place(name);
+        if !parallax_config::extensions::is_name(name) || !kept.is_dir() || !target.is_dir() {
+            return Err(refused(format!("no earlier version of the extension `{name}` is stored")));
+        }
+        let _alone = self.change_alone()?;
+        let told = |error: std::io::Error| refused(format!("`{}`: {error}", target.display()));
+        let manifest =
+            Manifest::read(&kept).map_err(|why| refused(format!("`{}`: {why}", kept.display())))?;
+        let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<Locked> {
+            let hash = content_hash(&kept)?;
+            // Use the recorded commit only if it belongs to these files.
+            let noted = locked_kept(&folder, name).filter(|noted| noted.hash == hash);
+            Ok(Locked {
+                version: manifest.version.clone(),
+                install: metadata,
+                commit: noted.and_then(|noted| noted.commit),
+                hash,
+                powers: powers(&kept),
+            })
+        });
+        let entry = entry.transpose().map_err(told)?;
+        let goes = locked(&self.config.homes, name);
+        parallax_files::exchange(&kept, &target).map_err(told)?;
+        lock(&self.config.homes, name, entry.as_ref()).map_err(config)?;
+        self.note_kept(name, goes.as_ref());
+        Ok(manifest.version)
+    }
+
+    /// Reviews the extension in a directory, for `link` and `validate`. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the directory contains no extension, or one that is not allowed.
+    pub fn review_extension(&self, folder: &Path) -> Result<(Manifest, Review), Failure> {
+        let folder = self.config.cwd.join(self.config.expand_home(folder));
+        let manifest = Manifest::read(&folder)
+            .map_err(|why| refused(format!("invalid extension `{}`: {why}", folder.display())))?;
+        let named =
+            |why| forbidden(format!("the extension `{}` was rejected: {why}", manifest.name));
+        let review = review(&folder, &manifest).map_err(named)?;
+        Ok((manifest, review))
+    }
+
+    /// Links an extension, which is then used from its own directory. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if an extension of this name is installed or the disk cannot be written.
+    pub fn link_extension(&self, folder: &Path) -> Result<PathBuf, Failure> {
+        let (manifest, _) = self.review_extension(folder)?;
+        let folder = self.config.cwd.join(self.config.expand_home(folder));
+        let folder = std::fs::canonicalize(&folder)
+            .map_err(|error| refused(format!("`{}`: {error}", folder.display())))?;
+        let name = manifest.name;
+        let _alone = self.change_alone()?;
+        self.require_new_extension(&name)?;
+        let Some(source) = folder.to_str() else {
+            return Err(refused("the path of the directory is not valid Unicode".to_owned()));
+        };
+        let metadata = InstallMetadata {
+            source: source.to_owned(),
+            kind: InstallKind::Link,
+            reference: None,
+            release_tag: None,
+            auto_update: false,
+            pre_release: false,
+        };
+        let place = self.place(&name);
+        let written = create_private_folder(&place)
+            .and_then(|()| std::fs::write(place.join(INSTALL_METADATA), metadata.to_json()));
+        written.map_err(|error| refused(format!("`{}`: {error}", place.display())))?;
+        forget_extension_switches(&self.config.homes, &name).map_err(config)?;
+        Ok(place)
+    }
+
+    /// Uninstalls an extension, given by name or source, and removes its settings. An extension of
+    /// Gemini CLI is disabled instead. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the extension is not found or the disk cannot be written.
+    pub fn uninstall_extension(&self, name: &str) -> Result<Uninstalled, Failure> {
+        let extension = self.known_extension(name)?;
+        let homes = &self.config.homes;
+        let name = extension.name();
+        if extension.home == ExtensionHome::Gemini {
+            switch_extension(homes, name, false, None).map_err(config)?;
+            return Ok(Uninstalled::SwitchedOff(extension.installed));
+        }
+        let told = |error: std::io::Error| {
+            refused(format!("`{}`: {error}", extension.installed.display()))
+        };
+        let _alone = self.change_alone()?;
+        // Move everything out of the way first, with one rename each.
+        let home = self.config.extension_home();
+        let aside = StagingDirectory::new(&home, GOES).map_err(told)?;
+        drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
+        std::fs::rename(&extension.installed, aside.path().join("old")).map_err(told)?;
+        self.note_kept(name, None);
+        lock(homes, name, None)
+            .and_then(|()| forget_extension_switches(homes, name))
+            .and_then(|()| keep_extension_values(homes, &self.config.keychain, name, &[]))
+            .map_err(config)?;
+        // Otherwise the extension of Gemini CLI that this one overrode would become active.
+        if homes.gemini.join("extensions").join(name).is_dir() {
+            switch_extension(homes, name, false, None).map_err(config)?;
+            return Ok(Uninstalled::SwitchedOff(homes.gemini.join("extensions").join(name)));
+        }
+        Ok(Uninstalled::Removed(extension.installed))
+    }
+
+    /// Enables or disables an extension. Without a scope, it is enabled everywhere. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the extension is not found or a file cannot be written.
+    pub fn switch_extension(
+        &self,
+        name: &str,
+        on: bool,
+        scope: Option<SettingScope>,
+    ) -> Result<Extension, Failure> {
+        let extension = self.known_extension(name)?;
+        let scope = scope.map(|scope| match scope {
+            SettingScope::User => ExtensionScope::User,
+            SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
+        });
+        switch_extension(&self.config.homes, extension.name(), on, scope).map_err(config)?;
+        Ok(extension)
+    }
+
+    /// Returns the extension with a name or source.
+    ///
+    /// # Errors
+    /// Returns an error with similar names if the extension is not found.
+    pub fn known_extension(&self, name: &str) -> Result<Extension, Failure> {
+        let extensions = self.extensions();
+        extensions.find(name).cloned().ok_or_else(|| {
+            let names = extensions.all.iter().map(Extension::name);
+            let near = parallax_config::near(name, names);
+            let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+            let there = match near.is_empty() {
+                true => "see `parallax extensions list`".to_owned(),
+                false => format!("did you mean {}?", near.join(", ")),
+            };
+            refused(format!("unknown extension `{name}`: {there}"))
+        })
+    }
+}
+
+/// The previous version in its place. At no moment is there a partial one.
+struct PreviousVersion {
+    place: PathBuf,
+    /// Whether there was an even older version, which is now where this one was.
+    older: bool,
+}
+
+impl PreviousVersion {
+    fn put(old: &Path, place: PathBuf) -> std::io::Result<Self> {
+        let older = place.symlink_metadata().is_ok();
+        match older {
+            true => parallax_files::exchange(old, &place)?,
+            false => std::fs::rename(old, &place)?,
+        }
+        Ok(Self { place, older })
+    }
+
+    fn take_back(self, old: &Path) -> std::io::Result<()> {
+        match self.older {
+            true => parallax_files::exchange(&self.place, old),
+            false => std::fs::rename(&self.place, old),
+        }
+    }
+}
+
+pub(crate) fn config(error: parallax_config::ConfigError) -> Failure {
+    Failure::new(FailureKind::Config, error.to_string())
+}
+
+/// Copies a reviewed directory. Rejects links that lead out of it, as the review does.
+fn copy(root: &Path, below: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
+    if depth > DEPTH {
+        return Err(std::io::Error::other("its directories are nested too deeply"));
+    }
+    let target = to.join(below);
+    std::fs::create_dir(&target)?;
+    for entry in std::fs::read_dir(root.join(below))? {
+        let entry = entry?;
+        let (kind, file) = (entry.file_type()?, entry.file_name());
+        let name = below.join(&file);
+        // Skip the repository data and the metadata of an earlier installation.
+        if depth == 0 && (file == ".git" || file == INSTALL_METADATA) {
+            continue;
+        }
+        if kind.is_dir() {
+            copy(root, &name, to, depth + 1)?;
+        } else if kind.is_symlink() && stays_inside(root, &name) {
+            link(&std::fs::read_link(entry.path())?, &to.join(&name))?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), to.join(&name))?;
+        } else {
+            let why = format!("`{}` is outside the extension or not a file", name.display());
+            return Err(std::io::Error::other(why));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn link(target: &Path, at: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, at)
+}
+
+#[cfg(not(unix))]
+fn link(_: &Path, at: &Path) -> std::io::Result<()> {
+    let why = format!("`{}` is a link, which cannot be created here", at.display());
+    Err(std::io::Error::other(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn there_is_a_whole_version_before_in_every_moment() {
+        let home = tempfile::tempdir().expect("a folder");
+        let version = |name: &str| {
+            let folder = home.path().join(name);
+            std::fs::create_dir(&folder).expect("made");
+            for number in 0..500 {
+                std::fs::write(folder.join(number.to_string()), name).expect("written");
+            }
+            folder
+        };
+        let (place, first) = (home.path().join("kept"), version("first"));
+        PreviousVersion::put(&first, place.clone()).expect("kept");
+        let (second, over) = (version("second"), AtomicBool::new(false));
+        let kept = std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    for number in [0, 250, 499] {
+                        assert!(place.join(number.to_string()).is_file(), "{number} is gone");
+                    }
+                }
+            });
+            let kept = PreviousVersion::put(&second, place.clone()).expect("kept");
+            over.store(true, Ordering::Relaxed);
+            looking.join().expect("always there");
+            kept
+        });
+        let read = |folder: &Path| std::fs::read_to_string(folder.join("0")).expect("a file");
+        assert_eq!((read(&place).as_str(), read(&second).as_str()), ("second", "first"));
+        kept.take_back(&second).expect("as it was");
+        assert_eq!((read(&place).as_str(), read(&second).as_str()), ("first", "second"));
+    }
+}

@@ -1,0 +1,152 @@
+//! Extensions and skills on the disk of a user: fetching, reviewing, installing, updating, rolling
+//! back, and removing them.
+//!
+//! Not in this crate: what an extension contributes to a session (`config` reads it, `sdk` wires
+//! it), and finding problems in installed extensions (`doctor`).
+
+mod clone;
+mod fetch;
+mod github;
+mod install;
+mod review;
+pub mod skill_files;
+mod source;
+mod staging;
+mod sync;
+mod templates;
+mod temporary_tree;
+mod trial;
+mod update;
+
+use std::ffi::OsString;
+use std::sync::{Arc, OnceLock};
+
+use parallax_config::extensions::ExtensionChoice;
+use parallax_config::skills::{Skill, SkillTier, read_skill, skill_files};
+use parallax_config::{Config, near};
+use parallax_http::ClientOptions;
+use parallax_protocol::event::{Failure, FailureKind};
+
+/// Website that lists extensions.
+pub const GALLERY: &str = "https://geminicli.com/extensions/";
+
+pub use fetch::{FetchOptions, FetchedExtension};
+pub use install::Uninstalled;
+pub use parallax_config::extensions::{
+    Extension, ExtensionHome, ExtensionSetting, Extensions, InstallKind, InstallMetadata, Locked,
+    Manifest, SettingValue, read_values,
+};
+pub use review::{Review, rule_files};
+pub use templates::TEMPLATES;
+pub use trial::ExtensionTest;
+pub use update::ExtensionUpdate;
+
+/// Maximum size in bytes of a downloaded archive.
+const MOST_DOWNLOADED: u64 = 512 * 1024 * 1024;
+
+/// Maximum number of agents in one extension.
+const MOST_AGENTS: usize = 1_000;
+
+/// Installs, updates, removes, and lists extensions.
+pub struct ExtensionManager<'a> {
+    /// The configuration of the user and the project.
+    pub config: &'a Config,
+    /// The only extensions to load; empty for those that are enabled.
+    pub only: &'a [String],
+    /// The extensions as read on first use.
+    pub known: &'a OnceLock<Arc<Extensions>>,
+    /// Options for connections to the sources of extensions.
+    pub client: ClientOptions,
+    /// The environment variables of the process.
+    pub variables: &'a [(OsString, OsString)],
+}
+
+impl ExtensionManager<'_> {
+    /// Returns all extensions, including inactive ones. The first call reads them and blocks.
+    pub fn extensions(&self) -> Arc<Extensions> {
+        let read = || {
+            let choice = ExtensionChoice { only: self.only.to_vec() };
+            Arc::new(self.config.extensions(&choice))
+        };
+        Arc::clone(self.known.get_or_init(read))
+    }
+
+    /// Returns a warning for each name given with `--extensions` that matches no extension, because
+    /// a typo there disables all extensions.
+    pub fn extensions_of_no_name(&self) -> Vec<String> {
+        let wanted = self.only;
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let known = self.extensions();
+        let names = || known.all.iter().map(|extension| extension.name());
+        let is_known = |name: &&String| {
+            name.is_empty() || *name == "none" || names().any(|it| it.eq_ignore_ascii_case(name))
+        };
+        let unknown = wanted.iter().filter(|name| !is_known(name));
+        unknown
+            .map(|name| {
+                let near: Vec<String> =
+                    near(name, names()).iter().map(|it| format!("`{it}`")).collect();
+                let meant = match near.is_empty() {
+                    true => String::new(),
+                    false => format!("; did you mean {}?", near.join(" or ")),
+                };
+                format!("Unknown extension `{name}`{meant}")
+            })
+            .collect()
+    }
+
+    /// Returns whether the files of an extension match the hash recorded at installation, or `None`
+    /// if none was recorded. Blocking: reads all files.
+    pub fn extension_is_intact(&self, extension: &Extension) -> Option<bool> {
+        if extension.home != ExtensionHome::Parallax || extension.folder != extension.installed {
+            return None;
+        }
+        let locked = parallax_config::extensions::locked(&self.config.homes, extension.name())?;
+        let now = parallax_config::extensions::content_hash(&extension.folder);
+        Some(now.is_ok_and(|now| now == locked.hash))
+    }
+}
+
+/// Returns the skills of an extension, with its variables filled into their descriptions.
+/// Blocking.
+pub fn skills_of(extension: &Extension) -> Vec<Skill> {
+    let tier = SkillTier::Extension(extension.name().to_owned());
+    let files = skill_files(&extension.folder.join("skills"));
+    let skills = files.iter().filter_map(|file| read_skill(file, &tier).ok());
+    skills
+        .map(|mut skill| {
+            skill.description = extension.variables.fill_shown(&skill.description);
+            skill
+        })
+        .collect()
+}
+
+/// Returns the names of an extension's agent files. Blocking.
+pub fn agents_of(extension: &Extension) -> Vec<String> {
+    let entries = std::fs::read_dir(extension.folder.join("agents"));
+    let names = entries.into_iter().flatten().flatten().take(MOST_AGENTS);
+    let mut names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('_'))
+        .filter_map(|name| name.strip_suffix(".md").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
+fn refused(message: String) -> Failure {
+    Failure::new(FailureKind::Input, message)
+}
+
+/// The extension contains something that is not allowed, has changed, or comes from a forbidden
+/// source.
+fn forbidden(message: String) -> Failure {
+    Failure::new(FailureKind::Blocked, message)
+}
+
+/// The source cannot be reached or does not have the extension.
+fn unreachable(message: String) -> Failure {
+    Failure::new(FailureKind::Api, message)
+}

@@ -1,0 +1,422 @@
+//! Reviews an extension: lists what it may do, for the user's consent, and rejects what extensions
+//! may not contain.
+
+mod agents;
+mod commands;
+mod programs;
+mod servers;
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use parallax_config::extensions::{Manifest, content_hash};
+use parallax_config::hooks::hooks_of_folder;
+use parallax_config::mcp::is_refused;
+use parallax_config::skills::{SkillTier, read_skill, skill_files};
+use parallax_policy::{RuleFile, Tier, lint};
+use serde_json::Value;
+
+use servers::servers;
+
+/// Maximum bytes of a rule file.
+const RULES: u64 = 256 * 1024;
+/// Maximum number of names of one kind that are shown.
+const SHOWN: usize = 40;
+
+/// What an extension may do, without paths, so that two versions can be compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Review {
+    /// One line for each capability.
+    pub lines: Vec<String>,
+    /// Notices for the user.
+    pub notes: Vec<String>,
+    /// Its executable files with their hashes.
+    pub programs: BTreeMap<String, String>,
+    /// For each line that does not show everything, a hash of the details.
+    details: BTreeMap<String, String>,
+    /// The lines that are lists of names. When versions are compared, only new names count.
+    lists: Vec<NameList>,
+    /// Missing context files that the manifest names, one line each.
+    pub missing: Vec<String>,
+}
+
+/// Names of one kind, shown in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NameList {
+    kind: NameKind,
+    names: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NameKind {
+    Commands,
+    ExcludedTools,
+    Themes,
+}
+
+impl NameList {
+    /// Formats the line for the user.
+    fn line(&self) -> String {
+        let names = self.names.get(..SHOWN).unwrap_or(&self.names);
+        let more = match self.names.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match self.kind {
+            NameKind::Commands => format!("commands: {}{more}", names.join(", ")),
+            NameKind::ExcludedTools => {
+                format!("tools: excludes `{}`{more}", names.join("`, `"))
+            }
+            NameKind::Themes => format!("themes: {}{more}", names.join(", ")),
+        }
+    }
+
+    /// Formats the names that the other version does not have.
+    fn beyond(&self, other: &Review) -> Option<String> {
+        let theirs = other.lists.iter().find(|list| list.kind == self.kind);
+        let is_new = |name: &&String| theirs.is_none_or(|list| !list.names.contains(*name));
+        let names: Vec<String> = self.names.iter().filter(is_new).cloned().collect();
+        (!names.is_empty()).then(|| Self { kind: self.kind, names }.line())
+    }
+}
+
+impl Review {
+    /// Returns everything the user consents to, one line each.
+    pub fn told(&self) -> Vec<String> {
+        self.lines.iter().cloned().chain(programs::listed(&self.programs)).collect()
+    }
+
+    /// Returns what the other version may not do, one line each: additional capabilities, and new
+    /// or changed programs.
+    pub fn beyond(&self, other: &Self) -> Vec<String> {
+        let is_list = |line: &String| self.lists.iter().any(|list| list.line() == *line);
+        let new = self.lines.iter().filter(|line| !other.lines.contains(line) && !is_list(line));
+        let mut beyond: Vec<String> = new.cloned().collect();
+        beyond.extend(self.lists.iter().filter_map(|list| list.beyond(other)));
+        for (line, detail) in &self.details {
+            if other.details.get(line).is_some_and(|it| it != detail) && !beyond.contains(line) {
+                beyond.push(format!("{line}; its settings changed"));
+            }
+        }
+        beyond.extend(programs::changed(&self.programs, &other.programs));
+        beyond
+    }
+
+    /// Adds a line for a list of names, unless it is empty.
+    fn list(&mut self, kind: NameKind, names: Vec<String>) {
+        if !names.is_empty() {
+            let list = NameList { kind, names };
+            self.lines.push(list.line());
+            self.lists.push(list);
+        }
+    }
+
+    /// Adds a line and the hash of its details.
+    fn add(&mut self, line: String, meant: &impl std::fmt::Debug) {
+        let meant = programs::hash(format!("{meant:?}").as_bytes());
+        // Two entries can have the same line.
+        self.details.entry(line.clone()).or_default().push_str(&meant);
+        self.lines.push(line);
+    }
+}
+
+/// Reviews the files of an extension before its variables are filled in. Blocking.
+///
+/// # Errors
+/// Returns why the extension may not be installed.
+pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, String> {
+    content_hash(folder).map_err(|error| error.to_string())?;
+    let mut review = Review { notes: manifest.notes.clone(), ..Review::default() };
+    servers(&manifest.servers, None, &mut review)?;
+    let (files, mut wrong) = manifest.context_paths(folder);
+    // The value of a variable is only known when the extension is used.
+    for name in manifest.variable_context_files() {
+        wrong.retain(|wrong| *wrong != format!("its context file `{name}` does not exist"));
+        review.lines.push(format!("context: `{name}` is included in every session"));
+    }
+    if let Some(wrong) = wrong
+        .iter()
+        .find(|wrong| !wrong.ends_with("does not exist") && !wrong.ends_with("is a directory"))
+    {
+        return Err(wrong.clone());
+    }
+    review.notes.extend(wrong.iter().cloned());
+    review.missing = wrong;
+    for file in files {
+        let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        review.lines.push(format!("context: `{name}` is included in every session"));
+    }
+    review.list(NameKind::ExcludedTools, manifest.exclude_tools.clone());
+    if let Some(plans) = manifest.plan_directory.as_deref().filter(|it| !it.trim().is_empty()) {
+        let is_inside = Path::new(plans.trim())
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        // Variables refer to directories outside the project.
+        if !is_inside || plans.contains("${") {
+            return Err(format!("its `plan.directory` (`{}`) is outside the project", plans));
+        }
+        review.lines.push(format!(
+            "plans: saved to `{}` in the project unless you set a directory",
+            plans.trim()
+        ));
+    }
+    hooks(folder, &mut review)?;
+    let commands = command_names(&folder.join("commands"), &["toml", "md"]);
+    review.list(NameKind::Commands, commands);
+    commands::commands(folder, &mut review);
+    skills(folder, &mut review);
+    agents::agents(folder, &mut review)?;
+    rules(folder, &mut review)?;
+    let themes = manifest.themes.iter().filter_map(|it| it.get("name").and_then(Value::as_str));
+    review.list(NameKind::Themes, themes.map(str::to_owned).collect());
+    for setting in &manifest.settings {
+        let variable = &setting.variable;
+        if is_refused(variable) {
+            return Err(format!(
+                "its setting `{}` sets `{variable}`, which makes programs load code",
+                setting.name
+            ));
+        }
+        let secret = if setting.sensitive { ", a secret" } else { "" };
+        let name = &setting.name;
+        review.lines.push(format!("settings: requests {name} (`{variable}`{secret})"));
+    }
+    // Context is only text: a program named there does not run.
+    let lines = review.lines.iter().filter(|line| !line.starts_with("context: "));
+    let lines: Vec<String> = lines.cloned().collect();
+    review.programs = programs::programs(folder, &lines).map_err(|it| it.to_string())?;
+    Ok(review)
+}
+
+fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
+    for hook in hooks_of_folder(folder, &mut review.notes) {
+        if let Some((refused, _)) = hook.env.iter().find(|(name, _)| is_refused(name)) {
+            return Err(format!(
+                "its hook `{}` sets `{refused}`, which makes programs load code",
+                hook.title()
+            ));
+        }
+        let of =
+            if hook.matcher.is_empty() { String::new() } else { format!(" of {}", hook.matcher) };
+        let line = format!("hook at {}{of}: runs `{}`", hook.event.as_str(), hook.command);
+        review.add(line, &(&hook.env, hook.sandbox, hook.fail_closed, hook.sequential));
+    }
+    Ok(())
+}
+
+fn skills(folder: &Path, review: &mut Review) {
+    for file in skill_files(&folder.join("skills")) {
+        match read_skill(&file, &SkillTier::User) {
+            Ok(skill) => {
+                review.lines.push(format!("skill `{}`: {}", skill.name, skill.description));
+            }
+            Err(why) => {
+                let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+                review.notes.push(format!("invalid skill `{name}`: {why}"));
+            }
+        }
+    }
+}
+
+/// Returns the names of the command files of a directory, without file extensions.
+fn command_names(folder: &Path, ends: &[&str]) -> Vec<String> {
+    fn look(folder: &Path, prefix: &str, ends: &[&str], depth: usize, names: &mut Vec<String>) {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut entries: Vec<_> = entries.take(1_000).collect();
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && depth < 8 {
+                look(&entry.path(), &format!("{prefix}{name}:"), ends, depth + 1, names);
+            } else if let Some((stem, end)) = name.rsplit_once('.')
+                && ends.contains(&end)
+            {
+                names.push(format!("{prefix}{stem}"));
+            }
+        }
+    }
+    let mut names = Vec::new();
+    look(folder, "", ends, 0, &mut names);
+    names
+}
+
+/// Rejects rules that allow anything. Rules of extensions may only restrict.
+fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
+    for (path, text) in rule_files(folder) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
+            // In an installed extension such a rule is ignored; here it prevents the installation.
+            for (part, why) in [
+                ("cannot allow", "extensions cannot allow anything"),
+                ("mode `yolo`", "extension rules do not apply in `yolo` mode"),
+            ] {
+                if problem.message.contains(part) {
+                    let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
+                    return Err(format!("its rules in `policies/{name}{line}`: {why}"));
+                }
+            }
+            review.notes.push(format!("`policies/{name}`: {}", problem.said()));
+        }
+        review.lines.push(format!("rules: `{name}` requires more approvals or denies more"));
+    }
+    Ok(())
+}
+
+/// Returns the rule files of an extension with their texts.
+pub fn rule_files(folder: &Path) -> Vec<(PathBuf, Result<String, String>)> {
+    let entries = std::fs::read_dir(folder.join("policies")).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .take(200)
+        .collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = match std::fs::metadata(&path).map(|facts| facts.len()) {
+            Ok(length) if length <= RULES => {
+                std::fs::read_to_string(&path).map_err(|error| error.to_string())
+            }
+            Ok(_) => Err("it is too large".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        (path, text)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looked(files: &[(&str, &str)]) -> Result<Review, String> {
+        let folder = tempfile::tempdir().expect("folder");
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(path, text).expect("written");
+        }
+        review(folder.path(), &Manifest::read(folder.path())?)
+    }
+
+    #[test]
+    fn all_that_it_may_do_is_told() {
+        let review = looked(&[
+            (
+                "gemini-extension.json",
+                r#"{"name": "a", "version": "1", "excludeTools": ["glob"],
+                    "mcpServers": {"s": {"command": "node", "args": ["${extensionPath}/s.js"],
+                        "env": {"X": "$TOKEN"}}, "h": {"httpUrl": "https://x.example/"}},
+                    "settings": [{"name": "Key", "envVar": "KEY", "sensitive": true}],
+                    "themes": [{"name": "Dusk"}], "plan": {"directory": "docs/plans"}}"#,
+            ),
+            ("GEMINI.md", "hello"),
+            ("commands/git/fix.toml", "prompt = 'x'"),
+            ("skills/one/SKILL.md", "---\nname: one\ndescription: When\n---\n"),
+            ("agents/one.md", "---\nname: one\ndescription: x\ntools: [glob, read_file]\n---\n"),
+            (
+                "agents/two.md",
+                "---\nname: two\ndescription: x\nmcp_servers:\n  m:\n    command: curl\n    \
+                 args: [\"http://x.example\"]\n---\n",
+            ),
+            (
+                "hooks/hooks.json",
+                r#"{"hooks": {"BeforeTool": [{"matcher": "glob", "hooks":
+                    [{"type": "command", "command": "${extensionPath}/h.sh"}]}]}}"#,
+            ),
+            (
+                "policies/p.toml",
+                "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 5\n",
+            ),
+        ])
+        .expect("reviewed");
+        assert_eq!(
+            review.lines,
+            [
+                "MCP server `s`: runs `node ${extensionPath}/s.js`; sets X; reads your variables \
+                 TOKEN",
+                "MCP server `h`: connects to https://x.example/",
+                "context: `GEMINI.md` is included in every session",
+                "tools: excludes `glob`",
+                "plans: saved to `docs/plans` in the project unless you set a directory",
+                "hook at BeforeTool of glob: runs `${extensionPath}/h.sh`",
+                "commands: git:fix",
+                "skill `one`: When",
+                "agent `one`: can use `glob`, `read_file`",
+                "agent `two`: can use all tools",
+                "MCP server `m` of the agent `two`: runs `curl http://x.example`",
+                "rules: `p.toml` requires more approvals or denies more",
+                "themes: Dusk",
+                "settings: requests Key (`KEY`, a secret)",
+            ]
+        );
+        assert_eq!(review.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_none_may_bring_is_refused_with_the_reason() {
+        let plain = r#"{"name": "a", "version": "1"}"#;
+        let manifest = |fields: &str| format!(r#"{{"name": "a", "version": "1", {fields}}}"#);
+        for (files, why) in [
+            (
+                vec![(
+                    "gemini-extension.json",
+                    manifest(r#""mcpServers": {"s": {"command": "node", "env": {"NODE_OPTIONS": "x"}}}"#),
+                )],
+                "`NODE_OPTIONS`",
+            ),
+            (
+                vec![(
+                    "gemini-extension.json",
+                    manifest(r#""settings": [{"name": "x", "envVar": "LD_PRELOAD"}]"#),
+                )],
+                "`LD_PRELOAD`",
+            ),
+            (
+                vec![("gemini-extension.json", manifest(r#""plan": {"directory": "../../x"}"#))],
+                "its `plan.directory` (`../../x`) is outside the project",
+            ),
+            (
+                vec![("gemini-extension.json", manifest(r#""contextFileName": "../../x""#))],
+                "is outside its directory",
+            ),
+            (
+                vec![
+                    ("gemini-extension.json", plain.to_owned()),
+                    (
+                        "policies/p.toml",
+                        "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n".to_owned(),
+                    ),
+                ],
+                "extensions cannot allow",
+            ),
+            (
+                vec![
+                    ("gemini-extension.json", plain.to_owned()),
+                    (
+                        "hooks/hooks.json",
+                        r#"{"hooks": {"BeforeTool": [{"hooks": [{"command": "c", "env": {"BASH_ENV": "x"}}]}]}}"#.to_owned(),
+                    ),
+                ],
+                "`BASH_ENV`",
+            ),
+            (
+                vec![
+                    ("gemini-extension.json", plain.to_owned()),
+                    (
+                        "agents/a.md",
+                        "---\nname: a\ndescription: x\nmcp_servers:\n  m:\n    command: c\n    \
+                         env:\n      PYTHONPATH: /evil\n---\n"
+                            .to_owned(),
+                    ),
+                ],
+                "its MCP server `m` of the agent `a` sets `PYTHONPATH`",
+            ),
+        ] {
+            let files: Vec<(&str, &str)> =
+                files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+            let error = looked(&files).expect_err("refused");
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

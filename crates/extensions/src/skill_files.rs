@@ -1,0 +1,304 @@
+//! Installs, links, and removes skills.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parallax_config::skills::{
+    SKILL_FILE, Skill, SkillTier, Skills, pin_skill, read_skill, skill_files,
+};
+use parallax_files::archive::{ArchiveLimits, unpack};
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::clone::{clone, is_git_address};
+use parallax_config::{Config, SettingScope};
+
+/// Maximum number of files in a skill.
+const MOST_FILES: usize = 5_000;
+/// Maximum bytes of a skill.
+const MOST_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Fetched skills that are not installed yet. Dropping this removes temporary files.
+#[derive(Debug)]
+pub struct FetchedSkills {
+    /// The skills.
+    pub skills: Vec<Skill>,
+    /// Where they come from.
+    source: String,
+    _folder: Option<tempfile::TempDir>,
+}
+
+fn refused(message: String) -> Failure {
+    Failure::new(FailureKind::Input, message)
+}
+
+/// The skill contains something that is not allowed.
+fn forbidden(message: String) -> Failure {
+    Failure::new(FailureKind::Blocked, message)
+}
+
+fn unpinned(error: parallax_config::ConfigError) -> Failure {
+    Failure::new(FailureKind::Config, error.to_string())
+}
+
+/// An installed skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstalledSkill {
+    /// Its directory.
+    pub folder: PathBuf,
+    /// Whether it replaced another skill.
+    pub replaced: bool,
+}
+
+/// Returns the skill directory of a scope.
+fn skill_place(config: &Config, scope: SettingScope) -> Result<PathBuf, Failure> {
+    match scope {
+        SettingScope::User => Ok(config.homes.parallax.join("skills")),
+        SettingScope::Workspace if config.trust.trusted => Ok(config.cwd.join(".parallax/skills")),
+        SettingScope::Workspace => Err(refused(
+            "the folder is not trusted, so its skills would be ignored: see `parallax trust`"
+                .to_owned(),
+        )),
+    }
+}
+
+/// Fetches skills from a directory or a Git URL, optionally from `path` within it. Blocking.
+///
+/// # Errors
+/// Returns an error if the source cannot be fetched or contains no skill.
+pub fn fetch_skills(
+    config: &Config,
+    source: &str,
+    path: Option<&Path>,
+) -> Result<FetchedSkills, Failure> {
+    let (folder, kept) = match is_git_address(source) {
+        true => {
+            let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
+            let folder = folder.map_err(|error| refused(error.to_string()))?;
+            clone(source, None, folder.path(), None).map_err(refused)?;
+            (folder.path().join("repository"), Some(folder))
+        }
+        false => (config.cwd.join(config.expand_home(Path::new(source))), None),
+    };
+    let (folder, kept) = match folder.is_file() {
+        true => {
+            let unpacked = unpacked(&folder, source)?;
+            (unpacked.path().to_owned(), Some(unpacked))
+        }
+        false => (folder, kept),
+    };
+    let root = real(&folder, source)?;
+    let place = match path {
+        None => root.clone(),
+        Some(path) => real(&root.join(path), source)?,
+    };
+    if !place.starts_with(&root) {
+        return Err(refused(format!("`--path` is outside `{source}`")));
+    }
+    // An absolute path, so that the source is valid in any directory.
+    let named = match is_git_address(source) {
+        true => source.to_owned(),
+        false => real(&config.cwd.join(config.expand_home(Path::new(source))), source)?
+            .to_string_lossy()
+            .into_owned(),
+    };
+    Ok(FetchedSkills { skills: skills_in(&place, source)?, source: named, _folder: kept })
+}
+
+/// Copies skills into the directory of the scope, replacing skills with the same names. Returns
+/// the installed skills. Blocking.
+///
+/// # Errors
+/// Returns an error if a skill contains links or other special files, or the directory cannot
+/// be written.
+pub fn install_skills(
+    config: &Config,
+    fetched: &FetchedSkills,
+    scope: SettingScope,
+) -> Result<Vec<InstalledSkill>, Failure> {
+    let place = skill_place(config, scope)?;
+    let wrong = |skill: &Skill, error: io::Error| {
+        let why = format!("failed to install the skill `{}`: {error}", skill.name);
+        // An error without an OS error code is about the contents of the skill.
+        if error.raw_os_error().is_some() { refused(why) } else { forbidden(why) }
+    };
+    let mut installed = Vec::new();
+    for skill in &fetched.skills {
+        let target = place.join(folder_name(skill)?);
+        let replaced = target.symlink_metadata().is_ok();
+        make(scope, &place).map_err(|error| wrong(skill, error))?;
+        install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
+        pin_skill(&config.homes, &target, Some(&fetched.source)).map_err(unpinned)?;
+        installed.push(InstalledSkill { folder: target, replaced });
+    }
+    Ok(installed)
+}
+
+/// Links skills into the directory of the scope, so that changes at their original place apply
+/// immediately. Blocking.
+///
+/// # Errors
+/// Returns an error if there is no skill, a name is taken, or the directory cannot be written.
+pub fn link_skills(
+    config: &Config,
+    skills: &FetchedSkills,
+    scope: SettingScope,
+) -> Result<Vec<PathBuf>, Failure> {
+    let place = skill_place(config, scope)?;
+    let mut linked = Vec::new();
+    for skill in &skills.skills {
+        let link = place.join(folder_name(skill)?);
+        let failed = |error: io::Error| refused(format!("`{}`: {error}", link.display()));
+        if link.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
+            std::fs::remove_file(&link).map_err(failed)?;
+        } else if link.exists() {
+            let name = &skill.name;
+            return Err(refused(format!(
+                "a skill `{name}` is already installed (`{}`): remove it with `parallax skills \
+                     uninstall {name}` first",
+                link.display()
+            )));
+        }
+        make(scope, &place).map_err(failed)?;
+        std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;
+        pin_skill(&config.homes, &link, None).map_err(unpinned)?;
+        linked.push(link);
+    }
+    Ok(linked)
+}
+
+/// Removes an installed or linked skill and returns its directory. `known` returns all skills, for
+/// the message about a skill that is elsewhere. Blocking.
+///
+/// # Errors
+/// Returns an error if the skill is not found or belongs to another program.
+pub fn uninstall_skill(
+    config: &Config,
+    name: &str,
+    scope: SettingScope,
+    known: impl FnOnce() -> Skills,
+) -> Result<PathBuf, Failure> {
+    let place = skill_place(config, scope)?;
+    let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+    let is_it = |path: &PathBuf| {
+        read_skill(&path.join(SKILL_FILE), &SkillTier::User)
+            .is_ok_and(|skill| skill.name.eq_ignore_ascii_case(name))
+            || path.file_name().is_some_and(|file| file.eq_ignore_ascii_case(name))
+    };
+    let Some(path) = entries.map(|entry| entry.path()).find(is_it) else {
+        let elsewhere = known().skills.into_iter().find(|skill| skill.name == name);
+        return Err(refused(match elsewhere {
+            Some(skill) => format!(
+                "the skill `{name}` is not in `{}` but in `{}`: remove it there, or disable it \
+                     with `parallax skills disable {name}`",
+                place.display(),
+                skill.folder().display()
+            ),
+            None => format!("unknown skill `{name}` in `{}`", place.display()),
+        }));
+    };
+    let is_link = path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
+    let removed =
+        if is_link { std::fs::remove_file(&path) } else { parallax_files::remove_tree(&path) };
+    removed.map_err(|error| refused(format!("`{}`: {error}", path.display())))?;
+    pin_skill(&config.homes, &path, None).map_err(unpinned)?;
+    Ok(path)
+}
+
+fn real(path: &Path, source: &str) -> Result<PathBuf, Failure> {
+    std::fs::canonicalize(path)
+        .map_err(|error| refused(format!("`{source}` ({}): {error}", path.display())))
+}
+
+/// Unpacks a `.skill` file, which is an archive.
+fn unpacked(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
+    let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
+    let folder = folder.map_err(|error| refused(error.to_string()))?;
+    let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
+    unpack(file, folder.path(), limits)
+        .map_err(|error| forbidden(format!("`{source}`: {error}")))?;
+    Ok(folder)
+}
+
+/// Returns the skills of a directory or of its `skills` subdirectory.
+fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
+    let mut files = skill_files(folder);
+    if files.is_empty() {
+        files = skill_files(&folder.join("skills"));
+    }
+    if files.is_empty() {
+        return Err(refused(format!(
+            "`{SKILL_FILE}` not found in `{source}` or its subdirectories; specify the directory \
+             with `--path`"
+        )));
+    }
+    files
+        .iter()
+        .map(|file| {
+            read_skill(file, &SkillTier::User)
+                .map_err(|why| refused(format!("invalid skill `{}`: {why}", file.display())))
+        })
+        .collect()
+}
+
+fn folder_name(skill: &Skill) -> Result<&str, Failure> {
+    let name = skill.name.trim();
+    if name.is_empty() || name.starts_with('.') {
+        return Err(forbidden(format!("`{name}` is not a valid directory name")));
+    }
+    Ok(name)
+}
+
+/// Creates the skill directory of a scope. The user's is private.
+fn make(scope: SettingScope, place: &Path) -> io::Result<()> {
+    match scope {
+        SettingScope::User => parallax_exec::create_private_folder(place),
+        SettingScope::Workspace => std::fs::create_dir_all(place),
+    }
+}
+
+/// Copies a skill next to its target and renames it into place.
+fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
+    let fresh = tempfile::Builder::new().prefix(".installing-").tempdir_in(place)?;
+    let copy = fresh.path().join("skill");
+    let mut budget = (MOST_FILES, MOST_BYTES);
+    copy_folder(from, &copy, &mut budget, 0)?;
+    if target.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
+        std::fs::remove_file(target)?;
+    } else if target.exists() {
+        // Removed together with the temporary directory.
+        std::fs::rename(target, fresh.path().join("old"))?;
+    }
+    std::fs::rename(&copy, target)
+}
+
+fn copy_folder(from: &Path, to: &Path, budget: &mut (usize, u64), depth: usize) -> io::Result<()> {
+    if depth > 32 {
+        return Err(io::Error::other("its directories are nested too deeply"));
+    }
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, name) = (entry.file_type()?, entry.file_name());
+        if name == ".git" {
+            continue;
+        }
+        let shown = entry.path();
+        if kind.is_dir() {
+            copy_folder(&shown, &to.join(name), budget, depth + 1)?;
+            continue;
+        }
+        // A link could lead anywhere, now or later.
+        if !kind.is_file() {
+            let why = format!("`{}` is a link or not a regular file", shown.display());
+            return Err(io::Error::other(why));
+        }
+        let size = entry.metadata()?.len();
+        let (files, bytes) = budget;
+        match (files.checked_sub(1), bytes.checked_sub(size)) {
+            (Some(left), Some(room)) => (*files, *bytes) = (left, room),
+            _ => return Err(io::Error::other("it is too large")),
+        }
+        std::fs::copy(&shown, to.join(name))?;
+    }
+    Ok(())
+}

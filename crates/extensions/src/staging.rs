@@ -1,0 +1,136 @@
+//! Staging directories for installations, beside the extensions. A killed process leaves its
+//! directory behind; a later installation removes it.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::temporary_tree::TemporaryTree;
+use parallax_exec::create_private_folder;
+
+/// Name prefixes of the directories of new and of removed extensions.
+pub(crate) const COMES: &str = ".staging-";
+pub(crate) const GOES: &str = ".removed-";
+/// Lock file beside the extensions, held while they are changed.
+const LOCK: &str = ".lock";
+/// Lock file in a staging directory, held while its process lives.
+const HELD: &str = ".held";
+/// Age after which a directory is removed although its process may be alive.
+const LEFT: Duration = Duration::from_secs(3600);
+/// Age before which a directory is kept although it is not locked, because its process may not have
+/// locked it yet.
+const YOUNG: Duration = Duration::from_secs(10);
+
+/// A staging directory, removed on drop.
+pub(crate) struct StagingDirectory {
+    folder: TemporaryTree,
+    _held: File,
+}
+
+impl StagingDirectory {
+    /// Creates a staging directory.
+    ///
+    /// # Errors
+    /// Returns an error if the directory cannot be created or locked.
+    pub(crate) fn new(home: &Path, prefix: &str) -> io::Result<Self> {
+        let folder = TemporaryTree::new(tempfile::Builder::new().prefix(prefix).tempdir_in(home)?);
+        let held = File::create(folder.path().join(HELD))?;
+        held.lock()?;
+        Ok(Self { folder, _held: held })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Exclusive access to the installed extensions of a home directory. Released when the process
+/// ends.
+pub(crate) struct InstallLock {
+    _held: File,
+}
+
+impl InstallLock {
+    /// Waits for access, blocking for at most a minute.
+    ///
+    /// # Errors
+    /// Returns an error if the lock file cannot be created or another process does not release it.
+    pub(crate) fn wait(home: &Path) -> io::Result<Self> {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        const STEP: Duration = Duration::from_millis(20);
+        create_private_folder(home)?;
+        let held = File::create(home.join(LOCK))?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match held.try_lock() {
+                Ok(()) => return Ok(Self { _held: held }),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if Instant::now() >= end => {
+                    let why = "another installation is still running";
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
+            }
+        }
+    }
+}
+
+/// Removes the staging directories of processes that have ended. Blocking.
+pub(crate) fn sweep(home: &Path) {
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if ![COMES, GOES].iter().any(|prefix| name.starts_with(prefix)) {
+            continue;
+        }
+        let path = entry.path();
+        let changed = entry.metadata().and_then(|it| it.modified());
+        let age = changed.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        let limit = if is_let_go(&path) { YOUNG } else { LEFT };
+        if age > limit
+            && let Err(error) = parallax_files::remove_tree(&path)
+        {
+            tracing::debug!(%error, %name, "failed to remove the remains of an installation");
+        }
+    }
+}
+
+/// Returns whether the process that created the directory has ended.
+fn is_let_go(folder: &Path) -> bool {
+    File::open(folder.join(HELD)).is_ok_and(|held| held.try_lock().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn what_the_dead_left_goes_and_what_the_living_hold_stays() {
+        let home = tempfile::tempdir().expect("a folder");
+        let aged = |path: &Path, age: Duration| {
+            let file = File::open(path).expect("a folder");
+            file.set_modified(SystemTime::now() - age).expect("a time");
+        };
+        let living = StagingDirectory::new(home.path(), COMES).expect("made");
+        aged(living.path(), YOUNG * 2);
+        let dead = home.path().join(".staging-dead");
+        let old = home.path().join(".removed-old");
+        let new = home.path().join(".removed-new");
+        for folder in [&dead, &old, &new] {
+            fs::create_dir(folder).expect("made");
+        }
+        File::create(dead.join(HELD)).expect("made");
+        aged(&dead, YOUNG * 2);
+        aged(&old, LEFT * 2);
+        aged(&new, YOUNG * 2);
+        sweep(home.path());
+        assert!(living.path().exists() && new.exists());
+        assert!(!dead.exists() && !old.exists());
+        let path = living.path().to_owned();
+        drop(living);
+        assert!(!path.exists());
+    }
+}

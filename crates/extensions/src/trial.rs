@@ -1,0 +1,339 @@
+//! Runs the tests of an extension with recorded model responses, in a temporary home directory and
+//! project.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parallax_exec::environment::is_system_variable;
+use parallax_exec::{Ending, PipedCommand, Processes};
+use parallax_protocol::event::Failure;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::Value;
+
+use crate::ExtensionManager;
+use crate::refused;
+use parallax_exec::shell::quoted;
+
+/// Directory of an extension's tests.
+const FOLDER: &str = "tests";
+/// Maximum bytes of a test file.
+const LARGEST: u64 = 4 * 1024 * 1024;
+/// Default time limit in seconds for the turns of a test.
+const SECONDS: u64 = 60;
+/// Additional time for the process, because servers and hooks have to start and end.
+const GRACE: Duration = Duration::from_secs(60);
+/// Maximum bytes of output.
+const OUTPUT: usize = 16 * 1024 * 1024;
+/// Allowed keys in a test file.
+const KEYS: [&str; 9] =
+    ["prompt", "responses", "expect", "absent", "mode", "files", "settings", "exitCode", "seconds"];
+
+/// A test as defined by its file.
+#[derive(Debug, Clone)]
+pub struct ExtensionTest {
+    prompt: String,
+    responses: PathBuf,
+    expect: Vec<String>,
+    absent: Vec<String>,
+    mode: ApprovalMode,
+    files: Vec<(PathBuf, String)>,
+    settings: Vec<(String, String)>,
+    code: i32,
+    seconds: u64,
+}
+
+impl ExtensionTest {
+    fn read(folder: &Path, file: &Path) -> Result<Self, String> {
+        let length = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
+        if length > LARGEST {
+            return Err("it is too large".to_owned());
+        }
+        let object = parallax_config::jsonc_object(file).map_err(|error| error.to_string())?;
+        let object = object.unwrap_or_default();
+        if let Some(odd) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(format!("unknown key `{odd}`; known keys: `{}`", KEYS.join("`, `")));
+        }
+        let text = |key: &str| object.get(key).and_then(Value::as_str);
+        let prompt = text("prompt").ok_or("`prompt` is missing")?.to_owned();
+        let responses =
+            text("responses").ok_or("`responses` is missing: use a file for `--fake-responses`")?;
+        let responses = below(&folder.join(FOLDER), responses)?;
+        let mode = match text("mode") {
+            None => ApprovalMode::Default,
+            Some(mode) => ApprovalMode::parse(mode)
+                .ok_or("`mode` must be `plan`, `default`, `auto_edit`, or `yolo`")?,
+        };
+        let number = |key: &str, or: u64| match object.get(key) {
+            None => Ok(or),
+            Some(value) => value.as_u64().ok_or(format!("`{key}` must be a number")),
+        };
+        let files = pairs(&object, "files")?;
+        let files = files.into_iter().map(|(name, text)| {
+            let place = below(Path::new(""), &name)?;
+            Ok((place, text))
+        });
+        Ok(Self {
+            prompt,
+            responses,
+            expect: texts(&object, "expect")?,
+            absent: texts(&object, "absent")?,
+            mode,
+            files: files.collect::<Result<_, String>>()?,
+            settings: pairs(&object, "settings")?,
+            code: i32::try_from(number("exitCode", 0)?).unwrap_or(-1),
+            seconds: number("seconds", SECONDS)?.clamp(1, 3600),
+        })
+    }
+}
+
+/// Returns the name of a test, which is its file name without extension.
+fn name_of(file: &Path) -> String {
+    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Joins a relative path that stays below a directory.
+fn below(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    let path = Path::new(name);
+    let is_plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    match is_plain && !name.is_empty() {
+        true => Ok(folder.join(path)),
+        false => Err(format!("`{name}` is not a path in its directory")),
+    }
+}
+
+fn texts(object: &Object, key: &str) -> Result<Vec<String>, String> {
+    let wrong = || format!("`{key}` must be a list of strings");
+    match object.get(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(items)) => {
+            let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(wrong);
+            items.iter().map(text).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
+    let wrong = || format!("`{key}` must be an object of strings");
+    match object.get(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Object(items)) => {
+            let pair = |(name, item): (&String, &Value)| {
+                Ok((name.clone(), item.as_str().ok_or_else(wrong)?.to_owned()))
+            };
+            items.iter().map(pair).collect()
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+impl ExtensionManager<'_> {
+    /// Returns the tests of the extension in a directory (`tests/*.json`), sorted by name, each
+    /// with its definition or a parse error. Blocking.
+    pub fn extension_trials(&self, folder: &Path) -> Vec<(String, Result<ExtensionTest, String>)> {
+        let folder = self.config.cwd.join(self.config.expand_home(folder));
+        let entries = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "json"))
+            .take(1_000)
+            .collect();
+        files.sort();
+        let read = |file: &PathBuf| (name_of(file), ExtensionTest::read(&folder, file));
+        files.iter().map(read).collect()
+    }
+
+    /// Runs a test with the program at `program`. Returns a sentence for each failed expectation.
+    /// The user's home directory is neither read nor changed. Blocking; must not be called on a
+    /// runtime thread.
+    ///
+    /// # Errors
+    /// Returns an error if the test cannot be run.
+    pub fn try_extension(
+        &self,
+        program: &Path,
+        folder: &Path,
+        trial: &ExtensionTest,
+    ) -> Result<Vec<String>, Failure> {
+        let told = |error: std::io::Error| refused(format!("failed to run the test: {error}"));
+        let folder = std::fs::canonicalize(self.config.cwd.join(self.config.expand_home(folder)));
+        let folder = folder.map_err(told)?;
+        let room = tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(told)?;
+        let root = std::fs::canonicalize(room.path()).map_err(told)?;
+        let (home, project) = (root.join("home"), root.join("project"));
+        std::fs::create_dir_all(home.join(".parallax")).map_err(told)?;
+        std::fs::create_dir_all(&project).map_err(told)?;
+        // Wait for the extension's servers before the first request.
+        let settings = serde_json::json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
+        std::fs::write(home.join(".parallax/settings.json"), settings).map_err(told)?;
+        for (name, text) in &trial.files {
+            let file = project.join(name);
+            let above = file.parent().unwrap_or(&project);
+            std::fs::create_dir_all(above)
+                .and_then(|()| std::fs::write(&file, text))
+                .map_err(told)?;
+        }
+        let values: Object = trial
+            .settings
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone().into()))
+            .collect();
+        let value_file = root.join("values.json");
+        std::fs::write(&value_file, Value::Object(values).to_string()).map_err(told)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(told)?;
+        let run = |words: &[&str], time: Duration| {
+            let mut text = quoted(&program.to_string_lossy());
+            for word in words {
+                text.push(' ');
+                text.push_str(&quoted(word));
+            }
+            let fed = PipedCommand {
+                text,
+                directory: project.clone(),
+                environment: environment(self.variables, &home),
+                input: Vec::new(),
+                timeout: time,
+                kept: OUTPUT,
+                sandbox: None,
+                leaves_background: false,
+            };
+            let processes = Processes::new(root.join("tmp"));
+            runtime
+                .block_on(async {
+                    let end = processes.run_piped(fed, &CancellationToken::new()).await;
+                    processes.shutdown().await;
+                    end
+                })
+                .map_err(|error| refused(format!("failed to run the test: {error}")))
+        };
+        let (folder, values) = (folder.to_string_lossy(), value_file.to_string_lossy());
+        let link = ["extensions", "link", &folder, "--consent", "--settings", &values];
+        let linked = run(&link, GRACE)?;
+        if linked.ending != Some(Ending::Exited { code: 0 }) {
+            let said = String::from_utf8_lossy(&linked.stderr);
+            return Ok(vec![format!("failed to link it: {}", last_line(&said))]);
+        }
+        let (seconds, responses) = (trial.seconds.to_string(), trial.responses.to_string_lossy());
+        let mode = trial.mode.as_str();
+        let words = [
+            "--skip-trust",
+            "--fake-responses",
+            &responses,
+            "--approval-mode",
+            mode,
+            "--timeout",
+            &seconds,
+            "-o",
+            "stream-json",
+            "-p",
+            &trial.prompt,
+        ];
+        let end = run(&words, Duration::from_secs(trial.seconds) + GRACE)?;
+        let code = match end.ending {
+            Some(Ending::Exited { code }) => code,
+            Some(Ending::Signalled { signal }) => 128 + signal,
+            None => -1,
+        };
+        Ok(judged(trial, code, &end.stdout, &String::from_utf8_lossy(&end.stderr)))
+    }
+}
+
+/// Returns the system variables, with a separate home directory.
+fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsString)> {
+    let own = ["HOME", "USERPROFILE", "PWD", "OLDPWD"];
+    let mut kept: Vec<(OsString, OsString)> = all
+        .iter()
+        .filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            is_system_variable(&name) && !own.contains(&name.as_ref())
+        })
+        .cloned()
+        .collect();
+    kept.push(("HOME".into(), home.into()));
+    kept.push(("GEMINI_CLI_HOME".into(), home.into()));
+    kept
+}
+
+/// Returns the failed expectations.
+fn judged(trial: &ExtensionTest, code: i32, stdout: &[u8], stderr: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if code != trial.code {
+        let said = last_line(stderr);
+        wrong.push(format!("exited with code {code} instead of {}: {said}", trial.code));
+    }
+    // Compare decoded strings, not their JSON form.
+    let mut text = String::new();
+    for line in String::from_utf8_lossy(stdout).lines() {
+        match serde_json::from_str::<Value>(line) {
+            Ok(value) => strings(&value, &mut text),
+            Err(_) => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    text.push_str(stderr);
+    for part in trial.expect.iter().filter(|part| !text.contains(part.as_str())) {
+        wrong.push(format!("`{part}` is missing in the output"));
+    }
+    for part in trial.absent.iter().filter(|part| text.contains(part.as_str())) {
+        wrong.push(format!("`{part}` is in the output"));
+    }
+    wrong
+}
+
+fn strings(value: &Value, text: &mut String) {
+    match value {
+        Value::String(part) => {
+            text.push_str(part);
+            text.push('\n');
+        }
+        Value::Array(items) => items.iter().for_each(|item| strings(item, text)),
+        Value::Object(fields) => fields.values().for_each(|field| strings(field, text)),
+        _ => {}
+    }
+}
+
+fn last_line(text: &str) -> String {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.trim().chars().take(500).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(text: &str) -> Result<ExtensionTest, String> {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = folder.path().join("one.json");
+        std::fs::write(&file, text).expect("written");
+        ExtensionTest::read(folder.path(), &file)
+    }
+
+    #[test]
+    fn a_trial_says_what_must_come_of_it() {
+        let read = trial(
+            r#"{"prompt": "p", "responses": "r.jsonl", "expect": ["a \"b\""], "absent": ["zz"]}"#,
+        )
+        .expect("a trial");
+        assert_eq!(judged(&read, 0, br#"{"text": "a \"b\" c"}"#, ""), Vec::<String>::new());
+        let wrong = judged(&read, 42, br#"{"text": "zz"}"#, "error: no\n");
+        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert!(wrong[0].contains("42 instead of 0: error: no"), "{wrong:?}");
+    }
+
+    #[test]
+    fn what_is_no_trial_is_told() {
+        for (text, why) in [
+            (r#"{"responses": "r"}"#, "`prompt` is missing"),
+            (r#"{"prompt": "p"}"#, "`responses` is missing"),
+            (r#"{"prompt": "p", "responses": "../r"}"#, "not a path in"),
+            (r#"{"prompt": "p", "responses": "r", "files": {"/etc/x": "y"}}"#, "not a path in"),
+            (r#"{"prompt": "p", "responses": "r", "expects": []}"#, "unknown key `expects`"),
+        ] {
+            let error = trial(text).expect_err("none");
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

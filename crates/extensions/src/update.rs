@@ -1,0 +1,314 @@
+//! Finds and installs newer versions of extensions.
+
+use std::path::Path;
+
+use parallax_config::SettingScope;
+use parallax_config::extensions::{
+    Extension, ExtensionHome, ExtensionScope, INSTALL_METADATA, InstallKind, InstallMetadata,
+    Locked, Manifest, content_hash, keep_extension_values, locked, set_extension_value,
+};
+use parallax_protocol::event::Failure;
+
+use crate::ExtensionManager;
+use crate::fetch::{FetchOptions, FetchedExtension};
+use crate::github::Wanted;
+use crate::install::config;
+use crate::review::Review;
+use crate::source::{Source, source_of};
+use crate::{refused, unreachable};
+
+/// A newer version, fetched and reviewed.
+#[derive(Debug)]
+pub struct ExtensionUpdate {
+    /// The installed version.
+    pub from: String,
+    /// The newer version.
+    pub fetched: FetchedExtension,
+    /// What the newer version may do that the installed one may not. Requires consent.
+    pub beyond: Vec<String>,
+    /// The previous source, if the extension has moved.
+    pub moved: Option<String>,
+}
+
+impl ExtensionManager<'_> {
+    /// Looks for a newer version and returns `None` if the extension is up to date. Blocking; must
+    /// not be called on a runtime thread.
+    ///
+    /// # Errors
+    /// Returns an error if the source cannot be reached, the extension is linked, or its source is
+    /// unknown.
+    pub fn look_for_update(
+        &self,
+        extension: &Extension,
+    ) -> Result<Option<ExtensionUpdate>, Failure> {
+        let name = extension.name();
+        self.newer(extension).map_err(|failure| Failure {
+            message: format!("extension `{name}`: {}", failure.message),
+            ..failure
+        })
+    }
+
+    fn newer(&self, extension: &Extension) -> Result<Option<ExtensionUpdate>, Failure> {
+        let Some(install) = &extension.install else {
+            return Err(refused("its source is unknown: install it again".to_owned()));
+        };
+        if install.kind == InstallKind::Link {
+            return Err(refused(
+                "it is linked: changes in its directory take effect immediately".to_owned(),
+            ));
+        }
+        // The metadata file is in the extension's directory, where its own programs can change it.
+        if let Some(known) = locked(&self.config.homes, extension.name())
+            && (known.install.source != install.source || known.install.kind != install.kind)
+        {
+            return Err(refused(format!(
+                "`{INSTALL_METADATA}` says that it came from `{}`, but it was installed from \
+                 `{}`: reinstall it from there",
+                install.source, known.install.source
+            )));
+        }
+        let options = FetchOptions {
+            reference: install.reference.clone(),
+            pre_release: install.pre_release,
+            auto_update: install.auto_update,
+        };
+        if let Some(home) = &extension.manifest.migrated_to
+            && *home != install.source
+            && let Ok(fetched) =
+                self.fetch(home, &FetchOptions { reference: None, ..options.clone() })
+        {
+            return self.compared(extension, fetched, Some(install.source.clone())).map(Some);
+        }
+        if !extension.altered && self.is_current(extension, install)? {
+            return Ok(None);
+        }
+        let fetched = self.fetch(&install.source, &options)?;
+        let same = fetched.manifest.version == extension.manifest.version;
+        // An archive can be compared only by its version.
+        if same && install.kind == InstallKind::Archive && !extension.altered {
+            return Ok(None);
+        }
+        self.compared(extension, fetched, None).map(Some)
+    }
+
+    /// Returns whether the source has no newer version, without fetching it completely.
+    fn is_current(
+        &self,
+        extension: &Extension,
+        install: &InstallMetadata,
+    ) -> Result<bool, Failure> {
+        match install.kind {
+            InstallKind::Link | InstallKind::Archive => Ok(false),
+            InstallKind::Local => {
+                let there = Manifest::read(Path::new(&install.source))
+                    .map_err(|why| refused(format!("`{}`: {why}", install.source)))?;
+                Ok(there.version == extension.manifest.version)
+            }
+            InstallKind::GithubRelease => {
+                let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
+                let Source::Github { owner, name } = source else {
+                    let source = &install.source;
+                    return Err(refused(format!("`{source}` is not a GitHub repository")));
+                };
+                let wanted = Wanted {
+                    owner: &owner,
+                    name: &name,
+                    tag: install.reference.as_deref(),
+                    pre_release: install.pre_release,
+                };
+                let release = self.net().release(&wanted).map_err(unreachable)?;
+                Ok(release.map(|release| release.tag) == install.release_tag)
+            }
+            InstallKind::Git => {
+                let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
+                let address = match source {
+                    Source::Github { owner, name } => {
+                        format!("https://github.com/{owner}/{name}.git")
+                    }
+                    _ => install.source.clone(),
+                };
+                let token = self.net().token;
+                let reference = install.reference.as_deref();
+                let there = crate::clone::remote_commit(&address, reference, token.as_deref())
+                    .map_err(unreachable)?;
+                let here = match extension.home {
+                    ExtensionHome::Parallax => locked(&self.config.homes, extension.name())
+                        .and_then(|locked| locked.commit),
+                    ExtensionHome::Gemini => parallax_files::git_head::commit(&extension.installed),
+                };
+                Ok(here.is_some_and(|here| here == there))
+            }
+        }
+    }
+
+    fn compared(
+        &self,
+        extension: &Extension,
+        fetched: FetchedExtension,
+        moved: Option<String>,
+    ) -> Result<ExtensionUpdate, Failure> {
+        let name = extension.name();
+        if fetched.manifest.name != name {
+            return Err(refused(format!(
+                "it was renamed to `{}`: install that, and uninstall `{name}`",
+                fetched.manifest.name
+            )));
+        }
+        // An installed version that is no longer allowed or was altered has no capabilities that
+        // the user has consented to.
+        let before = match extension.altered {
+            true => Review::default(),
+            false => Manifest::read(&extension.folder)
+                .and_then(|manifest| super::review::review(&extension.folder, &manifest))
+                .unwrap_or_default(),
+        };
+        Ok(ExtensionUpdate {
+            from: extension.manifest.version.clone(),
+            beyond: fetched.review.beyond(&before),
+            fetched,
+            moved,
+        })
+    }
+
+    /// Replaces the installed version, which is kept for `rollback`. An extension of Gemini CLI is
+    /// copied to Parallax's directory. If the update fails, the installed version stays unchanged.
+    /// Settings are kept. Returns `false` if another process has installed that version meanwhile.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the disk cannot be written or another process has changed the extension.
+    pub fn update_extension(
+        &self,
+        extension: &Extension,
+        update: &ExtensionUpdate,
+    ) -> Result<bool, Failure> {
+        let (homes, name) = (&self.config.homes, extension.name());
+        let keychain = &self.config.keychain;
+        let _alone = self.change_alone()?;
+        // The extension looks altered if it was read while another process had replaced its files
+        // but not yet recorded their hash.
+        let fetched = &update.fetched;
+        let same = |noted: Locked| {
+            noted.install == fetched.metadata
+                && noted.commit == fetched.commit
+                && [&extension.installed, &fetched.folder]
+                    .iter()
+                    .all(|folder| content_hash(folder).is_ok_and(|hash| hash == noted.hash))
+        };
+        if locked(homes, name).is_some_and(same) {
+            return Ok(false);
+        }
+        let now = Manifest::read(&extension.installed).map(|manifest| manifest.version);
+        match now {
+            Ok(now) if now == update.from => {}
+            Ok(now) if now == update.fetched.manifest.version => return Ok(false),
+            _ => {
+                let why = "another process changed it in the meantime: try again";
+                return Err(refused(format!("extension `{name}`: {why}")));
+            }
+        }
+        self.put(&update.fetched)
+            .map_err(|why| refused(format!("the extension `{name}` was not changed: {why}")))?;
+        let variables: Vec<String> =
+            update.fetched.manifest.settings.iter().map(|it| it.variable.clone()).collect();
+        if extension.home == ExtensionHome::Gemini {
+            // The settings in Gemini CLI's directory are no longer read.
+            for value in &extension.values {
+                if let Some(text) = &value.value {
+                    let variable = &value.setting.variable;
+                    let setting = (variable.as_str(), value.setting.sensitive);
+                    let scope = ExtensionScope::User;
+                    set_extension_value(homes, keychain, name, scope, setting, Some(text))
+                        .map_err(config)?;
+                }
+            }
+        }
+        keep_extension_values(homes, keychain, name, &variables).map_err(config)?;
+        Ok(true)
+    }
+
+    /// Updates extensions with automatic updates, if the newer version has no additional
+    /// capabilities. Returns notices for the user. Blocking; must not be called on a runtime
+    /// thread.
+    pub fn update_unasked(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        for extension in &self.extensions().all {
+            let wants = extension.install.as_ref().is_some_and(|install| install.auto_update);
+            if !wants || !extension.active {
+                continue;
+            }
+            let name = extension.name();
+            let update = match self.look_for_update(extension) {
+                Ok(Some(update)) => update,
+                Ok(None) => continue,
+                Err(failure) => {
+                    tracing::info!(name, why = failure.message, "not checked for updates");
+                    continue;
+                }
+            };
+            if !update.beyond.is_empty() || update.moved.is_some() {
+                told.push(format!(
+                    "A newer version of the extension `{name}` requires more permissions: run \
+                     `/extensions update {name}`"
+                ));
+                continue;
+            }
+            told.push(match self.update_extension(extension, &update) {
+                Ok(false) => continue,
+                Ok(true) => format!(
+                    "The extension `{name}` was updated to {}; the update takes effect in the next \
+                     session",
+                    update.fetched.manifest.version.trim()
+                ),
+                Err(failure) => failure.message,
+            });
+        }
+        told
+    }
+
+    /// Sets or removes the value of an extension's setting. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the setting is unknown, the value contains a line break, or the file
+    /// cannot be written.
+    pub fn set_extension_value(
+        &self,
+        extension: &Extension,
+        setting: &str,
+        scope: SettingScope,
+        value: Option<&str>,
+    ) -> Result<(), Failure> {
+        let known =
+            extension.manifest.settings.iter().find(|known| {
+                known.variable == setting || known.name.eq_ignore_ascii_case(setting)
+            });
+        let Some(known) = known else {
+            let names: Vec<String> = extension
+                .manifest
+                .settings
+                .iter()
+                .map(|known| format!("`{}`", known.variable))
+                .collect();
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(refused(format!(
+                "unknown setting `{setting}` of the extension `{}`; its settings: {there}",
+                extension.name()
+            )));
+        };
+        if value.is_some_and(|value| value.contains(['\n', '\r', '\0'])) {
+            return Err(refused(format!(
+                "the value of `{}` must be a single line",
+                known.variable
+            )));
+        }
+        let scope = match scope {
+            SettingScope::User => ExtensionScope::User,
+            SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
+        };
+        let value = value.filter(|value| !value.is_empty());
+        let (homes, keychain) = (&self.config.homes, &self.config.keychain);
+        let setting = (known.variable.as_str(), known.sensitive);
+        set_extension_value(homes, keychain, extension.name(), scope, setting, value)
+            .map_err(config)
+    }
+}

@@ -1,0 +1,88 @@
+//! Copies additional files to a new worktree: uncommitted changes, and ignored files that the
+//! project lists.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Component, Path};
+
+use parallax_config::worktrees::WorktreeRecord;
+use parallax_protocol::event::Failure;
+
+use crate::failure;
+use crate::git::Git;
+
+/// Files in which a project lists ignored files to copy, in `.gitignore` syntax.
+const LISTS: [&str; 2] = [".parallax/worktree-include", ".worktreeinclude"];
+/// Maximum number of copied files.
+const MOST_FILES: usize = 20_000;
+
+/// Copies the uncommitted changes of tracked files and the untracked files from the main checkout.
+pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure> {
+    let patch = git.bytes(&["diff", "--binary", "--no-ext-diff", "--no-textconv", "HEAD"])?;
+    if !patch.is_empty() {
+        let file = record.path.with_extension("carry.json");
+        let written = fs::write(&file, patch);
+        let applied = written
+            .map_err(|error| failure(format!("Failed to write `{}`: {error}", file.display())))
+            .and_then(|()| {
+                let there = Git::at(&record.path)?;
+                let options = ["apply", "--3way", "--whitespace=nowarn"].map(OsString::from);
+                there.run(&[options.as_slice(), &[file.clone().into()]].concat())
+            });
+        // A leftover file is in the user's own directory and is overwritten next time.
+        let _ = fs::remove_file(&file);
+        applied?;
+    }
+    let new = git.paths(&["ls-files", "-z", "--others", "--exclude-standard"])?;
+    copy(&new, record)
+}
+
+/// Copies the ignored files that the project lists.
+pub(super) fn included(git: &Git, record: &WorktreeRecord) -> Result<(), Failure> {
+    for list in LISTS.iter().filter(|list| record.main.join(list).is_file()) {
+        let from = format!("--exclude-from={list}");
+        let files = git.paths(&["ls-files", "-z", "--others", "--ignored", &from])?;
+        copy(&files, record)?;
+    }
+    Ok(())
+}
+
+fn copy(files: &[std::path::PathBuf], record: &WorktreeRecord) -> Result<(), Failure> {
+    if files.len() > MOST_FILES {
+        return Err(failure(format!(
+            "{} files would be copied into the worktree; at most {MOST_FILES} are",
+            files.len()
+        )));
+    }
+    for file in files {
+        copy_one(file, record).map_err(|error| {
+            failure(format!("Failed to copy `{}` into the worktree: {error}", file.display()))
+        })?;
+    }
+    Ok(())
+}
+
+fn copy_one(file: &Path, record: &WorktreeRecord) -> std::io::Result<()> {
+    if !file.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Ok(());
+    }
+    let (from, to) = (record.main.join(file), record.path.join(file));
+    let data = from.symlink_metadata()?;
+    if !(data.is_file() || data.is_symlink()) || to.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    // A symbolic link in the commit must not lead the copy out of the worktree.
+    let mut folder = record.path.clone();
+    for part in file.parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        match folder.symlink_metadata() {
+            Ok(data) if data.is_dir() => {}
+            Ok(_) => return Ok(()),
+            Err(_) => fs::create_dir(&folder)?,
+        }
+    }
+    if data.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(&from)?, &to);
+    }
+    fs::copy(&from, &to).map(drop)
+}

@@ -1,0 +1,295 @@
+//! Git worktrees in which sessions work next to the main checkout: in
+//! `~/.parallax/worktrees/<project>/<name>`, on the branch `parallax/<name>`. Git creates them
+//! without running anything that the repository configures.
+
+mod apply;
+mod carry;
+mod git;
+mod manage;
+mod review_diff;
+mod unattended;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use parallax_config::worktrees::{WorktreeRecord, directory, is_valid_name, record_file};
+use parallax_config::{Environment, Homes};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_tools::WorktreeAccess;
+use rustix::fs::{FlockOperation, flock};
+
+pub use apply::{PatchEnd, apply_patch, create_branch};
+use git::Git;
+pub use manage::{ListedWorktree, Worktrees};
+pub use review_diff::{ReviewScope, review_diff};
+pub use unattended::{SessionProgress, WorktreeChanges, clone_repository};
+
+/// The request of `--worktree`, `--from`, and `--carry`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorktreeRequest {
+    /// Name of the worktree; `None` generates one.
+    pub name: Option<String>,
+    /// Revision to start from instead of `HEAD`.
+    pub from: Option<String>,
+    /// Whether to copy uncommitted changes.
+    pub carry: bool,
+}
+
+/// A worktree that this process works in. Other processes cannot remove it meanwhile.
+#[derive(Debug)]
+pub struct Worktree {
+    record: WorktreeRecord,
+    /// The record file; its lock marks the worktree as in use.
+    lock: File,
+    /// The directory in it that corresponds to the original working directory.
+    work: PathBuf,
+}
+
+/// What happened to a worktree at the end of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorktreeEnd {
+    /// It was removed, because it contained nothing new.
+    Removed,
+    /// It was kept. The text describes its contents and the commands for it.
+    Kept(String),
+}
+
+pub(crate) fn failure(message: String) -> Failure {
+    Failure { kind: FailureKind::Input, message, status: None }
+}
+
+/// Returns the user's directories according to the variables of this process.
+pub(crate) fn homes(directory: &Path) -> Result<Homes, Failure> {
+    Homes::find(&Environment::new(std::env::vars_os()), directory)
+        .map_err(|error| failure(error.to_string()))
+}
+
+/// The checkout that contains a directory.
+struct Checkout {
+    /// Its top directory.
+    top: PathBuf,
+    /// The path of the directory in it.
+    below: PathBuf,
+}
+
+impl Checkout {
+    /// Finds the checkout. In a worktree that Parallax created, this is the main checkout.
+    fn find(homes: &Homes, directory: &Path) -> Result<Self, Failure> {
+        if let Some((record, below)) = parallax_config::worktrees::worktree_of(homes, directory) {
+            return Ok(Self { top: record.main, below });
+        }
+        let git = Git::at(directory)?;
+        let Ok(top) = git.line(&["rev-parse", "--show-toplevel"]) else {
+            return Err(failure(format!(
+                "`{}` is not in a git working tree; worktrees require one",
+                directory.display()
+            )));
+        };
+        let real = |path: &Path| {
+            path.canonicalize()
+                .map_err(|error| failure(format!("Failed to read `{}`: {error}", path.display())))
+        };
+        let (top, directory) = (real(Path::new(&top))?, real(directory)?);
+        let below = directory.strip_prefix(&top).map(Path::to_owned).unwrap_or_default();
+        Ok(Self { top, below })
+    }
+
+    /// Returns the directory of its worktrees.
+    fn worktrees(&self, homes: &Homes) -> PathBuf {
+        directory(homes).join(parallax_store::project_folder(&self.top))
+    }
+}
+
+impl Worktree {
+    /// Creates a worktree of the repository that contains `from`. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if there is no repository or commit, the name is taken, or git fails.
+    pub fn create(from: &Path, request: &WorktreeRequest) -> Result<Self, Failure> {
+        let homes = homes(from)?;
+        let checkout = Checkout::find(&homes, from)?;
+        let git = Git::at(&checkout.top)?;
+        let start = request.from.as_deref().unwrap_or("HEAD");
+        let commit = format!("{start}^{{commit}}");
+        let base = git.line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]);
+        let base = base.map_err(|_| match &request.from {
+            Some(from) => failure(format!("`--from {from}`: not a commit of this repository")),
+            None => failure("The repository has no commit yet; worktrees require one".to_owned()),
+        })?;
+        let name = match &request.name {
+            Some(name) if is_valid_name(name) => name.clone(),
+            Some(name) => {
+                return Err(failure(format!(
+                    "Invalid worktree name `{name}`: use at most 64 letters, digits, `-`, `_`, \
+                     and `.`"
+                )));
+            }
+            None => new_name(),
+        };
+        let project = checkout.worktrees(&homes);
+        parallax_store::create_private_dir(&project).map_err(|error| {
+            failure(format!("Failed to create `{}`: {error}", project.display()))
+        })?;
+        let project = project.canonicalize().unwrap_or(project);
+        let record = WorktreeRecord {
+            path: project.join(&name),
+            main: checkout.top.clone(),
+            branch: format!("parallax/{name}"),
+            name,
+            base,
+        };
+        let lock = write_record(&project, &record)?;
+        let work = record.path.join(&checkout.below);
+        let mut worktree = Self { record, lock, work };
+        if let Err(failure) = worktree.fill(&git, request.carry) {
+            worktree.discard();
+            return Err(failure);
+        }
+        if !worktree.work.is_dir() {
+            worktree.work.clone_from(&worktree.record.path);
+        }
+        Ok(worktree)
+    }
+
+    /// Creates the worktree with git and copies additional files.
+    fn fill(&self, git: &Git, carry: bool) -> Result<(), Failure> {
+        let WorktreeRecord { path, branch, base, .. } = &self.record;
+        let taken = format!("refs/heads/{branch}");
+        if git.line(&["rev-parse", "--verify", "--quiet", &taken]).is_ok() {
+            return Err(failure(format!(
+                "The branch `{branch}` already exists; choose another name, or delete it with \
+                 `git branch -D {branch}`"
+            )));
+        }
+        let path = path.to_string_lossy();
+        git.run(&["worktree", "add", "--quiet", "--no-track", "-b", branch, &path, base])?;
+        if carry {
+            carry::changes(git, &self.record)?;
+        }
+        carry::included(git, &self.record)
+    }
+
+    /// Returns the working directory of the session.
+    pub fn directory(&self) -> &Path {
+        &self.work
+    }
+
+    /// Returns the top directory of the worktree.
+    pub fn path(&self) -> &Path {
+        &self.record.path
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Returns its branch.
+    pub fn branch(&self) -> &str {
+        &self.record.branch
+    }
+
+    /// Returns the commit that it started from.
+    pub fn base(&self) -> &str {
+        &self.record.base
+    }
+
+    /// Ends the work in it. Removes it if it has no changes and no commits. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails; the worktree is kept then.
+    pub fn finish(self) -> Result<WorktreeEnd, Failure> {
+        let state = manage::state(&self.record)?;
+        if state.is_unchanged() {
+            manage::delete(&self.record)?;
+            return Ok(WorktreeEnd::Removed);
+        }
+        let WorktreeRecord { name, branch, path, .. } = &self.record;
+        let mut holds = Vec::new();
+        match state.ahead {
+            0 => {}
+            1 => holds.push("1 commit".to_owned()),
+            ahead => holds.push(format!("{ahead} commits")),
+        }
+        if state.dirty {
+            holds.push("uncommitted changes".to_owned());
+        }
+        let holds = if holds.is_empty() { "other branch".to_owned() } else { holds.join(", ") };
+        Ok(WorktreeEnd::Kept(format!(
+            "Kept worktree `{name}` ({holds}): {}\n  continue: parallax worktrees open {name}\n  \
+             merge:    git merge {branch}\n  remove:   parallax worktrees remove --force {name}",
+            path.display()
+        )))
+    }
+
+    /// Removes the worktree and everything in it. Blocking.
+    pub fn discard(self) {
+        // `worktrees prune` removes what is left.
+        let _ = manage::delete(&self.record);
+        drop(self.lock);
+    }
+}
+
+/// Writes and locks the record of a new worktree.
+fn write_record(project: &Path, record: &WorktreeRecord) -> Result<File, Failure> {
+    let file = record_file(project, &record.name);
+    let wrong = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => failure(format!(
+            "The worktree `{0}` already exists; continue with `parallax worktrees open {0}`",
+            record.name
+        )),
+        _ => failure(format!("Failed to write `{}`: {error}", file.display())),
+    };
+    let text = serde_json::to_string(record).map_err(|error| failure(error.to_string()))?;
+    let mut opened = OpenOptions::new().write(true).create_new(true).open(&file).map_err(wrong)?;
+    flock(&opened, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|error| wrong(error.into()))?;
+    opened.write_all(text.as_bytes()).map_err(wrong)?;
+    Ok(opened)
+}
+
+/// Generates a unique name.
+fn new_name() -> String {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    format!("w{}", &id[..8])
+}
+
+/// Returns what the commands of a session in `folder` may write of the worktree and its repository,
+/// or `None` if Parallax did not create a worktree there.
+pub fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
+    let (record, _) = parallax_config::worktrees::worktree_of(homes, folder)?;
+    let path = record.path.canonicalize().ok()?;
+    // Commands can change the link, so the directory it leads to must point back.
+    let link = fs::read_to_string(path.join(".git")).ok()?;
+    let own = path.join(link.trim().strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let back = fs::read_to_string(own.join("gitdir")).ok()?;
+    if own.join(back.trim()).canonicalize().ok()? != path.join(".git").canonicalize().ok()? {
+        return None;
+    }
+    let common = fs::read_to_string(own.join("commondir")).ok()?;
+    let common = own.join(common.trim()).canonicalize().ok()?;
+    if own.parent() != Some(&common.join("worktrees")) {
+        return None;
+    }
+    let refs = [common.join("refs/heads/parallax"), common.join("logs/refs/heads/parallax")];
+    // Files that could redirect to another repository are protected in every mode.
+    let links = ["commondir", "gitdir", "config.worktree"].map(|name| own.join(name));
+    let mut closed: Vec<PathBuf> = links.into_iter().filter(|link| link.exists()).collect();
+    closed.push(path.join(".git"));
+    let mut git = vec![own, common.join("objects")];
+    if common.join("reftable").is_dir() {
+        git.push(common.join("reftable"));
+    } else {
+        for folder in refs {
+            // Packing refs removes the directory, but git needs it to write the branch.
+            fs::create_dir_all(&folder).ok()?;
+            let others = fs::read_dir(&folder).into_iter().flatten().flatten();
+            closed.extend(
+                others.filter(|entry| entry.file_name() != *record.name).map(|entry| entry.path()),
+            );
+            git.push(folder);
+        }
+    }
+    Some(WorktreeAccess { path, git, closed })
+}

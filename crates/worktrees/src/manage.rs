@@ -1,0 +1,236 @@
+//! `parallax worktrees`: lists and removes the worktrees of a repository.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use parallax_config::Homes;
+use parallax_config::worktrees::{WorktreeRecord, read_record, record_file};
+use parallax_protocol::event::Failure;
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+
+use crate::git::Git;
+use crate::{Checkout, failure, homes};
+
+/// The worktrees of a repository that Parallax created.
+#[derive(Debug)]
+pub struct Worktrees {
+    homes: Homes,
+    directory: PathBuf,
+}
+
+/// A worktree in the output of `worktrees list --json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListedWorktree {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub path: PathBuf,
+    /// The branch that is checked out; `None` for a detached HEAD.
+    pub branch: Option<String>,
+    /// The commit that it started from.
+    pub base: String,
+    /// Whether it has uncommitted changes.
+    pub dirty: bool,
+    /// Number of commits since `base`.
+    pub ahead: u64,
+    /// Id of its latest session.
+    pub session_id: Option<String>,
+}
+
+/// State of a worktree.
+pub(super) struct State {
+    pub(super) branch: Option<String>,
+    pub(super) dirty: bool,
+    pub(super) ahead: u64,
+    on_own_branch: bool,
+}
+
+impl State {
+    /// Returns whether removing it loses nothing.
+    pub(super) fn is_unchanged(&self) -> bool {
+        !self.dirty && self.ahead == 0 && self.on_own_branch
+    }
+}
+
+/// Determines the state of a worktree.
+pub(super) fn state(record: &WorktreeRecord) -> Result<State, Failure> {
+    let git = Git::at(&record.path)?;
+    let status = git.bytes(&["status", "--porcelain", "-z", "--untracked-files=normal"])?;
+    let branch = git.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).ok();
+    // Counts the commits of the branch and of a detached HEAD.
+    let own = format!("refs/heads/{}", record.branch);
+    let count = git.line(&["rev-list", "--count", "HEAD", &own, "--not", &record.base])?;
+    let ahead = count.parse().unwrap_or(u64::MAX);
+    let on_own_branch = branch.as_deref() == Some(&*record.branch);
+    Ok(State { branch, dirty: !status.is_empty(), ahead, on_own_branch })
+}
+
+/// Removes a worktree, its branch, and its record.
+pub(super) fn delete(record: &WorktreeRecord) -> Result<(), Failure> {
+    if record.main.is_dir() {
+        let git = Git::at(&record.main)?;
+        let path = record.path.to_string_lossy();
+        if record.path.exists() {
+            git.run(&["worktree", "remove", "--force", "--force", &path])?;
+        }
+        git.run(&["worktree", "prune"])?;
+        let own = format!("refs/heads/{}", record.branch);
+        if git.line(&["rev-parse", "--verify", "--quiet", &own]).is_ok() {
+            git.run(&["branch", "-D", "--quiet", &record.branch])?;
+        }
+    } else if record.path.exists() {
+        remove_all(&record.path)?;
+    }
+    remove_record(record)
+}
+
+/// Removes the record of a removed worktree.
+pub(super) fn remove_record(record: &WorktreeRecord) -> Result<(), Failure> {
+    let project = record.path.parent().unwrap_or(&record.path);
+    let file = record_file(project, &record.name);
+    fs::remove_file(&file)
+        .map_err(|error| failure(format!("Failed to remove `{}`: {error}", file.display())))?;
+    // Fails if there are other worktrees.
+    let _ = fs::remove_dir(project);
+    Ok(())
+}
+
+fn remove_all(path: &Path) -> Result<(), Failure> {
+    parallax_files::remove_tree(path)
+        .map_err(|error| failure(format!("Failed to remove `{}`: {error}", path.display())))
+}
+
+/// Locks a worktree unless a session works in it.
+fn claim(file: &Path) -> Option<File> {
+    let file = File::open(file).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(file)
+}
+
+impl Worktrees {
+    /// Finds the worktrees of the repository that contains `directory`. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if there is no repository.
+    pub fn of(directory: &Path) -> Result<Self, Failure> {
+        let homes = homes(directory)?;
+        let directory = Checkout::find(&homes, directory)?.worktrees(&homes);
+        let directory = directory.canonicalize().unwrap_or(directory);
+        Ok(Self { homes, directory })
+    }
+
+    fn records(&self) -> Vec<WorktreeRecord> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        files.sort();
+        files.iter().filter_map(|file| read_record(file).ok()).collect()
+    }
+
+    fn find(&self, name: &str) -> Result<WorktreeRecord, Failure> {
+        let records = self.records();
+        let names: Vec<String> =
+            records.iter().map(|record| format!("`{}`", record.name)).collect();
+        records.into_iter().find(|record| record.name == name).ok_or_else(|| {
+            let known = match names.is_empty() {
+                true => "this repository has none".to_owned(),
+                false => format!("available: {}", names.join(", ")),
+            };
+            failure(format!("Unknown worktree `{name}`; {known}"))
+        })
+    }
+
+    /// Lists all worktrees. Blocking.
+    pub fn list(&self) -> Vec<ListedWorktree> {
+        let store = parallax_store::Homes::new(&self.homes.parallax, &self.homes.gemini);
+        let listed = |record: WorktreeRecord| {
+            let state = state(&record).ok()?;
+            let sessions = parallax_store::list(&store, &record.path);
+            let session_id = sessions.first().map(|session| session.id.clone());
+            Some(ListedWorktree {
+                name: record.name,
+                path: record.path,
+                branch: state.branch,
+                base: record.base,
+                dirty: state.dirty,
+                ahead: state.ahead,
+                session_id,
+            })
+        };
+        self.records().into_iter().filter_map(listed).collect()
+    }
+
+    /// Returns the directory of a worktree, and whether it has a session to resume. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the name is unknown.
+    pub fn open(&self, name: &str) -> Result<(PathBuf, bool), Failure> {
+        let record = self.find(name)?;
+        let store = parallax_store::Homes::new(&self.homes.parallax, &self.homes.gemini);
+        let has_session = !parallax_store::list(&store, &record.path).is_empty();
+        Ok((record.path, has_session))
+    }
+
+    /// Removes a worktree and its branch. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the name is unknown, a session works in it, or (without `force`) changes
+    /// or commits would be lost.
+    pub fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
+        let record = self.find(name)?;
+        let Some(_lock) = claim(&record_file(&self.directory, name)) else {
+            return Err(failure(format!("A session works in the worktree `{name}`")));
+        };
+        if !force && record.path.exists() {
+            let state = state(&record)?;
+            let lost = match (state.dirty, is_merged(&record)?) {
+                (true, _) => Some("uncommitted changes"),
+                (false, false) => Some("commits that are not merged"),
+                (false, true) => None,
+            };
+            if let Some(lost) = lost {
+                return Err(failure(format!(
+                    "The worktree `{name}` has {lost}; use `--force` to discard them"
+                )));
+            }
+        }
+        delete(&record)
+    }
+
+    /// Removes worktrees that contain nothing new or whose directory is gone, unless a session
+    /// works in them. Returns their names. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails.
+    pub fn prune(&self) -> Result<Vec<String>, Failure> {
+        let mut removed = Vec::new();
+        for record in self.records() {
+            let Some(_lock) = claim(&record_file(&self.directory, &record.name)) else { continue };
+            let is_gone = !record.path.exists() && is_merged(&record).unwrap_or(true);
+            let is_unchanged = || state(&record).is_ok_and(|state| state.is_unchanged());
+            if is_gone || (record.path.exists() && is_unchanged()) {
+                delete(&record)?;
+                removed.push(record.name);
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Returns whether every commit of the worktree is also on another branch.
+fn is_merged(record: &WorktreeRecord) -> Result<bool, Failure> {
+    let place = if record.path.exists() { &record.path } else { &record.main };
+    let git = Git::at(place)?;
+    let own = format!("refs/heads/{}", record.branch);
+    if git.line(&["rev-parse", "--verify", "--quiet", &own]).is_err() {
+        return Ok(true);
+    }
+    let not_own = format!("--exclude={own}");
+    let mut arguments = vec!["rev-list", "--max-count=1", &own];
+    if record.path.exists() {
+        arguments.push("HEAD");
+    }
+    arguments.extend(["--not", &record.base, &not_own, "--all"]);
+    Ok(git.line(&arguments)?.is_empty())
+}

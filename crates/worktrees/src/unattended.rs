@@ -1,0 +1,262 @@
+//! Worktrees of tasks that run without a user. They are reopened after a crash, and removed after
+//! committing everything to their branch, which is kept.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+use parallax_config::worktrees::{WorktreeRecord, is_valid_name, read_record, record_file};
+use parallax_protocol::event::Failure;
+use parallax_protocol::ids::SessionId;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::git::Git;
+use crate::{Checkout, Worktree, failure, homes, manage};
+
+/// Identity for commits if git has none configured.
+pub(super) const IDENTITY: [&str; 4] =
+    ["-c", "user.name=Parallax", "-c", "user.email=parallax@localhost.invalid"];
+
+/// The changes of a task since the base commit of its worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorktreeChanges {
+    /// The final commit; `None` if nothing changed.
+    pub commit: Option<String>,
+    /// The changed files, relative to the repository, sorted.
+    pub files: Vec<PathBuf>,
+}
+
+/// Progress of a task's session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionProgress {
+    /// No prompt was recorded.
+    NotStarted,
+    /// The last turn was cut off.
+    CutOff,
+    /// The last turn ended.
+    Finished,
+}
+
+impl Worktree {
+    /// Reopens a worktree of an earlier process; `None` if there is none. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if there is no repository or a session works in the worktree.
+    pub fn reopen(from: &Path, name: &str) -> Result<Option<Self>, Failure> {
+        let homes = homes(from)?;
+        let checkout = Checkout::find(&homes, from)?;
+        let project = checkout.worktrees(&homes);
+        let Some((record, _)) = find(&project, name) else { return Ok(None) };
+        if !record.path.is_dir() {
+            return Ok(None);
+        }
+        let file = record_file(&project, name);
+        let lock = OpenOptions::new().write(true).open(&file);
+        let lock =
+            lock.map_err(|error| failure(format!("Failed to open `{}`: {error}", file.display())))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(failure(format!("A session works in the worktree `{name}`")));
+        }
+        let mut work = record.path.join(&checkout.below);
+        if !work.is_dir() {
+            work.clone_from(&record.path);
+        }
+        Ok(Some(Self { record, lock, work }))
+    }
+
+    /// Removes a worktree that an earlier process left, with its record and branch. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails.
+    pub fn discard_leftover(from: &Path, name: &str) -> Result<(), Failure> {
+        if let Some(worktree) = Self::reopen(from, name)? {
+            return manage::delete(&worktree.record);
+        }
+        let homes = homes(from)?;
+        let checkout = Checkout::find(&homes, from)?;
+        if let Some((record, _)) = find(&checkout.worktrees(&homes), name) {
+            return manage::delete(&record);
+        }
+        if is_valid_name(name) {
+            delete_branch(&Git::at(&checkout.top)?, &format!("parallax/{name}"))?;
+        }
+        Ok(())
+    }
+
+    /// Finishes an interrupted removal: the directory is gone, but the record may remain.
+    /// Afterwards the branch points to `commit`, or is deleted. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails.
+    pub fn finish_removal(from: &Path, name: &str, commit: Option<&str>) -> Result<(), Failure> {
+        let homes = homes(from)?;
+        let checkout = Checkout::find(&homes, from)?;
+        match (find(&checkout.worktrees(&homes), name), commit) {
+            (Some((record, _)), Some(commit)) => {
+                let git = Git::at(&record.main)?;
+                git.run(&["worktree", "prune"])?;
+                git.run(&["update-ref", &format!("refs/heads/{}", record.branch), commit])?;
+                manage::remove_record(&record)
+            }
+            (Some(_), None) => Self::discard_leftover(from, name),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Commits all changes, including untracked files, on the branch of the worktree. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails.
+    pub fn commit_all(&self, message: &str) -> Result<(), Failure> {
+        let git = Git::at(&self.record.path)?;
+        git.run(&["add", "--all"])?;
+        if git.line(&["diff", "--cached", "--quiet", "--no-ext-diff", "HEAD"]).is_ok() {
+            return Ok(());
+        }
+        let commit = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message];
+        // Prefer the identity that the user configured.
+        git.run(&commit).or_else(|_| git.run(&[IDENTITY.as_slice(), &commit].concat()))
+    }
+
+    /// Writes the changes to `patch` in the format of `git apply`. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails.
+    pub fn write_changes(&self, patch: &Path) -> Result<WorktreeChanges, Failure> {
+        let git = Git::at(&self.record.path)?;
+        let head = git.line(&["rev-parse", "HEAD"])?;
+        let base = self.record.base.as_str();
+        let output = format!("--output={}", patch.display());
+        let plain = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"];
+        let whole = ["--binary", "--full-index", &output, base, &head];
+        git.run(&[plain.as_slice(), &whole].concat())?;
+        if head == base {
+            return Ok(WorktreeChanges { commit: None, files: Vec::new() });
+        }
+        let names = ["--name-only", "-z", base, &head];
+        let mut files = git.paths(&[plain.as_slice(), &names].concat())?;
+        files.sort();
+        Ok(WorktreeChanges { commit: Some(head), files })
+    }
+
+    /// Removes the worktree, but keeps its branch and points it to `commit`. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails.
+    pub fn remove_keeping_branch(self, commit: &str) -> Result<(), Failure> {
+        let git = Git::at(&self.record.main)?;
+        let branch = format!("refs/heads/{}", self.record.branch);
+        let path = self.record.path.to_string_lossy().into_owned();
+        git.run(&["worktree", "remove", "--force", "--force", &path])?;
+        git.run(&["update-ref", &branch, commit])?;
+        manage::remove_record(&self.record)
+    }
+
+    /// Removes the worktree and its branch while it is still locked. A child process that another
+    /// thread is starting may hold the lock for a moment after this process released it.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// Whatever git reports.
+    pub fn remove_with_branch(self) -> Result<(), Failure> {
+        manage::delete(&self.record)
+    }
+
+    /// Returns the journal path of a session in this worktree.
+    ///
+    /// # Errors
+    /// Returns an error if there is no home directory.
+    pub fn journal(&self, session: &SessionId) -> Result<PathBuf, Failure> {
+        Ok(self.store()?.journal(&self.session_directory(), session))
+    }
+
+    /// Returns the progress of a session in this worktree. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if there is no home directory.
+    pub fn session_progress(&self, session: &SessionId) -> Result<SessionProgress, Failure> {
+        let store = self.store()?;
+        let journal = store.journal(&self.session_directory(), session);
+        if !journal.is_file() {
+            return Ok(SessionProgress::NotStarted);
+        }
+        Ok(match parallax_store::load(&journal, &store.keys) {
+            Ok(session) if session.contents.is_empty() => SessionProgress::NotStarted,
+            Ok(session) if !session.cut_off => SessionProgress::Finished,
+            // The file was created but is empty.
+            Err(parallax_store::LoadError::NotASession { .. }) => SessionProgress::NotStarted,
+            // An unreadable session, for example an encrypted one, counts as cut off; the agent
+            // decides.
+            Ok(_) | Err(_) => SessionProgress::CutOff,
+        })
+    }
+
+    /// Returns the working directory as a session there records it, without a trailing slash.
+    fn session_directory(&self) -> PathBuf {
+        self.work.components().collect()
+    }
+
+    fn store(&self) -> Result<parallax_store::Homes, Failure> {
+        let homes = homes(&self.work)?;
+        Ok(parallax_store::Homes::new(&homes.parallax, &homes.gemini))
+    }
+}
+
+fn find(project: &Path, name: &str) -> Option<(WorktreeRecord, PathBuf)> {
+    if !is_valid_name(name) {
+        return None;
+    }
+    let project = project.canonicalize().ok()?;
+    let record = read_record(&record_file(&project, name)).ok()?;
+    Some((record, project))
+}
+
+fn delete_branch(git: &Git, branch: &str) -> Result<(), Failure> {
+    let full = format!("refs/heads/{branch}");
+    if git.line(&["rev-parse", "--verify", "--quiet", &full]).is_ok() {
+        git.run(&["update-ref", "-d", &full])?;
+    }
+    Ok(())
+}
+
+/// Clones a repository without checking out files, or fetches if `reference` is not in the existing
+/// clone. Returns the commit of the reference. Blocking.
+///
+/// # Errors
+/// Returns an error if git fails or the reference is unknown.
+pub fn clone_repository(
+    address: &str,
+    directory: &Path,
+    reference: Option<&str>,
+) -> Result<String, Failure> {
+    let unknown =
+        || failure(format!("`{}` is not a commit of `{address}`", reference.unwrap_or("HEAD")));
+    if directory.join(".git").is_dir() {
+        let git = Git::at(directory)?;
+        if let Some(commit) = remote_commit(&git, reference) {
+            return Ok(commit);
+        }
+        git.run(&["fetch", "--quiet", "--tags", "origin"])?;
+        return remote_commit(&git, reference).ok_or_else(unknown);
+    }
+    let parent = directory.parent().unwrap_or(directory);
+    // An interrupted clone must not be mistaken for a complete one.
+    let part = directory.with_extension("part");
+    if part.exists() {
+        std::fs::remove_dir_all(&part)
+            .map_err(|error| failure(format!("Failed to remove `{}`: {error}", part.display())))?;
+    }
+    let to = part.to_string_lossy();
+    Git::at(parent)?.run(&["clone", "--quiet", "--no-checkout", "--", address, &to])?;
+    std::fs::rename(&part, directory)
+        .map_err(|error| failure(format!("Failed to rename `{}`: {error}", part.display())))?;
+    remote_commit(&Git::at(directory)?, reference).ok_or_else(unknown)
+}
+
+/// Returns the commit of a remote branch, a tag, or an object name.
+fn remote_commit(git: &Git, reference: Option<&str>) -> Option<String> {
+    let reference = reference.unwrap_or("HEAD");
+    let names = [format!("origin/{reference}^{{commit}}"), format!("{reference}^{{commit}}")];
+    names.iter().find_map(|name| {
+        git.line(&["rev-parse", "--verify", "--quiet", "--end-of-options", name]).ok()
+    })
+}
