@@ -4,7 +4,6 @@
 mod agents;
 mod argument_names;
 mod argument_words;
-mod arrival;
 mod browser;
 mod budget;
 mod chats;
@@ -20,7 +19,6 @@ mod extensions;
 mod footer_choice;
 mod gates;
 mod going_back;
-mod hint;
 mod ide;
 mod keys;
 mod lists;
@@ -28,14 +26,10 @@ mod mcp;
 mod model_why;
 mod mouse;
 mod outside;
-mod overlay;
 mod pager;
 mod plain;
 mod plan;
 mod run_command;
-mod running_shell;
-mod server_form;
-mod server_questions;
 mod settings;
 mod setup;
 mod signing_in;
@@ -58,10 +52,8 @@ use std::time::Instant;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::context::ContextBreakdown;
 use parallax_protocol::event::Level;
-use parallax_protocol::ids::{ItemId, SteerId};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::{Fallback, Route};
-use parallax_protocol::tool::Todo;
 use parallax_screen::{ColorDepth, InputEvent, Line};
 use parallax_sdk::Launch;
 use parallax_sdk::agents::SessionAgents;
@@ -69,14 +61,19 @@ use parallax_sdk::custom_commands::{Commands, PromptCommand};
 use parallax_sdk::session_stats::SessionStats;
 use parallax_sdk::skills::SessionSkills;
 
-pub(crate) use overlay::{Overlay, Purpose};
 use parallax_sdk::settings::{SettingScope, UiSettings};
-pub(crate) use view::{Layout, cut, cut_marked};
+pub(crate) use view::Layout;
 
 use crate::completion::Completion;
+use crate::components::clock::Clock;
+use crate::components::dialog_stack::{DialogStack, Surroundings as DialogSurroundings};
+use crate::components::hints::Hints;
+use crate::components::prompt_queue::PromptQueue;
+use crate::components::shell_view::{ShellView, Surroundings as ShellSurroundings};
+use crate::components::todo_tray::TodoTray;
 use crate::composer::Composer;
 use crate::debug_console::DebugConsole;
-use crate::dialog::{ListDialog, ListItem, QuestionDialog};
+use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::footer::Facts;
 use crate::keymap::Keymap;
@@ -86,29 +83,16 @@ use crate::title;
 use crate::transcript::{Anchor, LocalItem, Transcript, ViewOptions};
 use custom::Waiting;
 use extensions::Consent;
-use server_questions::ServerQuestion;
-
-/// How long the user must not have typed, in milliseconds, before keys answer a dialog that opened
-/// while they were typing.
-const PAUSE_MS: u64 = 700;
-
-/// A steering message for the running turn that has not been delivered yet.
-#[derive(Debug, Clone)]
-pub(crate) struct Steering {
-    pub(crate) id: SteerId,
-    pub(crate) text: String,
-}
 
 /// The state of the terminal user interface.
 pub(crate) struct App {
     pub(crate) theme: Theme,
-    pub(crate) keymap: Keymap,
+    pub(crate) keymap: Arc<Keymap>,
     pub(crate) settings: UiSettings,
     pub(crate) transcript: Transcript,
     pub(crate) composer: Composer,
     pub(crate) completion: Completion,
-    pub(crate) overlay: Option<Overlay>,
-    pub(crate) questions: VecDeque<QuestionDialog>,
+    pub(crate) dialogs: DialogStack,
     /// How the model of the newest prompt was chosen.
     pub(crate) route: Option<Route>,
     /// The model fallbacks of the session.
@@ -122,64 +106,29 @@ pub(crate) struct App {
     cost_before: f64,
     /// The item whose text the model is streaming.
     streams: Option<parallax_protocol::ids::ItemId>,
-    /// Prompts queued until the turn ends.
-    pub(crate) queued: Vec<String>,
-    pub(crate) steering: Vec<Steering>,
-    steer_count: u64,
-    toast: Option<hint::Toast>,
+    /// Prompts on their way to the model.
+    pub(crate) prompt_queue: PromptQueue,
+    pub(crate) hints: Hints,
+    pub(crate) todos: TodoTray,
+    /// The running terminal command.
+    shell: ShellView,
     pub(crate) facts: Facts,
-    pub(crate) todos: Vec<Todo>,
-    pub(crate) show_todos: bool,
-    /// Whether the todo list belongs to the current work.
-    todos_count: bool,
-    pub(crate) show_shortcuts: bool,
     pub(crate) debug: DebugConsole,
-    /// When the key of the log was pressed.
-    log_key_ms: Option<u64>,
     pub(crate) stats: SessionStats,
-    /// The running terminal command, which may have the keyboard focus.
-    pub(crate) shell: Option<ItemId>,
-    pub(crate) shell_focus: bool,
-    /// The title of the running command, in one row.
-    shell_title: String,
-    /// When the running command started, in milliseconds of the app's clock.
-    shell_since: u64,
-    /// Whether the last row of its output is unterminated, as that of a prompt for input.
-    shell_asks: bool,
-    /// When the command last wrote output or was sent a key, in milliseconds of the app's clock.
-    shell_spoke_at: u64,
     /// Whether a compaction was requested and has not finished.
     compacting: bool,
     /// Whether the current work is a compaction and not a turn.
     shortens: bool,
-    /// Whether its program has enabled application cursor keys.
-    shell_application_cursor: bool,
     /// Whether a session is open and accepts operations.
     pub(crate) ready: bool,
-    /// Prompts entered before the session was open.
-    pub(crate) early: Vec<String>,
     /// For queries about the project (sessions, models, rules, …).
     pub(crate) launch: Option<Launch>,
     pub(crate) last_answer: String,
-    /// The prompt of the running turn as typed.
-    pub(crate) turn_prompt: String,
-    /// The same prompt until the engine has reported it as an item: hooks may run first.
-    pub(crate) beginning: Option<String>,
     /// The names of the hooks that are running.
     hooks: Vec<String>,
-    /// Whether the user stopped the running turn.
-    pub(crate) stopped: bool,
     focused: bool,
-    armed: Option<(hint::Armed, u64)>,
-    /// Whether `y` was pressed in an approval dialog.
-    yes: bool,
-    /// Whether the key that is armed to suspend has undone an edit of the text.
-    undone: bool,
     effects: Vec<Effect>,
-    begun: Instant,
-    /// When the current input event arrived.
-    came: Instant,
-    now_ms: u64,
+    clock: Clock,
     pub(crate) size: (u16, u16),
     /// The scroll position of the transcript in full screen.
     pub(crate) anchor: Anchor,
@@ -215,8 +164,6 @@ pub(crate) struct App {
     searching: browser::Searching,
     /// The last summary shown of the sign-in method and the context files.
     summary_said: String,
-    /// The action that runs if it is requested once more.
-    confirm: Option<String>,
     /// The scope that changed settings are written to.
     scope: SettingScope,
     /// The settings list while a dialog opened from it is shown.
@@ -225,8 +172,6 @@ pub(crate) struct App {
     footer_order: Vec<parallax_sdk::settings::FooterItem>,
     /// Ctrl+O: the newest truncated item when expanding began, and the item expanded last.
     unfolding: Option<(usize, usize)>,
-    /// Whether the user was told that the YOLO key inserts deleted text.
-    told_yank: bool,
     /// The colors of the terminal.
     pub(crate) terminal: TerminalColors,
     /// Custom commands: names and descriptions.
@@ -250,8 +195,6 @@ pub(crate) struct App {
     skills: Option<Arc<SessionSkills>>,
     /// The version of the skills whose names are offered for completion.
     skills_version: Option<u64>,
-    /// Elicitation requests of MCP servers; the first one is open.
-    server_questions: VecDeque<ServerQuestion>,
     waiting_command: Option<Waiting>,
     /// Argument completions for the command being typed.
     names: argument_names::Names,
@@ -266,20 +209,10 @@ pub(crate) struct App {
     pub(crate) echoed: Option<String>,
     /// The prompts that built-in commands expanded to, with what was typed.
     pub(crate) stood_for: Vec<(String, String)>,
-    /// Warnings that were already shown.
-    warned: std::collections::HashSet<String>,
     /// Whether no session can be opened because no API key is configured.
     pub(crate) keyless: bool,
     /// Whether the terminal was asked for the clipboard.
     pub(crate) clipboard_asked: bool,
-    /// Until when dialogs wait because the user is typing, in milliseconds of the app's clock.
-    writing_until: u64,
-    /// When text was last typed.
-    wrote_at: u64,
-    /// When the completion list starts to show more than names.
-    keys_rest_at: u64,
-    /// The state of the dialog that opened by itself.
-    arrival: arrival::Arrival,
     /// What was announced to the screen reader about the open dialog.
     announced: plain::Announced,
     /// The prompts typed in this session, so that they can be deleted on exit.
@@ -307,12 +240,11 @@ impl App {
         transcript.options = setup::view_options(&settings, ViewOptions::default());
         Self {
             theme,
-            keymap,
+            keymap: Arc::new(keymap),
             transcript,
             composer: Composer::default(),
             completion: Completion::default(),
-            overlay: None,
-            questions: VecDeque::new(),
+            dialogs: DialogStack::default(),
             route: None,
             fallbacks: Vec::new(),
             working: None,
@@ -320,43 +252,22 @@ impl App {
             end_facts: String::new(),
             cost_before: 0.0,
             streams: None,
-            queued: Vec::new(),
-            steering: Vec::new(),
-            steer_count: 0,
-            toast: None,
+            prompt_queue: PromptQueue::default(),
+            hints: Hints::default(),
+            todos: TodoTray::default(),
+            shell: ShellView::default(),
             facts: Facts::default(),
-            todos: Vec::new(),
-            show_todos: false,
-            todos_count: true,
-            show_shortcuts: false,
             debug: DebugConsole::default(),
-            log_key_ms: None,
             stats: SessionStats::default(),
-            shell: None,
-            shell_focus: false,
-            shell_title: String::new(),
-            shell_since: 0,
-            shell_asks: false,
-            shell_spoke_at: 0,
             compacting: false,
             shortens: false,
-            shell_application_cursor: false,
             ready: false,
-            early: Vec::new(),
             launch: None,
             last_answer: String::new(),
-            turn_prompt: String::new(),
-            beginning: None,
             hooks: Vec::new(),
-            stopped: false,
             focused: true,
-            armed: None,
-            yes: false,
-            undone: false,
             effects: Vec::new(),
-            begun: Instant::now(),
-            came: Instant::now(),
-            now_ms: 0,
+            clock: Clock::default(),
             size,
             anchor: Anchor::Bottom,
             transcript_size: (80, 10),
@@ -377,12 +288,10 @@ impl App {
             session_order: browser::Order::default(),
             searching: browser::Searching::default(),
             summary_said: String::new(),
-            confirm: None,
             scope: SettingScope::User,
             settings_list: None,
             footer_order: Vec::new(),
             unfolding: None,
-            told_yank: false,
             terminal: TerminalColors { background: None, depth: ColorDepth::True },
             custom: Vec::new(),
             custom_known: false,
@@ -396,7 +305,6 @@ impl App {
             agents: None,
             skills: None,
             skills_version: None,
-            server_questions: VecDeque::new(),
             waiting_command: None,
             names: argument_names::Names::default(),
             expanding: None,
@@ -411,14 +319,9 @@ impl App {
             shows_ide_status: false,
             has_offered_ide: false,
             typed: Vec::new(),
-            warned: std::collections::HashSet::new(),
             keyless: false,
             announced: plain::Announced::default(),
             clipboard_asked: false,
-            writing_until: 0,
-            wrote_at: 0,
-            keys_rest_at: 0,
-            arrival: arrival::Arrival::default(),
             settings,
         }
     }
@@ -432,25 +335,18 @@ impl App {
         self.effects.push(effect);
     }
 
-    /// Milliseconds since the start. Constant during an update.
-    pub(crate) fn now_ms(&self) -> u64 {
-        self.now_ms
-    }
-
     /// Reads the clock and ends everything that has expired.
     pub(crate) fn tick(&mut self) {
-        self.now_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.end_toast();
+        self.clock.tick();
+        self.hints.expire(self.clock.now_ms());
         if let Some(working) = &mut self.working {
-            working.count(self.now_ms);
+            working.count(self.clock.now_ms());
         }
-        if self.shell.is_some() {
+        if self.shell.is_running() {
             self.retitle();
         }
-        self.fill_list();
-        if !self.server_questions.is_empty() {
-            self.next_server_question();
-        }
+        self.completion.fill(self.clock.now_ms());
+        self.next_server_request();
     }
 
     /// The time until the next change without input, in milliseconds: the spinner, a hint that
@@ -462,34 +358,35 @@ impl App {
         let spins = self.working.as_ref().is_some_and(|working| !working.waiting)
             || self.transcript.is_moving();
         let spinner = spins.then_some(Working::tick_ms(self.settings.spinner));
-        let toast = self.toast.as_ref().map(|toast| toast.left_ms(self.now_ms));
-        let pause = self.is_writing().then(|| self.writing_until - self.now_ms);
-        let silence = self.silent_in_ms();
-        let list = self.list_fills_in_ms();
+        let toast = self.hints.left_ms(self.clock.now_ms());
+        let pause = self.dialogs.writing_left_ms(self.clock.now_ms());
+        let has_draft = !self.composer.is_empty();
+        let silence = self.shell.silent_in_ms(self.clock.now_ms(), has_draft);
+        let list = self.completion.fills_in_ms(self.clock.now_ms());
         spinner.into_iter().chain(toast).chain(pause).chain(silence).chain(list).min()
     }
 
     /// Handles an input event of the terminal that arrived at `came`.
     pub(crate) fn input(&mut self, event: InputEvent, came: Instant) {
         self.tick();
-        self.came = came;
+        self.clock.note_input(came);
         match event {
             InputEvent::Key(key) => {
-                self.arrival.by_key = true;
+                self.dialogs.set_by_key(true);
                 self.pass_hint(|app| app.key(key));
-                self.arrival.by_key = false;
+                self.dialogs.set_by_key(false);
             }
             InputEvent::Paste(text) => self.pass_hint(|app| app.paste(&text)),
             InputEvent::Burst(keys) => {
-                self.arrival.by_key = true;
+                self.dialogs.set_by_key(true);
                 self.pass_hint(|app| app.burst(&keys));
-                self.arrival.by_key = false;
+                self.dialogs.set_by_key(false);
             }
             InputEvent::Mouse(mouse) => self.mouse(mouse),
             InputEvent::Focus(focused) => self.focused = focused,
             InputEvent::Resize(columns, rows) => {
                 self.size = (columns, rows);
-                if let Some(item) = self.shell.clone() {
+                if let Some(item) = self.shell.item().cloned() {
                     self.resize_shell(&item);
                 }
             }
@@ -502,12 +399,52 @@ impl App {
             InputEvent::Resumed => self.effect(Effect::Resume),
             InputEvent::Closed => self.effect(Effect::Quit { delete: false }),
         }
-        self.next_server_question();
+        self.next_server_request();
     }
 
     /// Adds the output rows of a command to the transcript.
     pub(crate) fn say(&mut self, rows: Vec<Line>) {
         self.transcript.push(LocalItem::Rows(rows));
+    }
+
+    /// Shows a hint for a few seconds.
+    pub(crate) fn toast(&mut self, text: impl Into<String>) {
+        self.hints.show(text, self.clock.now_ms());
+    }
+
+    /// Handles an input and clears the hint about a second press: either the input was that second
+    /// press, or it was something else.
+    fn pass_hint(&mut self, input: impl FnOnce(&mut Self)) {
+        let before = self.hints.before_input();
+        input(self);
+        self.hints.after_input(&before);
+    }
+
+    /// Clears pending second presses of Escape and of approval keys, because a dialog opened or
+    /// closed by itself.
+    fn drop_hint(&mut self) {
+        self.composer.forget_escape();
+        self.hints.drop_second_press();
+    }
+
+    /// What the dialogs need to know of their surroundings.
+    fn around_dialogs(&self) -> DialogSurroundings {
+        DialogSurroundings {
+            now_ms: self.clock.now_ms(),
+            has_draft: !self.composer.is_empty(),
+            shell_has_focus: self.shell.has_focus(),
+            keymap: Arc::clone(&self.keymap),
+        }
+    }
+
+    /// What the running command needs to know of its surroundings.
+    fn around_shell(&self) -> ShellSurroundings {
+        let has_draft = !self.composer.is_empty();
+        ShellSurroundings {
+            now_ms: self.clock.now_ms(),
+            has_draft,
+            keymap: Arc::clone(&self.keymap),
+        }
     }
 
     fn notice(&mut self, level: Level, text: String) {
@@ -526,7 +463,7 @@ impl App {
 
     /// Shows a warning unless the same warning was shown before.
     pub(crate) fn warn_once(&mut self, text: String) {
-        if self.warned.insert(text.clone()) {
+        if self.hints.is_new_warning(&text) {
             self.warn(text);
         }
     }
@@ -554,7 +491,7 @@ impl App {
         if self.ready {
             self.effect(Effect::Prompt { text, steer: None, ask: true });
         } else {
-            self.early.push(text);
+            self.prompt_queue.hold(text);
         }
     }
 
@@ -562,11 +499,9 @@ impl App {
     pub(crate) fn steer(&mut self, text: String) {
         if self.shortens {
             // There is no turn to steer.
-            return self.queued.push(text);
+            return self.prompt_queue.push(text);
         }
-        self.steer_count += 1;
-        let id = SteerId::new(format!("steer-{}", self.steer_count));
-        self.steering.push(Steering { id: id.clone(), text: text.clone() });
+        let id = self.prompt_queue.steer(text.clone());
         self.effect(Effect::Prompt { text, steer: Some(id), ask: true });
     }
 
@@ -600,13 +535,12 @@ impl App {
     /// Sets the window title if it changed.
     fn retitle(&mut self) {
         use parallax_sdk::settings::TitleMode;
-        let silent = self.silent_title();
-        let state = match (&self.working, self.questions.is_empty()) {
-            (_, false) => title::State::Asking,
+        let silent = self.shell.silent_title(self.clock.now_ms());
+        let state = match (&self.working, self.dialogs.has_approvals()) {
+            (_, true) => title::State::Asking,
             _ if silent.is_some() => silent.unwrap_or(title::State::Slow),
             (Some(working), _) => title::State::Working(working.what()),
-            (None, _) if self.shell.is_some() => title::State::Working(self.shell_title.clone()),
-            (None, _) => title::State::Ready,
+            (None, _) => self.shell.title().unwrap_or(title::State::Ready),
         };
         let place = &self.facts.workspace;
         let title = match self.settings.title {

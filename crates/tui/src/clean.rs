@@ -8,6 +8,11 @@ use parallax_protocol::code_text::is_deceptive;
 /// The tab width in columns.
 pub const TAB: usize = 4;
 
+/// Returns the text as one line without tabs; the screen handles other control characters.
+pub(crate) fn clean(text: &str) -> String {
+    text.replace('\t', "    ").replace(['\n', '\r'], " ")
+}
+
 /// A piece of text as a terminal would parse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {

@@ -26,6 +26,9 @@ use crate::composer::{Composer, InputMode, Position, escape_path};
 use crate::keymap::{Context, KeyCommand, Keymap};
 use crate::theme::Theme;
 
+/// How long no key must be pressed before the list shows more than names, in milliseconds.
+const REST_MS: u64 = 100;
+
 /// The result of a key in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionAction {
@@ -69,6 +72,8 @@ pub struct Completion {
     fuzzy: Fuzzy,
     /// The buffer version that was examined last.
     seen: Option<u64>,
+    /// When the list starts to show more than names, in milliseconds of the clock.
+    keys_rest_at: u64,
 }
 
 impl Default for Completion {
@@ -81,11 +86,29 @@ impl Default for Completion {
             list: List::default(),
             fuzzy: Fuzzy::words(),
             seen: None,
+            keys_rest_at: 0,
         }
     }
 }
 
 impl Completion {
+    /// Records that the text changed: the list shows more than names after a pause.
+    pub fn note_key(&mut self, now_ms: u64) {
+        self.keys_rest_at = now_ms + REST_MS;
+    }
+
+    /// Time until the list shows the rest, in milliseconds.
+    pub fn fills_in_ms(&self, now_ms: u64) -> Option<u64> {
+        self.holds_back().then(|| self.keys_rest_at.saturating_sub(now_ms).max(1))
+    }
+
+    /// Shows the rest of the list after a pause in typing.
+    pub fn fill(&mut self, now_ms: u64) {
+        if self.keys_rest_at <= now_ms && self.holds_back() {
+            self.tell_all();
+        }
+    }
+
     /// Sets the slash commands.
     pub fn set_commands(&mut self, commands: Vec<CommandInfo>) {
         self.commands = commands;

@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, TurnEnded};
 use parallax_screen::{Line, Span, Style, wrap};
 
-use crate::app::cut;
 use crate::footer::count;
+use crate::layout::cut;
 use crate::theme::Theme;
 
 /// Maximum number of entries kept.
 const KEPT: usize = 500;
+
+/// Milliseconds between two presses that count as one gesture.
+const TWICE_MS: u64 = 400;
 
 /// The severity of a log entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +64,21 @@ pub(crate) struct DebugConsole {
     pub(crate) log: LogBook,
     requests: VecDeque<String>,
     open: bool,
+    /// When the key of the console was pressed, in milliseconds of the clock.
+    pressed_at: Option<u64>,
 }
 
 impl DebugConsole {
+    /// Handles the key of the console: shows or hides it. Returns whether the key was pressed
+    /// twice.
+    pub(crate) fn press(&mut self, now_ms: u64) -> bool {
+        self.toggle();
+        let before = self.pressed_at.take();
+        let is_second = before.is_some_and(|before| now_ms.saturating_sub(before) <= TWICE_MS);
+        self.pressed_at = (!is_second).then_some(now_ms);
+        is_second
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }

@@ -15,6 +15,8 @@ pub(crate) use question::{QuestionAnswer, QuestionDialog, mark};
 
 use parallax_screen::{Key, KeyCode, Line, Modifiers};
 
+use crate::keymap::{Context, KeyCommand, Keymap};
+
 /// A key as handled by dialogs: navigation and decision keys are resolved by the key table, other
 /// keys are passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,22 @@ pub(crate) enum DialogKey {
 }
 
 impl DialogKey {
+    /// Returns the function of a key in a dialog, using the key table first.
+    pub(crate) fn mapped(keymap: &Keymap, key: Key, typing: bool) -> Self {
+        // Letters are text while the dialog has a text field.
+        let is_text = typing && key.typed().is_some();
+        match keymap.command(key, Context::DIALOG) {
+            _ if is_text => Self::Other(key),
+            Some(KeyCommand::DialogUp) => Self::Up,
+            Some(KeyCommand::DialogDown) => Self::Down,
+            Some(KeyCommand::DialogNext) => Self::Next,
+            Some(KeyCommand::DialogPrevious) => Self::Previous,
+            Some(KeyCommand::Confirm) => Self::Confirm,
+            Some(KeyCommand::Cancel | KeyCommand::Quit) => Self::Cancel,
+            _ => Self::of(key),
+        }
+    }
+
     /// Returns the default function of keys that the table does not bind in dialogs.
     pub(crate) fn of(key: Key) -> Self {
         let shifted = key.modifiers == Modifiers::SHIFT;

@@ -1,7 +1,10 @@
 //! Row layout helpers: prefixes, hard wrapping for code, padding.
 
-use parallax_screen::{Line, Span, Style, grapheme_width, text_width, wrap};
+use parallax_screen::{Line, Span, Style, grapheme_width, text_width, truncate, wrap};
 use unicode_segmentation::UnicodeSegmentation;
+
+/// Windows with fewer rows omit rules and hints.
+pub(crate) const LOW: usize = 12;
 
 /// Wraps spans at exactly `columns`, even inside words. For code and output, where every space
 /// matters. Always returns at least one row.
@@ -54,6 +57,34 @@ pub(crate) fn padded(mut row: Line, columns: usize, style: Style) -> Line {
         row.push(Span::styled(" ".repeat(columns - width), style));
     }
     row
+}
+
+/// Cuts a row to the width.
+pub(crate) fn cut(line: Line, width: usize) -> Line {
+    if line.width() <= width {
+        return line;
+    }
+    let mut left = width;
+    let mut spans = Vec::new();
+    for span in line.spans {
+        let text = truncate(&span.text, left).to_owned();
+        left = left.saturating_sub(text_width(&text));
+        let whole = text.len() == span.text.len();
+        spans.push(Span { text: text.into(), ..span });
+        if !whole {
+            break;
+        }
+    }
+    Line { spans, fill: line.fill, picture: None }
+}
+
+/// Cuts a row to the width, with `…` if something is missing.
+pub(crate) fn cut_marked(line: Line, width: usize) -> Line {
+    if line.width() <= width {
+        return line;
+    }
+    let style = line.spans.last().map(|span| span.style).unwrap_or_default();
+    cut(line, width.saturating_sub(1)).and("…", style)
 }
 
 /// Returns the part of `text` that fits, with `…` if something is missing.

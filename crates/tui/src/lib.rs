@@ -5,6 +5,7 @@ mod app;
 pub mod clean;
 mod commands;
 pub mod completion;
+mod components;
 pub mod composer;
 mod context_view;
 mod copied;

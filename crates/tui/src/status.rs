@@ -5,8 +5,8 @@ use parallax_screen::{Line, Span, text_width};
 
 use parallax_sdk::settings::LoadingPhrases;
 
-use crate::app::cut_marked;
 use crate::footer;
+use crate::layout::cut_marked;
 use crate::phrases::phrase;
 use crate::theme::Theme;
 use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS};

@@ -11,7 +11,7 @@ use parallax_sdk::OpenSession;
 use parallax_sdk::agents::{Agent, AgentSet, SessionAgents};
 
 use super::App;
-use super::lists::clean;
+use crate::clean::clean;
 use crate::effect::Effect;
 
 impl App {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parallax_sdk::{Launch, OpenSession};
 
 use super::App;
-use super::lists::clean;
+use crate::clean::clean;
 use crate::completion::{Argument, CommandInfo, Completer};
 use crate::effect::Effect;
 

@@ -12,8 +12,8 @@ use parallax_sdk::session_tree::tree;
 use parallax_sdk::{Launch, SessionChoice, SessionEntry};
 
 use super::App;
-use super::lists::clean;
-use super::overlay::{Body, Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Body, Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::face::Deliver;
@@ -147,7 +147,7 @@ impl App {
             sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
             Box::new(move |app| {
                 if sessions.is_empty() {
-                    app.overlay = None;
+                    app.dialogs.close();
                     return app.info("No earlier sessions of this project.");
                 }
                 let with_one_shots = sessions.iter().all(|entry| entry.one_shot);
@@ -219,7 +219,8 @@ impl App {
     pub(super) fn preview_session(&mut self, id: &str) {
         let Some(entry) = self.browsed.iter().find(|entry| entry.id == id).cloned() else { return };
         let has = |list: &ListDialog| list.has_preview(id);
-        if matches!(&self.overlay, Some(Overlay { body: Body::List(list), .. }) if has(list)) {
+        if matches!(self.dialogs.overlay(), Some(Overlay { body: Body::List(list), .. }) if has(list))
+        {
             return;
         }
         let Some(launch) = self.launch.clone() else { return };
@@ -283,10 +284,7 @@ impl App {
     }
 
     fn sessions_list(&mut self) -> Option<&mut ListDialog> {
-        match &mut self.overlay {
-            Some(Overlay { purpose: Purpose::Sessions, body: Body::List(list) }) => Some(list),
-            _ => None,
-        }
+        self.dialogs.list_for(&Purpose::Sessions)
     }
 
     pub(super) fn delete_session(&mut self, id: String) {

@@ -4,8 +4,8 @@ use parallax_protocol::ids::SessionId;
 use parallax_sdk::SessionChoice;
 
 use super::App;
-use super::lists::clean;
-use super::overlay::{Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 impl App {
@@ -34,7 +34,7 @@ impl App {
             return self.error("No tag given: use `/chat save TAG`.");
         }
         let (tag, session) = (tag.to_owned(), SessionId::new(self.session.clone()));
-        let replace = self.confirmed(&format!("save {tag}"));
+        let replace = self.hints.is_repeated(&format!("save {tag}"));
         let again = tag.clone();
         self.ask(
             move |launch| match launch.has_chat(&tag) && !replace {
@@ -43,7 +43,7 @@ impl App {
             },
             move |app, saved| match saved {
                 None => {
-                    app.confirm = Some(format!("save {again}"));
+                    app.hints.ask_to_repeat(format!("save {again}"));
                     app.warn(format!(
                         "`{again}` already exists; repeat the command to replace it."
                     ));
@@ -52,11 +52,6 @@ impl App {
                 Some(Err(failure)) => app.error(failure.message),
             },
         );
-    }
-
-    /// Whether the same action was requested just before.
-    fn confirmed(&mut self, what: &str) -> bool {
-        self.confirm.take().is_some_and(|asked| asked == what)
     }
 
     pub(super) fn resume_tag(&mut self, tag: &str) {

@@ -8,8 +8,8 @@ use parallax_sdk::trust::TrustLevel;
 use serde_json::Value;
 
 use super::App;
-use super::overlay::{Overlay, Purpose};
 use super::theme_choice as theme;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 

@@ -13,8 +13,6 @@ use crate::completion::{
 };
 use crate::effect::Then;
 
-/// How long no key must be pressed before the list shows more than names, in milliseconds.
-const REST_MS: u64 = 100;
 /// Maximum number of directories offered.
 const MOST_FOLDERS: usize = 200;
 
@@ -36,20 +34,7 @@ impl App {
     pub(super) fn complete(&mut self) {
         self.gather_names();
         self.completion.update(&self.composer);
-        self.keys_rest_at = self.now_ms + REST_MS;
-    }
-
-    /// Time until the completion list shows the rest, in milliseconds.
-    pub(super) fn list_fills_in_ms(&self) -> Option<u64> {
-        let waits = self.completion.holds_back();
-        waits.then(|| self.keys_rest_at.saturating_sub(self.now_ms).max(1))
-    }
-
-    /// Shows the rest of the list after a pause in typing.
-    pub(super) fn fill_list(&mut self) {
-        if self.keys_rest_at <= self.now_ms && self.completion.holds_back() {
-            self.completion.tell_all();
-        }
+        self.completion.note_key(self.clock.now_ms());
     }
 
     /// Passes a key to the list. Returns whether the list used it.
@@ -96,7 +81,7 @@ impl App {
         for (name, description) in &self.custom {
             commands.push(CommandInfo {
                 name: name.clone(),
-                description: super::lists::clean(description),
+                description: crate::clean::clean(description),
                 ..CommandInfo::default()
             });
         }
@@ -106,12 +91,12 @@ impl App {
                 .iter()
                 .map(|(name, what, _)| Argument {
                     value: format!("--{name}=\""),
-                    description: super::lists::clean(what),
+                    description: crate::clean::clean(what),
                 })
                 .collect();
             commands.push(CommandInfo {
                 name: prompt.name.clone(),
-                description: super::lists::clean(&prompt.description),
+                description: crate::clean::clean(&prompt.description),
                 completer: (!arguments.is_empty()).then(|| prompt_arguments(arguments)),
                 ..CommandInfo::default()
             });
@@ -147,8 +132,8 @@ impl App {
         {
             let set = agents.set();
             let names = set.unacknowledged.iter().map(|agent| Argument {
-                value: super::lists::clean(&agent.name),
-                description: super::lists::clean(&agent.description),
+                value: crate::clean::clean(&agent.name),
+                description: crate::clean::clean(&agent.description),
             });
             accept.completer = Some(super::argument_names::one_of(names.collect()));
         }

@@ -4,11 +4,12 @@ use parallax_protocol::context::{ContextBreakdown, ContextItem, ResultPlace};
 use parallax_protocol::op::Op;
 
 use super::App;
-use super::lists::{clean, number};
-use super::overlay::{Body, Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Body, Overlay, Purpose};
 use crate::context_view;
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
+use crate::footer::count as number;
 
 /// Maximum number of tool results offered, newest first.
 const OFFERED: usize = 500;
@@ -28,7 +29,7 @@ impl App {
         let rows = context_view::rows(picture, self.columns(), &self.theme);
         let items: Vec<ListItem> = picture.items.iter().take(OFFERED).map(item).collect();
         let wanted = std::mem::take(&mut self.wants_context);
-        let before = match &self.overlay {
+        let before = match self.dialogs.overlay() {
             Some(Overlay { purpose: Purpose::Context, body: Body::List(list) }) => {
                 Some(list.current().map(|item| item.id.clone()).unwrap_or_default())
             }
@@ -46,7 +47,7 @@ impl App {
 
     /// Prints the context breakdown.
     pub(super) fn print_context(&mut self) {
-        self.overlay = None;
+        self.dialogs.close();
         if let Some(picture) = self.context_picture.take() {
             let rows = context_view::rows(&picture, self.columns(), &self.theme);
             self.say(rows);

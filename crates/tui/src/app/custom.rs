@@ -7,7 +7,7 @@ use parallax_screen::{Line, wrap};
 use parallax_sdk::custom_commands::{Expanded, Prepared};
 
 use super::App;
-use super::overlay::{Overlay, Purpose};
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::layout::explained;
@@ -29,7 +29,7 @@ impl App {
         let mut rows = vec![Line::EMPTY, Line::styled("Custom commands", self.theme.accent.bold())];
         for (name, description) in &self.custom {
             let name = Line::styled(format!("  /{name}"), self.theme.accent);
-            let what = Line::styled(super::lists::clean(description), self.theme.text);
+            let what = Line::styled(crate::clean::clean(description), self.theme.text);
             rows.extend(explained(name, what, super::telling::NAMES, self.width()));
         }
         rows

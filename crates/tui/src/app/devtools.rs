@@ -4,9 +4,6 @@ use super::App;
 use crate::devtools::DevToolsLink;
 use crate::effect::Effect;
 
-/// Milliseconds between two presses that count as one gesture.
-const TWICE_MS: u64 = 400;
-
 impl App {
     /// `/devtools`.
     pub(super) fn devtools(&mut self, arguments: &str) {
@@ -21,14 +18,8 @@ impl App {
 
     /// Shows or hides the log; pressed twice, it opens DevTools instead.
     pub(super) fn log_key(&mut self) {
-        let now = self.now_ms();
-        self.debug.toggle();
-        let is_second =
-            self.log_key_ms.take().is_some_and(|before| now.saturating_sub(before) <= TWICE_MS);
-        if is_second {
+        if self.debug.press(self.clock.now_ms()) {
             self.effect(Effect::OpenDevTools { browser: true });
-        } else {
-            self.log_key_ms = Some(now);
         }
     }
 

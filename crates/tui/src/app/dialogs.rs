@@ -8,12 +8,16 @@ use parallax_screen::{Key, KeyCode, Modifiers};
 use parallax_sdk::SessionChoice;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::edit_arguments::ProposedChange;
+use parallax_sdk::mcp_view::{Answer, Question};
 use parallax_sdk::trust::TrustAnswer;
+use tokio::sync::oneshot;
 
 use super::App;
 use super::choosing::COLOURS;
-use super::overlay::{Body, Overlay, Purpose};
 use super::settings::SETTINGS;
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose, ServerStep};
+use crate::components::server_requests::{ServerAnswer, ServerRequest};
 use crate::dialog::{ListDialog, ListItem, Response};
 use crate::effect::Effect;
 
@@ -22,19 +26,71 @@ impl App {
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.completion.close();
         self.drop_hint();
-        self.note_opening(self.arrival.by_key);
-        self.overlay = Some(overlay);
+        self.dialogs.open(overlay);
     }
 
     /// Opens a dialog that was not requested by a key.
     pub(super) fn open_automatically(&mut self, overlay: Overlay) {
-        self.open(overlay);
-        self.note_opening(false);
+        self.completion.close();
+        self.drop_hint();
+        self.dialogs.open_automatically(overlay);
+    }
+
+    /// Queues a request of an MCP server.
+    pub(crate) fn server_asks(
+        &mut self,
+        server: &str,
+        question: Question,
+        reply: oneshot::Sender<Answer>,
+    ) {
+        let request = match ServerRequest::new(server, question, reply) {
+            Ok(request) => request,
+            Err(what) => {
+                let server = clean(server);
+                return self.warn(format!(
+                    "Declined a request of MCP server `{server}`: it asked {what}."
+                ));
+            }
+        };
+        let around = self.around_dialogs();
+        if self.dialogs.push_server_request(request, &around, &self.theme) {
+            self.dialog_came();
+        }
+    }
+
+    /// Removes requests of servers whose calls have ended.
+    pub(crate) fn server_requests_ended(&mut self) {
+        if self.dialogs.remove_ended_server_requests() {
+            self.toast("the server no longer waits for an answer");
+        }
+        self.next_server_request();
+    }
+
+    /// Opens the first waiting request of a server if no other dialog is open.
+    pub(super) fn next_server_request(&mut self) {
+        if self.dialogs.next_server_request(self.clock.now_ms(), &self.theme) {
+            self.dialog_came();
+        }
+    }
+
+    /// Makes way for a dialog that opened by itself.
+    fn dialog_came(&mut self) {
+        self.completion.close();
+        self.drop_hint();
+    }
+
+    /// Answers the request of a server that is open.
+    fn answer_server(&mut self, answer: ServerAnswer<'_>) {
+        match self.dialogs.answer_server(answer, &self.theme) {
+            ServerStep::Show(overlay) => self.open(overlay),
+            ServerStep::Next => self.next_server_request(),
+            ServerStep::Invalid(why) => self.toast(why),
+        }
     }
 
     /// Handles the result of a key in the dialog.
     pub(super) fn overlay_answer(&mut self, response: Response) {
-        let Some(purpose) = self.overlay.as_ref().map(|overlay| overlay.purpose.clone()) else {
+        let Some(purpose) = self.dialogs.purpose().cloned() else {
             return;
         };
         match response {
@@ -53,7 +109,7 @@ impl App {
 
     /// Handles a dialog that was closed without a choice.
     fn closed(&mut self, purpose: Purpose) {
-        self.overlay = None;
+        self.dialogs.close();
         match purpose {
             // Without an answer, nothing in the folder is read.
             Purpose::Trust => self.effect(Effect::Quit { delete: false }),
@@ -78,7 +134,9 @@ impl App {
             Purpose::Hooks => self.hooks_closed(),
             Purpose::DocsPage => self.docs(""),
             Purpose::AcceptAgents(waiting) => self.agent_answer(waiting, false),
-            Purpose::ServerQuestion | Purpose::ServerField => self.server_question_left(),
+            Purpose::ServerQuestion | Purpose::ServerField => {
+                self.answer_server(ServerAnswer::Closed)
+            }
             _ => {}
         }
     }
@@ -98,19 +156,19 @@ impl App {
                     "parent" => TrustAnswer::Parent,
                     _ => TrustAnswer::No,
                 };
-                self.overlay = None;
+                self.dialogs.close();
                 self.effect(Effect::Trust(answer));
             }
             Purpose::Ide => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.ide_chosen(id);
             }
             Purpose::LooseSettings => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.loose_settings_answer(id == "accept");
             }
             Purpose::PolicyUpdate => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.policy_update_answer(id == "accept");
             }
             Purpose::Auth => self.auth_chosen(id),
@@ -118,16 +176,16 @@ impl App {
             Purpose::ProviderKey(provider) => self.provider_key_typed(provider, id),
             Purpose::ProviderModel => self.provider_model_chosen(id),
             Purpose::Model => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.use_model(id, false);
             }
             Purpose::Theme(_) => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.keep_theme(id);
                 self.after_theme();
             }
             Purpose::Sessions => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.effect(Effect::Open(SessionChoice::Resume(id.to_owned())));
             }
             Purpose::DeleteSession(session) => {
@@ -137,7 +195,7 @@ impl App {
                 self.sessions_dialog();
             }
             Purpose::Tags => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.resume_tag(id);
             }
             Purpose::Rewind => {
@@ -147,11 +205,11 @@ impl App {
             }
             Purpose::RewindHow(turn) => self.rewind_chosen(turn, id),
             Purpose::Restore => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.restore(id);
             }
             Purpose::CutOff => {
-                self.overlay = None;
+                self.dialogs.close();
                 if id == "yes" {
                     self.effect(Effect::Send(Op::Continue));
                 }
@@ -163,17 +221,17 @@ impl App {
             Purpose::Docs => self.docs_page(id),
             Purpose::SettingValue(key) => self.setting_typed(&key, id),
             Purpose::Editor => {
-                self.overlay = None;
+                self.dialogs.close();
                 let value = serde_json::Value::String(id.to_owned());
                 self.keep_setting("general.preferredEditor", Some(value));
             }
             Purpose::AddFolder(folders) => self.folder_trust_said(folders, id == "yes"),
             Purpose::Permissions => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.permissions_chosen(id);
             }
             Purpose::Mode => {
-                self.overlay = None;
+                self.dialogs.close();
                 match ApprovalMode::parse(id) {
                     Some(ApprovalMode::Yolo) => self.want_yolo(),
                     Some(ApprovalMode::Plan) => self.plan(""),
@@ -182,7 +240,7 @@ impl App {
                 }
             }
             Purpose::Yolo(mode) => {
-                self.overlay = None;
+                self.dialogs.close();
                 if id == "yes" {
                     self.set_mode(mode);
                 }
@@ -190,12 +248,12 @@ impl App {
             Purpose::Context => self.print_context(),
             Purpose::Tasks => self.show_task(id),
             Purpose::CustomShell => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.custom_answer(id);
             }
             Purpose::Queue => self.take_queued(id),
             Purpose::LargePrompt { text, steer } => {
-                self.overlay = None;
+                self.dialogs.close();
                 match id {
                     "yes" => self.effect(Effect::Prompt { text, steer, ask: false }),
                     _ => self.outside_left(&text, steer.as_ref()),
@@ -208,8 +266,8 @@ impl App {
             Purpose::AcceptAgents(waiting) => self.agent_answer(waiting, id == "yes"),
             Purpose::AgentSettings(name) => self.agent_setting_chosen(&name, id),
             Purpose::AgentSetting(name, setting) => self.agent_setting_typed(&name, setting, id),
-            Purpose::ServerQuestion => self.server_question_taken(id),
-            Purpose::ServerField => self.server_field(id),
+            Purpose::ServerQuestion => self.answer_server(ServerAnswer::Choice(id)),
+            Purpose::ServerField => self.answer_server(ServerAnswer::Field(id)),
             Purpose::Consent => self.consent_answer(id),
             Purpose::ExtensionSettings(name) => self.extension_setting_chosen(&name, id),
             Purpose::ExtensionValue(name, variable) => {
@@ -250,7 +308,7 @@ impl App {
                 }
             }
             Purpose::Model if key == Key::ctrl('s') && !id.is_empty() => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.use_model(id, true);
             }
             Purpose::Footer if matches!(key.code, KeyCode::Left | KeyCode::Right) => {
@@ -268,7 +326,7 @@ impl App {
     }
 
     fn key_typed(&mut self, kind: KeyKind, key: &str) {
-        if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
+        if let Some(field) = self.dialogs.field_mut() {
             field.problem = None;
             field.busy = Some("verifying the key…".to_owned());
         }
@@ -279,11 +337,11 @@ impl App {
     pub(crate) fn key_checked(&mut self, checked: Result<(), String>) {
         match checked {
             Ok(()) => {
-                self.overlay = None;
+                self.dialogs.close();
                 self.info("API key verified and saved.");
             }
-            Err(why) => match &mut self.overlay {
-                Some(Overlay { body: Body::Field(field), .. }) => {
+            Err(why) => match self.dialogs.field_mut() {
+                Some(field) => {
                     field.busy = None;
                     field.problem = Some(why);
                 }
@@ -314,7 +372,7 @@ impl App {
 
     /// Opens the proposed change in the user's editor.
     pub(super) fn edit_change(&mut self) {
-        let preview = self.questions.front().and_then(|question| question.ask.preview.clone());
+        let preview = self.dialogs.approval().and_then(|question| question.ask.preview.clone());
         if let Some(Preview::Plan { path, text }) = preview {
             return self.edit_plan(path, text);
         }
@@ -345,7 +403,7 @@ impl App {
     }
 
     fn asked_change(&self) -> Option<Result<ProposedChange, String>> {
-        let ask = &self.questions.front()?.ask;
+        let ask = &self.dialogs.approval()?.ask;
         match &ask.preview {
             Some(Preview::Diff(diff)) => Some(ProposedChange::read(diff)),
             _ => None,
@@ -353,7 +411,7 @@ impl App {
     }
 
     fn asked_file_name(&self) -> String {
-        let name = self.questions.front().and_then(|question| match &question.ask.preview {
+        let name = self.dialogs.approval().and_then(|question| match &question.ask.preview {
             Some(Preview::Diff(diff)) => diff.file_path.file_name(),
             _ => None,
         });
@@ -363,14 +421,14 @@ impl App {
 
     /// Answers the request with the edited change; the engine asks again with the new change.
     fn change_to(&mut self, change: &ProposedChange, wanted: &str) {
-        let Some(question) = self.questions.front() else { return };
+        let Some(question) = self.dialogs.approval() else { return };
         let ask = &question.ask;
         let args = self.transcript.arguments(&ask.call).unwrap_or_default();
         match change.arguments(&ask.name, &args, wanted) {
             Ok(arguments) => {
                 let mut decide = Decide::new(ask.id.clone(), AskOutcome::ModifyWithEditor);
                 decide.arguments = Some(arguments);
-                self.questions.pop_front();
+                self.dialogs.take_approval();
                 self.effect(Effect::Send(Op::Decide(Box::new(decide))));
             }
             Err(why) => self.toast(why),

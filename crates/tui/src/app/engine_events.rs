@@ -8,8 +8,9 @@ use parallax_protocol::op::Op;
 use parallax_protocol::routing::RouteSource;
 use parallax_protocol::tool::{Display, ToolKind};
 
-use super::overlay::{Overlay, Purpose};
-use super::{App, Steering};
+use super::App;
+use crate::components::dialog_stack::Purpose;
+use crate::components::prompt_queue::TurnEnd;
 use crate::dialog::QuestionDialog;
 use crate::effect::Effect;
 use crate::footer::Quota;
@@ -46,14 +47,12 @@ impl App {
                 if let Some(companion) = self.companion.clone() {
                     self.editor_trusts(&companion);
                 }
-                for text in std::mem::take(&mut self.early) {
+                for text in self.prompt_queue.take_early() {
                     self.effect(Effect::Prompt { text, steer: None, ask: true });
                 }
             }
             EventBody::TurnStarted { prompt } => {
-                self.turn_prompt.clone_from(prompt);
-                self.beginning = Some(prompt.clone()).filter(|prompt| !prompt.is_empty());
-                self.stopped = false;
+                self.prompt_queue.turn_started(prompt);
                 self.begin();
                 self.learn_changes();
                 if self.stats.turns.len() == 1 {
@@ -68,7 +67,7 @@ impl App {
                 }
             }
             EventBody::ItemStarted { item, start: ItemStart::Shell(shell) } => {
-                self.shell_begins(item, &shell.command);
+                self.shell.begin(item, &shell.command, self.clock.now_ms());
             }
             EventBody::ItemStarted {
                 item,
@@ -80,7 +79,7 @@ impl App {
                 self.streams = Some(item.clone());
             }
             EventBody::ItemDelta { item, text } => {
-                self.shell_spoke(item);
+                self.shell.output(item, self.clock.now_ms());
                 if let Some(working) = &mut self.working {
                     if self.streams.as_ref() == Some(item) {
                         working.streamed += u64::try_from(text.len()).unwrap_or(0);
@@ -95,7 +94,8 @@ impl App {
             EventBody::CallState(state) => {
                 let runs = state.phase == CallPhase::Executing;
                 if runs && state.kind == Some(ToolKind::Execute) {
-                    self.shell_begins(&state.item, state.title.as_deref().unwrap_or_default());
+                    let title = state.title.as_deref().unwrap_or_default();
+                    self.shell.begin(&state.item, title, self.clock.now_ms());
                 }
                 // Set the size as early as possible, so that the command starts with it.
                 if state.phase == CallPhase::Validating && state.kind == Some(ToolKind::Execute) {
@@ -106,29 +106,29 @@ impl App {
                     working.runs(&state.item, title);
                 }
             }
-            EventBody::ItemScreen { item, screen } if self.shell.as_ref() == Some(item) => {
-                self.shell_application_cursor = screen.application_cursor;
-                self.shell_asks = screen.cursor.is_some_and(|(_, column)| column > 0);
-                self.shell_spoke(item);
+            EventBody::ItemScreen { item, screen } => {
+                let asks = screen.cursor.is_some_and(|(_, column)| column > 0);
+                let now = self.clock.now_ms();
+                self.shell.screen(item, screen.application_cursor, asks, now);
             }
             EventBody::Ask(ask) => {
                 if self.is_accepted_in_editor(ask) {
                     return;
                 }
                 self.drop_hint();
-                self.note_question();
                 let mut question = QuestionDialog::new(ask.clone());
                 question.plain = self.settings.screen_reader;
                 question.in_editor = self.open_in_editor(ask);
-                self.questions.push_back(question);
+                let around = self.around_dialogs();
+                self.dialogs.push_approval(question, &around);
                 self.waiting(true);
                 self.notify(&format!("{} asks: {}", self.notifier(), ask.title));
             }
             EventBody::AskClosed { ask, .. } => {
                 self.drop_hint();
-                self.questions.retain(|question| question.ask.id != *ask);
+                self.dialogs.remove_approval(ask);
                 self.close_in_editor(ask);
-                self.waiting(!self.questions.is_empty());
+                self.waiting(self.dialogs.has_approvals());
             }
             EventBody::ModelCall(call) => {
                 if call.error.is_none() {
@@ -146,8 +146,7 @@ impl App {
                 if matches!(compaction.cause, CompactionCause::Manual) =>
             {
                 // The dialog hides the notice.
-                let is_open =
-                    matches!(self.overlay, Some(Overlay { purpose: Purpose::Context, .. }));
+                let is_open = matches!(self.dialogs.purpose(), Some(Purpose::Context));
                 if let Some(why) = compaction.remark.as_ref().filter(|_| is_open) {
                     self.toast(why.clone());
                 }
@@ -160,7 +159,7 @@ impl App {
                     let (attempt, of) = (retry.attempt + 1, retry.max_attempts);
                     self.facts.quota = Some(Quota::Slow { attempt, of });
                 }
-                let until = self.now_ms + retry.delay_ms;
+                let until = self.clock.now_ms() + retry.delay_ms;
                 if let Some(working) = &mut self.working {
                     // A row of the transcript shows the failure.
                     working.retry = Some((until, "Retrying".to_owned()));
@@ -173,7 +172,7 @@ impl App {
                 }
             }
             EventBody::SteerEnded(ended) => {
-                self.steering.retain(|Steering { id, .. }| *id != ended.id);
+                self.prompt_queue.steer_ended(&ended.id);
                 if ended.fate == SteerFate::Gone {
                     self.toast("too late: the model already has this message");
                 }
@@ -213,7 +212,7 @@ impl App {
             _ => false,
         };
         if begun {
-            self.beginning = None;
+            self.prompt_queue.prompt_shown();
         }
     }
 
@@ -229,16 +228,13 @@ impl App {
         }
         // Startup hooks may still be running.
         let hooks = self.hooks.clone();
-        self.working = Some(Working { since_ms: self.now_ms, hooks, ..Working::default() });
+        self.working = Some(Working { since_ms: self.clock.now_ms(), hooks, ..Working::default() });
         self.effect(Effect::Progress(true));
         self.notified_state();
     }
 
     fn item_done(&mut self, item: &parallax_protocol::ids::ItemId, done: &ItemDone) {
-        if self.shell.as_ref() == Some(item) {
-            self.shell = None;
-            self.shell_focus = false;
-        }
+        self.shell.item_done(item);
         match done {
             ItemDone::Text { text, dropped: false } => self.last_answer = text.as_str().to_owned(),
             ItemDone::Thought { text } => {
@@ -251,8 +247,7 @@ impl App {
                     working.ran(item);
                 }
                 if let Some(Display::Todos { todos }) = &tool.display {
-                    self.todos.clone_from(todos);
-                    self.todos_count = true;
+                    self.todos.update(todos);
                 }
                 self.tell_counts();
             }
@@ -270,7 +265,7 @@ impl App {
 
     /// Adds a row with the duration and cost of the turn.
     fn mark_end(&mut self, ended: &TurnEnded) {
-        let is_low = usize::from(self.size.1) < super::view::LOW;
+        let is_low = usize::from(self.size.1) < crate::layout::LOW;
         if ended.taken_back {
             return;
         }
@@ -292,7 +287,7 @@ impl App {
         self.working = None;
         self.mark_end(ended);
         self.drop_hint();
-        self.questions.clear();
+        self.dialogs.clear_approvals();
         self.close_all_in_editor();
         self.effect(Effect::Progress(false));
         self.effect(Effect::Run(self.look_at_branch()));
@@ -307,36 +302,21 @@ impl App {
             _ if matches!(self.facts.quota, Some(Quota::Slow { .. })) => Some(Quota::Met),
             _ => self.facts.quota,
         };
-        // Remaining todos belong to a finished turn.
-        self.todos_count &= !matches!(ended.reason, EndReason::Done);
-        let unheard = self.beginning.take();
+        self.todos.turn_ended(matches!(ended.reason, EndReason::Done));
         let is_cancelled = matches!(ended.reason, EndReason::Cancelled);
-        let mut back: Vec<String> = Vec::new();
-        if let Some(prompt) = unheard.filter(|_| is_cancelled) {
-            // Hooks were still running, so the prompt is not in the history.
-            back.push(prompt);
-        } else if ended.taken_back && (self.stopped || too_long) {
-            back.push(std::mem::take(&mut self.turn_prompt));
-        }
+        let end = TurnEnd { is_cancelled, taken_back: ended.taken_back, too_long };
+        let back = self.prompt_queue.turn_ended(end);
         if let EndReason::Failed(Failure { status: Some(400), kind, .. }) = &ended.reason
             && !matches!(kind, FailureKind::Overflow | FailureKind::Auth)
         {
             self.info(REFUSED);
         }
-        match &ended.reason {
-            EndReason::Cancelled => {
-                // Messages queued for this turn return to the composer.
-                back.extend(std::mem::take(&mut self.steering).into_iter().map(|one| one.text));
-                back.append(&mut self.queued);
-                self.give_back(&back);
-            }
-            _ => {
-                self.give_back(&back);
-                self.notify(&format!("{} is done", self.notifier()));
-                // A compaction that waited for this turn comes first.
-                if !self.compacting {
-                    self.send_queued();
-                }
+        self.give_back(&back);
+        if !is_cancelled {
+            self.notify(&format!("{} is done", self.notifier()));
+            // A compaction that waited for this turn comes first.
+            if !self.compacting {
+                self.send_queued();
             }
         }
         if self.compacting {
@@ -367,7 +347,8 @@ impl App {
     /// Shows the compaction as work: Escape cancels it and prompts wait for it.
     fn works_on_history(&mut self) {
         let subject = "Compacting the history".to_owned();
-        self.working = Some(Working { since_ms: self.now_ms, subject, ..Working::default() });
+        self.working =
+            Some(Working { since_ms: self.clock.now_ms(), subject, ..Working::default() });
         self.shortens = true;
         self.effect(Effect::Progress(true));
         self.retitle();
@@ -385,8 +366,7 @@ impl App {
     }
 
     fn send_queued(&mut self) {
-        if !self.queued.is_empty() {
-            let text = std::mem::take(&mut self.queued).join("\n\n");
+        if let Some(text) = self.prompt_queue.take_queued() {
             self.submit(text);
         }
     }
@@ -397,7 +377,7 @@ impl App {
     }
 
     fn notified_state(&mut self) {
-        self.armed = None;
+        self.hints.disarm();
         self.drop_hint();
     }
 }

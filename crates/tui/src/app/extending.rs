@@ -8,8 +8,8 @@ use parallax_sdk::extending::{HookInfo, SkillInfo};
 use parallax_sdk::settings::SettingScope;
 
 use super::App;
-use super::lists::clean;
-use super::overlay::{Body, Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
@@ -178,14 +178,12 @@ impl App {
                 app.warn(note);
             }
             if hooks.is_empty() {
-                app.overlay = None;
+                app.dialogs.close();
                 return app.info("No hooks.");
             }
             let items: Vec<ListItem> = hooks.iter().map(|hook| app.hook_item(hook)).collect();
             // After a change in the dialog, keep the cursor position.
-            if let Some(Overlay { purpose: Purpose::Hooks, body: Body::List(list) }) =
-                &mut app.overlay
-            {
+            if let Some(list) = app.dialogs.list_for(&Purpose::Hooks) {
                 return list.replace(items);
             }
             let list = ListDialog::new("Hooks", items)

@@ -11,9 +11,9 @@ use parallax_sdk::mcp_view::open_address;
 use parallax_sdk::settings::SettingScope;
 
 use super::App;
-use super::lists::clean;
-use super::overlay::{Overlay, Purpose};
+use crate::clean::clean;
 use crate::commands::Command;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::tokens::IDLE;
@@ -214,7 +214,7 @@ impl App {
 
     /// Opens the next consent dialog if none is open.
     fn next_consent(&mut self) {
-        let is_open = matches!(&self.overlay, Some(overlay) if overlay.purpose == Purpose::Consent);
+        let is_open = self.dialogs.purpose() == Some(&Purpose::Consent);
         if is_open {
             return;
         }
@@ -226,7 +226,7 @@ impl App {
 
     /// Handles the answer of the consent dialog.
     pub(super) fn consent_answer(&mut self, id: &str) {
-        self.overlay = None;
+        self.dialogs.close();
         let Some((.., consent)) = self.waiting_consent.pop_front() else { return };
         match id {
             "yes" => self.consented(consent),
@@ -336,7 +336,7 @@ impl App {
 
     /// Handles a setting chosen in the list.
     pub(super) fn extension_setting_chosen(&mut self, extension: &str, variable: &str) {
-        self.overlay = None;
+        self.dialogs.close();
         self.extension_config(extension, Some(variable));
     }
 
@@ -358,7 +358,7 @@ impl App {
 
     /// Handles a typed setting value.
     pub(super) fn extension_value_typed(&mut self, extension: &str, variable: &str, value: &str) {
-        self.overlay = None;
+        self.dialogs.close();
         let (name, variable) = (extension.to_owned(), variable.to_owned());
         let value = value.to_owned();
         self.ask(

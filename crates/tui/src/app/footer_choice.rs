@@ -5,7 +5,7 @@ use parallax_sdk::settings::FooterItem;
 use serde_json::Value;
 
 use super::App;
-use super::overlay::{Body, Overlay, Purpose};
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::footer;
 
@@ -115,11 +115,11 @@ impl App {
 
     /// Refreshes the items of the dialog.
     pub(super) fn refresh_footer(&mut self) {
-        if !matches!(&self.overlay, Some(Overlay { purpose: Purpose::Footer, .. })) {
+        if self.dialogs.purpose() != Some(&Purpose::Footer) {
             return;
         }
         let items = self.footer_items();
-        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+        if let Some(list) = self.dialogs.list_mut() {
             list.replace(items);
         }
     }

@@ -5,7 +5,7 @@ use parallax_screen::Line;
 use parallax_sdk::Launch;
 
 use super::App;
-use super::overlay::{Overlay, Purpose};
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 

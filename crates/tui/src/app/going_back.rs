@@ -7,8 +7,8 @@ use parallax_screen::Line;
 use parallax_sdk::going_back::{ChangeKind, FileBack, RestorePoint};
 
 use super::App;
-use super::lists::clean;
-use super::overlay::{Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::diff_view::{self, DiffOptions};
 use crate::effect::Effect;
@@ -67,7 +67,7 @@ impl App {
 
     /// Asks what to rewind and previews the resulting file changes.
     pub(super) fn rewind_how(&mut self, turn: u64) {
-        self.overlay = None;
+        self.dialogs.close();
         self.effect(Effect::AskSession(Box::new(move |session| {
             let back = session.going_back();
             Box::new(move |app| {
@@ -222,7 +222,7 @@ impl App {
     }
 
     pub(super) fn rewind_chosen(&mut self, turn: u64, id: &str) {
-        self.overlay = None;
+        self.dialogs.close();
         let (chat, files) = (id.contains("chat"), id.contains("files"));
         if chat || files {
             let rewind = Rewind { turn, chat, files, force: id.ends_with("force") };

@@ -17,8 +17,8 @@ use parallax_sdk::trust::TrustAnswer;
 use serde_json::Value;
 
 use super::App;
-use super::overlay::{Overlay, Purpose};
 use super::telling::plain_rows;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
@@ -75,9 +75,9 @@ impl App {
     pub(super) fn editor_trusts(&mut self, snapshot: &CompanionSnapshot) {
         let Some(is_trusted) = snapshot.is_trusted else { return };
         let name = crate::clean::one_row(snapshot.editor_name()).into_owned();
-        if matches!(self.overlay, Some(Overlay { purpose: Purpose::Trust, .. })) {
+        if matches!(self.dialogs.purpose(), Some(Purpose::Trust)) {
             if is_trusted {
-                self.overlay = None;
+                self.dialogs.close();
                 self.info(format!("Trusted for this session, because {name} trusts this folder."));
                 self.effect(Effect::Trust(TrustAnswer::ByEditor));
             }
@@ -157,7 +157,7 @@ impl App {
 
     /// Asks once, in the terminal of a supported editor, whether to connect.
     pub(crate) fn offer_companion(&mut self) {
-        let busy = self.overlay.is_some() || self.is_busy() || self.settings.screen_reader;
+        let busy = self.dialogs.is_open() || self.is_busy() || self.settings.screen_reader;
         if busy || std::mem::replace(&mut self.has_offered_ide, true) {
             return;
         }
@@ -226,12 +226,10 @@ impl App {
     /// Handles a decision made in the editor, or a diff that the editor no longer shows.
     pub(crate) fn editor_decided(&mut self, ask: &AskId, decision: DiffDecision) {
         self.close_in_editor(ask);
-        let Some(at) = self.questions.iter().position(|question| question.ask.id == *ask) else {
-            return;
-        };
+        let Some(question) = self.dialogs.approval_of(ask) else { return };
         let decide = match decision {
             DiffDecision::Unavailable { why } => {
-                let name = self.questions.get_mut(at).and_then(|it| it.in_editor.take());
+                let name = question.in_editor.take();
                 let why = crate::clean::one_row(&why).into_owned();
                 let name = name.unwrap_or_else(|| "the editor".to_owned());
                 return self.toast(format!("decide here, not in {name}: {why}"));
@@ -241,16 +239,16 @@ impl App {
             }
             DiffDecision::Accepted { text } => {
                 let accept = Decide::new(ask.clone(), AskOutcome::ProceedOnce);
-                let Some(question) = self.questions.get(at) else { return };
-                match self.with_editor_text(&question.ask.clone(), accept, Some(&text)) {
+                let asked = question.ask.clone();
+                match self.with_editor_text(&asked, accept, Some(&text)) {
                     Ok(decide) => decide,
                     Err(why) => return self.toast(why),
                 }
             }
         };
         self.drop_hint();
-        self.questions.remove(at);
-        self.waiting(!self.questions.is_empty());
+        self.dialogs.remove_approval(ask);
+        self.waiting(self.dialogs.has_approvals());
         self.effect(Effect::Send(Op::Decide(Box::new(decide))));
     }
 

@@ -2,14 +2,14 @@
 //! completion list, or the composer. The first that uses the key takes it.
 
 use parallax_protocol::event::Question;
-use parallax_protocol::op::{AskOutcome, Op, ToolInput};
+use parallax_protocol::op::{AskOutcome, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Key, KeyCode, burst_text};
 
 use super::App;
-use super::hint::{Again, Armed};
-use super::overlay::{Overlay, Purpose};
 use super::submit::is_slash;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::hints::{Armed, SecondPress};
 use crate::composer::{ComposerAction, Surroundings};
 use crate::dialog::{DialogKey, QuestionAnswer};
 use crate::effect::Effect;
@@ -25,15 +25,17 @@ impl App {
         }
         if self.is_paging() {
             self.pager_key(key);
-        } else if self.is_too_early(key) {
+        } else if self.dialogs.is_too_early(key, &self.around_dialogs()) {
             self.write_on(key);
-        } else if self.turns_to_it(key) || self.follows_an_answer(key) {
+        } else if self.turns_to_dialog(key)
+            || self.dialogs.follows_an_answer(key, &self.around_dialogs())
+        {
             // The dialog was drawn too recently to be answered.
-        } else if self.overlay.is_some() {
+        } else if self.dialogs.is_open() {
             self.answer(key, Self::overlay_key);
-        } else if self.shell_focus {
+        } else if self.shell.has_focus() {
             self.shell_key(key);
-        } else if !self.questions.is_empty() && !self.is_writing() {
+        } else if self.dialogs.has_approvals() && !self.dialogs.is_writing(self.clock.now_ms()) {
             self.answer(key, Self::question_key);
         } else {
             self.composer_key(key);
@@ -43,16 +45,14 @@ impl App {
     pub(super) fn paste(&mut self, text: &str) {
         if self.is_paging() {
             self.pager_paste(text);
-        } else if let Some(overlay) = &mut self.overlay {
+        } else if let Some(overlay) = self.dialogs.overlay_mut() {
             overlay.paste(text);
-        } else if self.shell_focus {
+        } else if self.shell.has_focus() {
             // Terminals send the line ends of pasted text as the Enter key.
             self.type_to_shell(text.replace('\n', "\r").into_bytes());
-        } else if !self.is_writing()
-            && let Some(question) = self.questions.front_mut().filter(|it| it.is_typing())
+        } else if self.dialogs.is_writing(self.clock.now_ms())
+            || !self.dialogs.paste_into_approval(text)
         {
-            question.paste(text);
-        } else {
             self.composer.paste(text);
             self.complete();
         }
@@ -74,42 +74,52 @@ impl App {
 
     /// Whether keys are typed into the composer or into the text of an answer.
     fn writes_text(&self) -> bool {
-        let asked = self.questions.front().filter(|_| !self.is_writing());
+        let asked =
+            self.dialogs.approval().filter(|_| !self.dialogs.is_writing(self.clock.now_ms()));
         !self.frozen
             && !self.is_paging()
-            && self.overlay.is_none()
-            && !self.shell_focus
+            && !self.dialogs.is_open()
+            && !self.shell.has_focus()
             && asked.is_none_or(|question| question.is_typing())
     }
 
-    /// Maps a key to its function in a dialog, using the key table first.
-    pub(super) fn dialog_key(&self, key: Key, typing: bool) -> DialogKey {
-        let command = self.keymap.command(key, Context::DIALOG);
-        // Letters are text while the dialog has a text field.
-        let is_text = typing && key.typed().is_some();
-        match command {
-            _ if is_text => DialogKey::Other(key),
-            Some(KeyCommand::DialogUp) => DialogKey::Up,
-            Some(KeyCommand::DialogDown) => DialogKey::Down,
-            Some(KeyCommand::DialogNext) => DialogKey::Next,
-            Some(KeyCommand::DialogPrevious) => DialogKey::Previous,
-            Some(KeyCommand::Confirm) => DialogKey::Confirm,
-            Some(KeyCommand::Cancel | KeyCommand::Quit) => DialogKey::Cancel,
-            _ => DialogKey::of(key),
+    /// Moves the focus to a dialog that opened by itself over text. Returns whether the key did
+    /// only that.
+    fn turns_to_dialog(&mut self, key: Key) -> bool {
+        let around = self.around_dialogs();
+        let turns = self.dialogs.turns_to_it(key, &around);
+        if turns {
+            self.hint_second_press(SecondPress::Answer, "press it again to answer");
+        }
+        turns
+    }
+
+    /// Gives the key to the composer; the dialog waits for a pause in typing.
+    fn write_on(&mut self, key: Key) {
+        self.dialogs.step_aside(self.clock.now_ms());
+        if key.typed().is_some() {
+            self.composer_key(key);
         }
     }
 
+    /// Passes a key to the dialog and records the time if it answered a request.
+    fn answer(&mut self, key: Key, answer: impl FnOnce(&mut Self, Key)) {
+        let before = self.dialogs.before_answer();
+        answer(self, key);
+        self.dialogs.note_answer(&before, self.clock.now_ms());
+    }
+
     fn overlay_key(&mut self, key: Key) {
-        let typing = self.overlay.as_ref().is_some_and(|overlay| overlay.is_typing());
-        if key == Key::ctrl('c') && self.again(Armed::Quit) {
+        let typing = self.dialogs.overlay().is_some_and(Overlay::is_typing);
+        if key == Key::ctrl('c') && self.is_second(Armed::Quit) {
             return self.effect(Effect::Quit { delete: false });
         }
-        let is_server = |overlay: &Overlay| overlay.purpose == Purpose::ServerQuestion;
-        if self.overlay.as_ref().is_some_and(is_server) && begins_text(key, "jk") {
+        let is_server = self.dialogs.purpose() == Some(&Purpose::ServerQuestion);
+        if is_server && begins_text(key, "jk") {
             return self.write_on(key);
         }
-        let dialog_key = self.dialog_key(key, typing);
-        if let Some(overlay) = &mut self.overlay {
+        let dialog_key = DialogKey::mapped(&self.keymap, key, typing);
+        if let Some(overlay) = self.dialogs.overlay_mut() {
             let response = overlay.key(dialog_key, key);
             self.overlay_answer(response);
         }
@@ -119,38 +129,37 @@ impl App {
         if self.everywhere_key(key, Context::DIALOG) {
             return;
         }
-        let typing = self.questions.front().is_some_and(|question| question.is_typing());
+        let typing = self.dialogs.types_into_approval();
         if self.keymap.commands_for(key, Context::COMPOSER).any(|it| it == KeyCommand::Quit) {
             return self.quit_key(false);
         }
         // `y` moves to the yes choice and Enter takes it; if more letters follow, it was text.
-        let yes = std::mem::take(&mut self.yes);
-        let says_yes = key.typed() == Some('y') && !yes && self.can_say_yes();
+        let yes = self.dialogs.take_yes();
+        let says_yes = key.typed() == Some('y') && !yes && self.dialogs.can_say_yes();
         if !typing && (yes || !says_yes) && begins_text(key, if yes { "" } else { "ejk" }) {
-            self.writes();
+            self.dialogs.note_typing(self.clock.now_ms());
             if yes {
                 self.composer.buffer_mut().insert("y");
             }
             return self.composer_key(key);
         }
-        if !typing && says_yes && self.questions.front_mut().is_some_and(|it| it.stand_on_yes()) {
-            self.yes = true;
+        if !typing && says_yes && self.dialogs.stand_on_yes() {
             return;
         }
-        let dialog_key = self.dialog_key(key, typing);
-        let Some(question) = self.questions.front_mut() else { return };
-        match question.key(dialog_key, key) {
+        let dialog_key = DialogKey::mapped(&self.keymap, key, typing);
+        let Some(answer) = self.dialogs.approval_key(dialog_key, key) else { return };
+        match answer {
             QuestionAnswer::Stay => {}
             QuestionAnswer::Decided(decide) => {
-                let Some(asked) = self.questions.pop_front() else { return };
-                let kind = asked.ask.question;
+                let Some(asked) = self.dialogs.take_approval() else { return };
+                let kind = asked.question;
                 if matches!(kind, Question::Fallback | Question::Budget | Question::Loop) {
-                    self.stopped = decide.outcome == AskOutcome::Cancel;
+                    let is_cancelled = decide.outcome == AskOutcome::Cancel;
+                    self.prompt_queue.note_stopped(is_cancelled);
                 }
-                self.waiting(!self.questions.is_empty());
-                match self.is_open_in_editor(&asked.ask.id) && decide.outcome != AskOutcome::Cancel
-                {
-                    true => self.take_editor_text(asked.ask, decide),
+                self.waiting(self.dialogs.has_approvals());
+                match self.is_open_in_editor(&asked.id) && decide.outcome != AskOutcome::Cancel {
+                    true => self.take_editor_text(asked, decide),
                     false => self.effect(Effect::Send(Op::Decide(decide))),
                 }
             }
@@ -161,7 +170,7 @@ impl App {
 
     /// Records whether the agent waits for the user.
     pub(super) fn waiting(&mut self, waiting: bool) {
-        let now = self.now_ms();
+        let now = self.clock.now_ms();
         if let Some(working) = &mut self.working {
             working.wait(waiting, now);
         }
@@ -173,7 +182,7 @@ impl App {
             match command {
                 KeyCommand::ShowErrorDetails => self.log_key(),
                 KeyCommand::ClearScreen => self.effect(Effect::Redraw),
-                KeyCommand::ShowFullTodos => self.show_todos = !self.show_todos,
+                KeyCommand::ShowFullTodos => self.todos.toggle(),
                 KeyCommand::Suspend => self.suspend(),
                 KeyCommand::ShowIdeContextDetail => self.ide_status(),
                 KeyCommand::ToggleCopyMode => self.toggle_copy_mode(),
@@ -219,8 +228,8 @@ impl App {
                     self.background_key();
                     true
                 }
-                KeyCommand::FocusShell if self.shell.is_some() && self.composer.is_empty() => {
-                    self.focus_shell(true);
+                KeyCommand::FocusShell if self.shell.is_running() && self.composer.is_empty() => {
+                    self.shell.focus(true, self.clock.now_ms());
                     true
                 }
                 _ => self.scroll_key(command),
@@ -235,7 +244,7 @@ impl App {
     /// change, so the latest truncated content is printed again, and each further press prints the
     /// one before.
     fn show_more(&mut self) {
-        let under_way = self.is_busy() || self.shell.is_some();
+        let under_way = self.is_busy() || self.shell.is_running();
         if self.settings.alternate_buffer || under_way {
             self.transcript.options.expanded ^= true;
             let now = self.transcript.options.expanded;
@@ -294,45 +303,55 @@ impl App {
         self.anchor = self.transcript.scroll(self.anchor, rows, width, height, &self.theme);
     }
 
+    /// Whether this is the second press of a key. Records the first press otherwise.
+    fn is_second(&mut self, what: Armed) -> bool {
+        self.hints.is_second(what, self.clock.now_ms())
+    }
+
+    /// Shows a hint that the key does more when pressed again.
+    pub(super) fn hint_second_press(&mut self, again: SecondPress, text: &str) {
+        self.hints.announce(again, text, self.clock.now_ms());
+    }
+
     /// Ctrl+C: stops the agent; quits when pressed again. `cleared` is whether it cleared text.
     fn quit_key(&mut self, cleared: bool) {
-        if !cleared && self.again(Armed::Quit) {
+        if !cleared && self.is_second(Armed::Quit) {
             return self.effect(Effect::Quit { delete: false });
         }
         if self.stop_custom() {
-        } else if self.is_busy() || self.shell.is_some() {
+        } else if self.is_busy() || self.shell.is_running() {
             self.interrupt();
         }
         self.complete();
         if !cleared {
-            self.hint_again(Again::Leave, "Press Ctrl+C again to exit");
+            self.hint_second_press(SecondPress::Leave, "Press Ctrl+C again to exit");
         }
     }
 
     /// Handles Escape when nothing was closed: stops the agent, or announces what a second Escape
     /// does.
     fn escape_key(&mut self) {
-        if std::mem::take(&mut self.show_shortcuts) || self.stop_custom() {
-        } else if self.is_busy() || self.shell.is_some() {
+        if self.hints.hide_shortcuts() || self.stop_custom() {
+        } else if self.is_busy() || self.shell.is_running() {
             self.interrupt();
         } else if !self.composer.is_empty() {
-            self.hint_again(Again::Escape, "press escape again to clear");
+            self.hint_second_press(SecondPress::Escape, "press escape again to clear");
         } else if self.ready && self.prompted {
             let text = "press escape again to go back to an earlier prompt";
-            self.hint_again(Again::Escape, text);
+            self.hint_second_press(SecondPress::Escape, text);
         }
     }
 
     /// Interrupts the running turn; undelivered messages return to the queue or the composer.
     pub(super) fn interrupt(&mut self) {
         // Steering messages come before queued messages.
-        for steering in std::mem::take(&mut self.steering).into_iter().rev() {
-            self.effect(Effect::Send(Op::Withdraw(steering.id)));
-            self.queued.insert(0, steering.text);
+        for id in self.prompt_queue.requeue_steering() {
+            self.effect(Effect::Send(Op::Withdraw(id)));
         }
-        if self.shortens && !self.queued.is_empty() {
-            // Messages queued for the cancelled turn return to the composer.
-            let text = std::mem::take(&mut self.queued).join("\n\n");
+        // Messages queued for the cancelled turn return to the composer.
+        if self.shortens
+            && let Some(text) = self.prompt_queue.take_queued()
+        {
             self.composer.insert_before(&text);
         }
         self.effect(Effect::Send(Op::Interrupt));
@@ -347,10 +366,10 @@ impl App {
             let mut both = it.keymap.commands_for(key, Context::COMPOSER);
             both.any(|command| command == KeyCommand::ToggleYolo)
         };
-        if !self.composer.take_yanked() || self.told_yank || !has_both(self) {
+        if !self.composer.take_yanked() || self.hints.told_yank() || !has_both(self) {
             return;
         }
-        self.told_yank = true;
+        self.hints.note_yank();
         let name = |command| self.keymap.key_of(command).to_lowercase();
         let (pasted, yolo) = (name(KeyCommand::Yank), name(KeyCommand::ToggleYolo));
         // Before that, the key inserts deleted text.
@@ -369,30 +388,27 @@ impl App {
     /// Ctrl+B: moves the running command to the background, or opens the list of background
     /// processes.
     fn background_key(&mut self) {
-        match &self.shell {
-            Some(item) => {
-                let op = Op::ToolInput { item: item.clone(), input: ToolInput::ToBackground };
-                self.shell_focus = false;
-                self.effect(Effect::Send(op));
-            }
+        match self.shell.move_to_background() {
+            Some(op) => self.effect(Effect::Send(op)),
             None => self.tasks_dialog(),
         }
     }
 
     pub(super) fn suspend(&mut self) {
-        let composing = self.overlay.is_none() && self.questions.is_empty() && !self.is_paging();
-        if self.again(Armed::Suspend) {
-            if composing && std::mem::take(&mut self.undone) {
+        let composing = !self.dialogs.is_asking() && !self.is_paging();
+        if self.is_second(Armed::Suspend) {
+            if composing && self.hints.take_undone() {
                 // The first press was not meant as undo.
                 self.composer.buffer_mut().redo();
             }
-            self.toast = None;
+            self.hints.clear();
             self.effect(Effect::Suspend);
         } else {
             // The first press does what it does elsewhere.
-            self.undone = composing && self.composer.buffer_mut().undo();
+            let undone = composing && self.composer.buffer_mut().undo();
+            self.hints.note_undone(undone);
             self.complete();
-            self.hint_again(Again::Leave, "press ctrl+z again to suspend");
+            self.hint_second_press(SecondPress::Leave, "press ctrl+z again to suspend");
         }
     }
 
@@ -400,7 +416,7 @@ impl App {
     fn shell_key(&mut self, key: Key) {
         let commands: Vec<KeyCommand> = self.keymap.commands_for(key, Context::SHELL).collect();
         if commands.contains(&KeyCommand::UnfocusShell) {
-            self.focus_shell(false);
+            self.shell.focus(false, self.clock.now_ms());
             self.toast("keys go to the input again");
         } else if commands.contains(&KeyCommand::BackgroundToggle) {
             self.background_key();
@@ -409,15 +425,12 @@ impl App {
                 let key = self.keymap.key_of(KeyCommand::UnfocusShell);
                 self.toast(format!("{key} returns to the input"));
             }
-            self.type_to_shell(terminal_keys::bytes(key, self.shell_application_cursor));
+            self.type_to_shell(terminal_keys::bytes(key, self.shell.application_cursor()));
         }
     }
 
     fn type_to_shell(&mut self, bytes: Vec<u8>) {
-        if let Some(item) = self.shell.clone()
-            && !bytes.is_empty()
-        {
-            let op = Op::ToolInput { item, input: ToolInput::Bytes(bytes) };
+        if let Some(op) = self.shell.type_bytes(bytes) {
             self.effect(Effect::Send(op));
         }
     }
@@ -430,20 +443,26 @@ impl App {
             return;
         }
         if key.typed().is_some() || key.code == KeyCode::Backspace {
-            self.writes();
+            self.dialogs.note_typing(self.clock.now_ms());
         }
         self.surround();
-        let action = self.composer.key_at(key, &self.keymap, self.came);
+        let action = self.composer.key_at(key, &self.keymap, self.clock.input_at());
         self.composer_action(action, key);
+    }
+
+    /// Whether this key would send text that was in the composer when a request arrived.
+    fn keeps_draft(&mut self, key: Key) -> bool {
+        let around = self.around_dialogs();
+        self.dialogs.keeps_draft(key, &around)
     }
 
     /// Passes the state around the composer to it.
     pub(super) fn surround(&mut self) {
         self.composer.set_surroundings(Surroundings {
             busy: self.is_busy(),
-            running: self.is_busy() || self.shell.is_some(),
+            running: self.is_busy() || self.shell.is_running(),
             steering: true,
-            queued: self.queued.len() + self.steering.len(),
+            queued: self.prompt_queue.len(),
             yolo: self.facts.mode == ApprovalMode::Yolo,
             prompts: self.stats.turns.len(),
         });
@@ -454,7 +473,7 @@ impl App {
         match action {
             ComposerAction::Ignored => self.program_key(key),
             ComposerAction::Changed => {
-                self.show_shortcuts = false;
+                self.hints.hide_shortcuts();
                 self.tell_yank(key);
                 self.complete();
             }
@@ -468,10 +487,10 @@ impl App {
             ComposerAction::TakeQueue => self.take_back_queue(),
             ComposerAction::Interrupt { cleared } => self.quit_key(cleared),
             ComposerAction::Exit => {
-                if self.again(Armed::Exit) {
+                if self.is_second(Armed::Exit) {
                     self.effect(Effect::Quit { delete: false });
                 } else {
-                    self.hint_again(Again::Leave, "press ctrl+d again to exit");
+                    self.hint_second_press(SecondPress::Leave, "press ctrl+d again to exit");
                 }
             }
             ComposerAction::Escape => self.escape_key(),
@@ -482,20 +501,20 @@ impl App {
                 let key = self.keymap.key_of(KeyCommand::OpenExternalEditor);
                 self.toast(format!("{key} opens the external editor"));
             }
-            ComposerAction::ToggleShortcuts => self.show_shortcuts = !self.show_shortcuts,
+            ComposerAction::ToggleShortcuts => self.hints.toggle_shortcuts(),
         }
     }
 
     /// Up in an empty composer: takes back the pending message, or lists several.
     fn take_back_queue(&mut self) {
-        if self.queued.len() + self.steering.len() > 1 {
+        if self.prompt_queue.len() > 1 {
             return self.queue_dialog();
         }
-        if let Some(text) = self.queued.pop() {
-            self.composer.set_text(&text);
-        } else if let Some(steering) = self.steering.pop() {
-            self.effect(Effect::Send(Op::Withdraw(steering.id)));
-            self.composer.set_text(&steering.text);
+        if let Some(removed) = self.prompt_queue.pop() {
+            if let Some(id) = removed.withdraw {
+                self.effect(Effect::Send(Op::Withdraw(id)));
+            }
+            self.composer.set_text(&removed.text);
         }
     }
 
@@ -507,7 +526,7 @@ impl App {
         }
         self.remember(&text);
         match self.is_busy() {
-            true => self.queued.push(text),
+            true => self.prompt_queue.push(text),
             false => self.submit(text),
         }
     }

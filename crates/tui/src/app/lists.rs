@@ -6,10 +6,10 @@ use parallax_protocol::shell::{BackgroundProcess, BackgroundState};
 use parallax_screen::Line;
 
 use super::App;
-use super::overlay::{Body, Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
-use crate::footer;
 use crate::layout::shortened;
 use crate::theme::Theme;
 
@@ -63,8 +63,7 @@ impl App {
     /// Refreshes the open list of background processes.
     fn tasks_changed(&mut self) {
         let items = self.task_items();
-        if let Some(Overlay { purpose: Purpose::Tasks, body: Body::List(list) }) = &mut self.overlay
-        {
+        if let Some(list) = self.dialogs.list_for(&Purpose::Tasks) {
             list.replace(items);
         }
     }
@@ -74,7 +73,7 @@ impl App {
     }
 
     pub(super) fn show_task(&mut self, id: &str) {
-        self.overlay = None;
+        self.dialogs.close();
         let Some(process) = self.background.iter().find(|one| one.pid.to_string() == id) else {
             return;
         };
@@ -89,7 +88,7 @@ impl App {
     pub(super) fn queue_dialog(&mut self) {
         let items = self.queue_items();
         if items.is_empty() {
-            self.overlay = None;
+            self.dialogs.close();
             return;
         }
         let list = ListDialog::new("Queued messages", items)
@@ -99,21 +98,13 @@ impl App {
 
     fn queue_items(&self) -> Vec<ListItem> {
         let first = |text: &str| text.lines().next().unwrap_or_default().replace('\t', " ");
-        let steering =
-            self.steering.iter().enumerate().map(|(at, one)| {
-                ListItem::new(format!("s{at}"), first(&one.text), "for this turn")
-            });
-        let queued = self
-            .queued
-            .iter()
-            .enumerate()
-            .map(|(at, text)| ListItem::new(format!("q{at}"), first(text), "after this turn"));
-        steering.chain(queued).collect()
+        let waiting = self.prompt_queue.waiting().into_iter();
+        waiting.map(|one| ListItem::new(one.id, first(one.text), one.when)).collect()
     }
 
     /// Moves a queued message into the composer.
     pub(super) fn take_queued(&mut self, id: &str) {
-        self.overlay = None;
+        self.dialogs.close();
         if let Some(text) = self.unqueue(id) {
             self.composer.insert_before(&text);
         }
@@ -132,37 +123,29 @@ impl App {
     }
 
     fn mark_queued(&mut self, id: &str) {
-        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
-            **list = list.clone().at(id);
+        if let Some(list) = self.dialogs.list_mut() {
+            *list = list.clone().at(id);
         }
     }
 
     /// Moves a queued message up or down.
     pub(super) fn move_queued(&mut self, id: &str, up: bool) {
-        let at: Option<usize> = id.strip_prefix('q').and_then(|at| at.parse().ok());
-        let Some(at) = at else {
-            return self
-                .toast("messages for this turn cannot be moved; they are already being sent");
-        };
-        let to = if up { at.checked_sub(1) } else { Some(at + 1) };
-        let Some(to) = to.filter(|to| *to < self.queued.len()) else { return };
-        self.queued.swap(at, to);
-        self.queue_dialog();
-        self.mark_queued(&format!("q{to}"));
+        match self.prompt_queue.shift(id, up) {
+            Ok(Some(id)) => {
+                self.queue_dialog();
+                self.mark_queued(&id);
+            }
+            Ok(None) => {}
+            Err(why) => self.toast(why),
+        }
     }
 
     fn unqueue(&mut self, id: &str) -> Option<String> {
-        let (kind, at) = id.split_at_checked(1)?;
-        let at: usize = at.parse().ok()?;
-        match kind {
-            "q" => (at < self.queued.len()).then(|| self.queued.remove(at)),
-            _ if at < self.steering.len() => {
-                let one = self.steering.remove(at);
-                self.effect(Effect::Send(Op::Withdraw(one.id)));
-                Some(one.text)
-            }
-            _ => None,
+        let removed = self.prompt_queue.remove(id)?;
+        if let Some(id) = removed.withdraw {
+            self.effect(Effect::Send(Op::Withdraw(id)));
         }
+        Some(removed.text)
     }
 
     pub(super) fn too_early(&mut self) {
@@ -194,14 +177,4 @@ fn task_item(process: &BackgroundProcess, theme: &Theme) -> ListItem {
         process.last_lines.iter().map(|line| Line::styled(clean(line), theme.secondary)).collect();
     let label = format!("{} {}", process.pid, clean(&process.command));
     ListItem::new(process.pid.to_string(), label, state).previewed(preview)
-}
-
-/// Returns the text as one line without tabs; the screen handles other control characters.
-pub(super) fn clean(text: &str) -> String {
-    text.replace('\t', "    ").replace(['\n', '\r'], " ")
-}
-
-/// Formats a count for display.
-pub(super) fn number(count: u64) -> String {
-    footer::count(count)
 }

@@ -5,7 +5,7 @@ use parallax_sdk::OpenSession;
 use parallax_sdk::mcp_view::{McpItem, McpRow, McpState, McpView};
 
 use super::App;
-use super::lists::clean;
+use crate::clean::clean;
 use crate::effect::{Effect, Then};
 use crate::theme::Theme;
 

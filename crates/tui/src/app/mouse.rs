@@ -32,7 +32,7 @@ impl App {
             MouseKind::WheelUp => self.scroll(-WHEEL),
             MouseKind::WheelDown => self.scroll(WHEEL),
             MouseKind::RightDown => self.effect(Effect::PasteClipboard),
-            MouseKind::LeftDown if self.shell_focus => self.shell_focus = false,
+            MouseKind::LeftDown if self.shell.has_focus() => self.shell.release(),
             MouseKind::LeftDown => self.press(column, row),
             MouseKind::LeftDrag => self.drag_bar(row),
             MouseKind::LeftUp => self.release_bar(),

@@ -6,8 +6,8 @@ use parallax_protocol::ids::SteerId;
 use parallax_screen::Line;
 
 use super::App;
-use super::lists::clean;
-use super::overlay::{Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
@@ -64,7 +64,7 @@ impl App {
         steer: Option<SteerId>,
         paths: Vec<PathBuf>,
     ) {
-        self.overlay = None;
+        self.dialogs.close();
         match yes {
             true => self.effect(Effect::AllowReading(paths)),
             false => self.not_read.extend(paths),
@@ -74,7 +74,9 @@ impl App {
 
     /// Handles a dialog closed without a choice: the prompt returns to the composer.
     pub(super) fn outside_left(&mut self, text: &str, steer: Option<&SteerId>) {
-        self.steering.retain(|waiting| Some(&waiting.id) != steer);
+        if let Some(id) = steer {
+            self.prompt_queue.steer_ended(id);
+        }
         self.composer.insert_before(text);
     }
 }

@@ -5,10 +5,11 @@ use parallax_screen::{Key, KeyCode, Line, MouseEvent, MouseKind, Span, text_widt
 
 use super::App;
 use super::mouse::WHEEL;
-use super::view::{Frame, cut};
+use super::view::Frame;
 use crate::dialog::Field;
 use crate::effect::Effect;
 use crate::keymap::{Context, KeyCommand};
+use crate::layout::cut;
 use crate::transcript::{Anchor, Page, SearchNeedle};
 
 /// The state of the pager.
@@ -230,10 +231,10 @@ impl App {
         };
         let mut line = Line::styled(" Transcript ", self.theme.accent.bold());
         line.push(Span::styled(format!("{place} "), self.theme.secondary));
-        let word = match &self.toast {
+        let word = match self.hints.text() {
             _ if self.frozen => Some("frozen: any key resumes"),
-            _ if !self.questions.is_empty() => Some("waiting for approval: q"),
-            Some(toast) => Some(toast.text.as_str()),
+            _ if self.dialogs.has_approvals() => Some("waiting for approval: q"),
+            Some(text) => Some(text),
             None if !pager.note.is_empty() => Some(pager.note),
             None => None,
         };

@@ -1,6 +1,5 @@
 //! Screen reader output: dialogs and lists as lines, each announced once.
 
-use parallax_protocol::ids::ItemId;
 use parallax_screen::Line;
 
 use super::App;
@@ -23,8 +22,6 @@ pub(super) struct Announced {
     mode: Option<&'static str>,
     toast: Option<String>,
     working: bool,
-    /// The running command, whether it has the keyboard focus, and whether it is silent.
-    pub(super) shell: (Option<ItemId>, bool, bool),
 }
 
 impl App {
@@ -32,13 +29,7 @@ impl App {
     /// only those that changed.
     pub(super) fn plain_frame(&mut self, mut finished: Vec<Line>, width: usize) -> Frame {
         self.tell_state(&mut finished);
-        let waiting = self.questions.len();
-        let question = self.questions.front().filter(|_| !self.is_writing());
-        let view = match (&self.overlay, question) {
-            (Some(overlay), _) => Some(overlay.view(width, MOST_ROWS, &self.theme)),
-            (None, Some(question)) => Some(question.view(width, MOST_ROWS, waiting, &self.theme)),
-            (None, None) => None,
-        };
+        let view = self.dialogs.view(width, MOST_ROWS, &self.theme, self.clock.now_ms());
         if let Some(DialogView { rows, cursor }) = view {
             // The row being typed in is the prompt.
             let typed = cursor.map(|(_, row)| row);
@@ -61,7 +52,7 @@ impl App {
         self.tell_completions(&mut finished, width);
         // During work, an empty composer would be read out after each output.
         let is_empty = self.composer.is_empty() && !self.composer.is_searching();
-        if is_empty && (self.is_busy() || self.shell.is_some()) {
+        if is_empty && (self.is_busy() || self.shell.is_running()) {
             return Frame { finished, ..Frame::default() };
         }
         let view = self.composer.render(width, 50, &self.theme);
@@ -74,7 +65,7 @@ impl App {
         if self.announced.mode.replace(mode).is_some_and(|before| before != mode) {
             finished.push(Line::raw(format!("Approval mode: {mode}")));
         }
-        let toast = self.toast.as_ref().map(|toast| toast.text.clone());
+        let toast = self.hints.text().map(str::to_owned);
         if toast != self.announced.toast {
             finished.extend(toast.clone().map(Line::raw));
             self.announced.toast = toast;
@@ -89,11 +80,13 @@ impl App {
                 (false, facts) => Line::raw(format!("Done. ({facts})")),
             });
         }
-        self.tell_shell(finished);
+        let around = self.around_shell();
+        finished.extend(self.shell.announce(&around));
         finished.extend(self.transcript.take_heard(&self.theme));
-        if self.show_shortcuts != self.announced.shortcuts {
-            self.announced.shortcuts = self.show_shortcuts;
-            if self.show_shortcuts {
+        let shortcuts = self.hints.shows_shortcuts();
+        if shortcuts != self.announced.shortcuts {
+            self.announced.shortcuts = shortcuts;
+            if shortcuts {
                 finished.extend(self.shortcuts(59));
             }
         }

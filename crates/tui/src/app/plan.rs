@@ -53,7 +53,7 @@ impl App {
     /// Opens the plan that waits for approval in the user's editor. The engine asks again and shows
     /// the edited plan.
     pub(super) fn edit_plan(&mut self, path: PathBuf, text: String) {
-        let Some(question) = self.questions.front() else { return };
+        let Some(question) = self.dialogs.approval() else { return };
         let mut decide = Decide::new(question.ask.id.clone(), AskOutcome::ModifyWithEditor);
         decide.arguments = Some(self.transcript.arguments(&question.ask.call).unwrap_or_default());
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -62,7 +62,7 @@ impl App {
                 move |session| session.write_plan(&path, &text),
                 move |app, written| match written {
                     Ok(()) => {
-                        app.questions.retain(|question| question.ask.id != decide.ask);
+                        app.dialogs.remove_approval(&decide.ask);
                         app.effect(Effect::Send(Op::Decide(Box::new(decide))));
                     }
                     Err(why) => app.error(why),

@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use super::App;
 use super::mcp::Detail;
-use super::overlay::{Overlay, Purpose};
 use super::telling::plain_rows;
 use crate::commands::Command;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::stats_view;
@@ -135,7 +135,7 @@ impl App {
             Command::Restore => self.restore(arguments),
             Command::Rewind => self.rewind_dialog(),
             Command::Settings => self.settings_dialog(),
-            Command::Shortcuts => self.show_shortcuts = !self.show_shortcuts,
+            Command::Shortcuts => self.hints.toggle_shortcuts(),
             Command::Skills => self.skills_list(arguments),
             Command::SkillsDisable => self.skills_switch(arguments, false),
             Command::SkillsEnable => self.skills_switch(arguments, true),
@@ -150,7 +150,7 @@ impl App {
             Command::Theme if arguments.is_empty() => self.theme_dialog(),
             Command::Theme => self.use_theme(arguments),
             Command::Todos => {
-                let rows = self.todo_rows();
+                let rows = self.todos.rows(self.width(), &self.theme);
                 self.say(rows);
             }
             Command::Tools => self.tools(false),
@@ -254,7 +254,7 @@ impl App {
 
     /// Handles the answer for the first directory.
     pub(super) fn folder_trust_said(&mut self, mut folders: Vec<PathBuf>, trusted: bool) {
-        self.overlay = None;
+        self.dialogs.close();
         if folders.is_empty() {
             return;
         }

@@ -4,8 +4,8 @@ use parallax_sdk::settings::{FooterItem, Kind, Layer, SettingRow, SettingScope};
 use serde_json::Value;
 
 use super::App;
-use super::lists::clean;
-use super::overlay::{Body, Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Body, Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 
 /// The title of the settings list.
@@ -35,7 +35,7 @@ impl App {
             SettingScope::Workspace => SettingScope::User,
         };
         let title = self.scoped(what);
-        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+        if let Some(list) = self.dialogs.list_mut() {
             list.retitle(title);
         }
     }
@@ -62,7 +62,7 @@ impl App {
 
     /// Sets the settings list aside for a dialog opened from it.
     fn settings_aside(&mut self) {
-        self.settings_list = match self.overlay.take() {
+        self.settings_list = match self.dialogs.take() {
             Some(Overlay { purpose: Purpose::Settings, body: Body::List(list) }) => Some(*list),
             _ => None,
         };
@@ -71,12 +71,12 @@ impl App {
     /// Refreshes the values in the dialog.
     pub(super) fn refresh_settings(&mut self) {
         let Some(launch) = &self.launch else { return };
-        if !matches!(&self.overlay, Some(Overlay { purpose: Purpose::Settings, .. })) {
+        if self.dialogs.purpose() != Some(&Purpose::Settings) {
             return;
         }
         let rows = launch.setting_rows();
         let items = rows.iter().map(|row| self.setting_item(row, &rows)).collect();
-        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+        if let Some(list) = self.dialogs.list_mut() {
             list.replace(items);
         }
     }
@@ -153,7 +153,7 @@ impl App {
                 self.keep_setting_in(self.scope, key, value);
             }
             Err(why) => {
-                if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
+                if let Some(field) = self.dialogs.field_mut() {
                     field.problem = Some(why);
                 }
             }

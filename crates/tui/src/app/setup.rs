@@ -9,8 +9,8 @@ use parallax_sdk::{Launch, OpenSession};
 use serde_json::Value;
 
 use super::App;
-use super::overlay::{Overlay, Purpose};
 use super::theme_choice as theme;
+use crate::components::dialog_stack::Purpose;
 use crate::effect::{Effect, Job};
 use crate::transcript::{Thoughts, ViewOptions};
 
@@ -115,9 +115,7 @@ impl App {
         let was_prompted = self.prompted;
         self.prompted = skipped > 0 || items.iter().any(is_prompt);
         if let Some(todos) = last_todos(&items) {
-            self.todos = todos;
-            // Remaining todos count only if the turn can be continued.
-            self.todos_count = open.is_cut_off();
+            self.todos.resume(todos, open.is_cut_off());
         }
         if skipped > 0 && !again {
             let prompts = if skipped == 1 { "prompt" } else { "prompts" };
@@ -210,15 +208,13 @@ impl App {
     pub(crate) fn forget(&mut self) {
         self.typed.clear();
         self.working = None;
-        self.questions.clear();
+        self.dialogs.clear_approvals();
         self.close_all_in_editor();
         self.route = None;
         self.fallbacks.clear();
-        self.queued.clear();
-        self.steering.clear();
+        self.prompt_queue.clear();
         self.todos.clear();
-        self.shell = None;
-        self.shell_focus = false;
+        self.shell.clear();
         (self.compacting, self.shortens) = (false, false);
         self.background.clear();
         self.facts.background = 0;
@@ -234,9 +230,7 @@ impl App {
     /// Handles the reported background color, which may select the theme.
     pub(super) fn background_is(&mut self, red: u8, green: u8, blue: u8) {
         self.terminal.background = Some((red, green, blue));
-        if self.settings.auto_theme
-            && !matches!(self.overlay, Some(Overlay { purpose: Purpose::Theme(_), .. }))
-        {
+        if self.settings.auto_theme && !matches!(self.dialogs.purpose(), Some(Purpose::Theme(_))) {
             let (theme, _) = theme::choose(&self.settings, self.terminal);
             self.theme = theme;
         }

@@ -10,7 +10,7 @@ use parallax_sdk::model_listing::{KnownModel, ProviderListing};
 use parallax_protocol::code_text::code_text as one_line;
 
 use super::App;
-use super::overlay::{Body, Overlay, Purpose};
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::effect::Effect;
 
@@ -44,9 +44,7 @@ impl App {
         self.ask(
             |launch| launch.list_models_blocking(None, LIST_LIMIT),
             |app, listings| {
-                if let Some(Overlay { purpose: Purpose::Auth, body: Body::List(list), .. }) =
-                    &mut app.overlay
-                {
+                if let Some(list) = app.dialogs.list_for(&Purpose::Auth) {
                     list.replace(auth_items(&listings));
                 }
             },
@@ -60,9 +58,9 @@ impl App {
             Some(("key", provider)) => return self.provider_key_dialog(provider),
             Some(("local", provider)) => return self.provider_models(provider),
             _ => {
-                self.overlay = None;
+                self.dialogs.close();
                 // The tour starts by itself.
-                self.early.push(TOUR.to_owned());
+                self.prompt_queue.hold(TOUR.to_owned());
                 return self.effect(Effect::Reopen(
                     Box::new(|options| {
                         options.model = Some("script:tour".to_owned());
@@ -90,7 +88,7 @@ impl App {
     }
 
     pub(super) fn provider_key_typed(&mut self, provider: String, key: &str) {
-        if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
+        if let Some(field) = self.dialogs.field_mut() {
             field.problem = None;
             field.busy = Some("verifying the key…".to_owned());
         }
@@ -105,15 +103,15 @@ impl App {
     ) {
         match added {
             Ok(unchecked) => {
-                self.overlay = None;
+                self.dialogs.close();
                 match unchecked {
                     None => self.info("API key verified and saved."),
                     Some(why) => self.warn(format!("API key saved without a check: {why}")),
                 }
                 self.provider_models(provider);
             }
-            Err(why) => match &mut self.overlay {
-                Some(Overlay { body: Body::Field(field), .. }) => {
+            Err(why) => match self.dialogs.field_mut() {
+                Some(field) => {
                     field.busy = None;
                     field.problem = Some(why);
                 }
@@ -147,15 +145,12 @@ impl App {
                         Err(failure) => problem = Some(failure.message),
                     }
                 }
-                let Some(Overlay {
-                    purpose: Purpose::ProviderModel, body: Body::List(list), ..
-                }) = &mut app.overlay
-                else {
+                let Some(list) = app.dialogs.list_for(&Purpose::ProviderModel) else {
                     return;
                 };
                 if models.is_empty() {
                     let why = problem.unwrap_or_else(|| format!("`{provider}` lists no models"));
-                    app.overlay = None;
+                    app.dialogs.close();
                     return app.error(format!("{why}. Choose one with `--model {provider}:NAME`."));
                 }
                 list.replace(models.iter().map(model_item).collect());
@@ -168,7 +163,7 @@ impl App {
         if name.is_empty() {
             return;
         }
-        self.overlay = None;
+        self.dialogs.close();
         if !self.keyless {
             return self.use_model(name, true);
         }
@@ -188,7 +183,7 @@ impl App {
             .into_iter()
             .map(|choice| {
                 let means = if choice.model == choice.name { String::new() } else { choice.model };
-                let window = format!("{} tokens", super::lists::number(choice.context));
+                let window = format!("{} tokens", crate::footer::count(choice.context));
                 let detail: Vec<String> = [means, window, choice.doc]
                     .into_iter()
                     .filter(|part| !part.is_empty())
@@ -206,9 +201,7 @@ impl App {
         self.ask(
             |launch| launch.list_models_blocking(None, LIST_LIMIT),
             move |app, listings| {
-                let Some(Overlay { purpose: Purpose::Model, body: Body::List(list), .. }) =
-                    &mut app.overlay
-                else {
+                let Some(list) = app.dialogs.list_for(&Purpose::Model) else {
                     return;
                 };
                 let listed = listings.iter().filter_map(|it| it.models.as_ref().ok()).flatten();
@@ -225,7 +218,7 @@ impl App {
 
 fn model_item(model: &KnownModel) -> ListItem {
     let guess = if model.context_is_known { "" } else { "about " };
-    let window = format!("{guess}{} tokens", super::lists::number(model.context_window));
+    let window = format!("{guess}{} tokens", crate::footer::count(model.context_window));
     let description = one_line(&model.description);
     let detail = match description.is_empty() {
         true => window,

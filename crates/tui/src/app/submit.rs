@@ -1,7 +1,8 @@
 //! Handles submitted input: prompts, commands, and shell lines.
 
 use parallax_protocol::event::{EventBody, ItemStart, Rewound};
-use parallax_protocol::op::Op;
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::shell::{ShellCommand, TerminalSize};
 
 use super::App;
@@ -196,6 +197,12 @@ impl App {
         let size = Some(self.shell_size());
         let command = ShellCommand { command, background, size };
         self.effect(Effect::Send(Op::RunShell(command)));
+    }
+
+    /// Resizes the terminal of a command to the available space.
+    pub(super) fn resize_shell(&mut self, item: &ItemId) {
+        let input = ToolInput::Resize(self.shell_size());
+        self.effect(Effect::Send(Op::ToolInput { item: item.clone(), input }));
     }
 
     /// Returns the terminal size of commands, which is that of their box.

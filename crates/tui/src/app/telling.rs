@@ -6,8 +6,8 @@ use parallax_sdk::agents::GUIDE;
 use parallax_sdk::{Launch, OpenSession};
 
 use super::App;
-use super::overlay::{Overlay, Purpose};
 use crate::commands::{TABLE, called};
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem, Panel, Text};
 use crate::effect::Effect;
 use crate::layout::explained;
@@ -218,7 +218,7 @@ impl App {
                 let origin = format!(
                     " ({}, about {} tokens)",
                     file.tier.words(),
-                    super::lists::number(file.tokens)
+                    crate::footer::count(file.tokens)
                 );
                 let path = file.path.display().to_string();
                 rows.push(Line::styled(path, app.theme.accent).and(origin, app.theme.secondary));
@@ -350,11 +350,7 @@ impl App {
     /// the program ended the turn.
     fn unsent_rows(&self) -> Vec<Line> {
         let written = self.composer.buffer().expanded();
-        let texts = self.beginning.iter().map(String::as_str);
-        let texts = texts.chain(self.early.iter().map(String::as_str));
-        let texts = texts.chain(self.steering.iter().map(|one| one.text.as_str()));
-        let texts = texts.chain(self.queued.iter().map(String::as_str));
-        let texts = texts.chain([written.as_str()]);
+        let texts = self.prompt_queue.unsent().chain([written.as_str()]);
         let mut rows = Vec::new();
         for text in texts.filter(|text| !text.trim().is_empty()) {
             if rows.is_empty() {

@@ -94,6 +94,11 @@ impl Bench {
             .collect()
     }
 
+    /// Returns the messages that wait.
+    fn queued(&self) -> Vec<&str> {
+        self.app.prompt_queue.waiting().into_iter().map(|one| one.text).collect()
+    }
+
     /// Returns the prompts being sent to the engine.
     fn prompts(&mut self) -> Vec<String> {
         let effects = self.app.take_effects().into_iter();
@@ -133,14 +138,16 @@ fn the_keys_leave_room_to_write_in_a_low_window() {
 fn what_is_removed_from_the_queue_leaves_the_mark_where_it_is() {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
-    bench.app.queued = ["one", "two", "three", "four"].map(str::to_owned).into();
+    for text in ["one", "two", "three", "four"] {
+        bench.app.prompt_queue.push(text.to_owned());
+    }
     bench.press(Key::plain(KeyCode::Up));
     bench.press(Key::plain(KeyCode::Down));
     bench.keys("xx");
-    assert_eq!(bench.app.queued, ["one", "four"]);
+    assert_eq!(bench.queued(), ["one", "four"]);
     bench.keys("x");
     bench.shows("❯ 1. one");
-    assert_eq!(bench.app.queued, ["one"]);
+    assert_eq!(bench.queued(), ["one"]);
 }
 
 #[test]
@@ -150,10 +157,10 @@ fn a_silent_command_is_told_of_and_the_keys_show_whose_they_are() {
     bench.hides("to type into it");
     // Not before five seconds have passed.
     assert!(bench.app.next_tick_ms().is_some_and(|ms| ms <= 5_000));
-    bench.app.begun -= std::time::Duration::from_secs(6);
+    bench.app.clock.advance(std::time::Duration::from_secs(6));
     bench.shows("has had no output for a while; press Tab to type into it");
     bench.keys("\t");
-    assert!(bench.app.shell_focus);
+    assert!(bench.app.shell.has_focus());
     bench.shows("Keys go to the command; press Shift+Tab to return to the input");
     bench.hides("Type your message");
     bench.keys("x");
@@ -196,7 +203,7 @@ fn a_screen_reader_hears_that_a_command_began() {
     let told = bench.rows();
     assert_eq!(told.iter().filter(|row| *row == "Running: sleep 3").count(), 1, "{told:?}");
     bench.hides("Running:");
-    bench.app.begun -= std::time::Duration::from_secs(6);
+    bench.app.clock.advance(std::time::Duration::from_secs(6));
     bench.shows("to type into it");
 }
 
@@ -254,7 +261,7 @@ fn a_wrong_word_behind_a_command_runs_nothing() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("/chat debug\n");
     bench.shows("Unknown argument of `/chat`: `debug`. Did you mean");
-    assert!(bench.app.overlay.is_none());
+    assert!(!bench.app.dialogs.is_open());
     bench.keys("/vim x\n");
     bench.shows("`/vim` takes no argument");
     bench.keys("/ \n");
@@ -277,22 +284,22 @@ fn a_half_typed_prompt_command_is_completed_and_not_sent() {
 fn a_turned_down_todo_counts_as_it_does_in_the_block() {
     let mut bench = Bench::new(Layout::Inline);
     let todo = |name: &str, status| Todo { description: name.to_owned(), status };
-    bench.app.todos = vec![
+    bench.app.todos.update(&[
         todo("a", TodoStatus::Completed),
         todo("b", TodoStatus::Cancelled),
         todo("c", TodoStatus::InProgress),
-    ];
+    ]);
     bench.shows("Todo 2/3 done");
-    bench.app.show_todos = true;
+    bench.app.todos.toggle();
     bench.shows("  - b");
     // When the work is over the list is hidden but can still be shown.
-    bench.app.show_todos = false;
+    bench.app.todos.toggle();
     bench.turn();
     bench.shows("Todo 2/3 done");
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
     bench.event(EventBody::TurnEnded(ended));
     bench.hides("Todo 2/3 done");
-    bench.app.show_todos = true;
+    bench.app.todos.toggle();
     bench.shows("Todo 2/3 done");
 }
 
@@ -308,7 +315,7 @@ fn a_picture_that_nobody_asked_for_tells_the_footer_only() {
     };
     bench.event(EventBody::ContextBreakdown(Box::new(picture)));
     bench.shows(" 25%");
-    assert!(bench.app.overlay.is_none());
+    assert!(!bench.app.dialogs.is_open());
 }
 
 /// The bytes sent to the terminal for a key and after a pause in typing.
@@ -348,7 +355,7 @@ impl Costs {
 
     /// A pause in typing.
     fn rest(&mut self) {
-        self.bench.app.begun -= std::time::Duration::from_millis(200);
+        self.bench.app.clock.advance(std::time::Duration::from_millis(200));
         self.frame();
     }
 }
@@ -440,10 +447,10 @@ fn asked_over(text: &str) -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys(text);
-    bench.app.begun -= std::time::Duration::from_secs(5);
+    bench.app.clock.advance(std::time::Duration::from_secs(5));
     asks(&mut bench);
     bench.shows("Allow execution of this command?");
-    bench.app.begun -= std::time::Duration::from_secs(5);
+    bench.app.clock.advance(std::time::Duration::from_secs(5));
     bench.ops();
     bench
 }
@@ -488,7 +495,7 @@ fn the_key_that_inserts_in_place_of_yolo_says_so_once() {
     bench.shows("foo bar");
     bench.shows("ctrl+y inserted the deleted text; press another key before alt+y to toggle YOLO");
     // Shown once per session.
-    bench.app.toast = None;
+    bench.app.hints.clear();
     bench.press(Key::ctrl('y'));
     bench.hides("inserted the deleted text");
     bench.ops();

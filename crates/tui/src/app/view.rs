@@ -2,22 +2,18 @@
 //! items down to the footer.
 
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::{Todo, TodoStatus};
 use parallax_screen::{Line, Span, text_width, truncate, wrap};
 
 use super::App;
-use crate::clean::one_row;
+use crate::components::shell_view::focus_row;
 use crate::footer;
 use crate::keymap::{Context, KeyCommand};
+use crate::layout::{LOW, cut};
 use crate::status;
 use crate::transcript::Anchor;
 
-/// Maximum number of queued messages shown; the rest is counted.
-const QUEUED_SHOWN: usize = 3;
 /// The composer gets at most one in this many rows of the window.
 const COMPOSER_SHARE: usize = 3;
-/// Windows with fewer rows omit rules and hints.
-pub(super) const LOW: usize = 12;
 /// Minimum rows available to a dialog for an empty row below it.
 const AIRY: usize = 18;
 /// Columns of the input's rules that have the color of the approval mode: enough to be visible, few
@@ -57,7 +53,9 @@ impl App {
             let (columns, rows) = (usize::from(self.size.0), usize::from(self.size.1).max(1));
             return self.pager_frame(columns.saturating_sub(1).max(1), rows);
         }
-        self.note_drawn();
+        self.tick();
+        let around = self.around_dialogs();
+        self.dialogs.note_drawn(&around);
         self.tick();
         self.surround();
         let (columns, rows) = (usize::from(self.size.0).max(1), usize::from(self.size.1).max(1));
@@ -78,13 +76,13 @@ impl App {
         self.places.composer = self.places.composer.and_then(|(first, count)| {
             Some(((first + room).checked_sub(cut)?, count)).filter(|_| layout == Layout::Full)
         });
-        let asked = self.overlay.is_some() || !self.questions.is_empty();
+        let asked = self.dialogs.is_asking();
         self.transcript.hides_asked = self.is_answering();
         let top = match layout {
             // One or two rows are useless beside a dialog in a tiny window.
             Layout::Inline if asked && rows < LOW && room < 3 => Vec::new(),
             Layout::Full => self.full_transcript(width, room),
-            _ => self.transcript.live(width, room, &self.theme, self.now_ms()),
+            _ => self.transcript.live(width, room, &self.theme, self.clock.now_ms()),
         };
         let at = top.len();
         let mut live = top;
@@ -99,7 +97,7 @@ impl App {
     /// Returns the rows of the transcript at the scroll position.
     pub(super) fn full_transcript(&mut self, width: usize, room: usize) -> Vec<Line> {
         self.transcript_size = (width, room);
-        let now = self.now_ms();
+        let now = self.clock.now_ms();
         let page = self.transcript.page(self.anchor, width, room, &self.theme, now);
         self.pager_stands_at(&page);
         self.anchor = if page.at_end { Anchor::Bottom } else { page.anchor };
@@ -122,26 +120,29 @@ impl App {
 
     /// Whether an approval dialog is visible.
     fn is_answering(&self) -> bool {
-        self.overlay.is_none() && !self.questions.is_empty() && !self.is_writing()
+        !self.dialogs.is_open()
+            && self.dialogs.has_approvals()
+            && !self.dialogs.is_writing(self.clock.now_ms())
     }
 
     /// Returns everything below the transcript, and the cursor.
     fn bottom(&mut self, width: usize, height: usize) -> (Vec<Line>, Option<(usize, usize)>) {
         let low = height < LOW;
         let mut rows = Vec::new();
-        let asked = self.overlay.is_some() || !self.questions.is_empty();
+        let asked = self.dialogs.is_asking();
         if !(asked && self.settings.collapse_for_questions) {
-            rows.extend(self.tray(width, height));
+            let todos_key = self.keymap.key_of(KeyCommand::ShowFullTodos);
+            rows.extend(self.todos.tray(width, height, &todos_key, &self.theme));
         }
         // Pending messages stay visible, even above a dialog.
         if !(asked && low) {
-            rows.extend(self.waiting_rows(width));
+            rows.extend(self.prompt_queue.rows(width, &self.theme));
         }
-        if self.is_writing() && self.overlay.is_none() {
+        if self.dialogs.is_writing(self.clock.now_ms()) && !self.dialogs.is_open() {
             let text = "? A request waits until you stop typing.";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
-        if self.text_is_in_the_way() {
+        if self.dialogs.text_is_in_the_way(&self.around_dialogs()) {
             let text = "Your text is kept. Press ↑, ↓, y, or Enter to answer the request first.";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning));
         }
@@ -149,13 +150,13 @@ impl App {
             let text = " Screen frozen so that you can select text. Any key resumes. ";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
-        if let Some(toast) = &self.toast {
-            rows.push(Line::styled(truncate(&toast.text, width).to_owned(), self.theme.warning));
+        if let Some(hint) = self.hints.text() {
+            rows.push(Line::styled(truncate(hint, width).to_owned(), self.theme.warning));
         }
         if !asked {
-            rows.extend(self.silence_row(width));
+            rows.extend(self.shell.silence_row(&self.around_shell(), width, &self.theme));
         }
-        let alone = self.shell_work();
+        let alone = self.shell.work();
         // An approval dialog itself shows that the agent waits.
         let hidden = (asked && low) || self.is_answering();
         if let Some(working) = self.working.as_ref().or(alone.as_ref()).filter(|_| !hidden) {
@@ -166,10 +167,10 @@ impl App {
                 spinner: self.settings.spinner,
                 phrases: self.settings.loading_phrases,
                 own_phrases: &self.settings.witty_phrases,
-                stops: !self.shell_focus,
+                stops: !self.shell.has_focus(),
                 keys: &self.working_keys(),
             };
-            rows.push(status::row(working, look, self.now_ms(), width, &self.theme));
+            rows.push(status::row(working, look, self.clock.now_ms(), width, &self.theme));
         }
         if self.debug.is_open() {
             let key = self.keymap.key_of(KeyCommand::ShowErrorDetails);
@@ -218,17 +219,9 @@ impl App {
     ) -> (Vec<Line>, Option<(usize, usize)>) {
         self.places.composer = None;
         let rule = || Line::styled("─".repeat(width), self.theme.border);
-        let question = self.questions.front().filter(|_| !self.is_writing());
         // The rule takes one row if it is shown.
         let inside = room.saturating_sub(usize::from(!low)).max(1);
-        let view = match (&self.overlay, question) {
-            (Some(overlay), _) => Some(overlay.view(width, inside, &self.theme)),
-            (None, Some(question)) => {
-                let waiting = self.questions.len();
-                Some(question.view(width, inside, waiting, &self.theme))
-            }
-            (None, None) => None,
-        };
+        let view = self.dialogs.view(width, inside, &self.theme, self.clock.now_ms());
         if let Some(mut view) = view {
             let mut rows = if low { Vec::new() } else { vec![rule()] };
             let at = rows.len();
@@ -238,15 +231,15 @@ impl App {
         let most = (height / COMPOSER_SHARE).max(1).min(room.saturating_sub(2).max(1));
         let mode = self.facts.mode;
         let rule_style = match mode {
-            _ if self.shell_focus => self.theme.accent,
+            _ if self.shell.has_focus() => self.theme.accent,
             ApprovalMode::Default => self.theme.border,
             mode => footer::mode(mode, &self.theme).1,
         };
         let (told, rest) = (width.min(RULE_TELLS), width.saturating_sub(RULE_TELLS));
         let rule =
             Line::styled("─".repeat(told), rule_style).and("─".repeat(rest), self.theme.border);
-        if self.shell_focus {
-            let row = self.focus_row(width);
+        if self.shell.has_focus() {
+            let row = focus_row(&self.keymap, width, &self.theme);
             return (if low { vec![row] } else { vec![rule.clone(), row, rule] }, None);
         }
         let view = self.composer.render(width, most, &self.theme);
@@ -276,7 +269,7 @@ impl App {
 
     /// Returns the footer, or the shortcuts in its place.
     fn foot(&self, width: usize, room: usize, low: bool) -> Vec<Line> {
-        if self.show_shortcuts {
+        if self.hints.shows_shortcuts() {
             let mut rows = self.shortcuts(width);
             if rows.len() > room {
                 rows.truncate(room.saturating_sub(1));
@@ -287,10 +280,10 @@ impl App {
             }
             return rows;
         }
-        if self.completion.is_open() && self.overlay.is_none() && self.questions.is_empty() {
+        if self.completion.is_open() && !self.dialogs.is_asking() {
             return Vec::new();
         }
-        if (self.overlay.is_some() || !self.questions.is_empty()) && low {
+        if (self.dialogs.is_asking()) && low {
             return Vec::new();
         }
         let mut rows = match &self.settings.footer {
@@ -303,7 +296,7 @@ impl App {
             rows.extend(self.own_status_row(width));
         }
         // An empty row below a dialog, if there is space.
-        let has_dialog = self.overlay.is_some() || self.is_answering();
+        let has_dialog = self.dialogs.is_open() || self.is_answering();
         if room > AIRY && has_dialog && !rows.is_empty() {
             rows.insert(0, Line::EMPTY);
         }
@@ -361,120 +354,23 @@ impl App {
         sure.cloned()
     }
 
-    /// Returns the rows of pending messages.
-    fn waiting_rows(&self, width: usize) -> Vec<Line> {
-        let mut rows = Vec::new();
-        let lists = [
-            ("Sent:", self.beginning.iter().collect::<Vec<_>>()),
-            ("Sent when the session is open:", self.early.iter().collect()),
-            ("For this turn (↑ edits):", self.steering.iter().map(|one| &one.text).collect()),
-            ("For after it (↑ edits):", self.queued.iter().collect()),
-        ];
-        for (title, texts) in lists {
-            if texts.is_empty() {
-                continue;
-            }
-            rows.push(Line::styled(title, self.theme.secondary));
-            for text in texts.iter().take(QUEUED_SHOWN) {
-                let first = text.lines().next().unwrap_or_default().replace('\t', " ");
-                let line = format!("  › {first}");
-                rows.push(Line::styled(truncate(&line, width).to_owned(), self.theme.user));
-            }
-            if texts.len() > QUEUED_SHOWN {
-                let more = format!("  (+{} more)", texts.len() - QUEUED_SHOWN);
-                rows.push(Line::styled(more, self.theme.secondary));
-            }
-        }
-        rows
-    }
-
-    /// Returns the todo list: the current task, or all tasks.
-    fn tray(&self, width: usize, height: usize) -> Vec<Line> {
-        let open = self
-            .todos
-            .iter()
-            .any(|todo| !matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled));
-        let shown = (open && self.todos_count) || self.show_todos;
-        if self.todos.is_empty() || !shown || height < LOW {
+    /// Returns hints for keys while the agent works: those of the running command after a moment,
+    /// and those for sending text.
+    fn working_keys(&self) -> Vec<String> {
+        if self.shell.has_focus() {
             return Vec::new();
         }
-        // Cancelled tasks are not open; the tool call's display counts the same way.
-        let is_over =
-            |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
-        let done = self.todos.iter().filter(is_over).count();
-        let key = self.keymap.key_of(KeyCommand::ShowFullTodos);
-        let head = format!("Todo {done}/{} done ({key})", self.todos.len());
-        if !self.show_todos {
-            let current = self.todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
-            let mut line = Line::styled(head, self.theme.secondary);
-            if let Some(todo) = current {
-                let text = format!("  » {}", one_row(&todo.description));
-                line = line.and(text, self.theme.text);
+        let mut keys = self.shell.keys(&self.around_shell());
+        let key = |command| self.keymap.key_of(command).to_lowercase();
+        let steers = [(KeyCommand::Submit, "to steer"), (KeyCommand::QueueMessage, "to queue")];
+        // Tab is for the command while the composer is empty.
+        let counts = self.working.is_some() && (keys.is_empty() || !self.composer.is_empty());
+        for (command, what) in steers.into_iter().filter(|_| counts) {
+            let key = key(command);
+            if !key.is_empty() {
+                keys.push(format!("{key} {what}"));
             }
-            return vec![cut(line, width)];
         }
-        let mut rows = vec![Line::styled(head, self.theme.secondary)];
-        for todo in &self.todos {
-            rows.extend(self.todo(todo, width));
-        }
-        rows.truncate(height / 3);
-        rows
+        keys
     }
-
-    fn todo(&self, todo: &Todo, width: usize) -> Vec<Line> {
-        let (sign, style) = match todo.status {
-            TodoStatus::Completed => ("✓ ", self.theme.success),
-            TodoStatus::InProgress => ("» ", self.theme.accent),
-            TodoStatus::Cancelled => ("- ", self.theme.secondary),
-            TodoStatus::Blocked => ("! ", self.theme.warning),
-            TodoStatus::Pending => ("☐ ", self.theme.text),
-        };
-        let text = one_row(&todo.description).into_owned();
-        let text_style = match todo.status {
-            TodoStatus::Completed | TodoStatus::Cancelled => self.theme.secondary,
-            _ => self.theme.text,
-        };
-        let line = Line::styled(format!("  {sign}"), style).and(text, text_style);
-        wrap(&line, width, &[Span::raw("    ")])
-    }
-
-    /// Returns the todo list for the command that shows it.
-    pub(super) fn todo_rows(&self) -> Vec<Line> {
-        let width = usize::from(self.size.0).saturating_sub(1).max(1);
-        match self.todos.is_empty() {
-            true => vec![Line::styled(
-                "The agent has no to-do list at the moment.",
-                self.theme.secondary,
-            )],
-            false => self.todos.iter().flat_map(|todo| self.todo(todo, width)).collect(),
-        }
-    }
-}
-
-/// Cuts a row to the width.
-pub(crate) fn cut(line: Line, width: usize) -> Line {
-    if line.width() <= width {
-        return line;
-    }
-    let mut left = width;
-    let mut spans = Vec::new();
-    for span in line.spans {
-        let text = truncate(&span.text, left).to_owned();
-        left = left.saturating_sub(text_width(&text));
-        let whole = text.len() == span.text.len();
-        spans.push(Span { text: text.into(), ..span });
-        if !whole {
-            break;
-        }
-    }
-    Line { spans, fill: line.fill, picture: None }
-}
-
-/// Cuts a row to the width, with `…` if something is missing.
-pub(crate) fn cut_marked(line: Line, width: usize) -> Line {
-    if line.width() <= width {
-        return line;
-    }
-    let style = line.spans.last().map(|span| span.style).unwrap_or_default();
-    cut(line, width.saturating_sub(1)).and("…", style)
 }

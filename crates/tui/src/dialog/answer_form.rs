@@ -378,11 +378,11 @@ impl QuestionPage {
                 (false, false) => "",
             };
             let line = Line::styled(format!("{}. {box_sign}{label}", index + 1), theme.text);
-            let line = crate::app::cut(line, width.saturating_sub(2));
+            let line = crate::layout::cut(line, width.saturating_sub(2));
             rows.push(selectable(line, on, width, theme));
             if !meaning.is_empty() {
                 let line = Line::styled(format!("     {meaning}"), theme.secondary);
-                rows.push(crate::app::cut(line, width));
+                rows.push(crate::layout::cut(line, width));
             }
         }
         let on = self.row() == FormRow::Other;
@@ -405,7 +405,7 @@ impl QuestionPage {
             true => line.and(clean::one_row(placeholder).into_owned(), theme.secondary),
             false => line.and(text, theme.text),
         };
-        rows.push(crate::app::cut(line, width));
+        rows.push(crate::layout::cut(line, width));
         if self.question.multi_select {
             let on = self.row() == FormRow::Done;
             rows.push(selectable(Line::styled("Done", theme.text), on, width, theme));

@@ -7,7 +7,7 @@ use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
 
 use super::field::Field;
 use super::{DialogKey, DialogView, Response, tabs};
-use crate::app::cut;
+use crate::layout::cut;
 use crate::layout::{hint_row, prefixed, shortened};
 use crate::theme::Theme;
 use crate::tokens::{NO_POINTER, selectable, selectable_rows};

@@ -109,7 +109,7 @@ impl Face {
                     match question.answer(answer) {
                         Ok(launch) => {
                             self.prepared(launch);
-                            if self.app.overlay.is_none() {
+                            if !self.app.dialogs.is_open() {
                                 self.open_session(self.options.session.clone());
                             }
                         }

@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 
 use super::session::Session;
 use super::{Face, FaceOptions, JOBS};
-use crate::app::{App, Layout, Overlay, Purpose, TerminalColors, choose_theme};
+use crate::app::{App, Layout, TerminalColors, choose_theme};
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Then;
 use crate::keymap::{Keymap, Platform};
@@ -59,7 +60,7 @@ impl Face {
         let mut app = App::new(screen.size(), ui, theme, keymap);
         app.debug.log = options.log;
         app.terminal.depth = depth;
-        app.was_typed_ahead(screen.had_keys());
+        app.dialogs.was_typed_ahead(screen.had_keys());
         app.settings.screen_reader |= plain;
         app.facts.warn_at = 0.5;
         for warning in options.warnings.iter().cloned().chain(problem) {
@@ -114,7 +115,7 @@ impl Face {
         if let Some(companion) = self.trust.as_ref().and_then(|trust| trust.start_companion()) {
             self.follow_companion(companion);
         }
-        if self.app.launch.is_some() && self.app.overlay.is_none() {
+        if self.app.launch.is_some() && !self.app.dialogs.is_open() {
             self.open_session(self.options.session.clone());
         }
     }
@@ -259,7 +260,7 @@ impl Face {
                 if let Some(prompt) = self.prompt.take() {
                     self.app.remember(&prompt);
                     // The prompt replaces the offer to continue an interrupted turn.
-                    self.app.overlay = None;
+                    self.app.dialogs.close();
                     self.app.submit_typed(prompt);
                 }
                 if std::mem::take(&mut self.browse) {
@@ -368,7 +369,7 @@ struct Ended(mpsc::Sender<Then>);
 impl Drop for Ended {
     fn drop(&mut self) {
         // If this fails, the app notices at the next key.
-        let _ = self.0.try_send(Box::new(App::server_questions_ended));
+        let _ = self.0.try_send(Box::new(App::server_requests_ended));
     }
 }
 

@@ -4,8 +4,8 @@ use parallax_screen::Line;
 use parallax_sdk::agents::{Agent, AgentSet};
 
 use crate::app::App;
-use crate::app::lists::clean;
-use crate::app::overlay::{Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
 
@@ -91,7 +91,7 @@ impl App {
 
     /// Handles the answer and opens the dialog for the next agent.
     pub(in crate::app) fn agent_answer(&mut self, mut waiting: Vec<Agent>, yes: bool) {
-        self.overlay = None;
+        self.dialogs.close();
         if waiting.is_empty() {
             return;
         }

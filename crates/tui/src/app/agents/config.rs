@@ -5,8 +5,8 @@ use parallax_sdk::agents::{Agent, AgentSetting};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::app::lists::clean;
-use crate::app::overlay::{Body, Overlay, Purpose};
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::effect::Effect;
 
@@ -113,9 +113,9 @@ impl App {
     ) {
         let value = if typed.trim().is_empty() { DEFAULT } else { typed };
         match self.set_agent(name, setting, value) {
-            Ok(()) => self.overlay = None,
+            Ok(()) => self.dialogs.close(),
             Err(why) => {
-                if let Some(Overlay { body: Body::Field(field), .. }) = &mut self.overlay {
+                if let Some(field) = self.dialogs.field_mut() {
                     field.problem = Some(why.to_owned());
                 }
             }
@@ -157,12 +157,12 @@ impl App {
     }
 
     fn refresh_agent_dialog(&mut self) {
-        let Some(Overlay { purpose: Purpose::AgentSettings(name), .. }) = &self.overlay else {
+        let Some(Purpose::AgentSettings(name)) = self.dialogs.purpose() else {
             return;
         };
         let name = name.clone();
         let Some(agent) = self.known_agent(&name) else { return };
-        if let Some(Overlay { body: Body::List(list), .. }) = &mut self.overlay {
+        if let Some(list) = self.dialogs.list_mut() {
             let items = AgentSetting::ALL.map(|setting| {
                 ListItem::new(setting.as_str(), setting.as_str(), now(&agent, setting))
             });

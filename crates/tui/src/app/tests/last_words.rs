@@ -41,8 +41,8 @@ fn what_was_not_sent_is_told_at_the_end() {
         bench.app.farewell(false).iter().map(Line::text).collect()
     };
     assert!(!told(&mut bench).iter().any(|row| row.contains("Not sent")));
-    bench.app.beginning = Some("hooks still ran".to_owned());
-    bench.app.queued.push("for later\n\u{1b}[2Jand more".to_owned());
+    bench.app.prompt_queue.turn_started("hooks still ran");
+    bench.app.prompt_queue.push("for later\n\u{1b}[2Jand more".to_owned());
     bench.app.composer.set_text("given back");
     let rows = told(&mut bench);
     for text in ["Not sent:", "  hooks still ran", "  for later", "and more", "  given back"] {

@@ -38,13 +38,13 @@ fn escape_counts_again_as_long_as_its_hint_is_seen() {
     let mut bench = talked();
     bench.keys(ESCAPE);
     bench.shows(BACK);
-    bench.app.begun -= Duration::from_millis(1_900);
+    bench.app.clock.advance(Duration::from_millis(1_900));
     bench.shows(BACK);
     bench.keys(ESCAPE);
     assert!(bench.ops().iter().any(|op| matches!(op, Op::ListPrompts)));
     bench.hides(BACK);
     bench.keys(ESCAPE);
-    bench.app.begun -= Duration::from_millis(2_100);
+    bench.app.clock.advance(Duration::from_millis(2_100));
     bench.hides(BACK);
 }
 
@@ -124,7 +124,7 @@ fn enter_never_sends_a_text_that_was_there_before_the_question() {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys("my draft");
-    bench.app.begun -= Duration::from_secs(5);
+    bench.app.clock.advance(Duration::from_secs(5));
     asks(&mut bench);
     bench.shows("Allow execution of this command?");
     bench.keys("y\n");

@@ -5,8 +5,8 @@ use parallax_protocol::tool::Preview;
 use parallax_screen::{Line, Span, text_width};
 
 use super::QuestionDialog;
-use crate::app::cut_marked;
 use crate::dialog::DialogView;
+use crate::layout::cut_marked;
 use crate::layout::shortened;
 use crate::theme::Theme;
 

@@ -6,10 +6,10 @@ use parallax_screen::{Line, Span, wrap};
 
 use super::choices::Choice;
 use super::{Made, QuestionDialog, Typing};
-use crate::app::cut_marked;
 use crate::dialog::{DialogView, rule_text};
 use crate::diff_view::{self, DiffOptions};
 use crate::highlight::{self, is_loaded, shell_line};
+use crate::layout::cut_marked;
 use crate::layout::{count, hint_row, prefixed};
 use crate::markdown::{Look, render};
 use crate::theme::Theme;

@@ -4,14 +4,18 @@
 //! only moves the focus to the dialog, because Enter may have been meant for the text. Likewise,
 //! the text is not sent while the dialog is open, because Enter may have been meant for the dialog.
 
+use std::sync::Arc;
+
 use parallax_protocol::ids::AskId;
 use parallax_screen::Key;
 
-use super::hint::Again;
-use super::overlay::Purpose;
-use super::{App, PAUSE_MS};
-use crate::dialog::{DialogKey, QuestionDialog};
-use crate::keymap::{Context, KeyCommand};
+use super::{DialogStack, Purpose};
+use crate::dialog::DialogKey;
+use crate::keymap::{Context, KeyCommand, Keymap};
+
+/// How long the user must not have typed, in milliseconds, before keys answer a dialog that opened
+/// while they were typing.
+const PAUSE_MS: u64 = 700;
 
 /// How long an incoming dialog accepts no answer while the composer contains text, in
 /// milliseconds, so that a user who is about to send the text sees it first.
@@ -36,9 +40,20 @@ enum IncomingDialog {
     Question(AskId),
 }
 
+/// What the dialogs need to know of their surroundings.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) now_ms: u64,
+    /// Whether the composer contains text.
+    pub(crate) has_draft: bool,
+    /// Whether keys go to a command, which hides approval requests.
+    pub(crate) shell_has_focus: bool,
+    pub(crate) keymap: Arc<Keymap>,
+}
+
 /// Tracks the dialog that opened by itself and when it was first drawn.
 #[derive(Debug, Default)]
-pub(super) struct Arrival {
+pub(super) struct Incoming {
     /// Number of dialogs opened so far.
     dialogs: u64,
     /// The number of the open dialog, or `None` if a key opened it.
@@ -56,53 +71,67 @@ pub(super) struct Arrival {
     typed_ahead: bool,
     /// Whether a key is being handled, so that a dialog opened now was requested by the user.
     pub(super) by_key: bool,
+    /// Until when dialogs wait because the user is typing, in milliseconds of the clock.
+    writing_until: u64,
+    /// When text was last typed.
+    wrote_at: u64,
 }
 
-impl App {
-    /// Records that a dialog opens. `asked` is whether the user opened it.
-    pub(super) fn note_opening(&mut self, asked: bool) {
-        self.arrival.dialogs += 1;
-        self.arrival.dialog = (!asked).then_some(self.arrival.dialogs);
+/// The request that a key may answer.
+#[derive(Debug)]
+pub(crate) struct BeforeAnswer(Option<IncomingDialog>);
+
+impl Incoming {
+    /// Records that an overlay opens. `asked` is whether the user opened it.
+    pub(super) fn opens(&mut self, asked: bool) {
+        self.dialogs += 1;
+        self.dialog = (!asked).then_some(self.dialogs);
+    }
+}
+
+impl DialogStack {
+    /// Records whether a key is being handled.
+    pub(crate) fn set_by_key(&mut self, by_key: bool) {
+        self.incoming.by_key = by_key;
     }
 
     /// Returns the visible dialog if it opened by itself.
-    fn unasked(&self) -> Option<IncomingDialog> {
+    fn unasked(&self, around: &Surroundings) -> Option<IncomingDialog> {
         if self.overlay.is_some() {
-            return self.arrival.dialog.map(IncomingDialog::Dialog);
+            return self.incoming.dialog.map(IncomingDialog::Dialog);
         }
-        let hidden = self.shell_focus || self.is_writing();
-        let question = self.questions.front().filter(|_| !hidden);
+        let hidden = around.shell_has_focus || self.is_writing(around.now_ms);
+        let question = self.approvals.front().filter(|_| !hidden);
         question.map(|question| IncomingDialog::Question(question.ask.id.clone()))
     }
 
     /// Records that a frame is drawn, which makes the current dialog visible.
-    pub(super) fn note_drawn(&mut self) {
-        self.tick();
-        let now = self.unasked();
-        if self.arrival.drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
-            if now.is_some() && self.arrival.seen != now {
-                self.arrival.seen.clone_from(&now);
-                self.arrival.over_draft = true;
+    pub(crate) fn note_drawn(&mut self, around: &Surroundings) {
+        let now = self.unasked(around);
+        if self.incoming.drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
+            if now.is_some() && self.incoming.seen != now {
+                self.incoming.seen.clone_from(&now);
+                self.incoming.over_draft = true;
             }
-            self.arrival.drawn = now.map(|what| (what, self.now_ms));
+            self.incoming.drawn = now.map(|what| (what, around.now_ms));
         }
-        self.arrival.over_draft &= !self.composer.is_empty();
+        self.incoming.over_draft &= around.has_draft;
     }
 
     /// Whether this key would answer a dialog that was only just drawn.
-    pub(super) fn is_too_early(&self, key: Key) -> bool {
-        let Some(now) = self.unasked() else { return false };
-        let confirms = self.dialog_key(key, false) == DialogKey::Confirm;
+    pub(crate) fn is_too_early(&self, key: Key, around: &Surroundings) -> bool {
+        let Some(now) = self.unasked(around) else { return false };
+        let confirms = DialogKey::mapped(&around.keymap, key, false) == DialogKey::Confirm;
         let answers = key.typed().is_some() || confirms;
         answers
-            && match &self.arrival.drawn {
+            && match &self.incoming.drawn {
                 Some((what, since)) if *what == now => {
-                    let seen = self.now_ms.saturating_sub(*since);
-                    let moment = match (self.composer.is_empty(), self.is_of_start()) {
-                        (false, _) => MOMENT_MS,
-                        (true, true) if confirms => STARTED_MS,
-                        (true, true) if self.arrival.typed_ahead => TYPED_AHEAD_MS,
-                        (true, _) => 0,
+                    let seen = around.now_ms.saturating_sub(*since);
+                    let moment = match (around.has_draft, self.is_of_start()) {
+                        (true, _) => MOMENT_MS,
+                        (false, true) if confirms => STARTED_MS,
+                        (false, true) if self.incoming.typed_ahead => TYPED_AHEAD_MS,
+                        (false, _) => 0,
                     };
                     seen < moment
                 }
@@ -113,33 +142,33 @@ impl App {
     /// Whether the dialog is one of the startup dialogs.
     fn is_of_start(&self) -> bool {
         let purpose = self.overlay.as_ref().map(|overlay| &overlay.purpose);
-        let by_itself = self.arrival.dialog.is_some();
+        let by_itself = self.incoming.dialog.is_some();
         by_itself && matches!(purpose, Some(Purpose::Trust | Purpose::Auth))
     }
 
     /// Records whether keys were typed before the program took over the terminal.
     pub(crate) fn was_typed_ahead(&mut self, was: bool) {
-        self.arrival.typed_ahead = was;
+        self.incoming.typed_ahead = was;
     }
 
     /// Whether this key would answer a dialog that opened right after another answer, and so was
     /// probably meant for the previous one.
-    pub(super) fn follows_an_answer(&self, key: Key) -> bool {
-        let (Some(now), Some(answered)) = (self.unasked(), self.arrival.answered) else {
+    pub(crate) fn follows_an_answer(&self, key: Key, around: &Surroundings) -> bool {
+        let (Some(now), Some(answered)) = (self.unasked(around), self.incoming.answered) else {
             return false;
         };
         if self.first_question().as_ref() != Some(&now) {
             return false;
         }
-        let answers = self.dialog_key(key, false) == DialogKey::Confirm
+        let answers = DialogKey::mapped(&around.keymap, key, false) == DialogKey::Confirm
             || matches!(key.typed(), Some('0'..='9' | 'y' | 'n'));
         let soon = |at: u64| at.saturating_sub(answered) < AFTER_ANSWER_MS;
         answers
-            && match &self.arrival.drawn {
+            && match &self.incoming.drawn {
                 Some((what, since)) if *what == now => {
-                    soon(*since) && self.now_ms.saturating_sub(*since) < SETTLING_MS
+                    soon(*since) && around.now_ms.saturating_sub(*since) < SETTLING_MS
                 }
-                _ => soon(self.now_ms),
+                _ => soon(around.now_ms),
             }
     }
 
@@ -148,49 +177,52 @@ impl App {
     fn first_question(&self) -> Option<IncomingDialog> {
         match &self.overlay {
             Some(overlay) if overlay.purpose == Purpose::ServerQuestion => {
-                self.arrival.dialog.map(IncomingDialog::Dialog)
+                self.incoming.dialog.map(IncomingDialog::Dialog)
             }
             Some(_) => None,
             None => {
-                let question = self.questions.front();
+                let question = self.approvals.front();
                 question.map(|question| IncomingDialog::Question(question.ask.id.clone()))
             }
         }
     }
 
-    /// Passes a key to the dialog and records the time if it answered a request.
-    pub(super) fn answer(&mut self, key: Key, answer: impl FnOnce(&mut Self, Key)) {
-        let before = self.first_question();
-        answer(self, key);
-        if before.is_some() && self.first_question() != before {
-            self.arrival.answered = Some(self.now_ms);
+    /// The state before a key is passed to a dialog; see [`Self::note_answer`].
+    pub(crate) fn before_answer(&self) -> BeforeAnswer {
+        BeforeAnswer(self.first_question())
+    }
+
+    /// Records the time if a key answered a request.
+    pub(crate) fn note_answer(&mut self, before: &BeforeAnswer, now_ms: u64) {
+        if before.0.is_some() && self.first_question() != before.0 {
+            self.incoming.answered = Some(now_ms);
         }
     }
 
     /// Whether the dialog needs focus first because the composer contains text.
-    pub(super) fn text_is_in_the_way(&self) -> bool {
-        let now = self.unasked();
-        now.is_some() && !self.composer.is_empty() && self.arrival.turned_to != now
+    pub(crate) fn text_is_in_the_way(&self, around: &Surroundings) -> bool {
+        let now = self.unasked(around);
+        now.is_some() && around.has_draft && self.incoming.turned_to != now
     }
 
     /// Moves the focus to the dialog if this key asks for it. Returns whether the key did only
-    /// that.
-    pub(super) fn turns_to_it(&mut self, key: Key) -> bool {
-        if !self.text_is_in_the_way() {
+    /// that, so that it must be pressed again to answer.
+    pub(crate) fn turns_to_it(&mut self, key: Key, around: &Surroundings) -> bool {
+        if !self.text_is_in_the_way(around) {
             return false;
         }
-        let typing = match (&self.overlay, self.questions.front()) {
+        let typing = match (&self.overlay, self.approvals.front()) {
             (Some(overlay), _) => overlay.is_typing(),
             (None, Some(question)) => question.is_typing(),
             (None, None) => false,
         };
-        let answers = match self.dialog_key(key, typing) {
+        let answers = match DialogKey::mapped(&around.keymap, key, typing) {
             DialogKey::Confirm => true,
             DialogKey::Cancel => return false,
             DialogKey::Other(key) if !typing => match key.typed() {
                 Some(digit @ '0'..='9') => {
                     // The digit moves the cursor, so that Enter takes that choice.
-                    if let (None, Some(question)) = (&self.overlay, self.questions.front_mut()) {
+                    if let (None, Some(question)) = (&self.overlay, self.approvals.front_mut()) {
                         question.stand_on(digit);
                     }
                     true
@@ -203,76 +235,69 @@ impl App {
             },
             _ => false,
         };
-        self.arrival.turned_to = self.unasked();
-        if answers {
-            self.hint_again(Again::Answer, "press it again to answer");
-        }
+        self.incoming.turned_to = self.unasked(around);
         answers
-    }
-
-    /// Whether `y` is a choice of the open approval dialog.
-    pub(super) fn can_say_yes(&self) -> bool {
-        self.overlay.is_none() && self.questions.front().is_some_and(QuestionDialog::has_yes)
     }
 
     /// Whether this key would send text that was in the composer when the request arrived. If so,
     /// the dialog is shown again.
-    pub(super) fn keeps_draft(&mut self, key: Key) -> bool {
-        let kept = self.arrival.over_draft && !self.composer.is_empty() && self.is_asked();
+    pub(crate) fn keeps_draft(&mut self, key: Key, around: &Surroundings) -> bool {
+        let kept = self.incoming.over_draft && around.has_draft && self.is_asked();
         let sends = |it| matches!(it, KeyCommand::Submit | KeyCommand::QueueMessage);
-        if !kept || !self.keymap.commands_for(key, Context::COMPOSER).any(sends) {
+        if !kept || !around.keymap.commands_for(key, Context::COMPOSER).any(sends) {
             return false;
         }
-        self.writing_until = self.now_ms;
+        self.incoming.writing_until = around.now_ms;
         true
     }
 
-    /// Gives the key to the composer; the dialog waits for a pause in typing.
-    pub(super) fn write_on(&mut self, key: Key) {
-        match self.overlay.as_ref().map(|overlay| &overlay.purpose) {
+    /// Hides the dialog until a pause in typing, because a key is text. Returns whether it did;
+    /// overlays of the program cannot be hidden, so their delay starts again.
+    pub(crate) fn step_aside(&mut self, now_ms: u64) -> bool {
+        match self.purpose() {
             Some(Purpose::ServerQuestion) => self.overlay = None,
             Some(_) => {
-                // This dialog cannot be hidden, so its delay starts again.
-                if let Some((_, since)) = &mut self.arrival.drawn {
-                    *since = self.now_ms;
+                if let Some((_, since)) = &mut self.incoming.drawn {
+                    *since = now_ms;
                 }
-                if key.typed().is_some() {
-                    self.composer_key(key);
-                }
-                return;
+                return false;
             }
             None => {}
         }
-        self.writes();
-        if key.typed().is_some() {
-            self.composer_key(key);
-        }
+        self.note_typing(now_ms);
+        true
     }
 
     /// Whether dialogs wait because their keys would be meant for the text being typed.
-    pub(crate) fn is_writing(&self) -> bool {
-        self.is_asked() && self.now_ms < self.writing_until
+    pub(crate) fn is_writing(&self, now_ms: u64) -> bool {
+        self.writing_left_ms(now_ms).is_some()
+    }
+
+    /// How long dialogs still wait for a pause in typing, in milliseconds.
+    pub(crate) fn writing_left_ms(&self, now_ms: u64) -> Option<u64> {
+        let left = self.incoming.writing_until.saturating_sub(now_ms);
+        (self.is_asked() && left > 0).then_some(left)
     }
 
     fn is_asked(&self) -> bool {
-        !self.questions.is_empty() || !self.server_questions.is_empty()
+        self.has_approvals() || self.servers.is_waiting()
     }
 
     /// Records that the user is typing: incoming dialogs wait for a pause.
-    pub(super) fn writes(&mut self) {
-        self.wrote_at = self.now_ms;
-        self.arrival.turned_to = None;
-        self.arrival.answered = None;
+    pub(crate) fn note_typing(&mut self, now_ms: u64) {
+        self.incoming.wrote_at = now_ms;
+        self.incoming.turned_to = None;
+        self.incoming.answered = None;
         if self.is_asked() {
-            self.writing_until = self.now_ms + PAUSE_MS;
+            self.incoming.writing_until = now_ms + PAUSE_MS;
         }
     }
 
     /// Records that a request arrives, possibly while the user is typing.
-    pub(super) fn note_question(&mut self) {
-        let writes = self.now_ms.saturating_sub(self.wrote_at) < PAUSE_MS;
-        if !self.is_asked() && writes && !self.composer.is_empty() {
-            self.writing_until = self.now_ms + PAUSE_MS;
+    pub(super) fn note_request(&mut self, around: &Surroundings) {
+        let writes = around.now_ms.saturating_sub(self.incoming.wrote_at) < PAUSE_MS;
+        if !self.is_asked() && writes && around.has_draft {
+            self.incoming.writing_until = around.now_ms + PAUSE_MS;
         }
     }
 }

@@ -123,6 +123,14 @@ impl Overlay {
         Self { purpose, body: Body::Panel(panel) }
     }
 
+    /// The list, if it is one.
+    pub(crate) fn list_mut(&mut self) -> Option<&mut ListDialog> {
+        match &mut self.body {
+            Body::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
     pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
         match &mut self.body {
             Body::List(list) => list.key(key, raw),

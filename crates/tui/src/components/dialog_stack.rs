@@ -1,0 +1,250 @@
+//! The dialogs: the one over the composer, the approval requests, and the requests of MCP servers.
+
+mod incoming;
+mod overlay;
+
+use std::collections::VecDeque;
+
+use parallax_protocol::event::Ask;
+use parallax_protocol::ids::AskId;
+use parallax_screen::Key;
+
+pub(crate) use incoming::Surroundings;
+pub(crate) use overlay::{Body, Overlay, Purpose};
+
+use super::server_requests::{ServerAnswer, ServerRequest, ServerRequests};
+use crate::dialog::{
+    DialogKey, DialogView, FieldDialog, ListDialog, QuestionAnswer, QuestionDialog,
+};
+use crate::theme::Theme;
+use incoming::Incoming;
+
+/// The open dialogs. One takes keys at a time: the overlay, or else the first approval request.
+#[derive(Default)]
+pub(crate) struct DialogStack {
+    overlay: Option<Overlay>,
+    approvals: VecDeque<QuestionDialog>,
+    servers: ServerRequests,
+    incoming: Incoming,
+    /// Whether `y` was pressed in an approval dialog.
+    yes: bool,
+}
+
+impl DialogStack {
+    /// Opens an overlay in place of the one that is open.
+    pub(crate) fn open(&mut self, overlay: Overlay) {
+        self.incoming.opens(self.incoming.by_key);
+        self.overlay = Some(overlay);
+    }
+
+    /// Opens an overlay that no key requested.
+    pub(crate) fn open_automatically(&mut self, overlay: Overlay) {
+        self.incoming.opens(false);
+        self.overlay = Some(overlay);
+    }
+
+    /// Closes the overlay.
+    pub(crate) fn close(&mut self) {
+        self.overlay = None;
+    }
+
+    /// Takes the overlay away.
+    pub(crate) fn take(&mut self) -> Option<Overlay> {
+        self.overlay.take()
+    }
+
+    /// Whether an overlay is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.overlay.is_some()
+    }
+
+    /// Whether an overlay or an approval request is open.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.is_open() || self.has_approvals()
+    }
+
+    /// What the overlay is for.
+    pub(crate) fn purpose(&self) -> Option<&Purpose> {
+        self.overlay.as_ref().map(|overlay| &overlay.purpose)
+    }
+
+    /// The overlay.
+    pub(crate) fn overlay(&self) -> Option<&Overlay> {
+        self.overlay.as_ref()
+    }
+
+    /// The overlay, to change it.
+    pub(crate) fn overlay_mut(&mut self) -> Option<&mut Overlay> {
+        self.overlay.as_mut()
+    }
+
+    /// The list of the overlay, if it has one for this purpose.
+    pub(crate) fn list_for(&mut self, purpose: &Purpose) -> Option<&mut ListDialog> {
+        let overlay = self.overlay.as_mut().filter(|overlay| overlay.purpose == *purpose)?;
+        overlay.list_mut()
+    }
+
+    /// The list of the overlay.
+    pub(crate) fn list_mut(&mut self) -> Option<&mut ListDialog> {
+        self.overlay.as_mut().and_then(Overlay::list_mut)
+    }
+
+    /// The field of the overlay.
+    pub(crate) fn field_mut(&mut self) -> Option<&mut FieldDialog> {
+        match &mut self.overlay.as_mut()?.body {
+            Body::Field(field) => Some(field),
+            _ => None,
+        }
+    }
+
+    /// Adds an approval request, possibly while the user is typing.
+    pub(crate) fn push_approval(&mut self, approval: QuestionDialog, around: &Surroundings) {
+        self.note_request(around);
+        self.approvals.push_back(approval);
+    }
+
+    /// Whether an approval request is open.
+    pub(crate) fn has_approvals(&self) -> bool {
+        !self.approvals.is_empty()
+    }
+
+    /// The approval request that is shown first.
+    pub(crate) fn approval(&self) -> Option<&QuestionDialog> {
+        self.approvals.front()
+    }
+
+    /// The approval request with this id.
+    pub(crate) fn approval_of(&mut self, ask: &AskId) -> Option<&mut QuestionDialog> {
+        self.approvals.iter_mut().find(|approval| approval.ask.id == *ask)
+    }
+
+    /// Takes the first approval request away.
+    pub(crate) fn take_approval(&mut self) -> Option<Box<Ask>> {
+        self.approvals.pop_front().map(|approval| approval.ask)
+    }
+
+    /// Removes an approval request that is answered or was withdrawn.
+    pub(crate) fn remove_approval(&mut self, ask: &AskId) {
+        self.approvals.retain(|approval| approval.ask.id != *ask);
+    }
+
+    /// Removes all approval requests.
+    pub(crate) fn clear_approvals(&mut self) {
+        self.approvals.clear();
+    }
+
+    /// Passes a key to the first approval request.
+    pub(crate) fn approval_key(&mut self, key: DialogKey, raw: Key) -> Option<QuestionAnswer> {
+        self.approvals.front_mut().map(|approval| approval.key(key, raw))
+    }
+
+    /// Whether letters are typed as text into the first approval request.
+    pub(crate) fn types_into_approval(&self) -> bool {
+        self.approvals.front().is_some_and(QuestionDialog::is_typing)
+    }
+
+    /// Pastes text into the first approval request. Returns whether it takes text now.
+    pub(crate) fn paste_into_approval(&mut self, text: &str) -> bool {
+        match self.approvals.front_mut().filter(|approval| approval.is_typing()) {
+            Some(approval) => {
+                approval.paste(text);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether `y` is a choice of the open approval dialog.
+    pub(crate) fn can_say_yes(&self) -> bool {
+        self.overlay.is_none() && self.approvals.front().is_some_and(QuestionDialog::has_yes)
+    }
+
+    /// Whether `y` was pressed just before.
+    pub(crate) fn take_yes(&mut self) -> bool {
+        std::mem::take(&mut self.yes)
+    }
+
+    /// Moves the cursor of the approval dialog to the yes choice, if it has one.
+    pub(crate) fn stand_on_yes(&mut self) -> bool {
+        let stands = self.approvals.front_mut().is_some_and(QuestionDialog::stand_on_yes);
+        self.yes |= stands;
+        stands
+    }
+
+    /// Adds a request of an MCP server. It waits until no other dialog is open and the user is not
+    /// typing.
+    pub(crate) fn push_server_request(
+        &mut self,
+        request: ServerRequest,
+        around: &Surroundings,
+        theme: &Theme,
+    ) -> bool {
+        self.note_request(around);
+        self.servers.push(request);
+        self.next_server_request(around.now_ms, theme)
+    }
+
+    /// Opens the first waiting request of a server if no other dialog is open. Returns whether it
+    /// did.
+    pub(crate) fn next_server_request(&mut self, now_ms: u64, theme: &Theme) -> bool {
+        if self.overlay.is_some() || self.is_writing(now_ms) {
+            return false;
+        }
+        let Some(overlay) = self.servers.first(theme) else { return false };
+        self.open_automatically(overlay);
+        true
+    }
+
+    /// Removes requests of servers whose calls have ended. Returns whether the open one was among
+    /// them.
+    pub(crate) fn remove_ended_server_requests(&mut self) -> bool {
+        let is_shown =
+            matches!(self.purpose(), Some(Purpose::ServerQuestion | Purpose::ServerField));
+        let is_closed = self.servers.remove_ended() && is_shown;
+        if is_closed {
+            self.overlay = None;
+        }
+        is_closed
+    }
+
+    /// Answers the open request of a server, or a field of it.
+    pub(crate) fn answer_server(&mut self, answer: ServerAnswer<'_>, theme: &Theme) -> ServerStep {
+        if !matches!(answer, ServerAnswer::Field(_)) {
+            self.overlay = None;
+        }
+        match self.servers.answer(answer, theme) {
+            Ok(Some(overlay)) => ServerStep::Show(overlay),
+            Ok(None) => {
+                self.overlay = None;
+                ServerStep::Next
+            }
+            Err(why) => ServerStep::Invalid(why),
+        }
+    }
+
+    /// Returns the rows of the dialog that takes keys.
+    pub(crate) fn view(
+        &self,
+        width: usize,
+        height: usize,
+        theme: &Theme,
+        now_ms: u64,
+    ) -> Option<DialogView> {
+        if let Some(overlay) = &self.overlay {
+            return Some(overlay.view(width, height, theme));
+        }
+        let waiting = self.approvals.len();
+        let approval = self.approvals.front().filter(|_| !self.is_writing(now_ms))?;
+        Some(approval.view(width, height, waiting, theme))
+    }
+}
+
+/// What follows an answer to a request of a server.
+pub(crate) enum ServerStep {
+    /// Show the next field.
+    Show(Overlay),
+    /// The request is answered; another may follow.
+    Next,
+    /// The value is invalid, and why.
+    Invalid(String),
+}

@@ -1,0 +1,223 @@
+//! Temporary hints above the composer, and keys that do more when pressed again. Such a key is
+//! armed as long as its hint is shown; the next action clears both.
+
+use std::collections::HashSet;
+
+/// How long a hint is shown above the composer, in milliseconds.
+const TOAST_MS: u64 = 3_000;
+/// The maximum time between two presses of an armed key, in milliseconds.
+const AGAIN_MS: u64 = 3_000;
+/// The same for Escape, which has many other uses.
+const ESCAPE_MS: u64 = crate::composer::TWICE_MS;
+
+/// A key that was pressed once and does more when pressed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Armed {
+    Quit,
+    Exit,
+    Suspend,
+}
+
+/// What the second press announced by a hint does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SecondPress {
+    /// Quits or suspends the program.
+    Leave,
+    /// Escape clears the input or opens the rewind list.
+    Escape,
+    /// Answers the approval request.
+    Answer,
+}
+
+/// A temporary hint.
+#[derive(Debug)]
+struct Toast {
+    text: String,
+    /// When the hint disappears, in milliseconds of the clock.
+    until: u64,
+    /// Set if the hint announces a second press.
+    again: Option<SecondPress>,
+}
+
+/// The armed key before an input; see [`Hints::after_input`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ArmedBefore(Option<(Armed, u64)>);
+
+/// The hint above the composer, the armed key, and what was said once and is not repeated.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    toast: Option<Toast>,
+    armed: Option<(Armed, u64)>,
+    /// Whether the key that is armed to suspend has undone an edit of the text.
+    undone: bool,
+    /// The action that runs if it is requested once more.
+    confirm: Option<String>,
+    /// Warnings that were already shown.
+    warned: HashSet<String>,
+    /// Whether the user was told that the YOLO key inserts deleted text.
+    told_yank: bool,
+    /// Whether the list of keys is shown below the composer.
+    shortcuts: bool,
+}
+
+impl Hints {
+    /// Shows a hint for a few seconds.
+    pub(crate) fn show(&mut self, text: impl Into<String>, now_ms: u64) {
+        self.toast = Some(Toast { text: text.into(), until: now_ms + TOAST_MS, again: None });
+    }
+
+    /// Shows a hint that the key does more when pressed again.
+    pub(crate) fn announce(&mut self, again: SecondPress, text: impl Into<String>, now_ms: u64) {
+        let span = if again == SecondPress::Escape { ESCAPE_MS } else { AGAIN_MS };
+        self.toast = Some(Toast { text: text.into(), until: now_ms + span, again: Some(again) });
+    }
+
+    /// The text of the hint.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.toast.as_ref().map(|toast| toast.text.as_str())
+    }
+
+    /// The time until the hint disappears, in milliseconds, at least one.
+    pub(crate) fn left_ms(&self, now_ms: u64) -> Option<u64> {
+        self.toast.as_ref().map(|toast| toast.until.saturating_sub(now_ms).max(1))
+    }
+
+    /// Removes the hint if it has expired.
+    pub(crate) fn expire(&mut self, now_ms: u64) {
+        if self.toast.as_ref().is_some_and(|toast| toast.until <= now_ms) {
+            self.toast = None;
+        }
+    }
+
+    /// Removes the hint.
+    pub(crate) fn clear(&mut self) {
+        self.toast = None;
+    }
+
+    /// Whether this is the second press of a key. Records the first press otherwise.
+    pub(crate) fn is_second(&mut self, what: Armed, now_ms: u64) -> bool {
+        match self.armed.take() {
+            Some((armed, at)) if armed == what && now_ms.saturating_sub(at) < AGAIN_MS => true,
+            _ => {
+                self.armed = Some((what, now_ms));
+                false
+            }
+        }
+    }
+
+    /// Disarms the armed key.
+    pub(crate) fn disarm(&mut self) {
+        self.armed = None;
+    }
+
+    /// Clears the hint about a second press, because an input arrives: either it is that second
+    /// press, or it is something else.
+    pub(crate) fn before_input(&mut self) -> ArmedBefore {
+        if self.toast.as_ref().is_some_and(|toast| toast.again.is_some()) {
+            self.toast = None;
+        }
+        ArmedBefore(self.armed)
+    }
+
+    /// Disarms a key that the input was not.
+    pub(crate) fn after_input(&mut self, before: &ArmedBefore) {
+        if self.armed == before.0 {
+            self.armed = None;
+        }
+    }
+
+    /// Clears pending second presses of Escape and of approval keys, because a dialog opened or
+    /// closed by itself.
+    pub(crate) fn drop_second_press(&mut self) {
+        let over =
+            |toast: &Toast| matches!(toast.again, Some(SecondPress::Escape | SecondPress::Answer));
+        if self.toast.as_ref().is_some_and(over) {
+            self.toast = None;
+        }
+    }
+
+    /// Records whether the first press of the suspend key has undone an edit.
+    pub(crate) fn note_undone(&mut self, undone: bool) {
+        self.undone = undone;
+    }
+
+    /// Whether the first press of the suspend key has undone an edit, which the second takes back.
+    pub(crate) fn take_undone(&mut self) -> bool {
+        std::mem::take(&mut self.undone)
+    }
+
+    /// Asks the user to request an action once more.
+    pub(crate) fn ask_to_repeat(&mut self, action: String) {
+        self.confirm = Some(action);
+    }
+
+    /// Whether the same action was requested just before.
+    pub(crate) fn is_repeated(&mut self, action: &str) -> bool {
+        self.confirm.take().is_some_and(|asked| asked == action)
+    }
+
+    /// Whether this warning is new.
+    pub(crate) fn is_new_warning(&mut self, text: &str) -> bool {
+        self.warned.insert(text.to_owned())
+    }
+
+    /// Whether the user was told what the YOLO key inserts.
+    pub(crate) fn told_yank(&self) -> bool {
+        self.told_yank
+    }
+
+    /// Records that the user was told what the YOLO key inserts.
+    pub(crate) fn note_yank(&mut self) {
+        self.told_yank = true;
+    }
+
+    /// Whether the list of keys is shown.
+    pub(crate) fn shows_shortcuts(&self) -> bool {
+        self.shortcuts
+    }
+
+    /// Shows or hides the list of keys.
+    pub(crate) fn toggle_shortcuts(&mut self) {
+        self.shortcuts = !self.shortcuts;
+    }
+
+    /// Hides the list of keys. Returns whether it was shown.
+    pub(crate) fn hide_shortcuts(&mut self) -> bool {
+        std::mem::take(&mut self.shortcuts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn armed_key_counts_only_directly_after_the_first_press() {
+        let mut hints = Hints::default();
+        let press = |hints: &mut Hints, now| {
+            let before = hints.before_input();
+            let second = hints.is_second(Armed::Quit, now);
+            hints.after_input(&before);
+            second
+        };
+        assert!(!press(&mut hints, 0) && press(&mut hints, 2_999));
+        assert!(!press(&mut hints, 5_000) && !press(&mut hints, 8_000));
+        let before = hints.before_input();
+        hints.after_input(&before);
+        assert!(!press(&mut hints, 8_001));
+    }
+
+    #[test]
+    fn hint_of_a_second_press_goes_with_the_next_input() {
+        let mut hints = Hints::default();
+        hints.show("saved", 0);
+        hints.before_input();
+        assert_eq!(hints.text(), Some("saved"));
+        assert_eq!(hints.left_ms(1_000), Some(2_000));
+        hints.announce(SecondPress::Escape, "again", 0);
+        hints.expire(ESCAPE_MS - 1);
+        assert_eq!(hints.text(), Some("again"));
+        hints.before_input();
+        assert_eq!(hints.text(), None);
+    }
+}

@@ -1,0 +1,304 @@
+//! Commands: the one that runs in its own terminal, with its keyboard focus and the hint that it
+//! may be waiting for input, and those in the background.
+
+use std::sync::Arc;
+
+use parallax_protocol::ids::ItemId;
+use parallax_protocol::op::{Op, ToolInput};
+use parallax_screen::{Line, truncate};
+
+use crate::keymap::{KeyCommand, Keymap};
+use crate::status::Working;
+use crate::theme::Theme;
+use crate::title::State;
+
+/// How long a command has no output before the hint about typing into it is shown, in milliseconds.
+const SILENCE_MS: u64 = 5_000;
+/// How long a command runs before its keys are shown, in milliseconds.
+const HINT_MS: u64 = 1_000;
+/// How long a command whose last row is unterminated (as that of a prompt) is silent before the
+/// window title shows it, in milliseconds.
+const ASKS_MS: u64 = 30_000;
+/// The same for any other command, in milliseconds.
+const SLOW_MS: u64 = 120_000;
+
+/// What the view needs to know of its surroundings.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) now_ms: u64,
+    /// Whether the composer contains text.
+    pub(crate) has_draft: bool,
+    pub(crate) keymap: Arc<Keymap>,
+}
+
+/// The running command.
+#[derive(Debug)]
+struct ForegroundCommand {
+    item: ItemId,
+    /// Its title, in one row.
+    title: String,
+    /// When it started, in milliseconds of the clock.
+    since: u64,
+    /// When it last wrote output or was sent a key, in milliseconds of the clock.
+    spoke_at: u64,
+    /// Whether the last row of its output is unterminated, as that of a prompt for input.
+    asks: bool,
+    /// Whether its program has enabled application cursor keys.
+    application_cursor: bool,
+    /// Whether keys go to it.
+    has_focus: bool,
+}
+
+/// What was announced to a screen reader.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Announced {
+    item: Option<ItemId>,
+    has_focus: bool,
+    is_silent: bool,
+}
+
+/// The running command.
+#[derive(Debug, Default)]
+pub(crate) struct ShellView {
+    running: Option<ForegroundCommand>,
+    announced: Announced,
+}
+
+impl ShellView {
+    /// Records that a command started.
+    pub(crate) fn begin(&mut self, item: &ItemId, title: &str, now_ms: u64) {
+        let title = crate::clean::one_row(title).into_owned();
+        match &mut self.running {
+            Some(running) if running.item == *item => {
+                (running.title, running.asks) = (title, false);
+            }
+            running => {
+                let has_focus = running.as_ref().is_some_and(|before| before.has_focus);
+                *running = Some(ForegroundCommand {
+                    item: item.clone(),
+                    title,
+                    since: now_ms,
+                    spoke_at: now_ms,
+                    asks: false,
+                    application_cursor: false,
+                    has_focus,
+                });
+            }
+        }
+    }
+
+    /// Records that an item ended, which may be the command.
+    pub(crate) fn item_done(&mut self, item: &ItemId) {
+        self.running.take_if(|running| running.item == *item);
+    }
+
+    /// Forgets the command, because another session begins.
+    pub(crate) fn clear(&mut self) {
+        self.running = None;
+    }
+
+    /// The running command.
+    pub(crate) fn item(&self) -> Option<&ItemId> {
+        self.running.as_ref().map(|running| &running.item)
+    }
+
+    /// Whether a command runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether keys go to the command.
+    pub(crate) fn has_focus(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.has_focus)
+    }
+
+    /// Records output of an item, which may be the command.
+    pub(crate) fn output(&mut self, item: &ItemId, now_ms: u64) {
+        if let Some(running) = self.running.as_mut().filter(|running| running.item == *item) {
+            running.spoke_at = now_ms;
+        }
+    }
+
+    /// Records the state of the command's terminal: its cursor keys, and whether its last row is
+    /// unterminated.
+    pub(crate) fn screen(
+        &mut self,
+        item: &ItemId,
+        application_cursor: bool,
+        asks: bool,
+        now_ms: u64,
+    ) {
+        if let Some(running) = self.running.as_mut().filter(|running| running.item == *item) {
+            running.application_cursor = application_cursor;
+            running.asks = asks;
+            running.spoke_at = now_ms;
+        }
+    }
+
+    /// Moves the keyboard focus to the command, or to the composer.
+    pub(crate) fn focus(&mut self, focus: bool, now_ms: u64) {
+        if let Some(running) = &mut self.running {
+            (running.has_focus, running.spoke_at) = (focus, now_ms);
+        }
+    }
+
+    /// Takes the keyboard focus from the command.
+    pub(crate) fn release(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.has_focus = false;
+        }
+    }
+
+    /// Whether the program of the command has enabled application cursor keys.
+    pub(crate) fn application_cursor(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.application_cursor)
+    }
+
+    /// Moves the command to the background. Returns `None` if none runs.
+    pub(crate) fn move_to_background(&mut self) -> Option<Op> {
+        self.release();
+        let item = self.item()?.clone();
+        Some(Op::ToolInput { item, input: ToolInput::ToBackground })
+    }
+
+    /// Types bytes into the command.
+    pub(crate) fn type_bytes(&self, bytes: Vec<u8>) -> Option<Op> {
+        let item = self.item().filter(|_| !bytes.is_empty())?.clone();
+        Some(Op::ToolInput { item, input: ToolInput::Bytes(bytes) })
+    }
+
+    /// The command as work outside a turn.
+    pub(crate) fn work(&self) -> Option<Working> {
+        let running = self.running.as_ref()?;
+        let subject = running.title.clone();
+        Some(Working { since_ms: running.since, subject, ..Working::default() })
+    }
+
+    /// The state of the command for the window title.
+    pub(crate) fn title(&self) -> Option<State> {
+        self.running.as_ref().map(|running| State::Working(running.title.clone()))
+    }
+
+    /// The window title of a command that has been silent for long.
+    pub(crate) fn silent_title(&self, now_ms: u64) -> Option<State> {
+        let running = self.running.as_ref().filter(|running| !running.has_focus)?;
+        match now_ms.saturating_sub(running.spoke_at) {
+            silent if silent >= ASKS_MS && running.asks => Some(State::Asking),
+            silent if silent >= SLOW_MS => Some(State::Slow),
+            _ => None,
+        }
+    }
+
+    /// Whether the command has been silent for so long that it may be waiting for input.
+    pub(crate) fn is_silent(&self, around: &Surroundings) -> bool {
+        let running = self.running.as_ref().filter(|running| !running.has_focus);
+        !around.has_draft
+            && running.is_some_and(|running| around.now_ms >= running.spoke_at + SILENCE_MS)
+    }
+
+    /// Milliseconds until the silence hint or the title changes.
+    pub(crate) fn silent_in_ms(&self, now_ms: u64, has_draft: bool) -> Option<u64> {
+        let running = self.running.as_ref().filter(|running| !running.has_focus)?;
+        let told = (!has_draft).then_some(SILENCE_MS);
+        let due = told.into_iter().chain([ASKS_MS, SLOW_MS]);
+        due.map(|after| running.spoke_at + after)
+            .filter(|at| *at > now_ms)
+            .map(|at| at - now_ms)
+            .min()
+    }
+
+    /// Hints for the keys of the command, once it has run for a moment.
+    pub(crate) fn keys(&self, around: &Surroundings) -> Vec<String> {
+        let begun = |running: &ForegroundCommand| around.now_ms >= running.since + HINT_MS;
+        if !self.running.as_ref().is_some_and(begun) {
+            return Vec::new();
+        }
+        // Tab has another meaning in text, and silence has its own row.
+        let types = !around.has_draft && !self.is_silent(around);
+        let keys = [
+            (KeyCommand::FocusShell, "to type into it", types),
+            (KeyCommand::BackgroundToggle, "to run it in the background", true),
+        ];
+        let told = keys.into_iter().filter(|(.., counts)| *counts);
+        let told = told.map(|(command, what, _)| (around.keymap.key_of(command), what));
+        told.filter(|(key, _)| !key.is_empty())
+            .map(|(key, what)| format!("{} {what}", key.to_lowercase()))
+            .collect()
+    }
+
+    /// The row with the silence hint.
+    pub(crate) fn silence_row(
+        &self,
+        around: &Surroundings,
+        width: usize,
+        theme: &Theme,
+    ) -> Option<Line> {
+        let text = self.is_silent(around).then(|| silence_words(&around.keymap))?;
+        Some(Line::styled(truncate(&text, width).to_owned(), theme.warning))
+    }
+
+    /// Announces changes of the command to a screen reader, each once.
+    pub(crate) fn announce(&mut self, around: &Surroundings) -> Vec<Line> {
+        let now = Announced {
+            item: self.item().cloned(),
+            has_focus: self.has_focus(),
+            is_silent: self.is_silent(around),
+        };
+        let told = std::mem::take(&mut self.announced);
+        let mut rows = Vec::new();
+        if let Some(running) = self.running.as_ref().filter(|_| told.item != now.item) {
+            rows.push(Line::raw(format!("Running: {}", running.title)));
+        }
+        if now.has_focus && !told.has_focus {
+            rows.push(Line::raw(focus_words(&around.keymap)));
+        } else if told.has_focus && !now.has_focus {
+            rows.push(Line::raw("Keys go to the input again."));
+        }
+        if now.is_silent && !told.is_silent {
+            rows.push(Line::raw(silence_words(&around.keymap)));
+        }
+        self.announced = now;
+        rows
+    }
+}
+
+/// Returns the row that replaces the composer while the command has the focus.
+pub(crate) fn focus_row(keymap: &Keymap, width: usize, theme: &Theme) -> Line {
+    let text = format!("» {}", focus_words(keymap));
+    Line::styled(truncate(&text, width).to_owned(), theme.accent.bold())
+}
+
+fn silence_words(keymap: &Keymap) -> String {
+    let key = keymap.key_of(KeyCommand::FocusShell);
+    format!("The command has had no output for a while; press {key} to type into it")
+}
+
+fn focus_words(keymap: &Keymap) -> String {
+    let key = keymap.key_of(KeyCommand::UnfocusShell);
+    format!("Keys go to the command; press {key} to return to the input")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keymap::Platform;
+
+    #[test]
+    fn silence_is_shown_until_the_next_output() {
+        let keymap = Arc::new(Keymap::load(Platform::Linux, ""));
+        let around = |now_ms| Surroundings { now_ms, has_draft: false, keymap: keymap.clone() };
+        let (item, mut shell) = ("sh".into(), ShellView::default());
+        assert!(!shell.is_silent(&around(9_000)));
+        shell.begin(&item, "cat\nx", 1_000);
+        assert_eq!(shell.silent_in_ms(1_000, false), Some(SILENCE_MS));
+        assert!(!shell.is_silent(&around(5_999)) && shell.is_silent(&around(6_000)));
+        shell.output(&item, 6_000);
+        assert!(!shell.is_silent(&around(6_000)));
+        shell.screen(&item, false, true, 6_000);
+        assert_eq!(shell.silent_title(6_000 + ASKS_MS), Some(State::Asking));
+        shell.focus(true, 7_000);
+        assert!(shell.has_focus() && shell.silent_title(900_000).is_none());
+        shell.item_done(&item);
+        assert!(!shell.is_running() && !shell.has_focus());
+    }
+}
