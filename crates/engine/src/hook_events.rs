@@ -330,7 +330,7 @@ impl Session {
             return None;
         }
         let mut input = self.registry.tool_input(call);
-        let used = arguments.or(call.args.as_ref()).cloned().unwrap_or_default();
+        let used = arguments.or(call.args.as_ref().ok()).cloned().unwrap_or_default();
         input.insert("tool_input".to_owned(), Value::Object(used));
         let subject = self.registry.tool_name(call);
         let response = tool_response(outcome, &subject, self.checkpoints.is_build_file);

@@ -8,6 +8,7 @@ mod approval;
 mod availability;
 mod background_reports;
 mod budget;
+mod call_arguments;
 mod changed_definitions;
 mod checkpointed_call;
 mod compaction;

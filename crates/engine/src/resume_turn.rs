@@ -10,6 +10,7 @@ use parallax_protocol::op::Restore;
 use parallax_protocol::store::{Record, ResultRecord};
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::call_arguments::call_arguments;
 use crate::conversation::Conversation;
 use crate::function_response::FunctionResponse;
 use crate::history::now;
@@ -125,13 +126,11 @@ impl Conversation {
         let calls: Vec<_> = last.iter().flat_map(Content::calls).collect();
         let calls = calls.into_iter().map(|call| {
             let wire_id = call.id.map(str::to_owned);
-            (wire_id, call.name.to_owned(), call.args.cloned())
+            (wire_id, call.name.to_owned(), call_arguments(&call))
         });
         let calls: Vec<_> = calls.collect();
         let calls = calls.into_iter().map(|(wire_id, name, args)| {
-            // Missing arguments are an empty object.
-            let (id, args) =
-                (self.ids.call(wire_id.as_deref(), &name), Some(args.unwrap_or_default()));
+            let id = self.ids.call(wire_id.as_deref(), &name);
             ToolCall { id, wire_id, name, args, replaces: None }
         });
         calls.collect()

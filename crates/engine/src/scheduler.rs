@@ -363,7 +363,7 @@ impl Registry {
     }
 
     pub(crate) fn runs_alone(&self, call: &ToolCall) -> bool {
-        let waits = call.args.as_ref().and_then(|args| args.get(WAIT_FOR_PREVIOUS));
+        let waits = call.args.as_ref().ok().and_then(|args| args.get(WAIT_FOR_PREVIOUS));
         waits.and_then(Value::as_bool) == Some(true) || self.is_exclusive(&call.name)
     }
 }

@@ -35,8 +35,8 @@ pub(crate) struct ToolCall {
     pub(crate) id: CallId,
     pub(crate) wire_id: Option<String>,
     pub(crate) name: String,
-    /// `None` when the model sent something other than an object.
-    pub(crate) args: Option<Object>,
+    /// The arguments, or what is wrong with them.
+    pub(crate) args: Result<Object, String>,
     /// The name that the model called, when a hook replaced the call.
     pub(crate) replaces: Option<String>,
 }
@@ -275,7 +275,7 @@ impl<'a> ToolBatch<'a> {
             return false;
         }
         let replaces = Some(call.name.clone());
-        let tail = ToolCall { name, args: Some(args), replaces, ..call.clone() };
+        let tail = ToolCall { name, args: Ok(args), replaces, ..call.clone() };
         self.replacements.insert(index, (tail, number + 1));
         self.queued_replacements.push_back(index);
         true

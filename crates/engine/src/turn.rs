@@ -159,14 +159,15 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<TurnStep, EndReason> {
         let round = self.run_batch(&calls, finished, cancel).await;
-        let finding = if self.current.loop_detection && !cancel.is_cancelled() {
-            let calls = calls.iter().zip(&round.texts);
-            guard.round(
-                calls.map(|(call, text)| (call.name.as_str(), call.args.as_ref(), text.as_str())),
-            )
-        } else {
-            None
-        };
+        let finding =
+            if self.current.loop_detection && !cancel.is_cancelled() {
+                let calls = calls.iter().zip(&round.texts);
+                guard.round(calls.map(|(call, text)| {
+                    (call.name.as_str(), call.args.as_ref().ok(), text.as_str())
+                }))
+            } else {
+                None
+            };
         let mut tail = self.take_reports();
         let mut said = Vec::new();
         let (fatal, stopped) = (round.fatal.clone(), round.stopped.clone());

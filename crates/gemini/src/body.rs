@@ -3,7 +3,7 @@
 //! Contents and tool declarations are copied without parsing. What changes least comes first
 //! and the contents come last, so that consecutive requests share a prefix.
 
-use parallax_models::{ModelTable, Thinking, add_sampling, is_utility, merge};
+use parallax_models::{ModelTable, Thinking, add_sampling, is_utility, merge, supports_minimal};
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE, Sealed};
 use parallax_protocol::model::{Request, ToolSet};
@@ -97,7 +97,7 @@ fn foreign(content: &Sealed) -> Option<Content> {
     let mut is_signed = false;
     for part in &mut opened.parts {
         let PartView::Call(call) = part.view() else { continue };
-        if call.has_args && call.args.is_none() {
+        if call.malformed_args.is_some() {
             *part = Part::function_call(call.id, call.name, Object::new());
         }
         if !is_signed && part.signature().is_none() {
@@ -175,15 +175,6 @@ fn normalize_level(thinking: &mut Object, model: &str, default: &str) {
     if thinking.get("thinkingLevel").is_some_and(is_minimal) && !supports_minimal(model) {
         thinking.insert("thinkingLevel".into(), json!("LOW"));
     }
-}
-
-/// Whether the model supports the level `MINIMAL`: flash models before 3.7.
-fn supports_minimal(model: &str) -> bool {
-    let version = model.strip_prefix("gemini-").and_then(|rest| rest.split('-').next());
-    let Some(version) = version else { return false };
-    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
-    let before = major == "3" && minor.parse::<u32>().is_ok_and(|minor| minor < 7);
-    before && model.contains("flash")
 }
 
 #[cfg(test)]

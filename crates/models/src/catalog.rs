@@ -48,12 +48,7 @@ impl ModelCatalog for ModelTable {
     }
 
     fn reads(&self, model: &str, mime: &str) -> bool {
-        let Some((provider, id)) = self.providers.split(model) else { return true };
-        let stated = provider.model(id).map(|it| it.input.as_slice()).unwrap_or_default();
-        match stated {
-            [] => reads(&self.discovered.get(model).unwrap_or_default().input, mime),
-            input => reads(input, mime),
-        }
+        self.providers.split(model).is_none() || reads(&self.abilities(model).input, mime)
     }
 
     fn note_context(&self, model: &str, tokens: u64) {

@@ -3,6 +3,7 @@
 //!
 //! [`ModelTable`] is the built-in table extended by `modelConfigs` from the settings.
 
+mod abilities;
 mod catalog;
 mod discovered;
 mod fallback_chains;
@@ -15,6 +16,7 @@ mod routes;
 mod settings;
 mod table;
 
+pub use abilities::{Abilities, ThinkingControl, supports_minimal};
 pub use discovered::{DiscoveredModel, DiscoveredModels, ReadDiscovered};
 pub use providers::{Provider, ProviderError, ProviderModel, Providers, WireKind};
 pub use quirks::{MaxTokensField, Quirks, ReasoningField};

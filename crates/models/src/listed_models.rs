@@ -1,4 +1,4 @@
-//! Limits and list prices of models of other providers, from a generated table.
+//! Limits, list prices, and abilities of models of other providers, from a generated table.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -15,6 +15,22 @@ pub(crate) struct ListedModel {
     /// 0: unknown.
     pub(crate) output: u64,
     pub(crate) price: Option<Price>,
+    /// The kinds of input, separated by commas.
+    input: &'static str,
+    /// The thinking levels, separated by commas; empty: the model does not think.
+    levels: &'static str,
+}
+
+impl ListedModel {
+    /// Returns the kinds of input (`text`, `image`, `pdf`).
+    pub(crate) fn input(&self) -> impl Iterator<Item = &'static str> {
+        self.input.split(',')
+    }
+
+    /// Returns the thinking levels; none if the model does not think.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = &'static str> {
+        self.levels.split(',').filter(|level| !level.is_empty())
+    }
 }
 
 /// Returns the row of a model: by its id, otherwise by its id without a date.
@@ -43,7 +59,8 @@ fn read_row(line: &'static str) -> Option<((&'static str, &'static str), ListedM
     let above: Option<u64> = next()?.parse().ok();
     let long = rates(provider, next()?, next()?, next()?);
     let price = short.map(|short| Price { short, long: above.zip(long) });
-    Some(((provider, id), ListedModel { context, output, price }))
+    let (input, levels) = (next()?, next()?);
+    Some(((provider, id), ListedModel { context, output, price, input, levels }))
 }
 
 /// The price of writing to Anthropic's five-minute cache, which requests use, as a multiple of the
@@ -91,6 +108,8 @@ mod tests {
         assert_eq!(row.context, 200_000);
         let rates = row.price.expect("a price").short;
         assert!(rates.output > rates.input && rates.cache_write > rates.input);
+        assert_eq!(row.input().collect::<Vec<_>>(), ["text", "image", "pdf"]);
+        assert!(row.levels().any(|level| level == "high"));
         assert_eq!(listed_model("anthropic", "claude-opus-4-5-20991231"), Some(row));
         assert_eq!(listed_model("anthropic", "claude-opus-4-5-latest"), None);
         assert_eq!(listed_model("openai", "claude-opus-4-5"), None);

@@ -58,13 +58,13 @@ impl ProviderModel {
 }
 
 /// Whether a model accepts data of this MIME type: `input` contains its kind, or is empty.
-pub(crate) fn reads(input: &[String], mime: &str) -> bool {
+pub(crate) fn reads<T: AsRef<str>>(input: &[T], mime: &str) -> bool {
     let kind = match mime.split_once('/') {
         Some((_, "pdf")) => "pdf",
         Some((kind, _)) => kind,
         None => mime,
     };
-    input.is_empty() || input.iter().any(|it| it == kind || it == mime)
+    input.is_empty() || input.iter().any(|it| [kind, mime].contains(&it.as_ref()))
 }
 
 /// Returns the limits of a model.
@@ -113,7 +113,7 @@ mod tests {
             ..ProviderModel::default()
         };
         assert!(reads(&model.input, "image/png") && !reads(&model.input, "application/pdf"));
-        assert!(!reads(&model.input, "audio/wav") && reads(&[], "application/pdf"));
+        assert!(!reads(&model.input, "audio/wav") && reads::<&str>(&[], "application/pdf"));
         let after = |level: &str| {
             let settings = json!({"thinkingConfig": {"thinkingLevel": level}});
             let mut settings = settings.as_object().cloned().unwrap_or_default();

@@ -9,6 +9,7 @@ use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
 use serde_json::{Value, json};
 
+use crate::abilities::{Abilities, ThinkingControl};
 use crate::discovered::{DescriptionCache, DiscoveredModels, ReadDiscovered};
 use crate::listed_models::listed_model;
 use crate::provider_models::provider_limits;
@@ -367,6 +368,32 @@ impl ModelTable {
         self.configs.apply_aliases(&mut generation, &names);
         self.configs.apply_overrides(&mut generation, &names, &request.role, request.is_retry);
         generation
+    }
+
+    /// Returns what the model accepts: from the settings, the service, or the built-in table.
+    pub fn abilities(&self, model: &str) -> Abilities {
+        let Some((provider, id)) = self.providers.split(model) else {
+            return Abilities::of_gemini(model, self.family(model).thinking);
+        };
+        let listed = listed_model(&provider.name, id);
+        let stated = provider.model(id).cloned().unwrap_or_default();
+        let discovered = || self.discovered.get(model).unwrap_or_default().input;
+        let owned =
+            |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect();
+        let mut input = stated.input;
+        if input.is_empty() {
+            input = discovered();
+        }
+        if input.is_empty() {
+            input = listed.map(|row| owned(&mut row.input())).unwrap_or_default();
+        }
+        let thinking = match (stated.thinking, listed) {
+            (levels, _) if !levels.is_empty() => ThinkingControl::Levels(levels),
+            (_, Some(row)) if row.levels().next().is_none() => ThinkingControl::Off,
+            (_, Some(row)) => ThinkingControl::Levels(owned(&mut row.levels())),
+            (_, None) => ThinkingControl::Unknown,
+        };
+        Abilities { input, thinking }
     }
 
     /// Whether a retry may need a different body than the first attempt.

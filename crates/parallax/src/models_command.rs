@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use parallax_headless::{OutputFormat, json_document, one_line};
+use parallax_models::ThinkingControl;
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::price::Rates;
 use parallax_sdk::model_listing::{KnownModel, ProviderListing};
 use serde_json::{Value, json};
 
@@ -197,7 +199,8 @@ fn window(model: &KnownModel) -> String {
 }
 
 fn price(model: &KnownModel) -> String {
-    model.price.map(|(input, output)| format!("${input}/${output}")).unwrap_or_default()
+    let short = model.price.map(|price| price.short);
+    short.map(|rates| format!("${}/${}", rates.input, rates.output)).unwrap_or_default()
 }
 
 fn show(model: &KnownModel) -> String {
@@ -209,19 +212,50 @@ fn show(model: &KnownModel) -> String {
         model.context_window,
         model.max_output
     );
-    let _ = match model.price {
-        Some((input, output)) => writeln!(
-            text,
-            "Price           ${input} per million tokens of input, ${output} of output"
-        ),
-        None => writeln!(text, "Price           unknown"),
+    let input = match model.abilities.input.as_slice() {
+        [] => "unknown".to_owned(),
+        kinds => one_line(&kinds.join(", ")),
     };
+    let thinking = match &model.abilities.thinking {
+        ThinkingControl::Unknown => "unknown".to_owned(),
+        ThinkingControl::Off => "none".to_owned(),
+        ThinkingControl::Budget => "a budget in tokens".to_owned(),
+        ThinkingControl::Levels(levels) => one_line(&levels.join(", ")),
+    };
+    let _ = writeln!(text, "Input           {input}\nThinking        {thinking}");
+    let Some(price) = model.price else {
+        text.push_str("Price           unknown\n");
+        return text;
+    };
+    let _ = writeln!(text, "Price           {} (per million tokens)", rates(price.short));
+    if let Some((above, long)) = price.long {
+        let _ = writeln!(text, "                {} for prompts above {above} tokens", rates(long));
+    }
     text
 }
 
+fn rates(rates: Rates) -> String {
+    format!("${} input, ${} cached input, ${} output", rates.input, rates.cached, rates.output)
+}
+
 fn value_of(model: &KnownModel) -> Value {
-    let price = model.price.map(|(input, output)| json!({"input": input, "output": output}));
+    let rates = |rates: Rates| json!({"input": rates.input, "cached": rates.cached, "output": rates.output});
+    let price = model.price.map(|price| {
+        let mut value = rates(price.short);
+        if let Some((above, long)) = price.long {
+            value["abovePromptTokens"] = json!(above);
+            value["above"] = rates(long);
+        }
+        value
+    });
+    let thinking = match &model.abilities.thinking {
+        ThinkingControl::Unknown => Value::Null,
+        ThinkingControl::Off => json!({"control": "none"}),
+        ThinkingControl::Budget => json!({"control": "budget"}),
+        ThinkingControl::Levels(levels) => json!({"control": "levels", "levels": levels}),
+    };
     json!({"name": model.name, "provider": model.provider, "description": model.description,
         "contextWindow": model.context_window, "contextWindowKnown": model.context_is_known,
-        "maxOutput": model.max_output, "price": price})
+        "maxOutput": model.max_output, "input": model.abilities.input, "thinking": thinking,
+        "price": price})
 }

@@ -91,8 +91,9 @@ pub struct FunctionCall<'a> {
     pub name: &'a str,
     /// The arguments; `None` when absent or not an object.
     pub args: Option<&'a Object>,
-    /// Whether `args` is present and not null, whether or not it is an object.
-    pub has_args: bool,
+    /// `args` when it is neither absent, null, nor an object: the model's text if that was not
+    /// valid JSON.
+    pub malformed_args: Option<&'a Value>,
 }
 
 /// A function response in a user content.
@@ -284,7 +285,9 @@ impl Part {
                 id: call.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()),
                 name: call.get("name").and_then(Value::as_str).unwrap_or(""),
                 args: call.get("args").and_then(Value::as_object),
-                has_args: call.get("args").is_some_and(|args| !args.is_null()),
+                malformed_args: call
+                    .get("args")
+                    .filter(|args| !args.is_null() && !args.is_object()),
             });
         }
         if let Some(response) = object.get("functionResponse").and_then(Value::as_object) {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parallax_model_http::ListedModel;
-use parallax_models::Provider;
+use parallax_models::{Abilities, Provider};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
+use parallax_protocol::price::Price;
 
 use crate::credential::model_failure;
 use crate::discovered_models;
@@ -30,8 +31,10 @@ pub struct KnownModel {
     pub context_is_known: bool,
     /// Maximum output in tokens.
     pub max_output: u64,
-    /// US dollars per million tokens of input and output, if known.
-    pub price: Option<(f64, f64)>,
+    /// Its list price, if known.
+    pub price: Option<Price>,
+    /// The kinds of input, and how its thinking is controlled.
+    pub abilities: Abilities,
 }
 
 /// The models of a provider, or why they could not be listed.
@@ -87,7 +90,8 @@ impl Launch {
                 || table.is_listed(&name)
                 || table.is_discovered(&name),
             max_output: listed.and_then(|it| it.max_output).unwrap_or(limits.output),
-            price: table.price(&name).map(|price| (price.short.input, price.short.output)),
+            price: table.price(&name),
+            abilities: table.abilities(&name),
             name,
         }
     }

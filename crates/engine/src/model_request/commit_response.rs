@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::Object;
-use parallax_protocol::content::{Content, FunctionCall, PartView};
+use parallax_protocol::content::{Content, PartView};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::image::Image;
 use parallax_protocol::model::{Citation, FinishReason};
 
 use super::ModelReply;
 use super::stream::Attempt;
+use crate::call_arguments::call_arguments;
 use crate::history::ContentMetadata;
 use crate::session::Session;
 use crate::session::SessionEnvironment;
@@ -97,15 +97,6 @@ impl SessionEnvironment {
     pub(crate) fn redact_all(&self, mut thoughts: Vec<String>) -> Vec<String> {
         thoughts.iter_mut().for_each(|thought| self.redact(thought));
         thoughts
-    }
-}
-
-/// Returns the arguments of a call; missing arguments are an empty object.
-fn call_arguments(call: &FunctionCall<'_>) -> Option<Object> {
-    match call.args {
-        Some(args) => Some(args.clone()),
-        None if call.has_args => None,
-        None => Some(Object::new()),
     }
 }
 

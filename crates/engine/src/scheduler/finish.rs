@@ -190,7 +190,7 @@ impl Session {
                 item: &item,
                 done: &done,
                 tool: tool.as_ref().map_or(&ran.name, |tool| &tool.spec().name),
-                arguments: finish.arguments.as_ref().or(ran.args.as_ref()),
+                arguments: finish.arguments.as_ref().or(ran.args.as_ref().ok()),
                 server: tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.as_str()),
             }));
         }

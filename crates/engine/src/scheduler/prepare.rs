@@ -66,13 +66,16 @@ impl Session {
         if let Some(error) = self.current.coordinator_denial(tool.spec()) {
             return Err((error, without_decision(Some(kind)), again.refused));
         }
-        let Some(mut args) = again.arguments.clone().or_else(|| call.args.clone()) else {
-            let error = ToolError::new(
-                ToolErrorKind::InvalidToolParams,
-                "the arguments are not valid JSON, or not a JSON object; send the call again with \
-                    one complete JSON object",
-            );
-            return Err((error, without_decision(Some(kind)), again.refused));
+        let asked = again.arguments.clone().map_or_else(|| call.args.clone(), Ok);
+        let mut args = match asked {
+            Ok(args) => args,
+            Err(problem) => {
+                let message = format!(
+                    "the arguments {problem}; send the call again with one complete JSON object"
+                );
+                let error = ToolError::new(ToolErrorKind::InvalidToolParams, message);
+                return Err((error, without_decision(Some(kind)), again.refused));
+            }
         };
         args.shift_remove(WAIT_FOR_PREVIOUS);
         let scope = Scope {

@@ -160,3 +160,34 @@ fn refreshed_limits_are_known_without_the_service() {
     assert_eq!(run(&world, &variables, &["models", "refresh"]).code(), 0);
     assert_eq!(run(&world, &variables, &["models", "refresh", "nope"]).code(), 42);
 }
+
+#[test]
+fn shown_model_has_its_inputs_levels_and_prices() {
+    let world = World::new("[]");
+    let models = json!([{"id": "m", "input": ["text", "image"], "thinking": ["low", "max"],
+        "price": {"input": 1, "cached": 0.5, "output": 2}}]);
+    let providers = json!({"mine": {"wire": "openai-chat", "baseUrl": "http://127.0.0.1:9/v1",
+        "models": models}});
+    let settings = json!({"providers": providers}).to_string();
+    world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+    let show = |name: &str| -> Value {
+        let done = run(&world, &[], &["models", "show", name, "--json"]);
+        assert_eq!(done.code(), 0, "{}", done.err());
+        serde_json::from_str(&done.out()).expect("JSON")
+    };
+    let mine = show("mine:m");
+    assert_eq!(mine["input"], json!(["text", "image"]));
+    assert_eq!(mine["thinking"], json!({"control": "levels", "levels": ["low", "max"]}));
+    assert_eq!(mine["price"], json!({"input": 1.0, "cached": 0.5, "output": 2.0}));
+    let flash = show("gemini-3.8-flash");
+    assert_eq!(flash["thinking"]["levels"], json!(["low", "medium", "high"]));
+    assert!(flash["input"].as_array().is_some_and(|kinds| kinds.contains(&json!("video"))));
+    assert_eq!(show("gemini-2.5-pro")["thinking"], json!({"control": "budget"}));
+    let pro = show("gemini-2.5-pro")["price"].clone();
+    assert!(pro["above"]["output"].as_f64() > pro["output"].as_f64(), "{pro}");
+
+    let done = run(&world, &[], &["models", "show", "mine:m"]);
+    for row in ["Input           text, image", "Thinking        low, max", "$0.5 cached input"] {
+        assert!(done.out().contains(row), "{}", done.out());
+    }
+}
