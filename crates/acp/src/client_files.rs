@@ -1,7 +1,8 @@
 //! The client's file system, which includes changes that the user has not saved.
 
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use parallax_protocol::editor_files::EditorFiles;
@@ -17,14 +18,19 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// The files of a session, as the client sees them.
 pub(crate) struct ClientFiles {
-    connection: ClientConnection,
+    pub(crate) connection: ClientConnection,
     offers: ClientFeatures,
     runtime: tokio::runtime::Handle,
     /// Set when the session is open; no requests are sent before.
     pub(crate) session: OnceLock<String>,
     /// Notified when the prompt is cancelled, which abandons requests.
     pub(crate) cancelled: Arc<Notify>,
+    /// The terminals of the client that show the output of calls.
+    pub(crate) terminals: CallTerminals,
 }
+
+/// Terminal ids by call id.
+pub(crate) type CallTerminals = Arc<Mutex<HashMap<String, String>>>;
 
 impl ClientFiles {
     /// Creates it for a client connected on this runtime.
@@ -35,6 +41,7 @@ impl ClientFiles {
             runtime: tokio::runtime::Handle::current(),
             session: OnceLock::new(),
             cancelled: Arc::default(),
+            terminals: Arc::default(),
         }
     }
 

@@ -66,6 +66,13 @@ impl SessionClients {
         }
     }
 
+    /// Sends a notification to all clients.
+    pub(crate) async fn notify(&self, method: &str, params: Value) {
+        for client in self.all() {
+            client.notify(method, params.clone()).await;
+        }
+    }
+
     /// Sends a request to all clients, without a time limit, and returns the first answer. The
     /// others learn the result from updates.
     ///

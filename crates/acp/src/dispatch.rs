@@ -8,20 +8,22 @@ use std::time::Duration;
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
-use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, Object};
-use parallax_sdk::credential::Credential;
+use parallax_sdk::mcp_view::Asker;
 use parallax_sdk::{EventReader, Launch, OpenSession, SessionChoice};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::authentication::{self, Authentication};
 use crate::client_files::ClientFiles;
+use crate::client_terminal::ClientTerminal;
 use crate::clients::SessionClients;
 use crate::connection::{ClientConnection, Line, read_line};
 use crate::mcp_servers;
 use crate::rpc::{self, Incoming, RpcError, text};
+use crate::server_questions;
 use crate::session::{EditorSession, Order, PendingReply};
 use crate::updates::ClientFeatures;
 
@@ -29,11 +31,12 @@ use crate::updates::ClientFeatures;
 const ORDERS: usize = 64;
 /// Number of sessions per page of `session/list`.
 const PAGE: usize = 50;
+/// How long `initialize` may wait for the names of the providers.
+const PROVIDERS: Duration = Duration::from_millis(25);
 /// How long all sessions may take to end after the client is gone.
 const FAREWELL: Duration = Duration::from_millis(1700);
 
 /// A request to open a session.
-#[derive(Debug)]
 pub struct OpenRequest {
     /// Absolute path of the working directory.
     pub directory: PathBuf,
@@ -47,6 +50,26 @@ pub struct OpenRequest {
     pub asks_user: bool,
     /// The client's files.
     pub editor: SessionEditor,
+    /// Asks the client's user on behalf of MCP servers.
+    pub asker: Option<Arc<dyn Asker>>,
+    /// How the client authenticated.
+    pub authentication: Authentication,
+}
+
+impl OpenRequest {
+    /// Returns a request that only reads the settings of a directory.
+    fn look(directory: PathBuf, authentication: Authentication) -> Self {
+        Self {
+            directory,
+            additional: Vec::new(),
+            session: SessionChoice::New,
+            mcp_servers: Object::new(),
+            asks_user: false,
+            editor: SessionEditor::default(),
+            asker: None,
+            authentication,
+        }
+    }
 }
 
 /// The reply of a slash command; `None` if the text is a prompt.
@@ -77,6 +100,9 @@ pub trait Host: Send + Sync + 'static {
         events: &'a mut EventReader,
         text: &'a str,
     ) -> SlashReply<'a>;
+
+    /// Returns the names of the providers that need a key, besides the Gemini API. Blocking.
+    fn providers(&self) -> Vec<String>;
 
     /// Returns the built-in slash commands: names, descriptions, and argument hints.
     fn commands(&self) -> &'static [(&'static str, &'static str, &'static str)];
@@ -121,6 +147,7 @@ pub async fn serve_shared(
         sessions: sessions.0.clone(),
         opening: Vec::new(),
         offers: None,
+        authentication: Arc::default(),
     };
     tokio::pin!(stopped);
     loop {
@@ -150,6 +177,8 @@ struct AcpDispatcher {
     opening: Vec<JoinHandle<()>>,
     /// Set by `initialize`.
     offers: Option<ClientFeatures>,
+    /// How the client authenticated.
+    authentication: Arc<Mutex<Authentication>>,
 }
 
 impl AcpDispatcher {
@@ -191,6 +220,10 @@ impl AcpDispatcher {
         PendingReply { id, client: self.connection.clone() }
     }
 
+    fn authenticated(&self) -> Authentication {
+        self.authentication.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<String, Handle>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,7 +231,7 @@ impl AcpDispatcher {
     /// Handles a request. Slow work continues in a task.
     async fn request(&mut self, id: Value, method: &str, params: Object) -> Result<(), RpcError> {
         if method == "initialize" {
-            let result = self.initialize(&params)?;
+            let result = self.initialize(&params).await?;
             self.connection.respond(id, Ok(result)).await;
             return Ok(());
         }
@@ -207,7 +240,7 @@ impl AcpDispatcher {
         };
         self.opening.retain(|task| !task.is_finished());
         match method {
-            "session/new" | "session/load" | "session/resume" => {
+            "session/new" | "session/load" | "session/resume" | "session/fork" => {
                 self.open(id, method, &params, offers)
             }
             "session/prompt" => {
@@ -239,14 +272,22 @@ impl AcpDispatcher {
         }
     }
 
-    fn initialize(&mut self, params: &Object) -> Result<Value, RpcError> {
+    async fn initialize(&mut self, params: &Object) -> Result<Value, RpcError> {
         match params.get("protocolVersion") {
             Some(Value::Number(_)) => {}
             Some(Value::String(text)) if text.parse::<u16>().is_ok() => {}
             _ => return Err(RpcError::invalid_params("`protocolVersion` must be a number")),
         }
         let capabilities = params.get("clientCapabilities").unwrap_or(&Value::Null);
-        self.offers = Some(ClientFeatures::read(capabilities));
+        let offers = ClientFeatures::read(capabilities);
+        let host = self.host.clone();
+        let listing = tokio::task::spawn_blocking(move || host.providers());
+        let providers = match tokio::time::timeout(PROVIDERS, listing).await {
+            Ok(Ok(providers)) => providers,
+            // Without the settings, the built-in ones are known.
+            _ => ["anthropic", "openai", "openrouter"].map(str::to_owned).into(),
+        };
+        self.offers = Some(offers);
         Ok(json!({
             "protocolVersion": 1,
             "agentInfo": {"name": "parallax", "title": "Parallax", "version": self.host.version()},
@@ -254,17 +295,10 @@ impl AcpDispatcher {
                 "loadSession": true,
                 "promptCapabilities": {"image": true, "audio": true, "embeddedContext": true},
                 "mcpCapabilities": {"http": true, "sse": true},
-                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+                "sessionCapabilities": session_capabilities(offers),
                 "auth": {"logout": {}},
             },
-            "authMethods": [
-                {"id": "gemini-api-key", "name": "Gemini API key",
-                    "description": "Use a Gemini API key",
-                    "_meta": {"api-key": {"provider": "google"}}},
-                {"id": "setup", "name": "Set up in the terminal",
-                    "description": "Choose a provider and enter its key", "type": "terminal",
-                    "args": ["--setup"]},
-            ],
+            "authMethods": authentication::methods(&providers, offers.sets_up),
         }))
     }
 
@@ -289,6 +323,9 @@ impl AcpDispatcher {
         let directory = directory(params)?;
         let session = match method {
             "session/new" => SessionChoice::New,
+            "session/fork" => {
+                SessionChoice::Fork { from: text(params, "sessionId")?.to_owned(), keep: None }
+            }
             _ => SessionChoice::Resume(text(params, "sessionId")?.to_owned()),
         };
         if let SessionChoice::Resume(open) = &session
@@ -314,13 +351,12 @@ impl AcpDispatcher {
             session,
             mcp_servers: mcp_servers::read(params)?,
             asks_user: offers.elicitation,
-            editor: match offers.reads_files || offers.writes_files {
-                true => SessionEditor::new(files.clone()),
-                false => SessionEditor::default(),
-            },
+            editor: session_editor(&files, offers),
+            asker: server_questions::asker(self.connection.clone(), offers, &files),
+            authentication: self.authenticated(),
         };
         let with_history = method == "session/load";
-        let is_new = method == "session/new";
+        let is_new = matches!(method, "session/new" | "session/fork");
         let (host, connection) = (self.host.clone(), self.connection.clone());
         let sessions = self.sessions.clone();
         self.opening.push(tokio::spawn(async move {
@@ -430,27 +466,15 @@ impl AcpDispatcher {
         Ok(())
     }
 
+    /// Authenticates the client's later sessions.
     fn authenticate(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
-        let method = text(params, "methodId")?;
-        if method != "gemini-api-key" {
-            let message = format!("unknown method `{method}`: use `gemini-api-key` or `setup`");
-            return Err(RpcError::invalid_params(message));
-        }
-        let meta = params.get("_meta").unwrap_or(&Value::Null);
-        let key = meta.get("api-key").and_then(Value::as_str).map(Secret::new);
-        self.look_up(id, None, move |launch| match &key {
-            Some(key) => {
-                launch.store_key(parallax_sdk::credential::KeyKind::GeminiApi, key)?;
-                Ok(json!({}))
-            }
-            None if !matches!(launch.credential(), Credential::Missing { .. }) => Ok(json!({})),
-            None => Err(Failure {
-                kind: FailureKind::Auth,
-                message: "no API key: set `GEMINI_API_KEY`, pass `_meta.api-key`, or run \
-                          `parallax --setup`"
-                    .to_owned(),
-                status: None,
-            }),
+        let request = authentication::read(params)?;
+        let current = self.authentication.clone();
+        let wanted = request.authentication();
+        self.look_up_as(wanted.clone(), id, None, move |launch| {
+            request.store(launch)?;
+            *current.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
+            Ok(json!({}))
         });
         Ok(())
     }
@@ -462,18 +486,23 @@ impl AcpDispatcher {
         directory: Option<PathBuf>,
         look: impl FnOnce(&Launch) -> Result<Value, Failure> + Send + 'static,
     ) {
+        self.look_up_as(self.authenticated(), id, directory, look);
+    }
+
+    /// Like [`Self::look_up`], authenticated in this way.
+    fn look_up_as(
+        &mut self,
+        authentication: Authentication,
+        id: Value,
+        directory: Option<PathBuf>,
+        look: impl FnOnce(&Launch) -> Result<Value, Failure> + Send + 'static,
+    ) {
         let (host, connection) = (self.host.clone(), self.connection.clone());
         self.opening.push(tokio::spawn(async move {
             let looked = tokio::task::spawn_blocking(move || {
                 let directory = directory.or_else(|| std::env::current_dir().ok());
-                let launch = host.prepare(OpenRequest {
-                    directory: directory.unwrap_or_default(),
-                    additional: Vec::new(),
-                    session: SessionChoice::New,
-                    mcp_servers: Object::new(),
-                    asks_user: false,
-                    editor: SessionEditor::default(),
-                })?;
+                let directory = directory.unwrap_or_default();
+                let launch = host.prepare(OpenRequest::look(directory, authentication))?;
                 look(&launch)
             });
             let result = match looked.await {
@@ -514,6 +543,28 @@ impl AcpDispatcher {
 /// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.
 fn order(handle: &Handle, order: Order) -> bool {
     handle.orders.try_send(order).is_ok()
+}
+
+/// Returns what the client does for a session instead of Parallax.
+fn session_editor(files: &Arc<ClientFiles>, offers: ClientFeatures) -> SessionEditor {
+    let mut editor = SessionEditor::default();
+    if offers.reads_files || offers.writes_files {
+        editor = editor.with_files(files.clone());
+    }
+    if offers.runs_commands {
+        editor = editor.with_terminal(Arc::new(ClientTerminal::new(files.clone())));
+    }
+    editor
+}
+
+/// Returns the optional methods that are served. Forking is not part of the stable protocol.
+fn session_capabilities(offers: ClientFeatures) -> Value {
+    let mut served = json!({"list": {}, "resume": {}, "close": {}, "delete": {},
+        "additionalDirectories": {}});
+    if offers.forks {
+        served["fork"] = json!({});
+    }
+    served
 }
 
 fn directory(params: &Object) -> Result<PathBuf, RpcError> {

@@ -4,7 +4,9 @@
 //! settings. Each session is a task with its own directory, settings, and MCP servers.
 //! Specification: <https://agentclientprotocol.com>.
 
+mod authentication;
 mod client_files;
+mod client_terminal;
 mod clients;
 mod connection;
 mod dispatch;
@@ -14,8 +16,10 @@ mod options;
 mod permission;
 mod prompt_blocks;
 mod rpc;
+mod server_questions;
 mod session;
 mod tool_updates;
 mod updates;
 
+pub use authentication::Authentication;
 pub use dispatch::{Host, OpenRequest, SharedSessions, SlashReply, serve, serve_shared};

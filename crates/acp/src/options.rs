@@ -30,8 +30,12 @@ const MODES: &[ModeEntry] = &[
     ModeEntry { mode: ApprovalMode::Plan, name: "Plan", description: "Read-only planning" },
 ];
 
+/// The value of the option `thought_level` that selects the configured level.
+pub(crate) const DEFAULT_LEVEL: &str = "default";
+
 /// The modes and models that a session offers.
 pub(crate) struct SessionChoices {
+    launch: Launch,
     modes: Vec<&'static ModeEntry>,
     /// Names and descriptions.
     models: Vec<(String, String)>,
@@ -49,7 +53,11 @@ impl SessionChoices {
     pub(crate) fn new(launch: &Launch) -> Self {
         let is_offered = |entry: &&ModeEntry| launch.mode_refusal(entry.mode).is_none();
         let models = launch.known_models().into_iter().map(|it| (it.name, it.description));
-        Self { modes: MODES.iter().filter(is_offered).collect(), models: models.collect() }
+        Self {
+            launch: launch.clone(),
+            modes: MODES.iter().filter(is_offered).collect(),
+            models: models.collect(),
+        }
     }
 
     /// Returns the mode with an id, if it is offered.
@@ -84,8 +92,18 @@ impl SessionChoices {
         json!({"availableModels": models.collect::<Vec<_>>(), "currentModelId": current})
     }
 
-    /// Returns all configuration options.
-    pub(crate) fn config_json(&self, mode: ApprovalMode, model: &str) -> Value {
+    /// Returns the thinking levels of a model; none if they are unknown.
+    pub(crate) fn thinking_levels(&self, model: &str) -> Vec<String> {
+        self.launch.thinking_levels(model)
+    }
+
+    /// Returns all configuration options. `level`: the thinking level, if one was chosen.
+    pub(crate) fn config_json(
+        &self,
+        mode: ApprovalMode,
+        model: &str,
+        level: Option<&str>,
+    ) -> Value {
         let modes = self.modes.iter().map(|entry| {
             json!({"value": mode_id(entry.mode), "name": entry.name,
                 "description": entry.description})
@@ -93,11 +111,21 @@ impl SessionChoices {
         let models = self.models(model).into_iter().map(
             |(name, description)| json!({"value": name, "name": name, "description": description}),
         );
-        json!([
-            {"id": "mode", "name": "Approval mode", "category": "mode", "type": "select",
-                "currentValue": mode_id(mode), "options": modes.collect::<Vec<_>>()},
-            {"id": "model", "name": "Model", "category": "model", "type": "select",
-                "currentValue": model, "options": models.collect::<Vec<_>>()},
-        ])
+        let mut options = vec![
+            json!({"id": "mode", "name": "Approval mode", "category": "mode", "type": "select",
+                "currentValue": mode_id(mode), "options": modes.collect::<Vec<_>>()}),
+            json!({"id": "model", "name": "Model", "category": "model", "type": "select",
+                "currentValue": model, "options": models.collect::<Vec<_>>()}),
+        ];
+        let levels = self.thinking_levels(model);
+        if !levels.is_empty() {
+            let values = std::iter::once(DEFAULT_LEVEL).chain(levels.iter().map(String::as_str));
+            let values: Vec<Value> =
+                values.map(|level| json!({"value": level, "name": level})).collect();
+            options.push(json!({"id": "thought_level", "name": "Thinking",
+                "category": "thought_level", "type": "select",
+                "currentValue": level.unwrap_or(DEFAULT_LEVEL), "options": values}));
+        }
+        Value::Array(options)
     }
 }

@@ -5,9 +5,11 @@ use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::question::QuestionKind;
 use parallax_protocol::tool::Preview;
+use parallax_sdk::mcp_view::Answer;
 use serde_json::{Value, json};
 
 use crate::rpc::RpcError;
+use crate::server_questions::read_answer;
 use crate::tool_updates;
 
 /// The "always allow" options in display order.
@@ -98,14 +100,9 @@ pub(crate) fn elicitation(session: &str, ask: &Ask) -> Option<Value> {
 
 /// Converts the client's answer to an elicitation.
 pub(crate) fn answers(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
-    let content = answer.as_ref().ok().and_then(|answer| {
-        // The action is a field of the answer, or an object that also contains the content.
-        let action = answer.get("action")?;
-        let name = action.as_str().or_else(|| action.get("action")?.as_str())?;
-        let content = answer.get("content").or_else(|| action.get("content"));
-        (name == "accept").then(|| content?.as_object())?
-    });
-    let Some(content) = content else { return Decide::new(ask.id.clone(), AskOutcome::Cancel) };
+    let Some(Answer::Accept(content)) = answer.as_ref().ok().map(read_answer) else {
+        return Decide::new(ask.id.clone(), AskOutcome::Cancel);
+    };
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         Value::Array(items) => {

@@ -1,7 +1,7 @@
 //! A session: a task that handles operations of the client and forwards events.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use parallax_protocol::event::{Ask, EndReason, Event, EventBody, Failure, FailureKind};
@@ -12,14 +12,16 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::client_files::ClientFiles;
+use crate::client_files::{CallTerminals, ClientFiles};
+use crate::client_terminal::terminal_content;
 use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
 use crate::dispatch::Host;
-use crate::options::SessionChoices;
+use crate::options::{DEFAULT_LEVEL, SessionChoices};
 use crate::permission;
 use crate::prompt_blocks::{self, ConvertedPrompt};
 use crate::rpc::RpcError;
+use crate::server_questions::follow_sign_ins;
 use crate::updates::{ClientFeatures, UpdateBuilder, chunk};
 
 /// How long a session may take to end.
@@ -105,8 +107,11 @@ pub(crate) struct EditorSession {
     decided: mpsc::Sender<Decide>,
     decisions: mpsc::Receiver<Decide>,
     has_title: bool,
+    /// `None`: as configured.
+    thinking_level: Option<String>,
     /// Abandons file requests that the client does not answer.
     files_cancelled: Arc<Notify>,
+    terminals: CallTerminals,
 }
 
 impl EditorSession {
@@ -136,7 +141,9 @@ impl EditorSession {
             decided,
             decisions,
             has_title: false,
+            thinking_level: None,
             files_cancelled: files.cancelled.clone(),
+            terminals: files.terminals.clone(),
         }
     }
 
@@ -155,12 +162,15 @@ impl EditorSession {
     pub(crate) fn state_json(&self) -> Value {
         let (mode, model) = (self.updates.mode, &self.updates.model);
         json!({"modes": self.choices.modes_json(mode), "models": self.choices.models_json(model),
-            "configOptions": self.choices.config_json(mode, model)})
+            "configOptions": self.config_json()})
     }
 
     /// Runs until the client closes the session or is gone.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         self.announce_commands().await;
+        let view = self.open.mcp_view().filter(|_| self.offers.opens_urls);
+        let sign_ins = view
+            .map(|view| tokio::spawn(follow_sign_ins(view, self.clients.clone(), self.id.clone())));
         for warning in self.open.warnings.clone() {
             tracing::warn!("{warning}");
         }
@@ -182,6 +192,9 @@ impl EditorSession {
                 Some(decide) = self.decisions.recv() => self.send(Op::Decide(Box::new(decide))).await,
                 prompt = prepared(&mut self.preparing) => self.prepared(prompt).await,
             }
+        }
+        if let Some(sign_ins) = sign_ins {
+            sign_ins.abort();
         }
         if let Some(preparing) = self.preparing.take() {
             preparing.abort();
@@ -238,8 +251,7 @@ impl EditorSession {
                 from.respond(result).await;
             }
             Order::SetModel { from, model } => {
-                self.send(Op::SetModel(model.clone())).await;
-                self.updates.model = model;
+                self.set_model(model).await;
                 from.respond(Ok(json!({}))).await;
                 self.announce_options().await;
             }
@@ -247,12 +259,14 @@ impl EditorSession {
                 let result = match option.as_str() {
                     "mode" => self.set_mode(&value).await,
                     "model" => {
-                        self.send(Op::SetModel(value.clone())).await;
-                        self.updates.model = value;
+                        self.set_model(value).await;
                         Ok(())
                     }
+                    "thought_level" => self.set_thinking_level(&value).await,
                     other => {
-                        let message = format!("unknown option `{other}`: use `mode` or `model`");
+                        let message = format!(
+                            "unknown option `{other}`: use `mode`, `model`, or `thought_level`"
+                        );
                         Err(RpcError::invalid_params(message))
                     }
                 };
@@ -282,7 +296,37 @@ impl EditorSession {
     }
 
     fn config_json(&self) -> Value {
-        self.choices.config_json(self.updates.mode, &self.updates.model)
+        let level = self.thinking_level.as_deref();
+        self.choices.config_json(self.updates.mode, &self.updates.model, level)
+    }
+
+    async fn set_thinking_level(&mut self, level: &str) -> Result<(), RpcError> {
+        let levels = self.choices.thinking_levels(&self.updates.model);
+        let level = match level {
+            DEFAULT_LEVEL => None,
+            level if levels.iter().any(|known| known == level) => Some(level.to_owned()),
+            level => {
+                let message = format!(
+                    "the model `{}` has no thinking level `{level}`: use {}",
+                    self.updates.model,
+                    levels.join(", ")
+                );
+                return Err(RpcError::invalid_params(message));
+            }
+        };
+        self.thinking_level.clone_from(&level);
+        self.send(Op::SetThinkingLevel(level)).await;
+        Ok(())
+    }
+
+    /// Changes the model. A thinking level that it lacks is reset.
+    async fn set_model(&mut self, model: String) {
+        self.send(Op::SetModel(model.clone())).await;
+        self.updates.model = model;
+        let levels = self.choices.thinking_levels(&self.updates.model);
+        if self.thinking_level.take_if(|level| !levels.contains(level)).is_some() {
+            self.send(Op::SetThinkingLevel(None)).await;
+        }
     }
 
     async fn announce_options(&self) {
@@ -439,7 +483,8 @@ impl EditorSession {
 
     async fn event(&mut self, event: Event) {
         let mode = self.updates.mode;
-        for update in self.updates.of(&event) {
+        for mut update in self.updates.of(&event) {
+            self.keep_terminal(&mut update);
             self.clients.update(&self.id, update).await;
         }
         if mode != self.updates.mode {
@@ -457,6 +502,18 @@ impl EditorSession {
                 self.next_prompt().await;
             }
             _ => {}
+        }
+    }
+
+    /// Lets a call that ran in a terminal of the client keep showing it instead of its output.
+    fn keep_terminal(&self, update: &mut Value) {
+        let Some(call) = update["toolCallId"].as_str().filter(|_| update["content"].is_array())
+        else {
+            return;
+        };
+        let terminals = self.terminals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(id) = terminals.get(call) {
+            update["content"] = json!([terminal_content(id)]);
         }
     }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use parallax_protocol::Object;
-use parallax_protocol::event::{CallPhase, Event, EventBody, ItemDone, ItemStart, Level};
+use parallax_protocol::event::{
+    CallPhase, Compaction, Event, EventBody, ItemDone, ItemStart, Level,
+};
 use parallax_protocol::ids::{CallId, ItemId};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Display;
@@ -23,6 +25,13 @@ pub(crate) struct ClientFeatures {
     pub(crate) config_options: bool,
     pub(crate) notices: bool,
     pub(crate) elicitation: bool,
+    /// Whether the client opens URLs for its user.
+    pub(crate) opens_urls: bool,
+    pub(crate) compaction: bool,
+    /// Whether the client runs a setup in a terminal.
+    pub(crate) sets_up: bool,
+    pub(crate) forks: bool,
+    pub(crate) runs_commands: bool,
     pub(crate) reads_files: bool,
     pub(crate) writes_files: bool,
 }
@@ -37,6 +46,13 @@ impl ClientFeatures {
             reads_files: offers(&capabilities["fs"]["readTextFile"]),
             writes_files: offers(&capabilities["fs"]["writeTextFile"]),
             elicitation: offers(&capabilities["elicitation"]["form"]),
+            opens_urls: offers(&capabilities["elicitation"]["url"]),
+            compaction: offers(&capabilities["session"]["compaction"]),
+            // Clients made before the capability was stable state it below `_meta`.
+            sets_up: offers(&capabilities["auth"]["terminal"])
+                || offers(&capabilities["_meta"]["terminal-auth"]),
+            forks: offers(&capabilities["session"]["fork"]),
+            runs_commands: offers(&capabilities["terminal"]),
         }
     }
 }
@@ -67,6 +83,8 @@ pub(crate) struct UpdateBuilder {
     pub(crate) model: String,
     /// US dollars, as far as prices are known.
     cost: Option<f64>,
+    /// The number of compactions so far.
+    compactions: u32,
 }
 
 /// Returns the update for a piece of a message.
@@ -89,6 +107,7 @@ impl UpdateBuilder {
             mode,
             model,
             cost: None,
+            compactions: 0,
         }
     }
 
@@ -126,6 +145,7 @@ impl UpdateBuilder {
                 }
                 Vec::new()
             }
+            EventBody::Compaction(compaction) => self.compacted(compaction),
             EventBody::Retry(retry) => self.notice(Level::Warning, &retry.message),
             EventBody::Aside { text } => self.notice(Level::Warning, text),
             EventBody::StateChanged { model, mode } => self.changed(model, *mode),
@@ -272,6 +292,25 @@ impl UpdateBuilder {
                 vec![chunk("agent_thought_chunk", &format!("{text}\n"))]
             }
         }
+    }
+
+    /// Reports a compaction, as a notice if the client does not support it.
+    fn compacted(&mut self, compaction: &Compaction) -> Vec<Value> {
+        let text = match (compaction.how, &compaction.remark) {
+            (None, Some(remark)) => remark.clone(),
+            (None, None) => return Vec::new(),
+            (Some(_), _) => format!(
+                "The conversation was compacted from about {} to {} tokens",
+                compaction.before, compaction.after
+            ),
+        };
+        if !self.offers.compaction || compaction.how.is_none() {
+            return self.notice(Level::Info, &text);
+        }
+        self.compactions += 1;
+        vec![json!({"sessionUpdate": "compaction_update",
+            "compactionId": format!("compaction-{}", self.compactions), "status": "completed",
+            "summary": [{"type": "text", "text": text}]})]
     }
 
     fn changed(&mut self, model: &str, mode: ApprovalMode) -> Vec<Value> {

@@ -117,6 +117,8 @@ pub(crate) struct Inbox {
     pub(crate) reach: RunningProcesses,
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
+    /// The thinking level that the user chose; `None`: as configured.
+    pub(crate) thinking_level: Option<String>,
     pub(crate) shutdown: bool,
     /// Whether another session replaces this one.
     pub(crate) cleared: bool,
@@ -161,6 +163,7 @@ impl Inbox {
             list_prompts: false,
             emit_context_breakdown: false,
             mode,
+            thinking_level: None,
             model,
             shutdown: false,
             cleared: false,
@@ -270,6 +273,7 @@ impl Inbox {
                 Err(why) => self.notice(Level::Error, why),
             },
             Op::SetModel(model) => self.set_model(&model),
+            Op::SetThinkingLevel(level) => self.thinking_level = level,
             Op::SetMode(mode) => {
                 self.mode = mode;
                 self.emit_state();

@@ -139,7 +139,7 @@ impl Confined {
     }
 
     pub(crate) fn editor(&self) -> Option<&dyn EditorFiles> {
-        self.editor.get()
+        self.editor.files()
     }
 
     /// Returns the real path: absolute, links resolved. Use it for effects, keys, and rules.

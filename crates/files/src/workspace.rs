@@ -1,6 +1,7 @@
 //! The directories that a session may access, and checks of paths against them.
 
 use parallax_protocol::editor_files::SessionEditor;
+use parallax_protocol::editor_terminal::EditorTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
@@ -262,6 +263,11 @@ impl Workspace {
             false => SessionEditor::default(),
         };
         Ok(confined.own(own).in_editor(editor))
+    }
+
+    /// Returns the editor that runs commands without a sandbox, if there is one.
+    pub fn editor_terminal(&self) -> Option<&Arc<dyn EditorTerminal>> {
+        self.editor.terminal()
     }
 
     /// Whether a path is inside the workspace directories.

@@ -140,6 +140,9 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
                     if level.0 == "thinkingLevel" { "thinkingBudget" } else { "thinkingLevel" };
                 thinking.shift_remove(foreign);
             }
+            if !utility {
+                thinking.entry("includeThoughts").or_insert(Value::Bool(true));
+            }
             if let Thinking::Level(default) = family.thinking {
                 normalize_level(thinking, &request.model, default);
             }

@@ -48,11 +48,26 @@ impl Host for Editor {
         if !request.asks_user {
             options.exclude_tools.push("ask_user".to_owned());
         }
-        match Launch::prepare_or_ask(options)? {
-            Prepared::Ready(launch) => Ok(*launch),
+        options.auth_method = request.authentication.method;
+        options.variables.extend(request.authentication.variables);
+        let launch = match Launch::prepare_or_ask(options)? {
+            Prepared::Ready(launch) => *launch,
             // The protocol has no such question, so nothing in the directory is used.
-            Prepared::NeedsTrust(question) => question.answer(TrustAnswer::NotNow),
-        }
+            Prepared::NeedsTrust(question) => question.answer(TrustAnswer::NotNow)?,
+        };
+        Ok(match request.asker {
+            Some(asker) => launch.asked_by(asker),
+            None => launch,
+        })
+    }
+
+    fn providers(&self) -> Vec<String> {
+        let launch = start::options(&self.settings).and_then(|mut options| {
+            options.look_only = true;
+            Launch::prepare(options)
+        });
+        // Invalid settings are reported when a session opens.
+        launch.map(|launch| launch.providers_with_keys()).unwrap_or_default()
     }
 
     fn expand(&self, session: &OpenSession) -> Expand {

@@ -37,6 +37,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         status: None,
     })?;
     Ok(LaunchOptions {
+        auth_method: None,
         tools: EmbeddedTools::default(),
         directory,
         variables: std::env::vars_os().collect(),

@@ -1,7 +1,9 @@
-//! Text files as open in an editor, including unsaved changes.
+//! The editor of a session: text files as open in it, including unsaved changes.
 
 use std::path::Path;
 use std::sync::Arc;
+
+use crate::editor_terminal::EditorTerminal;
 
 /// An editor that has files of the workspace open.
 pub trait EditorFiles: Send + Sync {
@@ -17,35 +19,61 @@ pub trait EditorFiles: Send + Sync {
     fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>>;
 }
 
-/// The editor of a session, if it has one.
+/// The editor of a session, as far as it has one.
 #[derive(Clone, Default)]
-pub struct SessionEditor(Option<Arc<dyn EditorFiles>>);
+pub struct SessionEditor {
+    files: Option<Arc<dyn EditorFiles>>,
+    terminal: Option<Arc<dyn EditorTerminal>>,
+}
 
 impl SessionEditor {
     /// Reads and writes files through this editor.
-    pub fn new(editor: Arc<dyn EditorFiles>) -> Self {
-        Self(Some(editor))
+    #[must_use]
+    pub fn with_files(mut self, files: Arc<dyn EditorFiles>) -> Self {
+        self.files = Some(files);
+        self
     }
 
-    /// Returns the editor.
-    pub fn get(&self) -> Option<&dyn EditorFiles> {
-        self.0.as_deref()
+    /// Runs commands without a sandbox in terminals of this editor.
+    #[must_use]
+    pub fn with_terminal(mut self, terminal: Arc<dyn EditorTerminal>) -> Self {
+        self.terminal = Some(terminal);
+        self
+    }
+
+    /// Returns the editor that reads and writes files.
+    pub fn files(&self) -> Option<&dyn EditorFiles> {
+        self.files.as_deref()
+    }
+
+    /// Returns the editor that runs commands.
+    pub fn terminal(&self) -> Option<&Arc<dyn EditorTerminal>> {
+        self.terminal.as_ref()
     }
 }
 
 impl std::fmt::Debug for SessionEditor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("SessionEditor").field(&self.0.is_some()).finish()
+        formatter
+            .debug_struct("SessionEditor")
+            .field("files", &self.files.is_some())
+            .field("terminal", &self.terminal.is_some())
+            .finish()
     }
 }
 
 /// Compares whether both are the same editor, or both are none.
 impl PartialEq for SessionEditor {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
-            (one, two) => one.is_none() && two.is_none(),
-        }
+        same(self.files.as_ref(), other.files.as_ref())
+            && same(self.terminal.as_ref(), other.terminal.as_ref())
+    }
+}
+
+fn same<T: ?Sized>(one: Option<&Arc<T>>, two: Option<&Arc<T>>) -> bool {
+    match (one, two) {
+        (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+        (one, two) => one.is_none() && two.is_none(),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod coerce;
 pub mod content;
 pub mod context;
 pub mod editor_files;
+pub mod editor_terminal;
 pub mod event;
 pub mod excerpt;
 pub mod hooks;

@@ -99,6 +99,8 @@ pub enum Op {
     AddDirectory(PathBuf),
     /// Changes the model, starting with the next request.
     SetModel(String),
+    /// Changes how much the model thinks, starting with the next request. `None`: as configured.
+    SetThinkingLevel(Option<String>),
     /// Changes the approval mode, starting with the next call.
     SetMode(ApprovalMode),
     /// Changes a budget immediately; what is already spent still counts.

@@ -62,6 +62,12 @@ impl Launch {
                 Err(failure) => Credential::Missing { why: failure.message },
             };
         }
+        self.gemini_credential()
+    }
+
+    /// Returns how requests to the Gemini API would authenticate, whatever the model of the session.
+    /// Blocking.
+    pub fn gemini_credential(&self) -> Credential {
         match self.auth() {
             Ok((auth, source)) => Credential::Found { method: auth.kind().as_str(), source },
             Err(failure) => Credential::Missing { why: failure.message },
@@ -124,7 +130,10 @@ impl Launch {
         method: Option<&str>,
     ) -> Result<(Auth, CredentialSource), Failure> {
         let settings = &self.config.settings;
-        let selected = method.map(str::to_owned).or_else(|| settings.auth_selected_type());
+        let selected = method
+            .map(str::to_owned)
+            .or_else(|| self.options.auth_method.clone())
+            .or_else(|| settings.auth_selected_type());
         let enforced = settings.auth_enforced_type();
         let resolve = |env: &dyn Fn(&str) -> Option<String>| {
             let external = settings.auth_is_external();

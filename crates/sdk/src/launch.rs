@@ -100,6 +100,9 @@ pub struct LaunchOptions {
     pub directory: PathBuf,
     /// The environment variables of the process.
     pub variables: Vec<(OsString, OsString)>,
+    /// The authentication method to use instead of the selected one, as in
+    /// `security.auth.selectedType`.
+    pub auth_method: Option<String>,
     /// `--skip-trust`.
     pub skip_trust: bool,
     /// `--policy`. If empty, the setting `policyPaths` applies, then the user's policy directories.

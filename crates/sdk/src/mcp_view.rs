@@ -146,8 +146,9 @@ impl McpView {
         Ok(name)
     }
 
-    /// Authenticates to a server with the browser and connects. `show` receives the URL. Blocking;
-    /// must be called on a blocking thread of a runtime.
+    /// Authenticates to a server with the browser and connects. `show` receives the URL, which is
+    /// also opened on this machine if possible. Blocking; must be called on a blocking thread of a
+    /// runtime.
     ///
     /// # Errors
     /// Returns an error if the server is not found or authentication fails.
@@ -156,13 +157,34 @@ impl McpView {
         name: &str,
         show: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<String, Failure> {
+        self.sign_in_with(name, Arc::new(show), !self.launch.without_browser())
+    }
+
+    /// Like [`Self::sign_in`], but only `show` opens the URL. Blocking, as well.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::sign_in`].
+    pub fn sign_in_elsewhere(
+        &self,
+        name: &str,
+        show: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<String, Failure> {
+        self.sign_in_with(name, Arc::new(show), false)
+    }
+
+    fn sign_in_with(
+        &self,
+        name: &str,
+        show: Arc<dyn Fn(&str) + Send + Sync>,
+        opens: bool,
+    ) -> Result<String, Failure> {
         let name = self.name_of(name)?;
         let told = |why: String| refused(format!("the MCP server `{name}`: {why}"));
         let found = self.launch.mcp_servers();
         let server = found.servers.into_iter().find(|server| server.name == name);
         let server = server.ok_or_else(|| told("its settings no longer exist".to_owned()))?;
         let (files, port) = (self.launch.token_files(), self.launch.oauth_port());
-        let face = BrowserSignIn { show: Arc::new(show), opens: !self.launch.without_browser() };
+        let face = BrowserSignIn { show, opens };
         let http = self.launch.client_options();
         block(async {
             sign_in(&server, &files, port, &http, &face).await?;

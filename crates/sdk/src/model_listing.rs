@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parallax_model_http::ListedModel;
-use parallax_models::{Abilities, Provider};
+use parallax_models::{Abilities, Provider, ThinkingControl};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::price::Price;
@@ -69,6 +69,15 @@ impl Launch {
             })
         });
         google.chain(of_settings).collect()
+    }
+
+    /// Returns the thinking levels of a model; none if they are unknown.
+    pub fn thinking_levels(&self, model: &str) -> Vec<String> {
+        let table = self.model_table();
+        match table.abilities(&table.resolve(model)).thinking {
+            ThinkingControl::Levels(levels) => levels,
+            ThinkingControl::Unknown | ThinkingControl::Off | ThinkingControl::Budget => Vec::new(),
+        }
     }
 
     pub(crate) fn known_model(

@@ -94,6 +94,25 @@ impl Launch {
         ))
     }
 
+    /// Returns the names of the providers that need a key.
+    pub fn providers_with_keys(&self) -> Vec<String> {
+        let table = self.model_table();
+        let providers = table.providers().iter().filter(|provider| provider.needs_key);
+        providers.map(|provider| provider.name.clone()).collect()
+    }
+
+    /// Checks that the key of a provider is available. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the provider is unknown or its key is missing.
+    pub fn require_provider_key(&self, name: &str) -> Result<(), Failure> {
+        let table = self.require_provider(name)?;
+        match table.providers().get(name) {
+            Some(provider) => self.provider_key(provider).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Stores the key of a provider. Returns whether it is in the system keychain. Blocking.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod closed_names;
 mod confined;
 mod confinement;
 mod control;
+mod editor_terminal;
 mod foreseen;
 mod git;
 mod git_aliases;
@@ -58,6 +59,7 @@ pub use self::replaced::replaced_files;
 use self::confined::{DenialEvidence, Entry};
 use self::confinement::Subject;
 use self::control::{CommandControl, show};
+use self::editor_terminal::InEditor;
 use crate::arguments::Arguments;
 use crate::failure::{invalid, path_failure};
 use crate::sandbox_options::SandboxOptions;
@@ -199,9 +201,19 @@ impl Tool for RunShellCommand {
         let counts = self.workspace.filtering().respect_gemini_ignore;
         let left_alone = counts.then(|| LeftAlone::of(&roots)).flatten();
         let effects = command_effects(&command, &directory, &roots, left_alone.as_ref());
+        let unconfined = self.options.sandbox.as_ref().is_none_or(|sandbox| !sandbox.enabled);
+        let in_editor =
+            self.workspace.editor_terminal().filter(|_| unconfined && !background).map(
+                |terminal| InEditor { terminal: Arc::clone(terminal), call: scope.call.clone() },
+            );
+        let mut title = title(&command, given, &description, background)
+            + &justified(&permissions, arguments.optional_text("justification"));
+        if in_editor.is_some() {
+            title.push_str(" [in a terminal of the editor]");
+        }
         Ok(Box::new(Call {
-            title: title(&command, given, &description, background)
-                + &justified(&permissions, arguments.optional_text("justification")),
+            title,
+            in_editor,
             effects: Effects { permissions, ..effects },
             line,
             roots,
@@ -452,6 +464,8 @@ fn copy_name(call: &str) -> String {
 
 struct Call {
     title: String,
+    /// Where the command runs instead of a process of Parallax.
+    in_editor: Option<InEditor>,
     effects: Effects,
     command: String,
     line: Line,
@@ -522,6 +536,11 @@ impl Invocation for Call {
             if let Some(traceparent) = run.progress.traceparent() {
                 variables.retain(|(name, _)| name != "TRACEPARENT");
                 variables.push(("TRACEPARENT".into(), traceparent.into()));
+            }
+            if let Some(in_editor) = self.in_editor {
+                return in_editor
+                    .run(&self.command, self.directory, variables, &self.options, &run)
+                    .await;
             }
             let entry = Entry {
                 line: self.line.clone(),

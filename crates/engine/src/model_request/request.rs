@@ -1,11 +1,12 @@
 //! Builds model requests and reports the context usage.
 
-use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Content, Part, Sealed};
 use parallax_protocol::event::{ContextUsed, EndReason, EventBody, Failure, FailureKind};
 use parallax_protocol::model::{Request, ToolSet};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::json;
 
 use super::retry_action::TOO_LONG;
 use crate::coordinator_mode;
@@ -44,7 +45,7 @@ impl Session {
             system,
             contents,
             tools: tools.json.map_or(ToolSet::None, ToolSet::Functions),
-            generation: self.client.generation.clone(),
+            generation: self.generation(),
             role: self.agents.role.as_ref().map_or("main", |role| &*role.name).to_owned(),
             alias: self.settings_alias(model),
             has_fallback: self.has_fallback(model),
@@ -58,6 +59,17 @@ impl Session {
                     .or_else(|| self.client.model.catalog().attempts(model, self.chooses())),
             },
         })
+    }
+
+    /// Returns the generation settings of the session, with the thinking level that the user chose.
+    fn generation(&self) -> Object {
+        let mut generation = self.client.generation.clone();
+        if let Some(level) = &self.inbox.thinking_level {
+            // A budget from the settings would contradict the level.
+            let config = json!({"thinkingLevel": level, "thinkingBudget": null});
+            generation.insert("thinkingConfig".to_owned(), config);
+        }
+        generation
     }
 
     /// Returns the name that settings use for the model: the requested one, unless another model

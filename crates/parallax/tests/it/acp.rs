@@ -1,7 +1,10 @@
 //! ACP: editors as clients over stdin and stdout.
 
+mod authentication;
+mod terminal;
+
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -25,7 +28,10 @@ struct Editor {
 
 impl Editor {
     fn start(world: &World, args: &[&str]) -> Self {
-        let mut command = world.command(&[&["--acp"], args].concat());
+        Self::spawn(world.command(&[&["--acp"], args].concat()))
+    }
+
+    fn spawn(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("start");
         let stdout = child.stdout.take().expect("stdout");

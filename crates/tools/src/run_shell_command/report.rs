@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(super) use parallax_exec::StopReason;
 use parallax_exec::capture::TailBuffer;
-use parallax_exec::{DetachedCommand, Ending, FinishedCommand, Output, StartError, StopReason};
+use parallax_exec::{DetachedCommand, Ending, FinishedCommand, Output, StartError};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 use serde_json::json;
 
@@ -73,6 +74,27 @@ fn cancelled(done: &FinishedCommand, output: &str) -> Outcome {
         let text = format!("{sentence} The output before that:\n{output}");
         outcome.for_model.output = untrusted::wrap(&text);
         outcome.for_model.whole = whole(&done.output);
+    }
+    outcome
+}
+
+/// Reports a command in a terminal of the editor that was stopped.
+pub(super) fn stopped_in_editor(reason: StopReason, output: &str) -> Outcome {
+    let sentence = stop_sentence(reason);
+    let text = match output.is_empty() {
+        true => format!("{sentence} There was no output before."),
+        false => format!("{sentence} The output before that:\n{output}"),
+    };
+    let display =
+        Display::text(if output.is_empty() { sentence.clone() } else { output.to_owned() });
+    if reason != StopReason::Cancelled {
+        return Outcome::text(untrusted::wrap(&text)).shown(display);
+    }
+    let message = format!("[Operation Cancelled] {sentence}");
+    let error = ToolError::new(ToolErrorKind::ExecutionFailed, message);
+    let mut outcome = Outcome::failure(error).shown(display);
+    if !output.is_empty() {
+        outcome.for_model.output = untrusted::wrap(&text);
     }
     outcome
 }

@@ -1,0 +1,135 @@
+//! Requests of MCP servers to the user, as `elicitation/create`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parallax_protocol::{BoxFuture, Object};
+use parallax_sdk::mcp_view::{Answer, Asker, McpView, Question, WantedSignIn};
+use serde_json::{Value, json};
+
+use crate::client_files::ClientFiles;
+use crate::clients::SessionClients;
+use crate::connection::ClientConnection;
+use crate::updates::ClientFeatures;
+
+/// Sends the questions of MCP servers to a client.
+struct ClientAsker {
+    connection: ClientConnection,
+    offers: ClientFeatures,
+    files: Arc<ClientFiles>,
+}
+
+/// Returns who asks the client's user; `None` if the client can show no questions.
+pub(crate) fn asker(
+    connection: ClientConnection,
+    offers: ClientFeatures,
+    files: &Arc<ClientFiles>,
+) -> Option<Arc<dyn Asker>> {
+    let files = files.clone();
+    (offers.elicitation || offers.opens_urls)
+        .then(|| Arc::new(ClientAsker { connection, offers, files }) as Arc<dyn Asker>)
+}
+
+impl Asker for ClientAsker {
+    fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
+        let request = self.files.session.get().and_then(|id| self.request(id, server, &question));
+        let connection = self.connection.clone();
+        Box::pin(async move {
+            let Some(request) = request else { return Answer::Decline };
+            match connection.request("elicitation/create", request).await {
+                Ok(answer) => read_answer(&answer),
+                Err(_) => Answer::Cancel,
+            }
+        })
+    }
+}
+
+impl ClientAsker {
+    /// Returns the parameters of the request; `None` if the client cannot show the question.
+    fn request(&self, session: &str, server: &str, question: &Question) -> Option<Value> {
+        let form = |message: String, schema: Value| {
+            self.offers.elicitation.then(|| {
+                json!({"sessionId": session, "mode": "form", "message": message,
+                    "requestedSchema": schema})
+            })
+        };
+        let consent = json!({"type": "object", "properties": {}});
+        match question {
+            Question::Form { message, schema } => {
+                form(format!("{server}: {message}"), schema.clone())
+            }
+            Question::Url { message, url } => self
+                .offers
+                .opens_urls
+                .then(|| url_request(session, &new_id(), &format!("{server}: {message}"), url)),
+            // See [`follow_sign_ins`].
+            Question::SignIn { .. } => None,
+            Question::Sample { system, prompt, tokens, left } => form(
+                format!(
+                    "The MCP server `{server}` asks the model (at most {tokens} tokens; {left} \
+                     left in this session): {}",
+                    [system.as_str(), prompt].join("\n").trim()
+                ),
+                consent,
+            ),
+        }
+    }
+}
+
+/// Reads the action, which is a field of the answer, or an object that also contains the content.
+pub(crate) fn read_answer(answer: &Value) -> Answer {
+    let action = &answer["action"];
+    let content = answer.get("content").or_else(|| action.get("content"));
+    match action.as_str().or_else(|| action["action"].as_str()) {
+        Some("accept") => {
+            Answer::Accept(content.and_then(Value::as_object).cloned().unwrap_or_else(Object::new))
+        }
+        Some("decline") => Answer::Decline,
+        _ => Answer::Cancel,
+    }
+}
+
+/// Asks the client's user to sign in to MCP servers that require it, until the session ends.
+pub(crate) async fn follow_sign_ins(view: McpView, clients: SessionClients, session: String) {
+    let mut news = view.news();
+    let mut wanted = view.sign_ins();
+    loop {
+        for WantedSignIn { server, .. } in wanted {
+            let (view, clients, session) = (view.clone(), clients.clone(), session.clone());
+            tokio::spawn(sign_in(view, clients, session, server));
+        }
+        let Some(update) = news.next().await else { return };
+        wanted = update.sign_ins;
+    }
+}
+
+/// Lets the client open the URL of a sign-in.
+async fn sign_in(view: McpView, clients: SessionClients, session: String, server: String) {
+    let id = new_id();
+    let (asked, name) = (clients.clone(), server.clone());
+    let elicitation = id.clone();
+    let show = move |url: &str| {
+        let message = format!("Sign in to the MCP server `{name}`");
+        let request = url_request(&session, &elicitation, &message, url);
+        let clients = asked.clone();
+        // The sign-in ends by the redirect of the browser, not by the client's answer.
+        tokio::spawn(async move { clients.request("elicitation/create", request).await });
+    };
+    let signing = tokio::task::spawn_blocking(move || view.sign_in_elsewhere(&server, show));
+    match signing.await {
+        Ok(Ok(_)) => clients.notify("elicitation/complete", json!({"elicitationId": id})).await,
+        Ok(Err(failure)) => tracing::warn!("{}", failure.message),
+        Err(error) => tracing::warn!("{error}"),
+    }
+}
+
+fn url_request(session: &str, id: &str, message: &str, url: &str) -> Value {
+    json!({"sessionId": session, "mode": "url", "message": message, "elicitationId": id,
+        "url": url})
+}
+
+/// Returns an id that is unique in this process.
+fn new_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("elicitation-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
