@@ -5,3 +5,6 @@ mod table;
 
 pub(crate) use parse::{ParsedLine, called, parse};
 pub(crate) use table::{Command, CommandSpec, TABLE};
+
+/// Width of the name column in the help.
+pub(crate) const NAME_COLUMNS: usize = 34;

@@ -65,7 +65,9 @@ struct Offer {
 #[derive(Debug)]
 pub struct Completion {
     commands: Vec<CommandInfo>,
-    mentions: Vec<Candidate>,
+    /// What `@` completes besides files.
+    mentioned_agents: Vec<Candidate>,
+    mentioned_resources: Vec<Candidate>,
     finder: Option<Finder>,
     offer: Option<Offer>,
     list: List,
@@ -80,7 +82,8 @@ impl Default for Completion {
     fn default() -> Self {
         Self {
             commands: Vec::new(),
-            mentions: Vec::new(),
+            mentioned_agents: Vec::new(),
+            mentioned_resources: Vec::new(),
             finder: None,
             offer: None,
             list: List::default(),
@@ -115,17 +118,15 @@ impl Completion {
         self.seen = None;
     }
 
-    /// Sets completions for `@` besides files: names of agents and resources, with their
-    /// descriptions.
-    pub fn set_mentions(&mut self, mentions: Vec<(String, String)>) {
-        let candidate = |(name, description): (String, String)| Candidate {
-            insert: format!("@{}", escape_path(&name)),
-            label: name,
-            description,
-            whole: true,
-            ..Candidate::default()
-        };
-        self.mentions = mentions.into_iter().map(candidate).collect();
+    /// Sets the agents that `@` completes, with their descriptions.
+    pub fn mention_agents(&mut self, agents: Vec<(String, String)>) {
+        self.mentioned_agents = agents.into_iter().map(mention).collect();
+        self.seen = None;
+    }
+
+    /// Sets the resources of MCP servers that `@` completes, with their descriptions.
+    pub fn mention_resources(&mut self, resources: Vec<(String, String)>) {
+        self.mentioned_resources = resources.into_iter().map(mention).collect();
         self.seen = None;
     }
 
@@ -215,11 +216,12 @@ impl Completion {
     }
 
     fn fitting_mentions(&mut self) -> Vec<Candidate> {
+        let all: Vec<&Candidate> =
+            self.mentioned_agents.iter().chain(&self.mentioned_resources).collect();
         let Some(offer) = &self.offer else { return Vec::new() };
-        let names: Vec<String> =
-            self.mentions.iter().map(|mention| mention.label.clone()).collect();
+        let names: Vec<String> = all.iter().map(|mention| mention.label.clone()).collect();
         let best = self.fuzzy.best(&names, &offer.query, MAX_FOUND, None);
-        let mentions = best.into_iter().filter_map(|number| self.mentions.get(number as usize));
+        let mentions = best.into_iter().filter_map(|number| all.get(number as usize).copied());
         mentions
             .map(|mention| Candidate { exact: mention.label == offer.query, ..mention.clone() })
             .collect()
@@ -364,6 +366,16 @@ impl Completion {
     }
 }
 
+fn mention((name, description): (String, String)) -> Candidate {
+    Candidate {
+        insert: format!("@{}", escape_path(&name)),
+        label: name,
+        description,
+        whole: true,
+        ..Candidate::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -401,7 +413,7 @@ mod tests {
             let mut completion = Completion::default();
             let deliver = move |found| drop(sender.send(found));
             completion.set_finder(Finder::start("/".into(), Arc::new(Files), deliver).unwrap());
-            completion.set_mentions(vec![("reviewer".to_owned(), "an agent".to_owned())]);
+            completion.mention_agents(vec![("reviewer".to_owned(), "an agent".to_owned())]);
             completion.set_commands(vec![
                 command("help", true, vec![]),
                 command(

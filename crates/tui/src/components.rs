@@ -1,11 +1,27 @@
 //! The components of the interface. Each owns its state: events go in; what its owner must do, and
 //! rows, come out. None of them knows the application.
 
+pub(crate) mod background_tasks;
 pub(crate) mod clock;
+pub(crate) mod command_catalog;
+pub(crate) mod consent_queue;
+pub(crate) mod context_view;
+pub(crate) mod current_session;
 pub(crate) mod dialog_stack;
+pub(crate) mod editor_link;
 pub(crate) mod hints;
+pub(crate) mod own_status_line;
 pub(crate) mod prompt_queue;
+pub(crate) mod rewind_view;
+pub(crate) mod screen_reader;
+pub(crate) mod sent_prompts;
 mod server_form;
 pub(crate) mod server_requests;
+pub(crate) mod session_browser;
+pub(crate) mod settings_view;
 pub(crate) mod shell_view;
 pub(crate) mod todo_tray;
+pub(crate) mod transcript_pane;
+pub(crate) mod turn_view;
+pub(crate) mod user_extensions;
+pub(crate) mod window;

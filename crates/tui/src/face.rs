@@ -162,7 +162,7 @@ impl Face {
                 }
                 Woken::Event(None) => {
                     self.session = None;
-                    self.app.ready = false;
+                    self.app.session.unready();
                 }
                 Woken::Job(Some(then)) => {
                     then(&mut self.app);
@@ -244,11 +244,11 @@ impl Face {
     }
 
     fn draw_now(&mut self) {
-        if self.app.frozen && self.frozen {
+        if self.app.window.is_frozen() && self.frozen {
             self.dirty = false;
             return;
         }
-        self.frozen = self.app.frozen;
+        self.frozen = self.app.window.is_frozen();
         let frame = self.app.frame(self.layout);
         let narrow = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
         let rows = parallax_screen::Frame {

@@ -30,6 +30,8 @@ mod stats_view;
 mod status;
 mod terminal_keys;
 pub mod theme;
+mod theme_choice;
+mod theme_sample;
 mod title;
 mod tokens;
 pub mod transcript;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use parallax_protocol::event::Failure;
 use parallax_screen::Line;
-use parallax_sdk::OpenSession;
 use parallax_sdk::agents::{Agent, AgentSet, SessionAgents};
 
 use super::App;
@@ -57,10 +56,11 @@ impl App {
 
     /// Returns the agents of the session, or shows an error if agents are disabled.
     fn session_agents(&mut self) -> Option<Arc<SessionAgents>> {
-        if self.agents.is_none() {
+        let agents = self.extensions.agents().cloned();
+        if agents.is_none() {
             self.error("Agents are disabled (`experimental.enableAgents`).");
         }
-        self.agents.clone()
+        agents
     }
 
     /// Submits a goal for coordination by subagents only.
@@ -72,9 +72,8 @@ impl App {
     }
 
     /// Takes over the agents of the session that was opened.
-    pub(super) fn learn_agents(&mut self, open: &OpenSession) {
-        self.agents = open.agents();
-        let set = self.agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
+    pub(super) fn learn_agents(&mut self) {
+        let set = self.extensions.agent_set().unwrap_or_default();
         self.mention_agents(&set);
         self.offer_to_accept(&set);
     }
@@ -83,14 +82,7 @@ impl App {
     pub(super) fn mention_agents(&mut self, set: &AgentSet) {
         let enabled = set.agents.iter().filter(|agent| !agent.disabled);
         let mentions = enabled.map(|agent| (agent.name.clone(), clean(&agent.description)));
-        self.mentioned_agents = mentions.collect();
-        self.mention();
-    }
-
-    /// Updates what `@` completes besides files: agents and MCP resources.
-    pub(super) fn mention(&mut self) {
-        let all = self.mentioned_agents.iter().chain(&self.mentioned_resources);
-        self.completion.set_mentions(all.cloned().collect());
+        self.completion.mention_agents(mentions.collect());
     }
 
     fn agents_changed(&mut self, changed: Result<(String, Arc<AgentSet>), Failure>) {

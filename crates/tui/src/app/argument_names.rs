@@ -27,13 +27,6 @@ const NAMED: &[(&str, &[&str])] = &[
     ("skills", &["enable", "disable", "unload"]),
 ];
 
-/// The collected names and the command they belong to.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    of: &'static str,
-    names: Vec<Argument>,
-}
-
 fn argument(value: &str, description: impl AsRef<str>) -> Argument {
     Argument { value: clean(value), description: clean(description.as_ref()) }
 }
@@ -44,17 +37,13 @@ impl App {
         let line = self.composer.buffer().text().line(0);
         let typed = line.strip_prefix('/').and_then(|line| line.split_once(' '));
         let of = typed.and_then(|(word, _)| NAMED.iter().find(|(name, _)| *name == word));
-        let Some((of, _)) = of else {
-            self.names.of = "";
-            return;
-        };
-        if self.names.of == *of {
+        let of = of.map_or("", |(name, _)| *name);
+        if !self.catalog.collect_arguments(of) {
             return;
         }
-        self.names = Names { of, names: Vec::new() };
-        match *of {
+        match of {
             "agents" => {
-                let set = self.agents.as_ref().map(|agents| agents.set());
+                let set = self.extensions.agent_set();
                 let names = set.iter().flat_map(|set| &set.agents);
                 let names = names.map(|it| argument(&it.name, &it.description)).collect();
                 self.names_are(of, names);
@@ -92,24 +81,22 @@ impl App {
         work: impl FnOnce(&OpenSession) -> T + Send + 'static,
         then: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
-        if self.ready {
+        if self.session.is_ready() {
             self.ask_session(work, then);
         }
     }
 
     fn names_are(&mut self, of: &str, names: Vec<Argument>) {
-        if self.names.of == of {
-            self.names.names = names;
+        if self.catalog.set_arguments(of, names) {
             self.set_commands();
         }
     }
 
     /// Adds the collected names to the completions of their command.
     pub(super) fn offer_names(&self, commands: &mut [CommandInfo]) {
-        let Some((name, words)) = NAMED.iter().find(|(name, _)| *name == self.names.of) else {
-            return;
-        };
-        let completer = one_of(self.names.names.clone());
+        let (of, names) = self.catalog.arguments();
+        let Some((name, words)) = NAMED.iter().find(|(name, _)| *name == of) else { return };
+        let completer = one_of(names.to_vec());
         let Some(command) = commands.iter_mut().find(|command| command.name == *name) else {
             return;
         };

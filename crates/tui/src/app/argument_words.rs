@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parallax_sdk::agents::AgentSetting;
 
 use super::App;
-use super::theme_choice as theme;
 use crate::completion::{Argument, CommandInfo, Completer};
+use crate::theme_choice as theme;
 
 /// Commands with fixed argument words, by their full names.
 const WITH_WORDS: &[&str] = &[

@@ -33,7 +33,7 @@ impl App {
         if tag.is_empty() {
             return self.error("No tag given: use `/chat save TAG`.");
         }
-        let (tag, session) = (tag.to_owned(), SessionId::new(self.session.clone()));
+        let (tag, session) = (tag.to_owned(), SessionId::new(self.session.id().to_owned()));
         let replace = self.hints.is_repeated(&format!("save {tag}"));
         let again = tag.clone();
         self.ask(
@@ -80,7 +80,7 @@ impl App {
     }
 
     pub(super) fn share_chat(&mut self, file: &str) {
-        let (file, session) = (file.to_owned(), SessionId::new(self.session.clone()));
+        let (file, session) = (file.to_owned(), SessionId::new(self.session.id().to_owned()));
         self.ask(
             move |launch| launch.share_chat(&session, Some(&file)),
             |app, written| match written {
@@ -94,7 +94,7 @@ impl App {
         if file.is_empty() {
             return self.error("No file given: use `/export-session FILE`.");
         }
-        let (file, session) = (file.to_owned(), SessionId::new(self.session.clone()));
+        let (file, session) = (file.to_owned(), SessionId::new(self.session.id().to_owned()));
         self.ask(
             move |launch| launch.export_session(&session, &file),
             |app, written| match written {

@@ -3,18 +3,14 @@
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
 use parallax_sdk::Launch;
-use parallax_sdk::settings::SettingScope;
 use parallax_sdk::trust::TrustLevel;
 use serde_json::Value;
 
 use super::App;
-use super::theme_choice as theme;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
-
-/// The title of the theme list.
-pub(super) const COLOURS: &str = "Themes";
+use crate::theme_choice as theme;
 
 impl App {
     pub(super) fn editor_dialog(&mut self) {
@@ -105,17 +101,15 @@ impl App {
         if theme::is_without_colour() {
             return self.error("Themes are not available because NO_COLOR is set.");
         }
-        if self.settings_list.is_none() {
-            self.scope = SettingScope::User;
-        }
+        self.settings_view.reset_scope();
         let items = theme::names(&self.settings.custom_themes).into_iter().map(|(name, light)| {
             let sample = theme::named(&name, &self.settings.custom_themes)
-                .map(|theme| super::theme_sample::rows(&theme, self.width().min(72)))
+                .map(|theme| crate::theme_sample::rows(&theme, self.window.width().min(72)))
                 .unwrap_or_default();
             let item = ListItem::new(name.clone(), name, if light { "light" } else { "dark" });
             item.previewed(sample)
         });
-        let list = ListDialog::new(self.scoped(COLOURS), items.collect())
+        let list = ListDialog::new(self.settings_view.theme_title(), items.collect())
             .searched()
             .hint("↑↓ preview · enter save · tab change scope · esc cancel")
             .at(&self.theme.name);
@@ -133,7 +127,7 @@ impl App {
         let name = known.map_or(name, |(known, _)| known.as_str());
         match theme::named(name, &self.settings.custom_themes) {
             Ok(_) => {
-                self.scope = SettingScope::User;
+                self.settings_view.reset_scope();
                 self.keep_theme(name);
                 self.toast(format!("theme: {name}"));
             }

@@ -72,20 +72,20 @@ impl App {
 
     /// Sets the commands that `/` completes.
     pub(crate) fn set_commands(&mut self) {
-        let taken = |name: &str| self.custom.iter().any(|(other, _)| other == name);
+        let taken = |name: &str| self.catalog.has_custom(name);
         let ours = |spec| {
             let (name, aliases) = called(spec, taken);
             CommandInfo { name, aliases, ..info(spec) }
         };
         let mut commands: Vec<CommandInfo> = TABLE.iter().map(ours).collect();
-        for (name, description) in &self.custom {
+        for (name, description) in self.catalog.custom() {
             commands.push(CommandInfo {
                 name: name.clone(),
                 description: crate::clean::clean(description),
                 ..CommandInfo::default()
             });
         }
-        for prompt in &self.prompts {
+        for prompt in self.catalog.prompts() {
             let arguments: Vec<Argument> = prompt
                 .arguments
                 .iter()
@@ -128,9 +128,8 @@ impl App {
             }
         }
         if let Some(accept) = subcommand(&mut commands, "agents", "accept")
-            && let Some(agents) = &self.agents
+            && let Some(set) = self.extensions.agent_set()
         {
-            let set = agents.set();
             let names = set.unacknowledged.iter().map(|agent| Argument {
                 value: crate::clean::clean(&agent.name),
                 description: crate::clean::clean(&agent.description),

@@ -1,40 +1,17 @@
 //! Custom commands.
 
-use parallax_protocol::CancellationToken;
 use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
 use parallax_screen::{Line, wrap};
 use parallax_sdk::custom_commands::{Expanded, Prepared};
 
 use super::App;
+use crate::components::command_catalog::LoadedCommands;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
-use crate::layout::explained;
-
-/// A custom command that waits for approval of its shell commands.
-pub(crate) struct Waiting(pub(super) Prepared);
 
 impl App {
-    /// Returns the names of the custom commands loaded so far.
-    pub(super) fn custom_names(&self) -> Vec<String> {
-        let own = self.custom.iter().map(|(name, _)| name.clone());
-        own.chain(self.prompts.iter().map(|prompt| prompt.name.clone())).collect()
-    }
-
-    pub(super) fn custom_help(&self) -> Vec<Line> {
-        if self.custom.is_empty() {
-            return Vec::new();
-        }
-        let mut rows = vec![Line::EMPTY, Line::styled("Custom commands", self.theme.accent.bold())];
-        for (name, description) in &self.custom {
-            let name = Line::styled(format!("  /{name}"), self.theme.accent);
-            let what = Line::styled(crate::clean::clean(description), self.theme.text);
-            rows.extend(explained(name, what, super::telling::NAMES, self.width()));
-        }
-        rows
-    }
-
     /// Reloads the custom commands on a thread.
     pub(crate) fn read_commands(&mut self) {
         self.read_commands_for(None);
@@ -42,29 +19,13 @@ impl App {
 
     /// Reloads the custom commands, then runs the command that was typed.
     pub(super) fn read_commands_for(&mut self, typed: Option<String>) {
-        let Some(commands) = self.commands.clone() else { return };
+        let Some(commands) = self.catalog.commands().cloned() else { return };
         self.effect(Effect::Run(Box::new(move || {
-            let catalog = commands.reload();
-            let notices = commands.warnings();
-            let mut names: Vec<(String, String)> = catalog
-                .commands()
-                .iter()
-                .map(|command| (command.name.clone(), command.description.clone()))
-                .collect();
-            names.extend(
-                catalog
-                    .all_broken()
-                    .map(|(name, problem)| (name.to_owned(), format!("Invalid: {problem}"))),
-            );
-            let skills = commands.skills().into_iter();
-            names.extend(skills.map(|skill| (skill.name, skill.description)));
+            let loaded = LoadedCommands::read(&commands);
             Box::new(move |app| {
-                app.custom = names;
-                app.custom_known = true;
-                if app.custom_notices != notices && !notices.is_empty() {
-                    app.info(notices.join("\n"));
+                if let Some(warnings) = app.catalog.loaded(loaded) {
+                    app.info(warnings);
                 }
-                app.custom_notices = notices;
                 app.set_commands();
                 if let Some(typed) = typed {
                     app.submit_typed(typed);
@@ -76,7 +37,7 @@ impl App {
     /// Runs a custom command. Its shell commands are checked by the policy engine and need approval
     /// where it says so.
     pub(super) fn run_custom(&mut self, line: &str) {
-        let Some(commands) = self.commands.clone() else { return self.too_early() };
+        let Some(commands) = self.catalog.commands().cloned() else { return self.too_early() };
         let (line, mode) = (line.to_owned(), self.facts.mode);
         self.effect(Effect::Run(Box::new(move || {
             let typed = line.strip_prefix('/').unwrap_or(&line);
@@ -98,7 +59,7 @@ impl App {
         if questions.is_empty() {
             return self.expand_custom(prepared);
         }
-        let width = usize::from(self.size.0).saturating_sub(1).max(20);
+        let width = self.window.width().max(20);
         let rows = questions
             .iter()
             .flat_map(|text| {
@@ -115,14 +76,14 @@ impl App {
             ListItem::new("no", "No", ""),
         ];
         let title = format!("/{} wants to run shell commands", prepared.name());
-        self.waiting_command = Some(Waiting(prepared));
+        self.catalog.await_approval(prepared);
         let list = ListDialog::new(title, items).intro(rows);
         self.open(Overlay::list(Purpose::CustomShell, list));
     }
 
     /// Handles the answer to the approval request.
     pub(super) fn custom_answer(&mut self, id: &str) {
-        let Some(Waiting(mut prepared)) = self.waiting_command.take() else { return };
+        let Some(mut prepared) = self.catalog.take_awaiting() else { return };
         if id == "no" {
             return self.info("Not run.");
         }
@@ -132,23 +93,16 @@ impl App {
 
     /// Runs the shell commands of a custom command. Cancels one that is still being expanded.
     fn expand_custom(&mut self, prepared: Prepared) {
-        self.stop_custom();
-        let cancel = CancellationToken::new();
+        let cancel = self.catalog.begin_expansion();
         if prepared.runs_commands() {
             self.toast(format!("/{} is running its commands (Esc to stop)", prepared.name()));
         }
-        self.expanding = Some(cancel.clone());
         self.effect(Effect::Expand(Box::new(prepared), cancel));
-    }
-
-    /// Cancels the custom command being expanded. Returns whether there was one.
-    pub(super) fn stop_custom(&mut self) -> bool {
-        self.expanding.take().map(|cancel| cancel.cancel()).is_some()
     }
 
     /// Sends the expanded prompt.
     pub(crate) fn expanded(&mut self, expanded: Result<Expanded, Failure>) {
-        self.expanding = None;
+        self.catalog.expansion_ended();
         match expanded {
             Ok(Expanded { prompt, notices }) => {
                 for notice in notices {

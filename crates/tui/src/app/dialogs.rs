@@ -13,8 +13,6 @@ use parallax_sdk::trust::TrustAnswer;
 use tokio::sync::oneshot;
 
 use super::App;
-use super::choosing::COLOURS;
-use super::settings::SETTINGS;
 use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose, ServerStep};
 use crate::components::server_requests::{ServerAnswer, ServerRequest};
@@ -143,7 +141,7 @@ impl App {
 
     /// Returns to the settings if the theme was opened from there.
     fn after_theme(&mut self) {
-        if self.settings_list.is_some() {
+        if self.settings_view.is_aside() {
             self.settings_again();
         }
     }
@@ -293,8 +291,10 @@ impl App {
             Purpose::Sessions if key == Key::ctrl('s') => self.sort_sessions(false),
             Purpose::Sessions if key == Key::ctrl('r') => self.sort_sessions(true),
             Purpose::Sessions if key == Key::ctrl('o') => self.toggle_one_shots(),
-            Purpose::Context if delete => self.leave_out(id),
-            Purpose::Context if key.typed() == Some('p') => self.pin(id),
+            Purpose::Context if delete => self.change_context(self.context.drop_result(id)),
+            Purpose::Context if key.typed() == Some('p') => {
+                self.change_context(self.context.pin(id));
+            }
             Purpose::Queue if delete => self.drop_queued(id),
             Purpose::Queue if key == Key::with(KeyCode::Up, Modifiers::SHIFT) => {
                 self.move_queued(id, true);
@@ -315,8 +315,8 @@ impl App {
                 self.footer_moved(id, key.code == KeyCode::Left);
             }
             Purpose::Settings if key == Key::ctrl('l') => self.reset_setting(id),
-            Purpose::Settings if key.code == KeyCode::Tab => self.switch_scope(SETTINGS),
-            Purpose::Theme(_) if key.code == KeyCode::Tab => self.switch_scope(COLOURS),
+            Purpose::Settings if key.code == KeyCode::Tab => self.switch_scope(),
+            Purpose::Theme(_) if key.code == KeyCode::Tab => self.switch_scope(),
             Purpose::AgentSettings(name) if key == Key::ctrl('l') => {
                 let name = name.clone();
                 self.reset_agent_setting(&name, id);

@@ -14,8 +14,7 @@ use crate::components::prompt_queue::TurnEnd;
 use crate::dialog::QuestionDialog;
 use crate::effect::Effect;
 use crate::footer::Quota;
-use crate::status::Working;
-use crate::transcript::{Anchor, LocalItem};
+use crate::transcript::LocalItem;
 
 /// Advice for a request that the service rejects.
 const REFUSED: &str = "The same request would fail again. The cause may be the model name \
@@ -27,24 +26,23 @@ impl App {
     /// Handles an event: updates the transcript and the rest of the state.
     pub(crate) fn engine(&mut self, event: &Event) {
         self.tick();
-        if !self.is_echoed(&event.body) {
+        if !self.sent.is_echoed(&event.body) {
             self.transcript.apply(event);
         }
-        self.stats.event(event);
+        self.session.count(event);
         self.debug.apply(event);
         self.note_begun(&event.body);
+        self.turn.event(&event.body, self.clock.now_ms());
         match &event.body {
             EventBody::SessionReady(ready) => {
-                self.ready = true;
-                self.hooks.clear();
-                self.session = ready.session.to_string();
-                self.facts.session.clone_from(&self.session);
+                self.session.ready(ready.session.as_str());
+                self.session.id().clone_into(&mut self.facts.session);
                 self.facts.model.clone_from(&ready.model);
                 if !is_routed(&ready.model) {
                     self.facts.routed = None;
                 }
                 self.facts.mode = ready.mode;
-                if let Some(companion) = self.companion.clone() {
+                if let Some(companion) = self.editor.companion().cloned() {
                     self.editor_trusts(&companion);
                 }
                 for text in self.prompt_queue.take_early() {
@@ -55,40 +53,22 @@ impl App {
                 self.prompt_queue.turn_started(prompt);
                 self.begin();
                 self.learn_changes();
-                if self.stats.turns.len() == 1 {
+                if self.session.stats().turns.len() == 1 {
                     self.tell_of_starting_servers();
                 }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
-                self.prompted = true;
-                if let Some(at) = self.read_for.iter().position(|(prompt, _)| prompt == text) {
-                    let (_, names) = self.read_for.remove(at);
+                self.session.set_prompted(true);
+                if let Some(names) = self.sent.take_read(text) {
                     self.transcript.push(LocalItem::Read(names));
                 }
             }
             EventBody::ItemStarted { item, start: ItemStart::Shell(shell) } => {
                 self.shell.begin(item, &shell.command, self.clock.now_ms());
             }
-            EventBody::ItemStarted {
-                item,
-                start: start @ (ItemStart::Text | ItemStart::Thought),
-            } => {
-                if let Some(working) = &mut self.working {
-                    working.begins_text(matches!(start, ItemStart::Text));
-                }
-                self.streams = Some(item.clone());
-            }
-            EventBody::ItemDelta { item, text } => {
+            EventBody::ItemDelta { item, .. } => {
                 self.shell.output(item, self.clock.now_ms());
-                if let Some(working) = &mut self.working {
-                    if self.streams.as_ref() == Some(item) {
-                        working.streamed += u64::try_from(text.len()).unwrap_or(0);
-                    }
-                    let subject = self.transcript.thought_subject();
-                    if let Some(subject) = subject.filter(|subject| working.thought != *subject) {
-                        working.thought = crate::clean::one_row(subject).into_owned();
-                    }
-                }
+                self.turn.thinks_about(self.transcript.thought_subject());
             }
             EventBody::ItemDone { item, done } => self.item_done(item, done),
             EventBody::CallState(state) => {
@@ -100,10 +80,6 @@ impl App {
                 // Set the size as early as possible, so that the command starts with it.
                 if state.phase == CallPhase::Validating && state.kind == Some(ToolKind::Execute) {
                     self.resize_shell(&state.item);
-                }
-                if let (true, Some(title), Some(working)) = (runs, &state.title, &mut self.working)
-                {
-                    working.runs(&state.item, title);
                 }
             }
             EventBody::ItemScreen { item, screen } => {
@@ -135,9 +111,6 @@ impl App {
                     self.facts.quota = None;
                 }
                 self.tell_counts();
-                if let Some(working) = &mut self.working {
-                    working.requested(call.usage.output + call.usage.thought);
-                }
             }
             EventBody::Sources(sources) if self.settings.citations => {
                 self.transcript.push(LocalItem::Sources(sources.clone()));
@@ -154,22 +127,9 @@ impl App {
             }
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
             EventBody::ContextBreakdown(picture) => self.context_is(picture),
-            EventBody::Retry(retry) => {
-                if retry.status == Some(429) {
-                    let (attempt, of) = (retry.attempt + 1, retry.max_attempts);
-                    self.facts.quota = Some(Quota::Slow { attempt, of });
-                }
-                let until = self.clock.now_ms() + retry.delay_ms;
-                if let Some(working) = &mut self.working {
-                    // A row of the transcript shows the failure.
-                    working.retry = Some((until, "Retrying".to_owned()));
-                }
-            }
-            EventBody::HooksRun { names } => {
-                self.hooks.clone_from(names);
-                if let Some(working) = &mut self.working {
-                    working.hooks.clone_from(names);
-                }
+            EventBody::Retry(retry) if retry.status == Some(429) => {
+                let (attempt, of) = (retry.attempt + 1, retry.max_attempts);
+                self.facts.quota = Some(Quota::Slow { attempt, of });
             }
             EventBody::SteerEnded(ended) => {
                 self.prompt_queue.steer_ended(&ended.id);
@@ -185,9 +145,7 @@ impl App {
             EventBody::Routed(route) => {
                 let chosen = route.source != RouteSource::Override;
                 self.facts.routed = chosen.then(|| route.model.clone());
-                self.route = Some(route.as_ref().clone());
             }
-            EventBody::FellBack(fallback) => self.fallbacks.push(fallback.as_ref().clone()),
             EventBody::StateChanged { model, mode } => {
                 if self.facts.model != *model {
                     self.facts.routed = None;
@@ -217,41 +175,25 @@ impl App {
     }
 
     fn begin(&mut self) {
-        self.cost_before = self.stats.totals.cost.usd;
-        self.shortens = false;
-        self.anchor = Anchor::Bottom;
+        self.turn.begin(self.session.stats().totals.cost.usd, self.clock.now_ms());
+        self.pane.scroll_to_bottom();
         // Load the highlighter while waiting for the first tokens.
         crate::highlight::load();
         if self.settings.model_in_chat {
             let model = self.facts.model.clone();
             self.transcript.push(LocalItem::ModelChanged { model });
         }
-        // Startup hooks may still be running.
-        let hooks = self.hooks.clone();
-        self.working = Some(Working { since_ms: self.clock.now_ms(), hooks, ..Working::default() });
         self.effect(Effect::Progress(true));
         self.notified_state();
     }
 
     fn item_done(&mut self, item: &parallax_protocol::ids::ItemId, done: &ItemDone) {
         self.shell.item_done(item);
-        match done {
-            ItemDone::Text { text, dropped: false } => self.last_answer = text.as_str().to_owned(),
-            ItemDone::Thought { text } => {
-                if let (Some(subject), Some(working)) = (subject(text), &mut self.working) {
-                    working.thought = subject;
-                }
+        if let ItemDone::Tool(tool) = done {
+            if let Some(Display::Todos { todos }) = &tool.display {
+                self.todos.update(todos);
             }
-            ItemDone::Tool(tool) => {
-                if let Some(working) = &mut self.working {
-                    working.ran(item);
-                }
-                if let Some(Display::Todos { todos }) = &tool.display {
-                    self.todos.update(todos);
-                }
-                self.tell_counts();
-            }
-            _ => {}
+            self.tell_counts();
         }
     }
 
@@ -265,26 +207,17 @@ impl App {
 
     /// Adds a row with the duration and cost of the turn.
     fn mark_end(&mut self, ended: &TurnEnded) {
-        let is_low = usize::from(self.size.1) < crate::layout::LOW;
-        if ended.taken_back {
+        let is_low = self.window.rows() < crate::layout::LOW;
+        let cost = self.session.stats().totals.cost.usd;
+        let facts = self.turn.end(ended.duration_ms, cost, ended.taken_back);
+        let Some(mut facts) = facts.filter(|_| !is_low && !self.settings.screen_reader) else {
             return;
-        }
-        let mut facts = vec![crate::status::time(ended.duration_ms / 1000)];
-        let cost = self.stats.totals.cost.usd - self.cost_before;
-        if cost > 0.0 {
-            facts.push(crate::footer::dollars(cost));
-        }
-        // Screen readers announce these facts when the work ends.
-        self.end_facts = facts.join(", ");
-        if is_low || self.settings.screen_reader {
-            return;
-        }
+        };
         facts.push(jiff::Zoned::now().strftime("%H:%M").to_string());
         self.transcript.push(LocalItem::TurnEnd(facts.join(crate::tokens::SEPARATOR)));
     }
 
     fn end(&mut self, ended: &TurnEnded) {
-        self.working = None;
         self.mark_end(ended);
         self.drop_hint();
         self.dialogs.clear_approvals();
@@ -315,11 +248,11 @@ impl App {
         if !is_cancelled {
             self.notify(&format!("{} is done", self.notifier()));
             // A compaction that waited for this turn comes first.
-            if !self.compacting {
+            if !self.turn.is_compacting() {
                 self.send_queued();
             }
         }
-        if self.compacting {
+        if self.turn.is_compacting() {
             self.works_on_history();
         }
     }
@@ -333,34 +266,29 @@ impl App {
 
     /// Compacts the history now, or after the running turn.
     pub(super) fn compact(&mut self, focus: Option<String>) {
-        if !self.ready {
+        if !self.session.is_ready() {
             return self.too_early();
         }
         match self.is_busy() {
             true => self.toast("the history will be compacted after this turn"),
             false => self.works_on_history(),
         }
-        self.compacting = true;
+        self.turn.request_compaction();
         self.effect(Effect::Send(Op::Compact { focus }));
     }
 
     /// Shows the compaction as work: Escape cancels it and prompts wait for it.
     fn works_on_history(&mut self) {
-        let subject = "Compacting the history".to_owned();
-        self.working =
-            Some(Working { since_ms: self.clock.now_ms(), subject, ..Working::default() });
-        self.shortens = true;
+        self.turn.begin_compaction(self.clock.now_ms());
         self.effect(Effect::Progress(true));
         self.retitle();
     }
 
     /// Handles the end of a compaction, successful or not, and sends the queued prompts.
     fn compacted(&mut self) {
-        self.compacting = false;
-        if !std::mem::take(&mut self.shortens) {
+        if !self.turn.end_compaction() {
             return;
         }
-        self.working = None;
         self.effect(Effect::Progress(false));
         self.send_queued();
     }
@@ -385,11 +313,4 @@ impl App {
 /// Whether this model setting routes each prompt to a model.
 fn is_routed(model: &str) -> bool {
     model == "auto" || model.starts_with("auto-")
-}
-
-/// Returns the subject of a thought: its first bold span, else its first line.
-fn subject(thought: &str) -> Option<String> {
-    let bold = thought.split("**").nth(1).map(str::trim).filter(|text| !text.is_empty());
-    let line = thought.lines().map(str::trim).find(|line| !line.is_empty());
-    bold.or(line).map(|text| text.chars().filter(|char| !char.is_control()).take(200).collect())
 }

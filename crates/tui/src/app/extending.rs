@@ -78,7 +78,7 @@ impl App {
     /// Reloads the skills; `counted` shows their number. The model is informed with its next
     /// request.
     fn read_skills(&mut self, counted: bool) {
-        let Some(skills) = self.skills.clone() else { return self.too_early() };
+        let Some(skills) = self.extensions.skills().cloned() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {
             let told = skills.reload();
             Box::new(move |app| match told {
@@ -96,11 +96,10 @@ impl App {
 
     /// Updates the completions after files changed.
     pub(super) fn learn_changes(&mut self) {
-        if let Some(agents) = self.agents.clone() {
-            self.mention_agents(&agents.set());
+        if let Some(set) = self.extensions.agent_set() {
+            self.mention_agents(&set);
         }
-        let version = self.skills.as_ref().map(|skills| skills.version());
-        if std::mem::replace(&mut self.skills_version, version) != version {
+        if self.extensions.skills_changed() {
             self.read_commands();
         }
     }
@@ -196,7 +195,7 @@ impl App {
     /// Shows the most recent hook runs of this session.
     pub(super) fn hooks_trace(&mut self) {
         const SHOWN: usize = 40;
-        let session = self.session.clone();
+        let session = self.session.id().to_owned();
         self.ask(
             move |launch| launch.hook_trace(Some(&session)),
             |app, told| match told {
@@ -256,7 +255,7 @@ impl App {
             },
             |app, done| match done {
                 Ok(()) => {
-                    app.changed_hooks = true;
+                    app.extensions.note_hook_change();
                     app.hooks_dialog();
                 }
                 Err(failure) => app.error(failure.message),
@@ -266,7 +265,7 @@ impl App {
 
     /// Applies the changes when the hooks dialog closes.
     pub(super) fn hooks_closed(&mut self) {
-        if std::mem::take(&mut self.changed_hooks) {
+        if self.extensions.take_hook_change() {
             self.read_all_again();
         }
     }
@@ -309,7 +308,7 @@ impl App {
 
     /// Lists the command files, grouped by their source.
     pub(super) fn commands_list(&mut self, again: bool) {
-        let Some(commands) = self.commands.clone() else { return self.too_early() };
+        let Some(commands) = self.catalog.commands().cloned() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {
             let catalog = if again { commands.reload() } else { commands.catalog() };
             let prompts = commands.prompts();

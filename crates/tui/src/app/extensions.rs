@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use parallax_extensions::{
-    Extension, ExtensionHome, ExtensionUpdate, FetchOptions, FetchedExtension, GALLERY, Uninstalled,
+    Extension, ExtensionHome, ExtensionUpdate, FetchOptions, GALLERY, Uninstalled,
 };
-use parallax_screen::{Line, wrap};
+use parallax_screen::Line;
 use parallax_sdk::Launch;
 use parallax_sdk::mcp_view::open_address;
 use parallax_sdk::settings::SettingScope;
@@ -13,17 +13,11 @@ use parallax_sdk::settings::SettingScope;
 use super::App;
 use crate::clean::clean;
 use crate::commands::Command;
+use crate::components::consent_queue::Consent;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::effect::Effect;
 use crate::tokens::IDLE;
-
-/// An extension operation that waits for consent.
-pub(crate) enum Consent {
-    Install(Box<FetchedExtension>),
-    Link(PathBuf),
-    Update(Box<(Extension, ExtensionUpdate)>),
-}
 
 impl App {
     pub(super) fn extensions(&mut self, command: Command, arguments: &str) {
@@ -198,17 +192,8 @@ impl App {
     }
 
     fn ask_consent(&mut self, title: String, lines: &[String], consent: Consent) {
-        let width = usize::from(self.size.0).saturating_sub(1).max(20);
-        let row = |line: &String| {
-            wrap(&Line::styled(format!("  {}", clean(line)), self.theme.text), width, &[])
-        };
-        let mut rows: Vec<Line> = lines.iter().flat_map(row).collect();
-        rows.push(Line::styled(
-            "Extensions are third-party code: their programs run with your permissions.",
-            self.theme.warning,
-        ));
-        let items = vec![ListItem::new("no", "No", ""), ListItem::new("yes", "Yes", "")];
-        self.waiting_consent.push_back((title, rows, items, consent));
+        let width = self.window.width();
+        self.extensions.consents.push(title, lines, consent, width, &self.theme);
         self.next_consent();
     }
 
@@ -218,16 +203,15 @@ impl App {
         if is_open {
             return;
         }
-        if let Some((title, rows, items, _)) = self.waiting_consent.front() {
-            let list = ListDialog::new(title.clone(), items.clone()).intro(rows.clone());
-            self.open(Overlay::list(Purpose::Consent, list));
+        if let Some(overlay) = self.extensions.consents.dialog() {
+            self.open(overlay);
         }
     }
 
     /// Handles the answer of the consent dialog.
     pub(super) fn consent_answer(&mut self, id: &str) {
         self.dialogs.close();
-        let Some((.., consent)) = self.waiting_consent.pop_front() else { return };
+        let Some(consent) = self.extensions.consents.pop() else { return };
         match id {
             "yes" => self.consented(consent),
             _ if matches!(consent, Consent::Install(_)) => {
@@ -379,7 +363,7 @@ impl App {
     /// Applies automatic extension updates that ask for no additional permissions. Runs once, when
     /// the first session is open.
     pub(crate) fn update_unasked(&mut self) {
-        if std::mem::replace(&mut self.looked_for_updates, true) {
+        if self.extensions.looked_for_updates() {
             return;
         }
         let Some(launch) = self.launch.clone() else { return };

@@ -1,14 +1,10 @@
 //! The editor connection in the user interface: changes are reviewed in the terminal or in the
 //! editor, and the first decision counts.
 
-use std::collections::{HashMap, HashSet};
-
-use parallax_protocol::event::{Ask, Question};
-use parallax_protocol::ids::{AskId, CallId};
+use parallax_protocol::event::Ask;
+use parallax_protocol::ids::AskId;
 use parallax_protocol::op::{AskOutcome, Decide, Op};
-use parallax_protocol::tool::{FileDiff, Preview};
 use parallax_sdk::Launch;
-use parallax_sdk::edit_arguments::ProposedChange;
 use parallax_sdk::ide::{
     CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text, status_text,
 };
@@ -19,33 +15,9 @@ use serde_json::Value;
 use super::App;
 use super::telling::plain_rows;
 use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::editor_link::EditorDiff;
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
-
-/// Diffs that are open in the editor.
-#[derive(Debug, Default)]
-pub(super) struct EditorDiffs {
-    /// The approval requests of the open diffs.
-    open: HashSet<AskId>,
-    /// Requests accepted in the terminal while waiting for the editor's text.
-    taken: HashSet<AskId>,
-    /// Calls whose change was edited and accepted, with the text and the response. The engine asks
-    /// again for the edited change.
-    accepted: HashMap<CallId, (String, Decide)>,
-}
-
-/// Returns the diff of an approval request for an edit.
-fn diff_of(ask: &Ask) -> Option<&FileDiff> {
-    match &ask.preview {
-        Some(Preview::Diff(diff)) if ask.question == Question::Edit => Some(diff),
-        _ => None,
-    }
-}
-
-/// Whether two texts are equal except for line endings, which editors may change.
-fn is_same(one: &str, two: &str) -> bool {
-    one == two || one.replace("\r\n", "\n") == two.replace("\r\n", "\n")
-}
 
 impl App {
     /// Handles a changed editor connection or editor state.
@@ -59,14 +31,13 @@ impl App {
             _ => None,
         };
         self.editor_trusts(&snapshot);
-        let is_settled = snapshot.status != CompanionStatus::Connecting;
-        self.companion = Some(snapshot);
+        let shows_status = self.editor.update(snapshot);
         if let Some(text) = lost {
             self.toast(text);
         }
-        if is_settled && std::mem::take(&mut self.shows_ide_status) {
+        if shows_status {
             // The open files arrive a moment later; the status line shows them.
-            let text = self.companion.as_ref().map(status_text).unwrap_or_default();
+            let text = self.editor.companion().map(status_text).unwrap_or_default();
             self.info(text.lines().next().unwrap_or_default());
         }
     }
@@ -83,7 +54,7 @@ impl App {
             }
             return;
         }
-        if !self.ready || is_trusted == self.facts.trusted {
+        if !self.session.is_ready() || is_trusted == self.facts.trusted {
             return;
         }
         self.warn_once(match is_trusted {
@@ -100,7 +71,7 @@ impl App {
 
     /// Shows the connection and the open files.
     pub(super) fn ide_status(&mut self) {
-        match &self.companion {
+        match self.editor.companion() {
             Some(snapshot) => self.say_wrapped(plain_rows(&status_text(snapshot))),
             None => self.too_early(),
         }
@@ -108,7 +79,7 @@ impl App {
 
     /// Connects or disconnects, for this session and later ones.
     pub(super) fn connect_ide(&mut self, on: bool) {
-        let is_connected = self.companion.as_ref().is_some_and(CompanionSnapshot::is_connected);
+        let is_connected = self.editor.is_connected();
         self.keep_ide_settings(match on {
             true => &[("ide.enabled", true), ("ide.hasSeenNudge", true)],
             false => &[("ide.enabled", false), ("ide.hasSeenNudge", true)],
@@ -117,7 +88,7 @@ impl App {
         match (on, is_connected) {
             (true, true) => self.ide_status(),
             // The result is shown later.
-            (true, false) => self.shows_ide_status = true,
+            (true, false) => self.editor.show_status(),
             (false, _) => self.info("The connection to the editor is turned off."),
         }
     }
@@ -158,7 +129,7 @@ impl App {
     /// Asks once, in the terminal of a supported editor, whether to connect.
     pub(crate) fn offer_companion(&mut self) {
         let busy = self.dialogs.is_open() || self.is_busy() || self.settings.screen_reader;
-        if busy || std::mem::replace(&mut self.has_offered_ide, true) {
+        if busy || self.editor.was_offered() {
             return;
         }
         let Some(editor) = self.launch.as_ref().and_then(Launch::offers_companion) else { return };
@@ -176,7 +147,7 @@ impl App {
         match id {
             "yes" => {
                 self.keep_ide_settings(&[("ide.enabled", true), ("ide.hasSeenNudge", true)]);
-                self.shows_ide_status = true;
+                self.editor.show_status();
                 self.effect(Effect::ConnectEditor(true));
             }
             "never" => self.keep_ide_settings(&[("ide.hasSeenNudge", true)]),
@@ -186,39 +157,28 @@ impl App {
 
     /// Shows the change of a request in the editor too. Returns the editor's name if it does.
     pub(super) fn open_in_editor(&mut self, ask: &Ask) -> Option<String> {
-        let companion = self.companion.as_ref().filter(|companion| companion.can_diff)?;
-        // The request must accept an edited text.
-        let diff = diff_of(ask).filter(|_| ask.outcomes.contains(&AskOutcome::ModifyWithEditor))?;
-        let name = crate::clean::one_row(companion.editor_name()).into_owned();
-        match ProposedChange::from_texts_or_read(diff) {
-            Ok(change) => {
-                self.editor_diffs.open.insert(ask.id.clone());
-                let (path, text) = (diff.file_path.clone(), change.new);
+        match self.editor.open(ask) {
+            Ok(diff) => {
+                let EditorDiff { path, text, editor } = diff?;
                 self.effect(Effect::OpenDiff { ask: ask.id.clone(), path, text });
-                Some(name)
+                Some(editor)
             }
             Err(why) => {
-                self.toast(format!("not shown in {name}: {why}"));
+                self.toast(why);
                 None
             }
         }
     }
 
-    pub(super) fn is_open_in_editor(&self, ask: &AskId) -> bool {
-        self.editor_diffs.open.contains(ask)
-    }
-
     pub(super) fn close_in_editor(&mut self, ask: &AskId) {
-        self.editor_diffs.taken.remove(ask);
-        if self.editor_diffs.open.remove(ask) {
+        if self.editor.close(ask) {
             self.effect(Effect::CloseDiff(ask.clone()));
         }
     }
 
     /// Closes all diffs because no request is open any more.
     pub(super) fn close_all_in_editor(&mut self) {
-        let diffs = std::mem::take(&mut self.editor_diffs);
-        for ask in diffs.open {
+        for ask in self.editor.close_all() {
             self.effect(Effect::CloseDiff(ask));
         }
     }
@@ -254,13 +214,12 @@ impl App {
 
     /// Handles a change accepted in the terminal: the editor's text is used if it was edited.
     pub(super) fn take_editor_text(&mut self, ask: Box<Ask>, decide: Box<Decide>) {
-        self.editor_diffs.open.remove(&ask.id);
-        self.editor_diffs.taken.insert(ask.id.clone());
+        self.editor.await_text(&ask.id);
         self.effect(Effect::TakeDiff(
             ask.id.clone(),
             Box::new(move |app, text| {
                 // The turn may have ended in the meantime.
-                if !app.editor_diffs.taken.remove(&ask.id) {
+                if !app.editor.take_awaited(&ask.id) {
                     return;
                 }
                 let plain = decide.clone();
@@ -284,33 +243,14 @@ impl App {
         decide: Decide,
         text: Option<&str>,
     ) -> Result<Decide, String> {
-        let (Some(text), Some(diff)) = (text, diff_of(ask)) else { return Ok(decide) };
-        let change = ProposedChange::from_texts_or_read(diff)?;
-        if is_same(text, &change.new) || decide.outcome == AskOutcome::ModifyWithEditor {
-            return Ok(decide);
-        }
-        let args = self.transcript.arguments(&ask.call).unwrap_or_default();
-        let arguments = change.arguments(&ask.name, &args, text)?;
-        self.editor_diffs.accepted.insert(ask.call.clone(), (text.to_owned(), decide));
-        let mut edited = Decide::new(ask.id.clone(), AskOutcome::ModifyWithEditor);
-        edited.arguments = Some(arguments);
-        Ok(edited)
+        let arguments = self.transcript.arguments(&ask.call).unwrap_or_default();
+        self.editor.with_text(ask, &arguments, decide, text)
     }
 
     /// Whether this is the request for an edited change that was already accepted. If so, answers
     /// it.
     pub(super) fn is_accepted_in_editor(&mut self, ask: &Ask) -> bool {
-        let Some((text, decide)) = self.editor_diffs.accepted.remove(&ask.call) else {
-            return false;
-        };
-        let change = diff_of(ask).and_then(|diff| ProposedChange::from_texts_or_read(diff).ok());
-        if !change.is_some_and(|change| is_same(&change.new, &text)) {
-            // The text to be written is not the text that was accepted.
-            return false;
-        }
-        let is_offered = ask.outcomes.contains(&decide.outcome);
-        let outcome = if is_offered { decide.outcome } else { AskOutcome::ProceedOnce };
-        let decide = Decide { ask: ask.id.clone(), outcome, ..decide };
+        let Some(decide) = self.editor.accepted(ask) else { return false };
         self.effect(Effect::Send(Op::Decide(Box::new(decide))));
         true
     }

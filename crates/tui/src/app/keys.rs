@@ -10,16 +10,16 @@ use super::App;
 use super::submit::is_slash;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::components::hints::{Armed, SecondPress};
+use crate::components::transcript_pane::Unfolded;
 use crate::composer::{ComposerAction, Surroundings};
 use crate::dialog::{DialogKey, QuestionAnswer};
 use crate::effect::Effect;
 use crate::keymap::{Context, KeyCommand};
 use crate::terminal_keys;
-use crate::transcript::Anchor;
 
 impl App {
     pub(super) fn key(&mut self, key: Key) {
-        if self.frozen {
+        if self.window.is_frozen() {
             // Any key leaves copy mode.
             return self.toggle_copy_mode();
         }
@@ -44,7 +44,7 @@ impl App {
 
     pub(super) fn paste(&mut self, text: &str) {
         if self.is_paging() {
-            self.pager_paste(text);
+            self.pane.pager_paste(text);
         } else if let Some(overlay) = self.dialogs.overlay_mut() {
             overlay.paste(text);
         } else if self.shell.has_focus() {
@@ -76,7 +76,7 @@ impl App {
     fn writes_text(&self) -> bool {
         let asked =
             self.dialogs.approval().filter(|_| !self.dialogs.is_writing(self.clock.now_ms()));
-        !self.frozen
+        !self.window.is_frozen()
             && !self.is_paging()
             && !self.dialogs.is_open()
             && !self.shell.has_focus()
@@ -158,7 +158,7 @@ impl App {
                     self.prompt_queue.note_stopped(is_cancelled);
                 }
                 self.waiting(self.dialogs.has_approvals());
-                match self.is_open_in_editor(&asked.id) && decide.outcome != AskOutcome::Cancel {
+                match self.editor.is_open(&asked.id) && decide.outcome != AskOutcome::Cancel {
                     true => self.take_editor_text(asked, decide),
                     false => self.effect(Effect::Send(Op::Decide(decide))),
                 }
@@ -170,10 +170,7 @@ impl App {
 
     /// Records whether the agent waits for the user.
     pub(super) fn waiting(&mut self, waiting: bool) {
-        let now = self.clock.now_ms();
-        if let Some(working) = &mut self.working {
-            working.wait(waiting, now);
-        }
+        self.turn.wait(waiting, self.clock.now_ms());
     }
 
     /// Handles keys that work everywhere, including in dialogs.
@@ -254,28 +251,15 @@ impl App {
                 "truncating long content"
             });
         }
-        let width = usize::from(self.size.0).saturating_sub(1).max(1);
-        let folded = |app: &Self, before| app.transcript.folded_before(before, width, &app.theme);
-        let Some((newest, rows)) = folded(self, usize::MAX) else {
-            return self.toast("nothing was truncated");
-        };
-        // If something new was truncated since, start there again.
-        let walk = self.unfolding.filter(|(began, _)| *began == newest);
-        let (at, rows) = match walk {
-            None => (newest, rows),
-            Some((_, at)) => match folded(self, at) {
-                Some(before) => before,
-                None => {
-                    self.unfolding = None;
-                    return self.toast("no earlier truncated content");
+        match self.pane.unfold(&self.transcript, self.window.width(), &self.theme) {
+            Ok(Unfolded { rows, has_more }) => {
+                self.say(rows);
+                if has_more {
+                    let key = self.keymap.key_of(KeyCommand::ShowMoreLines);
+                    self.toast(format!("{key} again for earlier truncated content"));
                 }
-            },
-        };
-        self.unfolding = Some((newest, at));
-        self.say(rows);
-        if folded(self, at).is_some() {
-            let key = self.keymap.key_of(KeyCommand::ShowMoreLines);
-            self.toast(format!("{key} again for earlier truncated content"));
+            }
+            Err(why) => self.toast(why),
         }
     }
 
@@ -284,14 +268,14 @@ impl App {
         if !self.settings.alternate_buffer {
             return false;
         }
-        let page = isize::try_from(self.size.1).unwrap_or(20).saturating_sub(8).max(1);
+        let page = isize::try_from(self.window.rows()).unwrap_or(20).saturating_sub(8).max(1);
         match command {
             KeyCommand::ScrollUp => self.scroll(-1),
             KeyCommand::ScrollDown => self.scroll(1),
             KeyCommand::ScrollPageUp => self.scroll(-page),
             KeyCommand::ScrollPageDown => self.scroll(page),
-            KeyCommand::ScrollHome => self.anchor = Anchor::Top { item: 0, row: 0 },
-            KeyCommand::ScrollEnd => self.anchor = Anchor::Bottom,
+            KeyCommand::ScrollHome => self.pane.scroll_to_top(),
+            KeyCommand::ScrollEnd => self.pane.scroll_to_bottom(),
             _ => return false,
         }
         true
@@ -299,8 +283,7 @@ impl App {
 
     /// Scrolls the transcript.
     pub(super) fn scroll(&mut self, rows: isize) {
-        let (width, height) = self.transcript_size;
-        self.anchor = self.transcript.scroll(self.anchor, rows, width, height, &self.theme);
+        self.pane.scroll(rows, &mut self.transcript, &self.theme);
     }
 
     /// Whether this is the second press of a key. Records the first press otherwise.
@@ -318,7 +301,7 @@ impl App {
         if !cleared && self.is_second(Armed::Quit) {
             return self.effect(Effect::Quit { delete: false });
         }
-        if self.stop_custom() {
+        if self.catalog.cancel_expansion() {
         } else if self.is_busy() || self.shell.is_running() {
             self.interrupt();
         }
@@ -331,12 +314,12 @@ impl App {
     /// Handles Escape when nothing was closed: stops the agent, or announces what a second Escape
     /// does.
     fn escape_key(&mut self) {
-        if self.hints.hide_shortcuts() || self.stop_custom() {
+        if self.hints.hide_shortcuts() || self.catalog.cancel_expansion() {
         } else if self.is_busy() || self.shell.is_running() {
             self.interrupt();
         } else if !self.composer.is_empty() {
             self.hint_second_press(SecondPress::Escape, "press escape again to clear");
-        } else if self.ready && self.prompted {
+        } else if self.session.is_ready() && self.session.is_prompted() {
             let text = "press escape again to go back to an earlier prompt";
             self.hint_second_press(SecondPress::Escape, text);
         }
@@ -349,15 +332,13 @@ impl App {
             self.effect(Effect::Send(Op::Withdraw(id)));
         }
         // Messages queued for the cancelled turn return to the composer.
-        if self.shortens
+        if self.turn.is_compaction()
             && let Some(text) = self.prompt_queue.take_queued()
         {
             self.composer.insert_before(&text);
         }
         self.effect(Effect::Send(Op::Interrupt));
-        if let Some(working) = &mut self.working {
-            "Stopping…".clone_into(&mut working.subject);
-        }
+        self.turn.stopping();
     }
 
     /// Tells Gemini CLI users once what the Gemini CLI key for YOLO did here.
@@ -464,7 +445,7 @@ impl App {
             steering: true,
             queued: self.prompt_queue.len(),
             yolo: self.facts.mode == ApprovalMode::Yolo,
-            prompts: self.stats.turns.len(),
+            prompts: self.session.stats().turns.len(),
         });
     }
 

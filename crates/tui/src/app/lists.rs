@@ -2,16 +2,12 @@
 
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::shell::{BackgroundProcess, BackgroundState};
-use parallax_screen::Line;
+use parallax_protocol::shell::BackgroundProcess;
 
 use super::App;
-use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Effect;
-use crate::layout::shortened;
-use crate::theme::Theme;
 
 /// Number of output lines shown of a background process.
 const LOG_LINES: usize = 15;
@@ -32,7 +28,7 @@ impl App {
     /// Opens the list of background processes.
     pub(super) fn tasks_dialog(&mut self) {
         self.effect(Effect::Send(Op::ListBackground { lines: LOG_LINES }));
-        let items = self.task_items();
+        let items = self.shell.background.items(&self.theme);
         let list = ListDialog::new("Background commands", items)
             .searched()
             .when_empty("no background commands")
@@ -42,18 +38,12 @@ impl App {
 
     /// Updates the number of running background processes and reports those that ended.
     pub(super) fn background_changed(&mut self, processes: &[BackgroundProcess]) {
-        let runs = |one: &&BackgroundProcess| one.state == BackgroundState::Running;
-        let known = |one: &BackgroundProcess| {
-            self.background.iter().any(|it| it.pid == one.pid && !runs(&it))
-        };
-        let ended = processes.iter().filter(|one| !runs(one) && !known(one));
-        let told: Vec<String> = match self.settings.tells_background {
-            true => ended.map(end_words).collect(),
+        let mut told = self.shell.background.update(processes);
+        if !self.settings.tells_background {
             // The session reports it.
-            false => Vec::new(),
-        };
-        self.facts.background = processes.iter().filter(runs).count();
-        self.background = processes.to_vec();
+            told.clear();
+        }
+        self.facts.background = self.shell.background.running();
         for line in told {
             self.info(line);
         }
@@ -62,26 +52,17 @@ impl App {
 
     /// Refreshes the open list of background processes.
     fn tasks_changed(&mut self) {
-        let items = self.task_items();
+        let items = self.shell.background.items(&self.theme);
         if let Some(list) = self.dialogs.list_for(&Purpose::Tasks) {
             list.replace(items);
         }
     }
 
-    fn task_items(&self) -> Vec<ListItem> {
-        self.background.iter().map(|process| task_item(process, &self.theme)).collect()
-    }
-
     pub(super) fn show_task(&mut self, id: &str) {
         self.dialogs.close();
-        let Some(process) = self.background.iter().find(|one| one.pid.to_string() == id) else {
-            return;
-        };
-        let mut rows = vec![Line::styled(format!("$ {}", process.command), self.theme.text.bold())];
-        rows.extend(process.last_lines.iter().map(|line| Line::raw(clean(line))));
-        let log = format!("full output: {}", process.log.display());
-        rows.push(Line::styled(log, self.theme.secondary));
-        self.say(rows);
+        if let Some(rows) = self.shell.background.output(id, &self.theme) {
+            self.say(rows);
+        }
     }
 
     /// Opens the list of queued and steering messages.
@@ -151,30 +132,4 @@ impl App {
     pub(super) fn too_early(&mut self) {
         self.toast("not available before the session is open");
     }
-}
-
-/// Returns a row about the end of a background command.
-fn end_words(process: &BackgroundProcess) -> String {
-    /// Maximum columns of the command, so that the row fits in an 80-column window.
-    const COMMAND: usize = 30;
-    let how = match process.state {
-        BackgroundState::Exited { code: Some(code) } => format!("exited with code {code}"),
-        BackgroundState::Signalled { signal } => format!("terminated by signal {signal}"),
-        BackgroundState::Exited { code: None } | BackgroundState::Running => "ended".to_owned(),
-    };
-    let command = shortened(&clean(&process.command), COMMAND);
-    format!("background command {how}: {command} (/shells)")
-}
-
-fn task_item(process: &BackgroundProcess, theme: &Theme) -> ListItem {
-    let state = match process.state {
-        BackgroundState::Running => "running".to_owned(),
-        BackgroundState::Exited { code: Some(code) } => format!("exited with code {code}"),
-        BackgroundState::Exited { code: None } => "ended".to_owned(),
-        BackgroundState::Signalled { signal } => format!("terminated by signal {signal}"),
-    };
-    let preview =
-        process.last_lines.iter().map(|line| Line::styled(clean(line), theme.secondary)).collect();
-    let label = format!("{} {}", process.pid, clean(&process.command));
-    ListItem::new(process.pid.to_string(), label, state).previewed(preview)
 }

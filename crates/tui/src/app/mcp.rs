@@ -156,14 +156,13 @@ impl App {
 
     /// Updates what servers provide: prompts become commands, resources can be mentioned.
     pub(crate) fn servers_offer(&mut self, resources: Vec<(String, String)>) {
-        self.mentioned_resources = resources;
-        self.mention();
+        self.completion.mention_resources(resources);
         self.complete();
-        let Some(commands) = self.commands.clone() else { return };
+        let Some(commands) = self.catalog.commands().cloned() else { return };
         self.effect(Effect::Run(Box::new(move || {
             let prompts = commands.prompts();
             Box::new(move |app| {
-                app.prompts = prompts;
+                app.catalog.set_prompts(prompts);
                 app.set_commands();
             })
         })));

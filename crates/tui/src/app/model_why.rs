@@ -7,9 +7,9 @@ use super::App;
 
 impl App {
     pub(super) fn model_why(&mut self) {
-        let Some(route) = self.route.clone() else {
+        let Some(route) = self.turn.route().cloned() else {
             let model = self.facts.model.clone();
-            return self.info(match self.prompted {
+            return self.info(match self.session.is_prompted() {
                 true => format!("`{model}` is selected and answers."),
                 false => format!("`{model}` is selected; the next prompt is routed to a model."),
             });
@@ -44,7 +44,7 @@ impl App {
         if let Some(error) = &route.error {
             rows.push(row("problem", error.clone()));
         }
-        for fallback in &self.fallbacks {
+        for fallback in self.turn.fallbacks() {
             let why = match fallback.cause {
                 FallbackCause::Capacity => "was unavailable",
                 FallbackCause::Quota => "had no quota left",

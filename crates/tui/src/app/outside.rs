@@ -19,7 +19,7 @@ impl App {
         steer: Option<SteerId>,
         mut paths: Vec<PathBuf>,
     ) {
-        paths.retain(|path| !self.not_read.contains(path));
+        paths.retain(|path| !self.sent.is_declined(path));
         if paths.is_empty() {
             return self.effect(Effect::Prompt { text, steer, ask: false });
         }
@@ -67,7 +67,7 @@ impl App {
         self.dialogs.close();
         match yes {
             true => self.effect(Effect::AllowReading(paths)),
-            false => self.not_read.extend(paths),
+            false => self.sent.decline(paths),
         }
         self.effect(Effect::Prompt { text, steer, ask: false });
     }

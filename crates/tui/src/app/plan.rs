@@ -29,7 +29,7 @@ impl App {
             };
             let mut rows = vec![Line::styled(plan.path.display().to_string(), app.theme.secondary)];
             rows.push(Line::EMPTY);
-            rows.extend(render(&plan.text, &Look::new(&app.theme, app.width())));
+            rows.extend(render(&plan.text, &Look::new(&app.theme, app.window.width())));
             app.say(rows);
         });
     }

@@ -58,9 +58,9 @@ impl App {
             Command::CompressUndo => self.effect(Effect::Send(Op::UndoCompaction)),
             Command::Context => self.context(),
             Command::Continue => self.effect(Effect::Send(Op::Continue)),
-            Command::Copy => match self.last_answer.is_empty() {
-                true => self.info("No answer to copy yet."),
-                false => self.effect(Effect::Copy(self.last_answer.clone())),
+            Command::Copy => match self.turn.last_answer() {
+                "" => self.info("No answer to copy yet."),
+                answer => self.effect(Effect::Copy(answer.to_owned())),
             },
             Command::Debug => self.debug.toggle(),
             Command::DevTools => self.devtools(arguments),
@@ -150,7 +150,7 @@ impl App {
             Command::Theme if arguments.is_empty() => self.theme_dialog(),
             Command::Theme => self.use_theme(arguments),
             Command::Todos => {
-                let rows = self.todos.rows(self.width(), &self.theme);
+                let rows = self.todos.rows(self.window.width(), &self.theme);
                 self.say(rows);
             }
             Command::Tools => self.tools(false),
@@ -190,14 +190,10 @@ impl App {
         })));
     }
 
-    pub(super) fn width(&self) -> usize {
-        usize::from(self.size.0).saturating_sub(1).max(1)
-    }
-
     /// Scrolls the conversation out of view; it stays in the scrollback.
     fn scroll_away(&mut self) {
         if !self.settings.screen_reader {
-            self.say(vec![Line::EMPTY; usize::from(self.size.1)]);
+            self.say(vec![Line::EMPTY; self.window.rows()]);
         }
     }
 
@@ -313,9 +309,9 @@ impl App {
     /// Reopens the session, then runs `then`.
     pub(super) fn reload_then(&mut self, then: impl FnOnce(&mut Self) + Send + 'static) {
         self.ask_session(OpenSession::is_kept, |app, is_kept| {
-            app.again = true;
+            app.session.set_shown(true);
             app.effect(Effect::Open(match is_kept {
-                true => SessionChoice::Resume(app.session.clone()),
+                true => SessionChoice::Resume(app.session.id().to_owned()),
                 false => SessionChoice::New,
             }));
             app.ask_session(|_| (), |app, ()| then(app));

@@ -3,15 +3,14 @@
 use parallax_protocol::tool::{Display, Todo};
 use parallax_screen::Line;
 use parallax_sdk::past::PastItem;
-use parallax_sdk::session_stats::SessionStats;
 use parallax_sdk::settings::{SettingScope, UiSettings};
 use parallax_sdk::{Launch, OpenSession};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::App;
-use super::theme_choice as theme;
 use crate::components::dialog_stack::Purpose;
 use crate::effect::{Effect, Job};
+use crate::theme_choice as theme;
 use crate::transcript::{Thoughts, ViewOptions};
 
 /// Maximum number of prompts in the input history.
@@ -92,14 +91,11 @@ impl App {
 
     /// Handles an opened session and shows its history.
     pub(crate) fn opened(&mut self, open: &OpenSession) {
-        if self.session != open.id.as_str() {
-            self.count_anew();
-            self.stats = open.counted_before();
-            self.tell_counts();
-        }
-        self.session = open.id.to_string();
-        self.route = open.route_before();
-        let again = std::mem::take(&mut self.again);
+        self.session.opened(open.id.as_str(), || open.counted_before());
+        self.tell_counts();
+        self.turn.resume(open.route_before());
+        let again = self.session.is_shown();
+        self.session.set_shown(false);
         // Extensions may have added or removed themes.
         if let Some(launch) = &self.launch {
             self.settings.custom_themes = launch.ui().custom_themes;
@@ -112,8 +108,8 @@ impl App {
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
         let (items, skipped) = parallax_sdk::past::recent(&open.past(), most);
         let is_prompt = |item: &PastItem| matches!(item, PastItem::User { .. });
-        let was_prompted = self.prompted;
-        self.prompted = skipped > 0 || items.iter().any(is_prompt);
+        let was_prompted = self.session.is_prompted();
+        self.session.set_prompted(skipped > 0 || items.iter().any(is_prompt));
         if let Some(todos) = last_todos(&items) {
             self.todos.resume(todos, open.is_cut_off());
         }
@@ -126,7 +122,7 @@ impl App {
         }
         if !again {
             // Until the next response reports it.
-            self.facts.routed.clone_from(&self.stats.before.model);
+            self.facts.routed.clone_from(&self.session.stats().before.model);
             self.facts.quota = None;
             self.summary(open, was_prompted);
             if !items.is_empty() {
@@ -135,14 +131,12 @@ impl App {
             }
             self.transcript.resume(items);
         }
-        self.learn_agents(open);
-        self.skills = Some(open.skills());
-        self.skills_version = self.skills.as_ref().map(|skills| skills.version());
+        self.extensions.opened(open);
+        self.learn_agents();
         if open.is_cut_off() {
             self.offer_to_go_on();
         }
-        self.commands = Some(open.commands.clone());
-        self.custom_known = false;
+        self.catalog.opened(open.commands.clone());
         self.read_commands();
     }
 
@@ -178,60 +172,46 @@ impl App {
             }
         }
         let text = format!("  {}", words.join(" · "));
-        if !words.is_empty() && (anew || self.summary_said != text) {
-            self.summary_said.clone_from(&text);
+        if !words.is_empty() && (self.session.is_new_summary(&text) || anew) {
             self.say(vec![Line::styled(text, self.theme.secondary)]);
         }
     }
 
-    /// Resets the counts because another session begins.
-    fn count_anew(&mut self) {
-        if !self.stats.turns.is_empty() {
-            self.session_before = Some(self.session.clone());
-        }
-        self.stats = SessionStats::default();
-        self.tell_counts();
-    }
-
     /// Updates the counts in the footer.
     pub(super) fn tell_counts(&mut self) {
-        let tokens = self.stats.tokens();
-        let files = &self.stats.totals.files;
+        let stats = self.session.stats();
+        let tokens = stats.tokens();
+        let files = &stats.totals.files;
         self.facts.sent = (tokens.prompt, tokens.cached);
         self.facts.received = tokens.candidates + tokens.thoughts;
-        self.facts.cost = self.stats.totals.cost.usd;
+        self.facts.cost = stats.totals.cost.usd;
         self.facts.lines_added = files.total_lines_added;
         self.facts.lines_removed = files.total_lines_removed;
     }
 
     /// Clears everything that belongs to the previous session.
     pub(crate) fn forget(&mut self) {
-        self.typed.clear();
-        self.working = None;
+        self.session.close();
+        self.turn.clear();
         self.dialogs.clear_approvals();
         self.close_all_in_editor();
-        self.route = None;
-        self.fallbacks.clear();
         self.prompt_queue.clear();
         self.todos.clear();
         self.shell.clear();
-        (self.compacting, self.shortens) = (false, false);
-        self.background.clear();
         self.facts.background = 0;
-        self.ready = false;
-        if !self.again {
+        if !self.session.is_shown() {
             self.facts.context = (0, self.facts.context.1);
             self.facts.routed = None;
         }
         self.transcript.end_session();
-        self.anchor = crate::transcript::Anchor::Bottom;
+        self.pane.scroll_to_bottom();
     }
 
     /// Handles the reported background color, which may select the theme.
     pub(super) fn background_is(&mut self, red: u8, green: u8, blue: u8) {
-        self.terminal.background = Some((red, green, blue));
+        self.window.set_background((red, green, blue));
         if self.settings.auto_theme && !matches!(self.dialogs.purpose(), Some(Purpose::Theme(_))) {
-            let (theme, _) = theme::choose(&self.settings, self.terminal);
+            let (theme, _) = theme::choose(&self.settings, self.window.colors());
             self.theme = theme;
         }
     }
@@ -239,14 +219,18 @@ impl App {
     /// Previews a theme while the list is open.
     pub(super) fn show_theme(&mut self, name: &str) {
         if let Ok(theme) = theme::named(name, &self.settings.custom_themes) {
-            self.theme = theme::fitted(theme, &self.settings, self.terminal);
+            self.theme = theme::fitted(theme, &self.settings, self.window.colors());
         }
     }
 
     pub(super) fn keep_theme(&mut self, name: &str) {
         self.show_theme(name);
         self.settings.theme = Some(name.to_owned());
-        self.keep_setting_in(self.scope, "ui.theme", Some(Value::String(name.to_owned())));
+        self.keep_setting_in(
+            self.settings_view.scope(),
+            "ui.theme",
+            Some(Value::String(name.to_owned())),
+        );
     }
 
     /// Saves a user setting and applies it.
@@ -276,7 +260,7 @@ impl App {
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
         self.composer.set_escapes_at(self.settings.escape_pasted_at);
-        let (theme, problem) = theme::choose(&self.settings, self.terminal);
+        let (theme, problem) = theme::choose(&self.settings, self.window.colors());
         self.theme = theme;
         if let Some(problem) = problem {
             self.warn(problem);
@@ -285,6 +269,49 @@ impl App {
         self.refresh_settings();
         self.refresh_footer();
         self.refresh_status_line();
+    }
+
+    /// Runs the user's status line command if its input has changed.
+    pub(super) fn refresh_status_line(&mut self) {
+        if self.settings.status_line.is_none() || self.own_line.is_running() {
+            return;
+        }
+        let Some(command) = self.launch.as_ref().and_then(Launch::status_line) else { return };
+        let facts = self.status_facts();
+        if !self.own_line.begin(&facts) {
+            return;
+        }
+        self.effect(Effect::Run(Box::new(move || {
+            let result = command.run(&facts);
+            Box::new(move |app| {
+                if let Some(why) = app.own_line.ended(result) {
+                    app.warn(why);
+                }
+                // The facts may have changed in the meantime.
+                app.refresh_status_line();
+            })
+        })));
+    }
+
+    fn status_facts(&self) -> Value {
+        let facts = &self.facts;
+        let directory =
+            self.launch.as_ref().map(|launch| launch.options().directory.display().to_string());
+        json!({
+            "session": self.session.id(),
+            "version": self.launch.as_ref().map(|launch| launch.options().version),
+            "directory": directory,
+            "branch": facts.branch,
+            "mode": facts.mode.as_str(),
+            "model": facts.routed.as_ref().unwrap_or(&facts.model),
+            "context": {"tokens": facts.context.0, "window": facts.context.1, "percent": facts.percent()},
+            "tokens": {"sent": facts.sent.0, "cached": facts.sent.1, "received": facts.received},
+            "cost_usd": facts.cost,
+            "lines": {"added": facts.lines_added, "removed": facts.lines_removed},
+            "sandbox": facts.confined,
+            "trusted": facts.trusted,
+            "working": self.is_busy(),
+        })
     }
 }
 

@@ -164,7 +164,7 @@ impl App {
             return;
         }
         self.dialogs.close();
-        if !self.keyless {
+        if !self.session.is_keyless() {
             return self.use_model(name, true);
         }
         let name = name.to_owned();

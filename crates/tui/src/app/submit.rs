@@ -1,6 +1,6 @@
 //! Handles submitted input: prompts, commands, and shell lines.
 
-use parallax_protocol::event::{EventBody, ItemStart, Rewound};
+use parallax_protocol::event::Rewound;
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::shell::{ShellCommand, TerminalSize};
@@ -52,10 +52,10 @@ impl App {
     /// Submits a prompt or a command, as typed or from the command line.
     pub(crate) fn submit_typed(&mut self, text: String) {
         // Command files decide which command this is.
-        if is_slash(&text) && self.commands.is_some() && !self.custom_known {
+        if is_slash(&text) && self.catalog.must_load() {
             return self.read_commands_for(Some(text));
         }
-        match parse(&text, &self.custom_names()) {
+        match parse(&text, &self.catalog.names()) {
             ParsedLine::Text => self.submit(text),
             ParsedLine::Command(spec, arguments) => {
                 self.echo(&text);
@@ -82,7 +82,7 @@ impl App {
         self.complete();
         let text = submission.text.clone();
         self.transcript.note_typed(&text, &submission.shown);
-        match parse(&text, &self.custom_names()) {
+        match parse(&text, &self.catalog.names()) {
             ParsedLine::Text => {
                 self.remember(&text);
                 self.steer(text);
@@ -126,22 +126,19 @@ impl App {
 
     /// Adds the typed text to the transcript: no event reports commands.
     fn echo(&mut self, text: &str) {
-        self.echoed = Some(text.trim().to_owned());
+        self.sent.echo(text);
         self.transcript.push_user(text);
     }
 
     /// Sends the prompt behind a built-in command; the transcript shows the command.
     pub(super) fn submit_for_command(&mut self, text: String) {
-        if let Some(typed) = self.echoed.clone() {
-            self.stood_for.retain(|(known, _)| *known != text);
-            self.stood_for.push((text.clone(), typed));
-        }
+        self.sent.note_expanded(&text);
         self.submit(text);
     }
 
     /// Returns the command that a prompt being sent came from.
     pub(crate) fn typed_for(&mut self, text: &str) -> Option<String> {
-        let typed = self.stood_for.iter().find(|(known, _)| known == text)?.1.clone();
+        let typed = self.sent.typed_for(text)?.to_owned();
         self.note_expanded(&typed, text);
         Some(typed)
     }
@@ -151,19 +148,11 @@ impl App {
         self.debug.log.add(LogLevel::Info, format!("sent for `{typed}`: {text}"));
     }
 
-    /// Whether this event reports the command that was typed last.
-    pub(super) fn is_echoed(&mut self, event: &EventBody) -> bool {
-        let EventBody::ItemStarted { start: ItemStart::User { text }, .. } = event else {
-            return false;
-        };
-        self.echoed.take_if(|echoed| echoed == text).is_some()
-    }
-
     /// Adds the input to the project's history.
     pub(crate) fn remember(&mut self, text: &str) {
         let Some(launch) = self.launch.clone() else { return };
         let text = text.to_owned();
-        self.typed.push(text.clone());
+        self.session.note_typed(&text);
         self.effect(Effect::Run(Box::new(move || {
             let kept = launch.remember_input(&text);
             Box::new(move |app| {
@@ -184,7 +173,7 @@ impl App {
                 Box::new(|_| {})
             })));
         }
-        if !self.ready {
+        if !self.session.is_ready() {
             self.composer.take_back();
             return self.too_early();
         }
@@ -207,7 +196,7 @@ impl App {
 
     /// Returns the terminal size of commands, which is that of their box.
     pub(super) fn shell_size(&self) -> TerminalSize {
-        let (columns, rows) = self.size;
+        let (columns, rows) = self.window.size();
         TerminalSize {
             columns: columns.saturating_sub(6).max(20),
             rows: rows.saturating_sub(10).clamp(5, 40),
@@ -217,7 +206,7 @@ impl App {
     /// Handles a completed rewind.
     pub(super) fn rewound(&mut self, rewound: &Rewound) {
         if rewound.chat {
-            self.prompted = rewound.number > 1;
+            self.session.set_prompted(rewound.number > 1);
             self.composer.set_mode(InputMode::Prompt);
             self.composer.set_text(&rewound.prompt);
         }

@@ -6,15 +6,13 @@ use parallax_sdk::agents::GUIDE;
 use parallax_sdk::{Launch, OpenSession};
 
 use super::App;
-use crate::commands::{TABLE, called};
+use crate::commands::{NAME_COLUMNS, TABLE, called};
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem, Panel, Text};
 use crate::effect::Effect;
 use crate::layout::explained;
 use crate::stats_view;
 
-/// Width of the name column in the help.
-pub(super) const NAMES: usize = 34;
 /// Maximum number of turns plotted at exit.
 const LAST_PLOTTED: usize = 8;
 /// Rows of the conversation to keep visible above the exit summary, if possible.
@@ -22,7 +20,7 @@ const SAID: usize = 8;
 
 impl App {
     pub(super) fn about(&mut self) {
-        let session = self.session.clone();
+        let session = self.session.id().to_owned();
         self.ask(Launch::about, move |app, about| {
             app.effect(Effect::AskPictures(Box::new(move |app, drawing| {
                 app.tell_about(about, session, drawing);
@@ -99,7 +97,7 @@ impl App {
 
     /// Shows the diffs of the edits in this session.
     pub(super) fn diff(&mut self) {
-        let width = self.width();
+        let width = self.window.width();
         let rows = self.transcript.diffs(width, &self.theme);
         match rows.is_empty() {
             true => self
@@ -117,7 +115,7 @@ impl App {
     }
 
     pub(super) fn help(&mut self) {
-        let (theme, width) = (&self.theme, self.width());
+        let (theme, width) = (&self.theme, self.window.width());
         let mut rows = vec![Line::styled("Basics", theme.accent.bold())];
         for (sign, what) in [
             ("@path", "add a file or directory"),
@@ -125,23 +123,23 @@ impl App {
             ("/command", "one of these:"),
         ] {
             let name = Line::styled(format!("  {sign}"), theme.accent);
-            rows.extend(explained(name, Line::styled(what, theme.text), NAMES, width));
+            rows.extend(explained(name, Line::styled(what, theme.text), NAME_COLUMNS, width));
         }
         rows.push(Line::EMPTY);
         rows.push(Line::styled("Commands", theme.accent.bold()));
         let row = |name: String, arguments: &str, summary: &str| {
             let head = format!("  /{name} {arguments}");
             let name = Line::styled(head.trim_end().to_owned(), theme.accent);
-            explained(name, Line::styled(summary.to_owned(), theme.text), NAMES, width)
+            explained(name, Line::styled(summary.to_owned(), theme.text), NAME_COLUMNS, width)
         };
         for spec in TABLE {
-            let (name, _) = called(spec, |name| self.custom.iter().any(|(other, _)| other == name));
+            let (name, _) = called(spec, |name| self.catalog.has_custom(name));
             rows.extend(row(name.clone(), spec.arguments, spec.summary));
             for sub in spec.subcommands.iter().filter(|sub| !sub.hidden) {
                 rows.extend(row(format!("{name} {}", sub.name), sub.arguments, sub.summary));
             }
         }
-        rows.extend(self.custom_help());
+        rows.extend(self.catalog.help(width, theme));
         let keys = self.keymap.help_rows(width, &self.theme);
         if self.settings.screen_reader {
             rows.push(Line::EMPTY);
@@ -169,7 +167,7 @@ impl App {
             row("version", env!("CARGO_PKG_VERSION").to_owned()),
             row("model", self.facts.model.clone()),
             row("directory", self.facts.directory.clone()),
-            row("session", self.session.clone()),
+            row("session", self.session.id().to_owned()),
             Line::EMPTY,
             Line::styled(
                 "  /about shows version information, /docs opens the documentation, /bug reports \
@@ -255,14 +253,14 @@ impl App {
     }
 
     pub(super) fn stats_rows(&mut self, part: stats_view::Part) {
-        let rows = stats_view::rows(&self.stats, part, self.stats_look());
+        let rows = stats_view::rows(self.session.stats(), part, self.stats_look());
         self.say(rows);
     }
 
     fn stats_look(&self) -> stats_view::StatsOptions<'_> {
         let plain = self.settings.screen_reader;
-        let (session, auth) = (self.session.as_str(), self.facts.auth.as_str());
-        let (width, theme, plotted) = (self.width(), &self.theme, stats_view::PLOTTED);
+        let (session, auth) = (self.session.id(), self.facts.auth.as_str());
+        let (width, theme, plotted) = (self.window.width(), &self.theme, stats_view::PLOTTED);
         stats_view::StatsOptions { width, theme, plain, plotted, session, auth }
     }
 
@@ -284,7 +282,7 @@ impl App {
 
     /// Adds wrapped rows to the transcript.
     pub(super) fn say_wrapped(&mut self, rows: Vec<Line>) {
-        let width = self.width();
+        let width = self.window.width();
         let rows = rows.iter().flat_map(|row| {
             let hang = [parallax_screen::Span::raw(" ".repeat(hang(&row.text())))];
             wrap(row, width, &hang)
@@ -298,14 +296,14 @@ impl App {
     fn last_stats(&self) -> Vec<Line> {
         let rows = |plotted| {
             let look = stats_view::StatsOptions { plotted, ..self.stats_look() };
-            stats_view::rows(&self.stats, stats_view::Part::Session, look)
+            stats_view::rows(self.session.stats(), stats_view::Part::Session, look)
         };
         let all = rows(LAST_PLOTTED);
-        let room = usize::from(self.size.1).saturating_sub(SAID);
+        let room = self.window.rows().saturating_sub(SAID);
         let over = all.len().saturating_sub(room);
         match over {
             0 => all,
-            over => match LAST_PLOTTED.min(self.stats.turns.len()).saturating_sub(over) {
+            over => match LAST_PLOTTED.min(self.session.stats().turns.len()).saturating_sub(over) {
                 // Too few rows for a plot below its heading.
                 0..3 => rows(0),
                 fewer => rows(fewer),
@@ -316,20 +314,15 @@ impl App {
     /// Returns the rows printed at exit: a summary of the session and how to resume it.
     pub(crate) fn farewell(&mut self, deleted: bool) -> Vec<Line> {
         let mut rows = Vec::new();
-        if !self.session.is_empty() {
+        if !self.session.id().is_empty() {
             rows.push(Line::styled("Agent powering down. Goodbye!", self.theme.accent));
         }
         let kept = |id: &&String| {
             let id = parallax_protocol::ids::SessionId::new((*id).clone());
             self.launch.as_ref().is_none_or(|launch| launch.keeps_session(&id))
         };
-        let has_turns = !self.stats.turns.is_empty();
-        // After `/clear` the newest session may contain no prompt; a fork contains those of the
-        // original.
-        let last = match has_turns || self.prompted {
-            true => Some(&self.session),
-            false => self.session_before.as_ref(),
-        };
+        let has_turns = self.session.has_turns();
+        let last = self.session.to_resume();
         if has_turns {
             rows.extend(self.last_stats());
         }
@@ -340,7 +333,7 @@ impl App {
             (false, id) => id.map(|id| format!("To resume it, run: parallax --resume {id}")),
         };
         let hint = hint.map(|hint| Line::styled(hint, self.theme.secondary));
-        rows.extend(hint.iter().flat_map(|hint| wrap(hint, self.width(), &[])));
+        rows.extend(hint.iter().flat_map(|hint| wrap(hint, self.window.width(), &[])));
         rows
     }
 }
@@ -359,7 +352,7 @@ impl App {
             for line in crate::clean::lines(text).lines() {
                 let line = crate::clean::expand_tabs(line, &mut 0).into_owned();
                 let line = Line::styled(format!("  {line}"), self.theme.text);
-                rows.extend(wrap(&line, self.width(), &[Span::raw("  ")]));
+                rows.extend(wrap(&line, self.window.width(), &[Span::raw("  ")]));
             }
         }
         rows

@@ -34,7 +34,7 @@ impl Bench {
             UiSettings { screen_reader: layout == Layout::Plain, ..UiSettings::default() };
         let keymap = Keymap::load(Platform::Linux, "");
         let mut app = App::new((100, 30), settings, Theme::default(), keymap);
-        app.ready = true;
+        app.session.ready("");
         Self { app, layout }
     }
 
@@ -327,7 +327,7 @@ struct Costs {
 impl Costs {
     fn new((columns, rows): (u16, u16)) -> Self {
         let mut bench = Bench::new(Layout::Inline);
-        bench.app.size = (columns, rows);
+        bench.app.window.resize((columns, rows));
         bench.app.set_commands();
         let look = parallax_screen::Look {
             depth: parallax_screen::ColorDepth::Ansi256,
@@ -409,7 +409,7 @@ fn a_screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
     bench.shows("─ 12s · ");
     // Not in a window without space for it.
     let mut bench = Bench::new(Layout::Inline);
-    bench.app.size = (20, 5);
+    bench.app.window.resize((20, 5));
     bench.turn();
     bench.event(EventBody::TurnEnded(ended()));
     bench.hides("12s");

@@ -10,7 +10,6 @@ use crate::footer;
 use crate::keymap::{Context, KeyCommand};
 use crate::layout::{LOW, cut};
 use crate::status;
-use crate::transcript::Anchor;
 
 /// The composer gets at most one in this many rows of the window.
 const COMPOSER_SHARE: usize = 3;
@@ -33,6 +32,16 @@ pub(crate) struct Frame {
     pub(crate) over: bool,
 }
 
+/// The rows below the transcript.
+#[derive(Debug, Default)]
+struct Bottom {
+    rows: Vec<Line>,
+    /// Column and row of the cursor.
+    cursor: Option<(usize, usize)>,
+    /// The first row and the number of rows of the composer's text, unless it is hidden.
+    composer: Option<(usize, usize)>,
+}
+
 /// The display mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
@@ -50,7 +59,7 @@ impl App {
         if self.is_paging() {
             // The content below is hidden.
             self.tick();
-            let (columns, rows) = (usize::from(self.size.0), usize::from(self.size.1).max(1));
+            let (columns, rows) = (self.window.columns(), self.window.rows().max(1));
             return self.pager_frame(columns.saturating_sub(1).max(1), rows);
         }
         self.tick();
@@ -58,7 +67,7 @@ impl App {
         self.dialogs.note_drawn(&around);
         self.tick();
         self.surround();
-        let (columns, rows) = (usize::from(self.size.0).max(1), usize::from(self.size.1).max(1));
+        let (columns, rows) = (self.window.columns().max(1), self.window.rows().max(1));
         // The last column stays empty: some terminals wrap when it is painted.
         let width = columns.saturating_sub(1).max(1);
         let finished = match layout {
@@ -68,20 +77,27 @@ impl App {
         if layout == Layout::Plain {
             return self.plain_frame(finished, width);
         }
-        let (mut bottom, cursor) = self.bottom(width, rows);
+        let Bottom { rows: mut bottom, cursor, composer } = self.bottom(width, rows);
         let cut = bottom.len().saturating_sub(rows);
         bottom.drain(..cut);
         let room = rows - bottom.len();
-        self.places.transcript = if layout == Layout::Full { room } else { 0 };
-        self.places.composer = self.places.composer.and_then(|(first, count)| {
-            Some(((first + room).checked_sub(cut)?, count)).filter(|_| layout == Layout::Full)
-        });
+        match layout {
+            Layout::Full => {
+                let composer = composer
+                    .and_then(|(first, count)| Some(((first + room).checked_sub(cut)?, count)));
+                self.pane.place(room, composer);
+            }
+            _ => self.pane.place(0, None),
+        }
         let asked = self.dialogs.is_asking();
         self.transcript.hides_asked = self.is_answering();
         let top = match layout {
             // One or two rows are useless beside a dialog in a tiny window.
             Layout::Inline if asked && rows < LOW && room < 3 => Vec::new(),
-            Layout::Full => self.full_transcript(width, room),
+            Layout::Full => {
+                let now = self.clock.now_ms();
+                self.pane.rows(&mut self.transcript, (width, room), &self.theme, now)
+            }
             _ => self.transcript.live(width, room, &self.theme, self.clock.now_ms()),
         };
         let at = top.len();
@@ -94,30 +110,6 @@ impl App {
         Frame { finished, live, cursor, over: false }
     }
 
-    /// Returns the rows of the transcript at the scroll position.
-    pub(super) fn full_transcript(&mut self, width: usize, room: usize) -> Vec<Line> {
-        self.transcript_size = (width, room);
-        let now = self.clock.now_ms();
-        let page = self.transcript.page(self.anchor, width, room, &self.theme, now);
-        self.pager_stands_at(&page);
-        self.anchor = if page.at_end { Anchor::Bottom } else { page.anchor };
-        let mut rows = page.rows;
-        // An item cut off at the top shows its title.
-        if let (Some(title), Some(first)) = (page.title, rows.first_mut())
-            && room > 2
-        {
-            *first = title;
-        }
-        // The composer stays at the bottom of the window.
-        while rows.len() < room {
-            rows.push(Line::EMPTY);
-        }
-        if !page.at_end || page.position > 0 {
-            self.scroll_bar(&mut rows, page.position, page.at_end, width);
-        }
-        rows
-    }
-
     /// Whether an approval dialog is visible.
     fn is_answering(&self) -> bool {
         !self.dialogs.is_open()
@@ -125,8 +117,8 @@ impl App {
             && !self.dialogs.is_writing(self.clock.now_ms())
     }
 
-    /// Returns everything below the transcript, and the cursor.
-    fn bottom(&mut self, width: usize, height: usize) -> (Vec<Line>, Option<(usize, usize)>) {
+    /// Returns everything below the transcript.
+    fn bottom(&mut self, width: usize, height: usize) -> Bottom {
         let low = height < LOW;
         let mut rows = Vec::new();
         let asked = self.dialogs.is_asking();
@@ -146,7 +138,7 @@ impl App {
             let text = "Your text is kept. Press ↑, ↓, y, or Enter to answer the request first.";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning));
         }
-        if self.frozen {
+        if self.window.is_frozen() {
             let text = " Screen frozen so that you can select text. Any key resumes. ";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
@@ -159,7 +151,7 @@ impl App {
         let alone = self.shell.work();
         // An approval dialog itself shows that the agent waits.
         let hidden = (asked && low) || self.is_answering();
-        if let Some(working) = self.working.as_ref().or(alone.as_ref()).filter(|_| !hidden) {
+        if let Some(working) = self.turn.working().or(alone.as_ref()).filter(|_| !hidden) {
             if !low {
                 rows.push(Line::EMPTY);
             }
@@ -201,23 +193,19 @@ impl App {
         let writing = if low { 1 } else { 3 };
         let foot = self.foot(width, height.saturating_sub(rows.len() + writing), low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
-        let (middle, cursor) = self.middle(width, height, room, low);
+        let middle = self.middle(width, height, room, low);
         let at = rows.len();
-        self.places.composer = self.places.composer.map(|(first, count)| (first + at, count));
-        rows.extend(middle);
+        rows.extend(middle.rows);
         rows.extend(foot);
-        (rows, cursor.map(|(column, row)| (column, row + at)))
+        Bottom {
+            rows,
+            cursor: middle.cursor.map(|(column, row)| (column, row + at)),
+            composer: middle.composer.map(|(first, count)| (first + at, count)),
+        }
     }
 
     /// Returns the dialog or the composer.
-    fn middle(
-        &mut self,
-        width: usize,
-        height: usize,
-        room: usize,
-        low: bool,
-    ) -> (Vec<Line>, Option<(usize, usize)>) {
-        self.places.composer = None;
+    fn middle(&mut self, width: usize, height: usize, room: usize, low: bool) -> Bottom {
         let rule = || Line::styled("─".repeat(width), self.theme.border);
         // The rule takes one row if it is shown.
         let inside = room.saturating_sub(usize::from(!low)).max(1);
@@ -226,7 +214,8 @@ impl App {
             let mut rows = if low { Vec::new() } else { vec![rule()] };
             let at = rows.len();
             rows.append(&mut view.rows);
-            return (rows, view.cursor.map(|(column, row)| (column, row + at)));
+            let cursor = view.cursor.map(|(column, row)| (column, row + at));
+            return Bottom { rows, cursor, composer: None };
         }
         let most = (height / COMPOSER_SHARE).max(1).min(room.saturating_sub(2).max(1));
         let mode = self.facts.mode;
@@ -240,12 +229,13 @@ impl App {
             Line::styled("─".repeat(told), rule_style).and("─".repeat(rest), self.theme.border);
         if self.shell.has_focus() {
             let row = focus_row(&self.keymap, width, &self.theme);
-            return (if low { vec![row] } else { vec![rule.clone(), row, rule] }, None);
+            let rows = if low { vec![row] } else { vec![rule.clone(), row, rule] };
+            return Bottom { rows, ..Bottom::default() };
         }
         let view = self.composer.render(width, most, &self.theme);
         let mut rows = if low { Vec::new() } else { vec![rule.clone()] };
         let at = rows.len();
-        self.places.composer = Some((at, view.rows.len()));
+        let composer = Some((at, view.rows.len()));
         rows.extend(view.rows);
         rows.extend(self.composer.search_rows(width, &self.theme));
         if !low {
@@ -256,7 +246,7 @@ impl App {
             rows.extend(self.completion.rows(width, shown, &self.theme));
         }
         let (column, row) = view.cursor;
-        (rows, Some((column, row + at)))
+        Bottom { rows, cursor: Some((column, row + at)), composer }
     }
 
     /// Returns the vi mode and the pending command.
@@ -292,8 +282,8 @@ impl App {
             }
             None => Vec::new(),
         };
-        if !low {
-            rows.extend(self.own_status_row(width));
+        if !low && self.settings.status_line.is_some() {
+            rows.extend(self.own_line.row(width, &self.theme));
         }
         // An empty row below a dialog, if there is space.
         let has_dialog = self.dialogs.is_open() || self.is_answering();
@@ -364,7 +354,7 @@ impl App {
         let key = |command| self.keymap.key_of(command).to_lowercase();
         let steers = [(KeyCommand::Submit, "to steer"), (KeyCommand::QueueMessage, "to queue")];
         // Tab is for the command while the composer is empty.
-        let counts = self.working.is_some() && (keys.is_empty() || !self.composer.is_empty());
+        let counts = self.turn.is_busy() && (keys.is_empty() || !self.composer.is_empty());
         for (command, what) in steers.into_iter().filter(|_| counts) {
             let key = key(command);
             if !key.is_empty() {

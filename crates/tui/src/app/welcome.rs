@@ -37,7 +37,7 @@ impl App {
             let keys = if self.settings.shortcuts_hint { "? for shortcuts · " } else { "" };
             let tips = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
             rows.push(Line::styled(tips, theme.secondary));
-            let width = usize::from(self.size.0).saturating_sub(1).max(20);
+            let width = self.window.width().max(20);
             for tip in launch.welcome_tips() {
                 let tip = Line::styled("  • ", theme.accent).and(tip, theme.secondary);
                 rows.extend(wrap(&tip, width, &[Span::raw(" ".repeat(INDENT + 2))]));

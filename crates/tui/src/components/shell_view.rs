@@ -7,6 +7,7 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::{Op, ToolInput};
 use parallax_screen::{Line, truncate};
 
+use super::background_tasks::BackgroundTasks;
 use crate::keymap::{KeyCommand, Keymap};
 use crate::status::Working;
 use crate::theme::Theme;
@@ -57,10 +58,11 @@ struct Announced {
     is_silent: bool,
 }
 
-/// The running command.
+/// The commands that run.
 #[derive(Debug, Default)]
 pub(crate) struct ShellView {
     running: Option<ForegroundCommand>,
+    pub(crate) background: BackgroundTasks,
     announced: Announced,
 }
 
@@ -92,9 +94,10 @@ impl ShellView {
         self.running.take_if(|running| running.item == *item);
     }
 
-    /// Forgets the command, because another session begins.
+    /// Forgets the commands, because another session begins.
     pub(crate) fn clear(&mut self) {
         self.running = None;
+        self.background.clear();
     }
 
     /// The running command.

@@ -139,14 +139,14 @@ impl Face {
                         .to_owned()),
                 };
                 then(&mut self.app, edited);
-                self.app.size = self.screen.size();
+                self.app.window.resize(self.screen.size());
             }
             Effect::Copy(text) => self.copy(text),
             Effect::CopyByTerminal(text) => self.copy_by_terminal(&text),
             Effect::PasteClipboard => self.paste_clipboard(),
             // A terminal that does not allow it sends no answer.
             Effect::AskClipboard => {
-                self.app.clipboard_asked = true;
+                self.app.window.ask_clipboard();
                 drop(self.screen.ask_clipboard());
             }
             // Failures of window decorations are ignored.
@@ -162,12 +162,12 @@ impl Face {
             }
             Effect::Suspend => {
                 if self.screen.suspend().is_ok() {
-                    self.app.size = self.screen.size();
+                    self.app.window.resize(self.screen.size());
                 }
             }
             Effect::Resume => {
                 if self.screen.resume().is_ok() {
-                    self.app.size = self.screen.size();
+                    self.app.window.resize(self.screen.size());
                 }
             }
             Effect::Redraw => self.screen.redraw(),
@@ -227,7 +227,7 @@ impl Face {
                     let shown = prompt.typed.as_ref().unwrap_or(&prompt.text).clone();
                     if !names.is_empty() {
                         // Before the prompt, because its event needs them.
-                        let note: Then = Box::new(move |app| app.read_for.push((shown, names)));
+                        let note: Then = Box::new(move |app| app.sent.note_read(shown, names));
                         let _ = jobs.send(note).await;
                     }
                     match ops.send(order(prompt, steer)).await {
@@ -306,7 +306,7 @@ impl Face {
         let (mut before, mut said) = (None, Vec::new());
         let (mode, mut is_told) = (self.app.facts.mode, false);
         let set_here = std::mem::take(&mut self.set_here);
-        let is_same = self.app.again && matches!(choice, SessionChoice::New);
+        let is_same = self.app.session.is_shown() && matches!(choice, SessionChoice::New);
         if let Some(session) = self.session.take() {
             // The approval mode chosen by the user stays; a mode with more permissions is not
             // restored.
@@ -317,7 +317,7 @@ impl Face {
             let is_copy = matches!(
                 &choice, SessionChoice::Resume(id) if *id != session.open.id.as_str()
             );
-            is_told = (is_copy || !self.app.again)
+            is_told = (is_copy || !self.app.session.is_shown())
                 && (mode != session.open.mode || mode == ApprovalMode::Plan);
             before = Some(match session.open.is_kept() {
                 true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
@@ -332,10 +332,12 @@ impl Face {
         }
         self.app.forget();
         self.open_session(choice);
-        if let Some(before) = before.filter(|_| self.session.is_none() && !self.app.keyless) {
+        if let Some(before) =
+            before.filter(|_| self.session.is_none() && !self.app.session.is_keyless())
+        {
             self.open_session(before);
         }
-        self.app.again = false;
+        self.app.session.set_shown(false);
         if is_same {
             // Without a prompt there is no journal that contains these settings.
             for op in set_here {
@@ -412,7 +414,7 @@ impl Face {
 
     fn paste_clipboard(&mut self) {
         let Some(launch) = &self.app.launch else { return };
-        let folder = launch.images_folder(&SessionId::from(self.app.session.as_str()));
+        let folder = launch.images_folder(&SessionId::from(self.app.session.id()));
         let Some(folder) = folder else {
             return self.app.toast(
                 "sessions are encrypted, and this system has no memory-backed directory for an \
@@ -462,7 +464,7 @@ impl Face {
         self.app.close_pager();
         self.app.transcript.settle_pictures();
         let last = self.app.farewell(self.delete);
-        if self.app.has_title() {
+        if self.app.window.has_title() {
             // The title belongs to a program that has ended.
             drop(self.screen.set_title(""));
         }
@@ -471,7 +473,7 @@ impl Face {
         drop(self.screen.frame(Frame { commit: &finished, live: &[], cursor: None }));
         drop(self.screen.close(&last));
         let launch = self.app.launch.take();
-        let id = self.app.session.clone();
+        let id = self.app.session.id().to_owned();
         if let Some(session) = self.session.take() {
             let has_hooks = session.open.has_end_hooks();
             let hurry = async {
@@ -496,7 +498,7 @@ impl Face {
         if let (true, Some(launch)) = (self.delete, launch) {
             // The program is ending; what cannot be deleted now stays.
             drop(launch.delete_session(&id));
-            drop(launch.forget_inputs(&self.app.typed));
+            drop(launch.forget_inputs(self.app.session.typed()));
         }
     }
 }

@@ -15,12 +15,13 @@ use tokio::sync::mpsc;
 
 use super::session::Session;
 use super::{Face, FaceOptions, JOBS};
-use crate::app::{App, Layout, TerminalColors, choose_theme};
+use crate::app::{App, Layout};
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::effect::Then;
 use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
+use crate::theme_choice::TerminalColors;
 
 impl Face {
     /// Opens the terminal and creates the initial state; nothing is drawn yet.
@@ -55,11 +56,12 @@ impl Face {
             status: None,
         })?;
         let depth = screen.capabilities().depth;
-        let (theme, problem) = choose_theme(&ui, TerminalColors { background: None, depth });
+        let (theme, problem) =
+            crate::theme_choice::choose(&ui, TerminalColors { background: None, depth });
         let keymap = Keymap::load(Platform::HERE, &keys);
         let mut app = App::new(screen.size(), ui, theme, keymap);
         app.debug.log = options.log;
-        app.terminal.depth = depth;
+        app.window.set_depth(depth);
         app.dialogs.was_typed_ahead(screen.had_keys());
         app.settings.screen_reader |= plain;
         app.facts.warn_at = 0.5;
@@ -163,7 +165,7 @@ impl Face {
         let (mut changes, jobs) = (companion.changes(), self.jobs.clone());
         // Report the initial state as a change too.
         changes.mark_changed();
-        self.app.companion = Some(companion.snapshot());
+        self.app.editor.update(companion.snapshot());
         self.options.companion = Some(companion);
         tokio::spawn(async move {
             while changes.changed().await.is_ok() {
@@ -209,10 +211,10 @@ impl Face {
             ));
         }
         items.push(ListItem::new("no", "Do not trust it", "nothing in it is read as instructions"));
-        let width = usize::from(self.app.size.0).saturating_sub(1).max(20);
+        let width = self.app.window.width().max(20);
         // The title, the choices (two rows each), and the hint are always visible; the rest gets
         // the remaining rows.
-        let room = usize::from(self.app.size.1).saturating_sub(2 * items.len() + 6);
+        let room = self.app.window.rows().saturating_sub(2 * items.len() + 6);
         let rows = trust_rows(&question.brings.rows(), width, room, &self.app.theme);
         let title = "Parallax · Do you trust this folder?";
         let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc exit");
@@ -223,7 +225,7 @@ impl Face {
     /// Opens a session in place of the open one. A job does the work, so that keys are handled in
     /// the meantime.
     pub(super) fn open_session(&mut self, choice: SessionChoice) {
-        self.app.ready = false;
+        self.app.session.unready();
         self.start_companion();
         let mut options = self.options.clone();
         options.session = choice;
@@ -236,7 +238,7 @@ impl Face {
         if let Credential::Missing { why } = prepared.credential() {
             tracing::warn!("{why}");
             self.app.launch = Some(prepared);
-            self.app.keyless = true;
+            self.app.session.set_keyless(true);
             // The message about a provider is short enough to show.
             let short = why.starts_with("no key for the provider").then_some(why.as_str());
             return self.app.auth_dialog(Some(short.unwrap_or(NO_KEY)));
@@ -247,7 +249,7 @@ impl Face {
                 for warning in &open.warnings {
                     self.app.warn_once(warning.clone());
                 }
-                self.app.keyless = false;
+                self.app.session.set_keyless(false);
                 self.app.opened(&open);
                 self.follow_servers(&open);
                 self.app.update_unasked();
@@ -269,7 +271,7 @@ impl Face {
                 self.app.offer_companion();
             }
             Err(failure) if failure.kind == FailureKind::Auth => {
-                self.app.keyless = true;
+                self.app.session.set_keyless(true);
                 self.app.auth_dialog(Some(&failure.message));
             }
             Err(failure) => self.app.failed(&failure.message),

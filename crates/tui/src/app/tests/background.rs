@@ -43,7 +43,7 @@ fn what_runs_in_the_background_is_counted_and_its_end_is_told_once() {
 #[test]
 fn a_command_of_the_persons_shows_its_seconds_and_how_to_stop_it() {
     let mut bench = Bench::new(Layout::Inline);
-    bench.app.size = (80, 24);
+    bench.app.window.resize((80, 24));
     bench.shell("sleep 60");
     bench.shows("sleep 60 (0s · esc to cancel)");
     bench.app.clock.advance(Duration::from_secs(3));
@@ -73,7 +73,7 @@ fn escape_gives_back_what_waited_in_its_order() {
 fn the_help_is_not_cut() {
     for width in [40, 60, 80] {
         let mut bench = Bench::new(Layout::Inline);
-        bench.app.size = (width, 24);
+        bench.app.window.resize((width, 24));
         bench.keys("/help\n");
         bench.press(Key::plain(KeyCode::Right));
         let summary = "Right after inserting: replace it with the text deleted before";

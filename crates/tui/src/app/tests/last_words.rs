@@ -23,7 +23,7 @@ fn the_last_words_leave_room_to_what_was_said() {
         bench.app.engine(&Event { seq: 0, turn, body: EventBody::ModelCall(call) });
     }
     let mut rows_in = |rows| -> Vec<String> {
-        bench.app.size = (80, rows);
+        bench.app.window.resize((80, rows));
         bench.app.farewell(false).iter().map(Line::text).collect()
     };
     let high = rows_in(50);

@@ -159,7 +159,7 @@ fn a_prompt_that_waits_for_hooks_is_seen() {
     bench.event(EventBody::TurnEnded(ended));
     bench.shows("> mend it");
     let mut bench = Bench::new(Layout::Inline);
-    bench.app.ready = false;
+    bench.app.session.unready();
     bench.keys("mend it\n");
     bench.shows("› mend it");
 }

@@ -1,0 +1,76 @@
+//! Operations on extensions that wait for consent, one after the other.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use parallax_extensions::{Extension, ExtensionUpdate, FetchedExtension};
+use parallax_screen::{Line, wrap};
+
+use super::dialog_stack::{Overlay, Purpose};
+use crate::clean::clean;
+use crate::dialog::{ListDialog, ListItem};
+use crate::theme::Theme;
+
+/// An extension operation that waits for consent.
+pub(crate) enum Consent {
+    Install(Box<FetchedExtension>),
+    Link(PathBuf),
+    Update(Box<(Extension, ExtensionUpdate)>),
+}
+
+/// Operations that wait for consent; the first one is open.
+#[derive(Default)]
+pub(crate) struct ConsentQueue(VecDeque<(String, Vec<Line>, Consent)>);
+
+impl ConsentQueue {
+    /// Adds an operation. `lines` say what it would bring.
+    pub(crate) fn push(
+        &mut self,
+        title: String,
+        lines: &[String],
+        consent: Consent,
+        width: usize,
+        theme: &Theme,
+    ) {
+        let row = |line: &String| {
+            wrap(&Line::styled(format!("  {}", clean(line)), theme.text), width.max(20), &[])
+        };
+        let mut rows: Vec<Line> = lines.iter().flat_map(row).collect();
+        rows.push(Line::styled(
+            "Extensions are third-party code: their programs run with your permissions.",
+            theme.warning,
+        ));
+        self.0.push_back((title, rows, consent));
+    }
+
+    /// The dialog of the first operation.
+    pub(crate) fn dialog(&self) -> Option<Overlay> {
+        let (title, rows, _) = self.0.front()?;
+        let items = vec![ListItem::new("no", "No", ""), ListItem::new("yes", "Yes", "")];
+        let list = ListDialog::new(title.clone(), items).intro(rows.clone());
+        Some(Overlay::list(Purpose::Consent, list))
+    }
+
+    /// Takes the first operation, which was answered.
+    pub(crate) fn pop(&mut self) -> Option<Consent> {
+        self.0.pop_front().map(|(.., consent)| consent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_shown_in_the_order_they_came() {
+        let (mut queue, theme) = (ConsentQueue::default(), Theme::default());
+        assert!(queue.dialog().is_none());
+        for name in ["a", "b"] {
+            queue.push(name.to_owned(), &[], Consent::Link(name.into()), 80, &theme);
+        }
+        assert!(matches!(queue.pop(), Some(Consent::Link(path)) if path.ends_with("a")));
+        assert!(queue.dialog().is_some_and(|it| it.purpose == Purpose::Consent));
+        queue.pop();
+        assert!(queue.dialog().is_none());
+    }
+}

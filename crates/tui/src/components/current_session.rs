@@ -1,0 +1,162 @@
+//! The session that is open: its id, whether it accepts operations, and its statistics.
+
+use parallax_protocol::event::Event;
+use parallax_sdk::session_stats::SessionStats;
+
+/// The open session, and what is needed of the one before.
+#[derive(Debug, Default)]
+pub(crate) struct CurrentSession {
+    /// The id as reported by the engine.
+    id: String,
+    /// The previous session, if it contained any messages.
+    before: Option<String>,
+    /// Whether a session is open and accepts operations.
+    is_ready: bool,
+    /// Whether the session being opened is the one that is already shown.
+    is_shown: bool,
+    /// Whether no session can be opened because no API key is configured.
+    is_keyless: bool,
+    /// Whether there is a prompt to rewind to.
+    is_prompted: bool,
+    /// The prompts typed in this session, so that they can be deleted on exit.
+    typed: Vec<String>,
+    /// The last summary shown of the sign-in method and the context files.
+    summary: String,
+    stats: SessionStats,
+}
+
+impl CurrentSession {
+    /// The id, or an empty text before the first session.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Takes over a session that was opened. The statistics of another one start with `counted`.
+    pub(crate) fn opened(&mut self, id: &str, counted: impl FnOnce() -> SessionStats) {
+        if self.id == id {
+            return;
+        }
+        if self.has_turns() {
+            self.before = Some(std::mem::take(&mut self.id));
+        }
+        self.stats = counted();
+        id.clone_into(&mut self.id);
+    }
+
+    /// Records that the session accepts operations.
+    pub(crate) fn ready(&mut self, id: &str) {
+        self.is_ready = true;
+        id.clone_into(&mut self.id);
+    }
+
+    /// Records that no session accepts operations.
+    pub(crate) fn unready(&mut self) {
+        self.is_ready = false;
+    }
+
+    /// Whether a session is open and accepts operations.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Forgets what belongs to the session that ends.
+    pub(crate) fn close(&mut self) {
+        self.typed.clear();
+        self.is_ready = false;
+    }
+
+    /// Records whether the session being opened is the one that is already shown.
+    pub(crate) fn set_shown(&mut self, is_shown: bool) {
+        self.is_shown = is_shown;
+    }
+
+    /// Whether the session being opened is the one that is already shown.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+
+    /// Records whether no session can be opened because no API key is configured.
+    pub(crate) fn set_keyless(&mut self, is_keyless: bool) {
+        self.is_keyless = is_keyless;
+    }
+
+    /// Whether no session can be opened because no API key is configured.
+    pub(crate) fn is_keyless(&self) -> bool {
+        self.is_keyless
+    }
+
+    /// Records whether there is a prompt to rewind to.
+    pub(crate) fn set_prompted(&mut self, is_prompted: bool) {
+        self.is_prompted = is_prompted;
+    }
+
+    /// Whether there is a prompt to rewind to.
+    pub(crate) fn is_prompted(&self) -> bool {
+        self.is_prompted
+    }
+
+    /// Records a typed prompt.
+    pub(crate) fn note_typed(&mut self, text: &str) {
+        self.typed.push(text.to_owned());
+    }
+
+    /// The prompts typed in this session.
+    pub(crate) fn typed(&self) -> &[String] {
+        &self.typed
+    }
+
+    /// Takes a summary to show. Returns whether it differs from the last one.
+    pub(crate) fn is_new_summary(&mut self, text: &str) -> bool {
+        let is_new = self.summary != text;
+        text.clone_into(&mut self.summary);
+        is_new
+    }
+
+    /// Counts an event.
+    pub(crate) fn count(&mut self, event: &Event) {
+        self.stats.event(event);
+    }
+
+    /// The statistics.
+    pub(crate) fn stats(&self) -> &SessionStats {
+        &self.stats
+    }
+
+    /// Whether the statistics contain a turn.
+    pub(crate) fn has_turns(&self) -> bool {
+        !self.stats.turns.is_empty()
+    }
+
+    /// The session to resume after the program has ended. After `/clear`, the newest may contain no
+    /// prompt; a fork contains those of the original.
+    pub(crate) fn to_resume(&self) -> Option<&String> {
+        match self.has_turns() || self.is_prompted {
+            true => Some(&self.id),
+            false => self.before.as_ref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_without_prompts_does_not_hide_the_one_before() {
+        let mut session = CurrentSession::default();
+        session.opened("first", SessionStats::default);
+        assert_eq!(session.to_resume(), None);
+        session.set_prompted(true);
+        assert_eq!(session.to_resume().map(String::as_str), Some("first"));
+        session.opened("second", SessionStats::default);
+        session.set_prompted(false);
+        assert_eq!((session.id(), session.to_resume()), ("second", None));
+    }
+
+    #[test]
+    fn same_summary_is_shown_once() {
+        let mut session = CurrentSession::default();
+        assert!(session.is_new_summary("a") && !session.is_new_summary("a"));
+        assert!(session.is_new_summary("b"));
+    }
+}

@@ -1,0 +1,198 @@
+//! The rewind dialogs: to which prompt, and what of the conversation and the files.
+
+use std::path::Path;
+
+use parallax_protocol::event::PromptEntry;
+use parallax_screen::Line;
+use parallax_sdk::going_back::{ChangeKind, FileBack};
+
+use super::dialog_stack::{Overlay, Purpose};
+use crate::clean::clean;
+use crate::dialog::{ListDialog, ListItem};
+use crate::diff_view::{self, DiffOptions};
+use crate::theme::Theme;
+
+/// Maximum number of files and prompts listed.
+const NAMED: usize = 6;
+/// Maximum number of rows of a diff.
+const DIFF_ROWS: usize = 12;
+
+/// Display options of the files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileOptions<'a> {
+    /// Paths in it are shown relative to it.
+    pub(crate) directory: Option<&'a Path>,
+    /// Columns for the diffs.
+    pub(crate) width: usize,
+    pub(crate) theme: &'a Theme,
+}
+
+/// The prompts to rewind to.
+#[derive(Debug, Default)]
+pub(crate) struct RewindView {
+    /// Whether the prompts were requested for the list.
+    is_wanted: bool,
+    /// The prompts as last reported by the engine.
+    prompts: Vec<PromptEntry>,
+}
+
+impl RewindView {
+    /// Records that the prompts are requested for the list.
+    pub(crate) fn request(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Takes the prompts that the engine reported. Returns the list, if it was requested.
+    ///
+    /// # Errors
+    /// Returns the reason why there is no list.
+    pub(crate) fn list(
+        &mut self,
+        prompts: &[PromptEntry],
+        theme: &Theme,
+    ) -> Result<Option<Overlay>, &'static str> {
+        if !std::mem::take(&mut self.is_wanted) {
+            return Ok(None);
+        }
+        if prompts.is_empty() {
+            return Err("No prompts to rewind to yet.");
+        }
+        let items = prompts.iter().rev().map(|prompt| prompt_item(prompt, theme));
+        let list = ListDialog::new("Rewind to before which prompt?", items.collect()).searched();
+        self.prompts = prompts.to_vec();
+        Ok(Some(Overlay::list(Purpose::Rewind, list)))
+    }
+
+    /// Returns the dialog that asks what to rewind, with previews of what would change.
+    pub(crate) fn choices(
+        &self,
+        turn: u64,
+        files: Result<Vec<FileBack>, String>,
+        options: FileOptions<'_>,
+    ) -> Overlay {
+        let theme = options.theme;
+        let dropped: Vec<&PromptEntry> =
+            self.prompts.iter().filter(|prompt| prompt.turn >= turn).collect();
+        let count = |count: usize, what: &str| {
+            format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+        };
+        let mut chat: Vec<Line> = dropped
+            .iter()
+            .take(NAMED)
+            .map(|prompt| {
+                let first = prompt.text.lines().next().unwrap_or_default();
+                Line::styled(format!("  > {}", clean(first)), theme.user)
+            })
+            .collect();
+        if dropped.len() > NAMED {
+            let more = format!("  … {} more", dropped.len() - NAMED);
+            chat.push(Line::styled(more, theme.secondary));
+        }
+        chat.insert(0, Line::styled("Removed, together with the answers:", theme.text));
+        let (rows, changed) = match &files {
+            Ok(files) => {
+                let changed = files.iter().filter(|file| file.kept.is_none()).count();
+                (file_rows(files, options), changed)
+            }
+            Err(why) => (vec![Line::styled(clean(why), theme.warning)], 0),
+        };
+        let (prompts, changes) = (count(dropped.len(), "prompt"), count(changed, "file"));
+        let mut both = chat.clone();
+        both.extend(rows.iter().cloned());
+        let mut items = vec![
+            ListItem::new("chat+files", "Conversation and files", format!("{prompts}, {changes}"))
+                .previewed(both),
+            ListItem::new("chat", "Conversation only", format!("{prompts}; files stay"))
+                .previewed(chat),
+            ListItem::new("files", "Files only", format!("{changes}; the model is notified"))
+                .previewed(rows),
+            ListItem::new("none", "Nothing", ""),
+        ];
+        if changed == 0 {
+            items.retain(|item| !item.id.contains("files"));
+        }
+        let number = dropped.first().map_or(0, |prompt| prompt.number);
+        let list = ListDialog::new(format!("Rewind to before prompt {number}"), items);
+        Overlay::list(Purpose::RewindHow(turn), list)
+    }
+}
+
+fn prompt_item(prompt: &PromptEntry, theme: &Theme) -> ListItem {
+    let (added, removed) = (prompt.lines_added, prompt.lines_removed);
+    let files = match prompt.files.len() {
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    };
+    let changes = match (prompt.files.len(), added + removed) {
+        (0, _) => String::new(),
+        // Lines changed by shell commands are not counted.
+        (_, 0) => format!("{files} changed"),
+        _ => format!("+{added} -{removed} in {files}"),
+    };
+    let first = prompt.text.lines().next().unwrap_or_default().replace('\t', " ");
+    let lines = prompt.text.lines().take(6);
+    let mut preview: Vec<Line> = lines.map(|line| Line::raw(line.replace('\t', "    "))).collect();
+    let files = prompt.files.iter().take(8);
+    preview
+        .extend(files.map(|path| Line::styled(format!("  {}", path.display()), theme.secondary)));
+    ListItem::new(prompt.turn.to_string(), first, changes).previewed(preview)
+}
+
+/// Returns rows that show which files would change and how.
+fn file_rows(files: &[FileBack], options: FileOptions<'_>) -> Vec<Line> {
+    let FileOptions { directory, width, theme } = options;
+    if files.is_empty() {
+        return vec![Line::styled("No files would change.", theme.secondary)];
+    }
+    let mut rows = Vec::new();
+    for file in files.iter().take(NAMED) {
+        let path = directory.and_then(|directory| file.path.strip_prefix(directory).ok());
+        let name = clean(&path.unwrap_or(&file.path).to_string_lossy());
+        let (what, style) = match (&file.kept, file.kind) {
+            (Some(why), _) => (format!("unchanged: {}", clean(why)), theme.warning),
+            (None, ChangeKind::Created) => ("will be recreated".to_owned(), theme.success),
+            (None, ChangeKind::Deleted) => ("will be deleted".to_owned(), theme.error),
+            (None, ChangeKind::Changed) => ("changes".to_owned(), theme.text),
+        };
+        let counts = file.diff.as_ref().map_or_else(String::new, |diff| {
+            format!(" +{} −{}", diff.lines_added, diff.lines_removed)
+        });
+        rows.push(
+            Line::styled(format!("{name} "), theme.text.bold())
+                .and(what, style)
+                .and(counts, theme.secondary),
+        );
+        let shown = file.diff.as_ref().filter(|_| file.kept.is_none());
+        if let Some(diff) = shown.filter(|_| file.kind == ChangeKind::Changed) {
+            let look = DiffOptions { max_rows: DIFF_ROWS, ..DiffOptions::new(theme, width) };
+            rows.extend(diff_view::rows(diff, &look));
+        }
+    }
+    if files.len() > NAMED {
+        rows.push(Line::styled(format!("… {} more", files.len() - NAMED), theme.secondary));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_is_shown_only_on_request() {
+        let (mut view, theme) = (RewindView::default(), Theme::default());
+        assert!(matches!(view.list(&[], &theme), Ok(None)));
+        view.request();
+        assert!(view.list(&[], &theme).is_err());
+        assert!(matches!(view.list(&[], &theme), Ok(None)));
+    }
+
+    #[test]
+    fn without_files_only_the_conversation_is_offered() {
+        let theme = Theme::default();
+        let options = FileOptions { directory: None, width: 80, theme: &theme };
+        let mut overlay = RewindView::default().choices(1, Ok(Vec::new()), options);
+        let list = overlay.list_mut().expect("a list");
+        assert_eq!(list.current().map(|item| item.id.as_str()), Some("chat"));
+    }
+}

@@ -1,0 +1,257 @@
+//! The session browser: the sessions of the project in an order, and the search in their contents.
+
+use parallax_screen::Line;
+use parallax_sdk::SessionEntry;
+use parallax_sdk::past::PastItem;
+use parallax_sdk::session_search::{MARKS, SearchHit};
+use parallax_sdk::session_tree::tree;
+
+use super::dialog_stack::{Overlay, Purpose};
+use crate::clean::clean;
+use crate::dialog::{ListDialog, ListItem};
+use crate::theme::Theme;
+
+/// Minimum number of characters for a content search.
+const LEAST_TYPED: usize = 2;
+/// Maximum indentation depth of nested forks.
+const DEEPEST: usize = 8;
+
+/// Content search that runs one query at a time and keeps only the newest pending query. The first
+/// search reads all sessions; parallel searches would repeat that work.
+#[derive(Debug, Default)]
+struct Searching {
+    is_running: bool,
+    /// The query to run after the current one.
+    next: Option<String>,
+}
+
+impl Searching {
+    /// Requests a search. Returns whether to start it now.
+    fn wants(&mut self, text: &str) -> bool {
+        if self.is_running {
+            self.next = Some(text.to_owned());
+            return false;
+        }
+        self.is_running = true;
+        true
+    }
+
+    /// Records that a search ended. Returns the query to start now.
+    fn ended(&mut self) -> Option<String> {
+        let next = self.next.take();
+        self.is_running = next.is_some();
+        next
+    }
+}
+
+/// The sort key of the session list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum SortKey {
+    #[default]
+    Used,
+    Began,
+    /// File size, which grows with the messages.
+    Size,
+    Name,
+    /// Forks listed below their originals.
+    Tree,
+}
+
+impl SortKey {
+    fn next(self) -> Self {
+        match self {
+            Self::Used => Self::Began,
+            Self::Began => Self::Size,
+            Self::Size => Self::Name,
+            Self::Name => Self::Tree,
+            Self::Tree => Self::Used,
+        }
+    }
+}
+
+/// The order of the session list.
+#[derive(Debug, Clone, Copy, Default)]
+struct Order {
+    by: SortKey,
+    reversed: bool,
+    /// Whether one-shot headless runs are listed too.
+    with_one_shots: bool,
+}
+
+impl Order {
+    fn title(self) -> String {
+        let (first, last) = match self.by {
+            SortKey::Used => ("most recently used first", "least recently used first"),
+            SortKey::Began => ("newest first", "oldest first"),
+            SortKey::Size => ("longest first", "shortest first"),
+            SortKey::Name => ("by name", "by name, reversed"),
+            SortKey::Tree => {
+                ("copies below originals", "copies below originals, least recently used first")
+            }
+        };
+        format!("Sessions · {}", if self.reversed { last } else { first })
+    }
+
+    /// Returns the title with the number of hidden sessions.
+    fn title_of(self, sessions: &[SessionEntry]) -> String {
+        match sessions.iter().filter(|entry| !self.lists(entry)).count() {
+            0 => self.title(),
+            hidden => format!("{} · {hidden} headless runs hidden (ctrl+o)", self.title()),
+        }
+    }
+
+    fn lists(self, entry: &SessionEntry) -> bool {
+        self.with_one_shots || !entry.one_shot
+    }
+}
+
+fn session_item(entry: &SessionEntry) -> ListItem {
+    ListItem::new(entry.id.clone(), clean(&entry.title), entry.age())
+}
+
+/// Returns a list item, indented by its fork depth.
+fn below(depth: usize, entry: &SessionEntry) -> ListItem {
+    let mark = match depth {
+        0 => String::new(),
+        depth => format!("{}└ ", "  ".repeat((depth - 1).min(DEEPEST))),
+    };
+    ListItem::new(entry.id.clone(), format!("{mark}{}", clean(&entry.title)), entry.age())
+}
+
+/// Returns the size of a session file in bytes.
+fn size(entry: &SessionEntry) -> u64 {
+    std::fs::metadata(&entry.path).map_or(0, |metadata| metadata.len())
+}
+
+/// The sessions in the browser, their order, and the search.
+#[derive(Debug, Default)]
+pub(crate) struct SessionBrowser {
+    sessions: Vec<SessionEntry>,
+    order: Order,
+    searching: Searching,
+}
+
+impl SessionBrowser {
+    /// Opens the browser with these sessions. Returns the dialog and the id of the first one.
+    pub(crate) fn open(&mut self, mut sessions: Vec<SessionEntry>) -> (Overlay, String) {
+        sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
+        let with_one_shots = sessions.iter().all(|entry| entry.one_shot);
+        let order = Order { with_one_shots, ..Order::default() };
+        let listed = sessions.iter().filter(|entry| order.lists(entry));
+        let items = listed.clone().map(session_item).collect();
+        let first = listed.map(|entry| entry.id.clone()).next().unwrap_or_default();
+        let list = ListDialog::new(order.title_of(&sessions), items).searched().hint(
+            "type to search · enter resume · delete remove · ctrl+s sort · ctrl+r reverse · esc \
+             back",
+        );
+        self.order = order;
+        self.sessions = sessions;
+        (Overlay::list(Purpose::Sessions, list), first)
+    }
+
+    /// Sorts by the next property.
+    pub(crate) fn sort_by_next(&mut self) {
+        self.order = Order { by: self.order.by.next(), reversed: false, ..self.order };
+    }
+
+    /// Reverses the order.
+    pub(crate) fn reverse(&mut self) {
+        self.order.reversed ^= true;
+    }
+
+    /// Shows or hides one-shot headless runs.
+    pub(crate) fn toggle_one_shots(&mut self) {
+        self.order.with_one_shots ^= true;
+    }
+
+    /// Updates the list to the current order.
+    pub(crate) fn refresh(&mut self, list: &mut ListDialog) {
+        let order = self.order;
+        let sessions = &mut self.sessions;
+        match order.by {
+            SortKey::Used | SortKey::Tree => {
+                sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used))
+            }
+            SortKey::Began => sessions.sort_by_key(|entry| std::cmp::Reverse(entry.start)),
+            SortKey::Size => sessions.sort_by_key(|entry| std::cmp::Reverse(size(entry))),
+            SortKey::Name => sessions.sort_by_key(|entry| entry.title.to_lowercase()),
+        }
+        if order.reversed {
+            sessions.reverse();
+        }
+        let items = match order.by {
+            SortKey::Tree => {
+                let listed: Vec<SessionEntry> =
+                    sessions.iter().filter(|entry| order.lists(entry)).cloned().collect();
+                tree(&listed).into_iter().map(|(depth, entry)| below(depth, entry)).collect()
+            }
+            _ => sessions.iter().filter(|entry| order.lists(entry)).map(session_item).collect(),
+        };
+        list.retitle(order.title_of(sessions));
+        list.replace(items);
+    }
+
+    /// The session with this id.
+    pub(crate) fn entry(&self, id: &str) -> Option<&SessionEntry> {
+        self.sessions.iter().find(|entry| entry.id == id)
+    }
+
+    /// Requests a content search for the text typed into the list. Returns the text to search for
+    /// now.
+    pub(crate) fn search(&mut self, list: &mut ListDialog) -> Option<String> {
+        let text = list.search_text().trim().to_owned();
+        if text.chars().count() < LEAST_TYPED || list.looked_for(&text) {
+            return None;
+        }
+        self.searching.wants(&text).then_some(text)
+    }
+
+    /// Records that a search ended. Returns the text to search for now.
+    pub(crate) fn search_ended(&mut self) -> Option<String> {
+        self.searching.ended()
+    }
+
+    /// Records that the browser was closed.
+    pub(crate) fn stop_searching(&mut self) {
+        self.searching = Searching::default();
+    }
+}
+
+/// Returns the snippet with the matches highlighted.
+pub(crate) fn found_row(hit: &SearchHit, theme: &Theme) -> Line {
+    let mut row = Line::styled(format!("prompt {}: ", hit.turn), theme.secondary);
+    for (at, piece) in hit.snippet.split(MARKS).enumerate() {
+        let style = if at % 2 == 1 { theme.accent.bold() } else { theme.text };
+        row = row.and(clean(piece), style);
+    }
+    row
+}
+
+/// Returns the preview rows of a session.
+pub(crate) fn preview_rows(items: &[PastItem], theme: &Theme) -> Vec<Line> {
+    let first = |text: &str| clean(text.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
+    let rows = items.iter().filter_map(|item| match item {
+        PastItem::User { text, .. } => Some(Line::styled(format!("> {}", first(text)), theme.user)),
+        PastItem::Text { text, .. } => Some(Line::styled(first(text), theme.text)),
+        PastItem::Tool { name, .. } => Some(Line::styled(format!("  {name}"), theme.secondary)),
+        _ => None,
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_search_runs_and_then_the_newest_text() {
+        let mut searching = Searching::default();
+        assert!(searching.wants("wa"));
+        assert!(!searching.wants("wal") && !searching.wants("walr"));
+        assert_eq!(searching.ended().as_deref(), Some("walr"));
+        assert!(!searching.wants("walru"));
+        assert_eq!(searching.ended().as_deref(), Some("walru"));
+        assert_eq!(searching.ended(), None);
+        assert!(searching.wants("seal"));
+    }
+}

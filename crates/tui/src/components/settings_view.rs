@@ -1,0 +1,402 @@
+//! The settings dialogs: the list with its scope, typed values, and the items of the status line.
+
+use parallax_screen::Line;
+use parallax_sdk::settings::{FooterItem, Kind, Layer, SettingRow, SettingScope, UiSettings};
+use serde_json::Value;
+
+use super::dialog_stack::{Body, Overlay, Purpose};
+use crate::clean::clean;
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::footer::{self, Facts};
+use crate::theme::Theme;
+
+/// The title of the settings list.
+const SETTINGS: &str = "Settings";
+/// The title of the theme list.
+const THEMES: &str = "Themes";
+/// The only setting whose value is validated here.
+const FOOTER: &str = "ui.footer.items";
+
+/// Row ids of the status line dialog that are not items.
+const LABELS: &str = "labels";
+const DEFAULT: &str = "usual";
+
+/// What to do after Enter on a setting.
+#[derive(Debug)]
+pub(crate) enum SettingStep {
+    /// Save this value.
+    Save(Value),
+    /// Open the list of themes.
+    Themes,
+    /// Open this dialog.
+    Show(Overlay),
+    /// The setting has nothing to choose.
+    Nothing,
+}
+
+/// A change in the status line dialog.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FooterChange {
+    /// Show or hide the labels.
+    Labels(bool),
+    /// Remove the setting.
+    Default,
+    /// Show these items.
+    Items(Vec<FooterItem>),
+}
+
+/// The state of the settings dialogs.
+#[derive(Debug)]
+pub(crate) struct SettingsView {
+    /// The scope that changed settings are written to.
+    scope: SettingScope,
+    /// The settings list while a dialog opened from it is shown.
+    aside: Option<ListDialog>,
+    /// The status line items in the order of their dialog, including hidden ones.
+    footer_order: Vec<FooterItem>,
+}
+
+impl Default for SettingsView {
+    fn default() -> Self {
+        Self { scope: SettingScope::User, aside: None, footer_order: Vec::new() }
+    }
+}
+
+impl SettingsView {
+    /// The scope that changed settings are written to.
+    pub(crate) fn scope(&self) -> SettingScope {
+        self.scope
+    }
+
+    /// Starts with the settings of the user.
+    pub(crate) fn reset(&mut self) {
+        self.aside = None;
+        self.scope = SettingScope::User;
+    }
+
+    /// Writes to the settings of the user, unless a dialog was opened from the list.
+    pub(crate) fn reset_scope(&mut self) {
+        if self.aside.is_none() {
+            self.scope = SettingScope::User;
+        }
+    }
+
+    /// Whether the list was set aside for a dialog opened from it.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    /// Switches the scope of a list.
+    pub(crate) fn switch_scope(&mut self, purpose: &Purpose, list: &mut ListDialog) {
+        self.scope = match self.scope {
+            SettingScope::User => SettingScope::Workspace,
+            SettingScope::Workspace => SettingScope::User,
+        };
+        list.retitle(match purpose {
+            Purpose::Theme(_) => self.theme_title(),
+            _ => self.scoped(SETTINGS),
+        });
+    }
+
+    /// The title of the theme list.
+    pub(crate) fn theme_title(&self) -> String {
+        self.scoped(THEMES)
+    }
+
+    /// Returns a list title that includes the settings scope.
+    fn scoped(&self, what: &str) -> String {
+        match self.scope {
+            SettingScope::User => format!("{what} · user: all projects"),
+            SettingScope::Workspace => format!("{what} · workspace: this project"),
+        }
+    }
+
+    /// Sets the settings list aside for a dialog opened from it.
+    pub(crate) fn set_aside(&mut self, overlay: Option<Overlay>) {
+        self.aside = match overlay {
+            Some(Overlay { purpose: Purpose::Settings, body: Body::List(list) }) => Some(*list),
+            _ => None,
+        };
+    }
+
+    /// The settings list, with its previous cursor position and search if it was set aside.
+    pub(crate) fn list(&mut self, rows: &[SettingRow], theme: &Theme) -> Overlay {
+        let items = setting_items(rows, theme);
+        let list = match self.aside.take() {
+            Some(mut list) => {
+                list.replace(items);
+                list
+            }
+            None => {
+                ListDialog::new(self.scoped(SETTINGS), items).searched().tabbed(tabs(rows)).hint(
+                    "←→ group · type to search · enter change · tab change scope · ctrl+l \
+                     default · esc close",
+                )
+            }
+        };
+        Overlay::list(Purpose::Settings, list)
+    }
+
+    /// The items of the status line dialog: shown items in their order, then hidden ones.
+    pub(crate) fn footer_items(
+        &self,
+        settings: &UiSettings,
+        facts: &Facts,
+        width: usize,
+        theme: &Theme,
+    ) -> Vec<ListItem> {
+        let shown = settings.footer.clone().unwrap_or_default();
+        let row = |item: &FooterItem, sign: &str| {
+            let label = format!("{sign} {}", item.as_str());
+            let sample = footer_sample(*item, facts, width, theme);
+            ListItem::new(item.as_str(), label, item.meaning()).previewed(sample)
+        };
+        let sign = |item: &FooterItem| if shown.contains(item) { "[x]" } else { "[ ]" };
+        let order = self.footer_order(&shown);
+        let mut rows: Vec<ListItem> = order.iter().map(|item| row(item, sign(item))).collect();
+        let sign = if settings.footer_labels { "[x]" } else { "[ ]" };
+        rows.push(ListItem::new(
+            LABELS,
+            format!("{sign} labels"),
+            "a row with labels above the status line",
+        ));
+        rows.push(ListItem::new(
+            DEFAULT,
+            "    default",
+            "removes `ui.footer.items` from your settings",
+        ));
+        rows
+    }
+
+    /// The change that Enter on a row of the status line dialog makes.
+    pub(crate) fn footer_chosen(
+        &mut self,
+        id: &str,
+        settings: &UiSettings,
+    ) -> Option<FooterChange> {
+        match id {
+            LABELS => Some(FooterChange::Labels(!settings.footer_labels)),
+            DEFAULT => Some(FooterChange::Default),
+            id => {
+                let item = FooterItem::parse(id)?;
+                let shown = settings.footer.clone().unwrap_or_default();
+                // A hidden item keeps its position for when it is shown again.
+                self.footer_order = self.footer_order(&shown);
+                let order = self.footer_order.iter().copied();
+                let is_shown = |other: &FooterItem| shown.contains(other) != (*other == item);
+                Some(FooterChange::Items(order.filter(is_shown).collect()))
+            }
+        }
+    }
+
+    /// Returns all items in the order of the dialog: shown items in their order, hidden ones at
+    /// their previous positions.
+    fn footer_order(&self, shown: &[FooterItem]) -> Vec<FooterItem> {
+        let mut order = self.footer_order.clone();
+        if order.is_empty() {
+            order = shown.to_vec();
+            order.extend(FooterItem::ALL.into_iter().filter(|item| !shown.contains(item)));
+        }
+        let mut next = shown.iter();
+        let is_shown = |item: &&mut FooterItem| shown.contains(item);
+        for slot in order.iter_mut().filter(is_shown) {
+            *slot = next.next().copied().unwrap_or(*slot);
+        }
+        order
+    }
+}
+
+/// The status line with an item moved to the left or right, if it can move.
+pub(crate) fn footer_moved(shown: &[FooterItem], id: &str, left: bool) -> Option<Vec<FooterItem>> {
+    let mut shown = shown.to_vec();
+    let at = shown.iter().position(|item| item.as_str() == id)?;
+    let to = if left { at.checked_sub(1) } else { Some(at + 1) };
+    let to = to.filter(|to| *to < shown.len())?;
+    shown.swap(at, to);
+    Some(shown)
+}
+
+/// Returns a sample of an item of the status line.
+fn footer_sample(item: FooterItem, facts: &Facts, width: usize, theme: &Theme) -> Vec<Line> {
+    let rows = footer::rows(facts, &[item], false, width, theme);
+    match rows.into_iter().next() {
+        Some(row) => vec![row],
+        None => vec![Line::styled("nothing to show at the moment", theme.secondary)],
+    }
+}
+
+/// The items of the settings list.
+pub(crate) fn setting_items(rows: &[SettingRow], theme: &Theme) -> Vec<ListItem> {
+    rows.iter().map(|row| setting_item(row, rows, theme)).collect()
+}
+
+fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListItem {
+    let mut preview = vec![Line::styled(row.doc, theme.text), Line::styled(row.key, theme.accent)];
+    let mut facts = format!("default: {}", shown(&row.default));
+    if let Some(origin) = &row.origin {
+        facts.push_str(&format!(" · set in {}", origin.file.display()));
+    }
+    if row.restart {
+        facts.push_str(" · takes effect with the next session");
+    }
+    preview.push(Line::styled(facts, theme.secondary));
+    let scope = match row.origin.as_ref().map(|origin| origin.layer) {
+        None => "",
+        Some(Layer::User | Layer::UserGemini) => "  (user)",
+        Some(Layer::Workspace | Layer::WorkspaceGemini) => "  (workspace)",
+        Some(Layer::System | Layer::SystemDefaults) => "  (system)",
+    };
+    let item = ListItem::new(row.key, row.label, format!("{}{scope}", shown(&row.value)));
+    let tab = tabs(rows).iter().position(|tab| *tab == row.category);
+    ListItem { tab: tab.unwrap_or(0), ..item.previewed(preview) }
+}
+
+/// What Enter on a setting does: toggles a flag, selects the next choice, or opens a field.
+/// `footer` are the items of the status line.
+pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) -> SettingStep {
+    match row.kind {
+        Kind::Flag => SettingStep::Save(Value::Bool(row.value != Value::Bool(true))),
+        Kind::Choice(words) => {
+            let now = row.value.as_str().unwrap_or_default();
+            let at = words.iter().position(|word| *word == now);
+            let next = at.map_or(0, |at| (at + 1) % words.len().max(1));
+            match words.get(next) {
+                Some(word) => SettingStep::Save(Value::String((*word).to_owned())),
+                None => SettingStep::Nothing,
+            }
+        }
+        _ if row.key == "ui.theme" => SettingStep::Themes,
+        _ => {
+            let mut intro = vec![row.doc.to_owned(), format!("default: {}", shown(&row.default))];
+            intro.extend(wanted(row.key, row.kind));
+            if let (FOOTER, Some(items)) = (row.key, footer) {
+                let items: Vec<&str> = items.iter().map(|item| item.as_str()).collect();
+                intro.push(format!("currently shown: {}", items.join(", ")));
+            }
+            let now = if row.value.is_null() { String::new() } else { shown(&row.value) };
+            let dialog = FieldDialog::new(row.label, intro, Field::with(now));
+            SettingStep::Show(Overlay::field(Purpose::SettingValue(row.key.to_owned()), dialog))
+        }
+    }
+}
+
+/// Reads a typed value of a setting. `None` removes the setting.
+///
+/// # Errors
+/// Returns why the value is invalid.
+pub(crate) fn typed_value(row: &SettingRow, text: &str) -> Result<Option<Value>, String> {
+    value(row.kind, text).and_then(|value| check(row.key, value))
+}
+
+/// Returns the setting categories in order.
+fn tabs(rows: &[SettingRow]) -> Vec<&'static str> {
+    let mut tabs: Vec<&'static str> = rows.iter().map(|row| row.category).collect();
+    tabs.dedup();
+    tabs
+}
+
+/// Formats a value as one line.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "–".to_owned(),
+        Value::String(text) => clean(text),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// Returns the input format of a setting, if it needs explanation.
+fn wanted(key: &str, kind: Kind) -> Option<String> {
+    match kind {
+        _ if key == FOOTER => {
+            Some(format!("names in order, separated by commas: {}", FooterItem::words()))
+        }
+        Kind::Texts | Kind::List => Some("several values, separated by commas".to_owned()),
+        Kind::TextOrTexts => Some("one value, or several separated by commas".to_owned()),
+        Kind::Object => Some("a JSON object".to_owned()),
+        _ => None,
+    }
+}
+
+/// Validates a value.
+fn check(key: &str, value: Option<Value>) -> Result<Option<Value>, String> {
+    if key == FOOTER
+        && let Some(Value::Array(items)) = &value
+    {
+        let words: Vec<String> =
+            items.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        if let Some(word) = FooterItem::unknown(&words).first() {
+            return Err(format!("unknown status line item `{}`", clean(word)));
+        }
+    }
+    Ok(value)
+}
+
+/// Parses a typed value according to the setting's kind. Empty input removes the setting.
+fn value(kind: Kind, text: &str) -> Result<Option<Value>, String> {
+    let text = text.trim();
+    if text.is_empty() || text == "–" {
+        return Ok(None);
+    }
+    let number = || {
+        let whole = text.parse::<i64>().ok().map(Value::from);
+        whole.or_else(|| {
+            text.parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Value::Number)
+        })
+    };
+    let words = || {
+        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        Value::Array(items.map(Value::from).collect())
+    };
+    Ok(Some(match kind {
+        Kind::Number => number().ok_or_else(|| format!("`{text}` is not a number"))?,
+        Kind::Texts | Kind::List => words(),
+        Kind::TextOrTexts if text.contains(',') => words(),
+        Kind::FlagOr(_) if text == "true" || text == "false" => Value::Bool(text == "true"),
+        Kind::Flag => match text {
+            "true" | "false" => Value::Bool(text == "true"),
+            _ => return Err("must be `true` or `false`".to_owned()),
+        },
+        Kind::Object => {
+            serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"))?
+        }
+        _ => Value::String(text.to_owned()),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_becomes_what_the_setting_holds() {
+        assert_eq!(value(Kind::Number, " 12 "), Ok(Some(Value::from(12))));
+        assert_eq!(value(Kind::Number, "0.5"), Ok(Some(Value::from(0.5))));
+        assert!(value(Kind::Number, "many").is_err());
+        assert_eq!(value(Kind::Texts, "a, b,"), Ok(Some(serde_json::json!(["a", "b"]))));
+        let listed = value(Kind::Texts, "mode, moon").expect("a list");
+        assert!(check(FOOTER, listed.clone()).is_err_and(|why| why.contains("`moon`")));
+        assert_eq!(check("context.fileName", listed.clone()), Ok(listed));
+        assert_eq!(value(Kind::Text, ""), Ok(None));
+        assert_eq!(value(Kind::FlagOr(&["docker"]), "true"), Ok(Some(Value::Bool(true))));
+    }
+
+    #[test]
+    fn hidden_item_returns_to_its_position() {
+        let mut settings = UiSettings {
+            footer: Some(vec![FooterItem::ALL[0], FooterItem::ALL[1], FooterItem::ALL[2]]),
+            ..UiSettings::default()
+        };
+        let before = settings.footer.clone();
+        let mut view = SettingsView::default();
+        for _ in 0..2 {
+            let id = FooterItem::ALL[1].as_str();
+            let Some(FooterChange::Items(items)) = view.footer_chosen(id, &settings) else {
+                panic!("no items");
+            };
+            settings.footer = Some(items);
+        }
+        assert_eq!(settings.footer, before);
+        assert_eq!(view.footer_chosen("nothing", &settings), None);
+    }
+}
