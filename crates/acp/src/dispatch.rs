@@ -10,7 +10,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::{BoxFuture, Object};
 use parallax_sdk::mcp_view::Asker;
-use parallax_sdk::{EventReader, Launch, OpenSession, SessionChoice};
+use parallax_sdk::{EventReader, Launch, OpenSession};
+use parallax_sessions::SessionChoice;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
@@ -434,8 +435,8 @@ impl AcpDispatcher {
         let is_filtered = cwd.is_some();
         self.look_up(id, cwd, move |launch| {
             let mut all = match is_filtered {
-                true => launch.sessions(),
-                false => launch.all_sessions(),
+                true => launch.session_library().sessions(),
+                false => launch.session_library().all_sessions(),
             };
             all.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
             let page = all.iter().skip(cursor).take(PAGE).map(|entry| {
@@ -457,9 +458,12 @@ impl AcpDispatcher {
             return Err(RpcError::invalid_params("the session is open: close it first"));
         }
         self.look_up(id, None, move |launch| {
-            let entry = launch.all_sessions().into_iter().find(|entry| entry.id == name);
+            let entry =
+                launch.session_library().all_sessions().into_iter().find(|entry| entry.id == name);
             match entry {
-                Some(entry) => launch.delete_session(&entry.id).map(|_| json!({})),
+                Some(entry) => {
+                    launch.session_library().delete_session(&entry.id).map(|_| json!({}))
+                }
                 None => Err(invalid(format!("unknown session `{name}`"))),
             }
         });

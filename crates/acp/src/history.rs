@@ -1,6 +1,6 @@
 //! The history of a session as updates, for `session/load`.
 
-use parallax_sdk::past::PastItem;
+use parallax_sessions::past::PastItem;
 use serde_json::{Value, json};
 
 use crate::tool_updates;

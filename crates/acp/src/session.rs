@@ -153,7 +153,7 @@ impl EditorSession {
 
     /// Returns the session's records as updates.
     pub(crate) fn history(&self) -> Vec<Value> {
-        let items = parallax_sdk::past::items(&self.open.past());
+        let items = parallax_sessions::past::items(&self.open.past());
         let numbered = items.iter().enumerate();
         numbered.filter_map(|(number, item)| crate::history::update(item, number)).collect()
     }
@@ -284,7 +284,7 @@ impl EditorSession {
         if with_history {
             let reading = tokio::task::spawn_blocking(self.open.journal_reader());
             let records = reading.await.unwrap_or_default();
-            let items = parallax_sdk::past::items(&records);
+            let items = parallax_sessions::past::items(&records);
             for (number, item) in items.iter().enumerate() {
                 if let Some(update) = crate::history::update(item, number) {
                     from.client.update(&self.id, update).await;

@@ -10,7 +10,7 @@ use crate::options::{OutputFormat, RunOptions};
 use crate::output::Pending;
 use crate::stream_json::StreamJsonFormatter;
 use crate::text::TextFormatter;
-use parallax_sdk::stats::Stats;
+use parallax_sessions::stats::Stats;
 
 /// Data about the run for the end of the output.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use crate::options::OutputFormat;
 use crate::output::{MessageStyle, Pending};
 use crate::timestamp::TimestampFormatter;
 use crate::wire;
-use parallax_sdk::stats::Stats;
+use parallax_sessions::stats::Stats;
 
 /// The field `error` of the JSON formats.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -243,7 +243,7 @@ pub fn report_error(
                 timestamp: &'a str,
                 status: &'static str,
                 error: &'a ErrorObject,
-                stats: parallax_sdk::stats::StreamStats,
+                stats: parallax_sessions::stats::StreamStats,
             }
             let mut clock = TimestampFormatter::default();
             let line = Line {

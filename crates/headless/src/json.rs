@@ -13,7 +13,7 @@ use crate::failure::{ErrorObject, Outcome};
 use crate::options::RunOptions;
 use crate::output::Pending;
 use crate::wire;
-use parallax_sdk::stats::Stats;
+use parallax_sessions::stats::Stats;
 
 /// Maximum number of warnings, so that a long run with many retries stays bounded.
 const MAX_WARNINGS: usize = 100;

@@ -27,7 +27,7 @@ use crate::stream_lines::{
 };
 use crate::timestamp::TimestampFormatter;
 use crate::wire;
-use parallax_sdk::stats::Tokens;
+use parallax_sessions::stats::Tokens;
 
 pub(crate) struct StreamJsonFormatter {
     lines: Lines,

@@ -6,7 +6,7 @@ use parallax_protocol::op::AskOutcome;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::RuleDraft;
 use parallax_protocol::tool::{Advance, Preview, ToolKind};
-use parallax_sdk::stats::{StreamStats, Tokens};
+use parallax_sessions::stats::{StreamStats, Tokens};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

@@ -6,7 +6,8 @@ use parallax_acp::{Host, OpenRequest, SlashReply};
 use parallax_headless::{ExitCode, Expand, Signals};
 use parallax_protocol::event::Failure;
 use parallax_sdk::trust::{Prepared, TrustAnswer};
-use parallax_sdk::{EventReader, Launch, OpenSession, SessionChoice};
+use parallax_sdk::{EventReader, Launch, OpenSession};
+use parallax_sessions::SessionChoice;
 
 use crate::invocation::Settings;
 use crate::start;

@@ -73,7 +73,7 @@ pub(crate) async fn start(
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (id, resumes) = match &settings.session {
         SessionChoice::WithId(id) => (id.as_str().to_owned(), false),
-        SessionChoice::Resume(which) => (launch.session(which)?.id, true),
+        SessionChoice::Resume(which) => (launch.session_library().session(which)?.id, true),
         SessionChoice::New => {
             let id = uuid::Uuid::new_v4().to_string();
             arguments.extend(["--session-id".into(), (&id).into()]);

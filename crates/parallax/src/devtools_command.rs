@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use clap::Args;
+use parallax_devtools::{PAGE, SCRIPT, STYLE};
 use parallax_headless::{ExitCode, Signals};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::Launch;
-use parallax_sdk::devtools::{PAGE, SCRIPT, STYLE};
 use parallax_serve::{DevToolsFiles, DevToolsServer};
 
 use crate::devtools_source::{InspectedSession, ShownSession};
@@ -35,7 +35,8 @@ pub(crate) struct DevToolsArguments {
 /// When the session is unknown, or the port cannot be used.
 pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
-    let entry = launch.any_session(typed.session.as_deref().unwrap_or("latest"))?;
+    let entry =
+        launch.session_library().any_session(typed.session.as_deref().unwrap_or("latest"))?;
     let session = ShownSession::Saved(Box::new(entry));
     // A session that cannot be read is reported here rather than on the page.
     session.source(&launch).map_err(|error| failed(error.to_string()))?;

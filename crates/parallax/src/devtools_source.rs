@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use parallax_devtools::TapConnection;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::devtools::{SessionSource, SourceError};
-use parallax_sdk::session_tap::TapConnection;
-use parallax_sdk::{Launch, SessionEntry};
+use parallax_sdk::Launch;
 use parallax_serve::{DevToolsMessage, DevToolsSource};
+use parallax_sessions::SessionEntry;
+use parallax_sessions::{SessionSource, SourceError};
 use tokio::sync::{mpsc, watch};
 
 /// How often a journal is read for what was added, and a session that does not run is looked for.
@@ -45,8 +46,8 @@ impl ShownSession {
     /// When the file cannot be read.
     pub(crate) fn source(&self, launch: &Launch) -> Result<SessionSource, SourceError> {
         match self {
-            Self::Saved(entry) => SessionSource::open(launch, entry),
-            Self::Own(id) => Ok(SessionSource::of_running(launch, id)),
+            Self::Saved(entry) => SessionSource::open(&launch.session_library(), entry),
+            Self::Own(id) => Ok(SessionSource::of_running(&launch.session_library(), id)),
         }
     }
 }
@@ -166,7 +167,7 @@ impl LiveMessages {
 /// Attaches to the session whenever it runs.
 async fn attach(launch: Arc<Launch>, id: SessionId, live: Arc<LiveMessages>) {
     loop {
-        if let Ok(mut connection) = TapConnection::open(&launch, &id).await {
+        if let Ok(mut connection) = TapConnection::open(&launch.homes(), &id).await {
             while let Some(line) = connection.next().await {
                 let is_first = line.starts_with("{\"hello\"");
                 live.add(line);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use parallax_devtools::STYLE;
 use parallax_evals::{
     AnswerSource, Comparison, EvalError, Report, RunResult, Suite, find_cases, page, read_results,
 };
@@ -14,7 +15,6 @@ use parallax_exec::{Ending, PipedChild};
 use parallax_headless::{ExitCode, Sanitizer, Signals, json_document, one_line};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::devtools::STYLE;
 
 /// Maximum number of parallel runs by default.
 const JOBS: usize = 4;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use parallax_sdk::session_search::IndexStep;
+use parallax_sessions::search::IndexStep;
 
 /// No progress is shown before this time has passed.
 const MOMENT: Duration = Duration::from_secs(1);

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use parallax_headless::ExitCode;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::{Launch, SessionChoice};
+use parallax_sdk::Launch;
+use parallax_sessions::SessionChoice;
 use parallax_tui::debug_console::LogBook;
 use parallax_tui::{FaceOptions, Left};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use parallax_sdk::export::ExportForm;
+use parallax_sessions::export::ExportForm;
 
 /// `parallax sessions`.
 #[derive(Debug, Args)]

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use parallax_headless::{ExitCode, OutputFormat, Sanitizer, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::export::{ENDINGS, ExportForm};
-use parallax_sdk::past::PastItem;
-use parallax_sdk::retention::Collected;
-use parallax_sdk::session_moves::{Moved, NewSession};
-use parallax_sdk::session_search::{Found, MARKS, Search};
-use parallax_sdk::session_tree::tree;
-use parallax_sdk::{Launch, Origin, SessionEntry};
+use parallax_sdk::Launch;
+use parallax_sessions::export::{ENDINGS, ExportForm};
+use parallax_sessions::moves::{Moved, NewSession};
+use parallax_sessions::past::PastItem;
+use parallax_sessions::retention::Collected;
+use parallax_sessions::search::{Found, MARKS, Search};
+use parallax_sessions::tree;
+use parallax_sessions::{Origin, SessionEntry};
 use serde_json::{Value, json};
 
 use crate::extending::{Said, launch, say};
@@ -44,16 +45,24 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
                 (None, out) => export_all(&launch, form, out.as_deref().unwrap_or(Path::new(".")))?,
             }
         }
-        SessionsAction::Import { file } => made(&launch.import_session(file)?, "imported"),
-        SessionsAction::Fork { session, at } => made(&launch.fork_session(session, *at)?, "copied"),
+        SessionsAction::Import { file } => {
+            made(&launch.session_library().import_session(file)?, "imported")
+        }
+        SessionsAction::Fork { session, at } => {
+            made(&launch.session_library().fork_session(session, *at)?, "copied")
+        }
         SessionsAction::Move { session, from, to } => {
             let to = to.clone().unwrap_or_else(|| PathBuf::from("."));
             moved(&match (session, from) {
-                (Some(session), _) => launch.move_session(session, &to)?,
-                (None, from) => launch.move_project(from.as_deref().unwrap_or(&to), &to)?,
+                (Some(session), _) => launch.session_library().move_session(session, &to)?,
+                (None, from) => {
+                    launch.session_library().move_project(from.as_deref().unwrap_or(&to), &to)?
+                }
             })
         }
-        SessionsAction::Gc { dry_run } => collected(&launch.collect_sessions(*dry_run)?, *dry_run),
+        SessionsAction::Gc { dry_run } => {
+            collected(&launch.session_library().collect_sessions(*dry_run)?, *dry_run)
+        }
     };
     Ok(say(&said, format(typed)))
 }
@@ -85,7 +94,11 @@ fn facts(entry: &SessionEntry) -> Value {
 }
 
 fn list(launch: &Launch, here: bool, as_tree: bool, limit: usize) -> Said {
-    let mut sessions = if here { launch.sessions() } else { launch.all_sessions() };
+    let mut sessions = if here {
+        launch.session_library().sessions()
+    } else {
+        launch.session_library().all_sessions()
+    };
     sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
     let all = sessions.len();
     sessions.truncate(limit);
@@ -139,8 +152,8 @@ fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
 }
 
 fn show(launch: &Launch, selector: &str) -> Result<Said, Failure> {
-    let entry = launch.any_session(selector)?;
-    let items = launch.session_items(&entry)?;
+    let entry = launch.session_library().any_session(selector)?;
+    let items = launch.session_library().session_items(&entry)?;
     let mut json = facts(&entry);
     if let Some(object) = json.as_object_mut() {
         object.insert("items".to_owned(), items.iter().map(item_json).collect());
@@ -239,7 +252,8 @@ fn indented(text: &str, indent: &str) -> String {
 
 fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
     let progress = IndexProgress::new();
-    let Found { hits, left_out } = launch.search_sessions(search, &|step| progress.tell(step))?;
+    let Found { hits, left_out } =
+        launch.session_library().search_sessions(search, &|step| progress.tell(step))?;
     progress.end();
     let errors = left_out.map(|told| one_line(&told) + "\n").unwrap_or_default();
     let json = hits.iter().map(|hit| {
@@ -275,7 +289,7 @@ fn export(
     form: Option<ExportForm>,
     output: Option<&Path>,
 ) -> Result<Said, Failure> {
-    let entry = launch.any_session(selector)?;
+    let entry = launch.session_library().any_session(selector)?;
     let form = match (form, output) {
         (Some(form), _) => form,
         (None, Some(file)) if file.extension().is_some() => {
@@ -290,7 +304,7 @@ fn export(
         }
         _ => ExportForm::Markdown,
     };
-    let document = launch.exported(&entry, form)?;
+    let document = launch.session_library().exported(&entry, form)?;
     let Some(file) = output else {
         // Prints the document itself, regardless of the output format. Text from a model or a tool
         // must not control the terminal.
@@ -300,14 +314,14 @@ fn export(
         };
         return Ok(Said { raw: true, ..Said::new(document, Value::Null) });
     };
-    let path = launch.write_export(file, &document)?;
+    let path = launch.session_library().write_export(file, &document)?;
     let json = json!({"id": entry.id, "file": path, "bytes": document.len()});
     Ok(Said::new(format!("Written to {}\n", path.display()), json))
 }
 
 /// Exports the sessions of all projects; reports the sessions that cannot be read.
 fn export_all(launch: &Launch, form: Option<ExportForm>, out: &Path) -> Result<Said, Failure> {
-    let done = launch.export_all(form.unwrap_or(ExportForm::GeminiJson), out)?;
+    let done = launch.session_library().export_all(form.unwrap_or(ExportForm::GeminiJson), out)?;
     let count = done.files.len();
     let mut text =
         format!("Exported {count} sessions to {}\n", one_line(&out.display().to_string()));

@@ -14,8 +14,8 @@ use parallax_sdk::custom_commands::{Commands, Expanded, Prepared, own_of};
 use parallax_sdk::telling::{Asked, Told, plans};
 use parallax_sdk::{
     Answers, EmbeddedTools, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording,
-    SessionChoice, SessionEntry,
 };
+use parallax_sessions::{SessionChoice, SessionEntry};
 use serde_json::Value;
 
 use crate::invocation::{self, ModelSource, Settings};
@@ -303,9 +303,9 @@ fn internal(message: &str) -> Failure {
 
 /// Formats the list of the project's sessions, oldest first, numbered from 1.
 pub(crate) fn list_sessions(launch: &Launch) -> String {
-    let sessions = launch.sessions();
+    let sessions = launch.session_library().sessions();
     if sessions.is_empty() {
-        let others = match launch.all_sessions().len() {
+        let others = match launch.session_library().all_sessions().len() {
             0 => String::new(),
             1 => "Another project has 1 session. Run `parallax sessions list` to list it.\n"
                 .to_owned(),
@@ -335,6 +335,6 @@ fn line(entry: &SessionEntry) -> String {
 /// # Errors
 /// Returns the reason if it cannot be deleted.
 pub(crate) fn delete_session(which: &str, launch: &Launch) -> Result<String, Failure> {
-    let entry = launch.delete_session(which)?;
+    let entry = launch.session_library().delete_session(which)?;
     Ok(format!("Deleted session {}: {}\n", entry.index, one_line(&entry.title)))
 }

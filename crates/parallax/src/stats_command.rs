@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use clap::Args;
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::event::Failure;
-use parallax_sdk::usage_report::{NamedUsage, UsageReport, UsageSum, parse_since};
 use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sessions::usage_report::{NamedUsage, UsageReport, UsageSum, parse_since};
 
 use crate::invocation::Settings;
 use crate::start;
@@ -41,7 +41,7 @@ pub(crate) struct StatsArguments {
 pub(crate) fn run(typed: &StatsArguments) -> Result<String, Failure> {
     let since = typed.since.as_deref().map(parse_since).transpose()?;
     let options = LaunchOptions { look_only: true, ..start::options(&Settings::default())? };
-    let report = Launch::prepare(options)?.usage_report(since);
+    let report = Launch::prepare(options)?.session_library().usage_report(since);
     Ok(match (typed.json, typed.csv) {
         (true, _) => json_document(&report),
         (_, true) => csv(&report),

@@ -7,7 +7,8 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{
     ContentRecord, Record, ResultRecord, RoundRecord, SessionHead, Store as _,
 };
-use parallax_sdk::{Answers, Launch, LaunchOptions, SessionChoice, past};
+use parallax_sdk::{Answers, Launch, LaunchOptions};
+use parallax_sessions::{SessionChoice, past};
 use parallax_store::{Homes, Journal};
 use serde_json::value::RawValue;
 

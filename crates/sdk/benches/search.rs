@@ -5,8 +5,8 @@ use std::path::Path;
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{ContentRecord, Record, SessionHead, Store as _};
-use parallax_sdk::session_search::Search;
 use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sessions::search::Search;
 use parallax_store::{Homes, Journal};
 
 const SESSIONS: u64 = 5_000;
@@ -96,7 +96,11 @@ fn launch(home: &Path) -> Option<Launch> {
 
 fn look_for(launch: &Launch, text: &str) -> usize {
     let search = Search { text: text.to_owned(), here: false, limit: 20, rebuild: false };
-    launch.search_sessions(&search, &|_| true).map(|found| found.hits.len()).unwrap_or_default()
+    launch
+        .session_library()
+        .search_sessions(&search, &|_| true)
+        .map(|found| found.hits.len())
+        .unwrap_or_default()
 }
 
 /// A rare word, a common one, two words, a prefix, a phrase, and a word without matches.
@@ -126,5 +130,5 @@ fn index_5000_sessions(bencher: divan::Bencher<'_, '_>) {
     }
     fill(home);
     let Some(launch) = launch(home) else { return };
-    bencher.bench(|| launch.index_sessions(true).map(|indexed| indexed.all));
+    bencher.bench(|| launch.session_library().index_sessions(true).map(|indexed| indexed.all));
 }

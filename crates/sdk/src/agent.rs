@@ -27,7 +27,8 @@ use parallax_protocol::event::{Ask, Failure};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Tool;
 
-use crate::launch::{Answers, EmbeddedTools, Launch, LaunchOptions, Recording, SessionChoice};
+use crate::launch::{Answers, EmbeddedTools, Launch, LaunchOptions, Recording};
+use parallax_sessions::SessionChoice;
 
 pub use function_tool::function_tool;
 pub use session::{AgentEvent, AgentSession, AgentTurn};

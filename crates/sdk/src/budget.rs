@@ -8,7 +8,7 @@ use parallax_protocol::model::Model;
 use parallax_protocol::store::{BudgetRecord, Record};
 
 use crate::launch::Launch;
-use crate::used::{self, Used};
+use parallax_sessions::used::{self, Used};
 
 /// Limits for this run from the command line.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -10,6 +10,7 @@ use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::context::FolderContext;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
+use parallax_sessions::past::READ_FILES;
 use parallax_tools::read_many_files::{ReadMany, read_many};
 
 use crate::agents::SessionAgents;
@@ -312,20 +313,6 @@ fn looks_like_path(word: &str) -> bool {
     (word.contains('/') || has_ending) && !is_package && !word.contains("://")
 }
 
-/// Returns the names of the files read for a prompt, from the lines before their contents.
-pub fn read_names(parts: &[Part]) -> Vec<String> {
-    let name = |part: &Part| match part.view() {
-        PartView::Text(text) => {
-            let name = text.strip_prefix("\nContent from @")?.strip_suffix(":\n")?;
-            Some(name.to_owned())
-        }
-        _ => None,
-    };
-    let begins = |part: &&Part| matches!(part.view(), PartView::Text(text) if text == OPENS);
-    let behind = parts.iter().skip_while(|part| !begins(part));
-    behind.filter_map(name).collect()
-}
-
 /// Asks the model to delegate the work to the agents named in the prompt.
 pub(crate) fn delegation(agents: &[String]) -> Option<Part> {
     if agents.is_empty() {
@@ -349,14 +336,11 @@ fn enclosed(contents: Vec<Part>) -> Vec<Part> {
     if contents.is_empty() {
         return contents;
     }
-    let mut attachments = vec![Part::text(OPENS)];
+    let mut attachments = vec![Part::text(READ_FILES)];
     attachments.extend(contents);
     attachments.push(Part::text("\n--- End of content ---"));
     attachments
 }
-
-/// The line before the contents.
-const OPENS: &str = "\n--- Content from referenced files ---";
 
 /// Start of the content that the reader returns for binary files.
 const CANNOT_DISPLAY: &str = "Cannot display content";

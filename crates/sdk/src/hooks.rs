@@ -8,7 +8,6 @@ mod quoting;
 mod result;
 mod standing;
 mod trace;
-mod transcript;
 mod trial;
 
 use std::collections::HashSet;
@@ -39,14 +38,13 @@ use crate::versions::{Versions, Watch};
 use matcher::Matcher;
 use merge::{into_input, merge};
 pub use migrate::MigratedHooks;
+use parallax_sessions::transcript::Transcript;
 use quoting::quoted;
 use result::{Single, interpret};
 use standing::Standing;
 pub use trace::HookTraceEntry;
 pub(crate) use trace::TRACE;
 use trace::Trace;
-use transcript::Transcript;
-pub(crate) use transcript::{Making, Place, TRANSCRIPT, head as record_head, shaped};
 pub use trial::HookTestResult;
 
 /// The hooks of a session.

@@ -15,48 +15,12 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
 use parallax_protocol::tool::Tool;
+use parallax_sessions::export::SyntaxHighlighter;
+use parallax_sessions::{SessionChoice, SessionLibrary};
 
 use crate::budget::RunLimits;
-use crate::export::SyntaxHighlighter;
 use crate::hooks::RunningHook;
 use crate::program_sandbox;
-
-/// Which session to start or resume.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum SessionChoice {
-    /// A new session with a generated id.
-    #[default]
-    New,
-    /// A new session that replaces the open one.
-    Clear,
-    /// A new session with this id.
-    WithId(String),
-    /// Resumes a session, given as `latest`, an index, an id, or an unambiguous id prefix.
-    Resume(String),
-    /// A new session imported from a file of Parallax or another tool.
-    Import(PathBuf),
-    /// A new session that starts with a copy of another session's history.
-    Fork {
-        /// The session to copy, in the format of [`SessionChoice::Resume`].
-        from: String,
-        /// Number of contents to copy; `None` copies all.
-        keep: Option<usize>,
-    },
-    /// A new session that starts with another session's history up to a prompt.
-    ForkBefore {
-        /// The session to copy, in the format of [`SessionChoice::Resume`].
-        from: String,
-        /// Number of the prompt, counted from 1. The prompt itself is not copied.
-        prompt: u64,
-    },
-    /// Resumes a session after removing the end of its history.
-    Rewind {
-        /// Id of the session.
-        id: String,
-        /// Number of contents to keep.
-        keep: usize,
-    },
-}
 
 /// Source of the model's responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -281,6 +245,22 @@ impl Launch {
     /// Returns all extensions, including inactive ones. The first call reads them and blocks.
     pub fn extensions(&self) -> Arc<Extensions> {
         self.extension_manager().extensions()
+    }
+
+    /// Returns what lists, searches, and changes stored sessions.
+    pub fn session_library(&self) -> SessionLibrary<'_> {
+        SessionLibrary {
+            config: &self.config,
+            directory: &self.options.directory,
+            highlighter: self.options.colourist,
+            interactive: self.options.interactive,
+            ephemeral: self.options.ephemeral,
+        }
+    }
+
+    /// Returns where sessions are stored and with which keys.
+    pub fn homes(&self) -> parallax_store::Homes {
+        parallax_sessions::encrypted_sessions::homes(&self.config)
     }
 
     /// Returns the approval mode at the start of the session.

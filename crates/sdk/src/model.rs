@@ -13,7 +13,7 @@ use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedM
 use crate::demo;
 use crate::launch::{Answers, Launch, Recording, failure};
 use crate::providers::ProviderModels;
-use crate::session_tap::SessionTap;
+use parallax_devtools::SessionTap;
 
 /// Prefix of model names that refer to a script.
 const SCRIPT: &str = "script:";

@@ -20,10 +20,13 @@ use crate::found_context::NestedContext;
 use parallax_telemetry::Telemetry;
 
 use crate::launch::Launch;
-use crate::session_tap::TapSocket;
 use crate::skills::SessionSkills;
 use crate::versions::Versions;
-use crate::{OpSender, encrypted_sessions, toolbox};
+use parallax_devtools::TapSocket;
+use parallax_sessions::encrypted_sessions;
+use parallax_sessions::session_stats::SessionStats;
+
+use crate::{OpSender, toolbox};
 
 mod by_settings;
 mod opening;
@@ -66,6 +69,13 @@ pub struct OpenSession {
 }
 
 impl OpenSession {
+    /// Returns the usage before the session was opened, to continue counting.
+    pub fn counted_before(&self) -> SessionStats {
+        let table = self.launch.model_table();
+        // Scripted responses cost nothing.
+        SessionStats::of(&self.past(), |name| table.price(name).filter(|_| !self.scripted))
+    }
+
     /// Returns the subagents, unless they are disabled.
     pub fn agents(&self) -> Option<Arc<SessionAgents>> {
         self.agents.clone()
@@ -81,7 +91,7 @@ impl OpenSession {
         self.servers.as_ref()
     }
 
-    /// Returns the records that the session started with, for display ([`crate::past`]). They are
+    /// Returns the records that the session started with, for display ([`parallax_sessions::past`]). They are
     /// shared, not copied.
     pub fn past(&self) -> Arc<[Record]> {
         Arc::clone(&self.past)

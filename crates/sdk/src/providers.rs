@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::discovered_models;
 use crate::launch::{Launch, failure};
-use crate::session_tap::SessionTap;
+use parallax_devtools::SessionTap;
 
 /// Map key of the Gemini API client.
 const GEMINI: &str = "gemini";

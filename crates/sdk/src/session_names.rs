@@ -10,7 +10,7 @@ use parallax_protocol::model::{Model, Request, ToolSet};
 use parallax_protocol::store::{NameRecord, Record, Store};
 use parallax_protocol::{CancellationToken, Object};
 
-use crate::sessions::cut;
+use parallax_sessions::cut;
 
 /// Default model for naming.
 const MODEL: &str = "flash-lite";

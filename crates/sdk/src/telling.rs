@@ -15,7 +15,7 @@ use crate::extending::command_groups;
 use crate::ide::{Companion, CompanionSnapshot, DisconnectReason, diagnosis_text, status_text};
 use crate::launch::failure;
 use crate::open::OpenSession;
-use crate::stats::Tokens;
+use parallax_sessions::stats::Tokens;
 
 mod asked;
 mod work;
@@ -198,7 +198,7 @@ impl OpenSession {
     }
 
     fn tell_chats(&self) -> Told {
-        let chats = self.launch.chats();
+        let chats = self.launch.session_library().chats();
         let rows = chats.iter().map(|chat| format!("{} ({})", chat.tag, chat.age()));
         let data = chats.iter().map(|chat| json!({"tag": chat.tag, "path": chat.path}));
         Told { text: or_none(rows.collect(), "Nothing is saved."), data: data.collect() }

@@ -10,9 +10,9 @@ use parallax_protocol::store::PromptMark;
 pub use parallax_store::{ChangeKind, FileChange, TurnChanges};
 use parallax_store::{Checkpoints, LoadError, latest_session};
 
-use crate::encrypted_sessions;
 use crate::launch::failure;
 use crate::versions;
+use parallax_sessions::encrypted_sessions;
 
 /// The checkpoints of a session. All functions block.
 pub struct Undo {

@@ -7,9 +7,10 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::{AskId, SteerId};
 use parallax_protocol::op::Op;
 use parallax_screen::Drawing;
+use parallax_sdk::LaunchOptions;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::trust::TrustAnswer;
-use parallax_sdk::{LaunchOptions, SessionChoice};
+use parallax_sessions::SessionChoice;
 
 use crate::app::App;
 use crate::face::Deliver;

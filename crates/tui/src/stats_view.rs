@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use parallax_screen::{Line, Span, truncate, wrap};
-use parallax_sdk::session_stats::SessionStats;
-use parallax_sdk::stats::Decisions;
+use parallax_sessions::session_stats::SessionStats;
+use parallax_sessions::stats::Decisions;
 
 use crate::footer::{count, dollars, percent};
 use crate::status::time;
@@ -214,7 +214,7 @@ fn plot(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     rows
 }
 
-fn output(tokens: &parallax_sdk::stats::Tokens) -> u64 {
+fn output(tokens: &parallax_sessions::stats::Tokens) -> u64 {
     tokens.candidates + tokens.thoughts
 }
 

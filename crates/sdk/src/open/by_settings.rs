@@ -10,9 +10,9 @@ use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 
-use crate::history::Resumed;
 use crate::launch::{Launch, failure};
 use crate::versions::{self, Versions};
+use parallax_sessions::history::Resumed;
 
 impl Launch {
     /// Returns the compaction options of the settings.

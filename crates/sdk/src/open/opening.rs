@@ -31,18 +31,18 @@ use super::OpenSession;
 use crate::agents::{SessionAgents, trusted_servers};
 use crate::custom_commands::{self, Commands};
 use crate::discovery::{CombinedToolSource, Discovered};
-use crate::encrypted_sessions;
 use crate::expand::{Expander, FileSearch};
 use crate::found_context::NestedContext;
-use crate::history::{self, Resumed};
-use crate::launch::{Launch, SessionChoice};
+use crate::launch::Launch;
 use crate::memory::{self, Gathered};
 use crate::rules::Unasked;
-use crate::session_tap::{Observers, SessionTap, TapSocket};
 use crate::skills::SessionSkills;
 use crate::toolbox::Toolbox;
 use crate::versions::Versions;
 use crate::{hooks, model, session_names, system, toolbox};
+use parallax_devtools::{Observers, SessionTap, TapSocket};
+use parallax_sessions::SessionChoice;
+use parallax_sessions::history::{self, Resumed};
 
 /// The workspace of the session.
 struct WorkspaceSetup {
@@ -109,7 +109,7 @@ impl Launch {
     pub fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
         let mut warnings = self.warnings.clone();
         self.may_open(&mut warnings)?;
-        let resumed = history::open(&self)?;
+        let resumed = history::open(&self.session_library(), &self.options.session)?;
         warnings.extend(resumed.notices.iter().cloned());
         let ground = self.ground(&resumed, &mut warnings)?;
         // Must subscribe before anything emits events.
@@ -186,8 +186,8 @@ impl Launch {
         self.require_sandbox()?;
         warnings.extend(self.extensions().warnings.iter().cloned());
         warnings.extend(self.extension_manager().extensions_of_no_name());
-        self.check_keys()?;
-        self.make_temporary()
+        self.session_library().check_keys()?;
+        self.session_library().make_temporary()
     }
 
     /// Creates the workspace. A resumed session may add directories.
@@ -297,14 +297,15 @@ impl Launch {
         let found = Arc::new(found);
         let discovered =
             self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
-        let kept = |name| self.keeps_clear_text().then(|| ground.artifacts.join(name));
+        let kept =
+            |name| self.session_library().keeps_clear_text().then(|| ground.artifacts.join(name));
         let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
             processes: toolbox.processes(),
             shell: shell.clone(),
             session: id.as_str().to_owned(),
             journal: self.homes().journal(&self.options.directory, id),
             keys: self.homes().keys,
-            transcript: kept(hooks::TRANSCRIPT),
+            transcript: kept(parallax_sessions::transcript::TRANSCRIPT),
             plans: plans.clone(),
             versions: versions.clone(),
             trace: kept(hooks::TRACE),
@@ -394,7 +395,7 @@ impl Launch {
             true => Arc::new(NoStore),
             false => {
                 let path = self.homes().journal(&self.options.directory, &resumed.id);
-                self.mirrored(Arc::new(resumed.journal), path)
+                self.session_library().mirrored(Arc::new(resumed.journal), path)
             }
         };
         if self.wants_name(&resumed.records) {
@@ -495,19 +496,15 @@ impl Launch {
     /// Removes old sessions of the project in the background. Returns a warning if the retention
     /// settings contradict each other.
     fn clean_beside(&self, id: &SessionId) -> Option<String> {
-        let (retention, warning) = self.retention();
+        let (retention, warning) = self.session_library().retention();
         if let Some(rule) = retention.filter(|_| !self.options.ephemeral) {
             let (homes, project) = (self.homes(), self.options.directory.clone());
             let id = id.clone();
             tokio::task::spawn_blocking(move || {
-                Self::clean_lazily(&homes, &project, &rule, &id);
+                parallax_sessions::retention::clean_lazily(&homes, &project, &rule, &id);
             });
         }
         warning
-    }
-
-    pub(crate) fn homes(&self) -> parallax_store::Homes {
-        encrypted_sessions::homes(&self.config)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Session lists, saved conversations, and the input history.
 
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::session_search::{MARKS, Search};
-use parallax_sdk::sessions::Origin;
-use parallax_sdk::{SessionChoice, past};
+use parallax_sessions::Origin;
+use parallax_sessions::search::{MARKS, Search};
+use parallax_sessions::{SessionChoice, past};
 
 use crate::support::World;
 
@@ -13,12 +13,14 @@ async fn sessions_are_counted_searched_and_deleted() {
     let one = world.say(SessionChoice::New, &["mend the Parser", "thanks"]).await;
     let two = world.say(SessionChoice::New, &["write a \"poem\""]).await;
     let launch = world.launch();
-    let entries = launch.sessions();
-    let counts: Vec<_> = entries.iter().map(|entry| launch.message_count(entry)).collect();
+    let entries = launch.session_library().sessions();
+    let counts: Vec<_> =
+        entries.iter().map(|entry| launch.session_library().message_count(entry)).collect();
     assert_eq!(counts, [Some(4), Some(2)]);
     let search = |text: &str, stop: bool| {
         let search = Search { text: text.to_owned(), here: true, limit: 10, rebuild: false };
-        let hits = launch.search_sessions(&search, &|_| !stop).expect("searched").hits;
+        let hits =
+            launch.session_library().search_sessions(&search, &|_| !stop).expect("searched").hits;
         hits.into_iter().map(|hit| (hit.id, hit.snippet.replace(MARKS, "|"))).collect::<Vec<_>>()
     };
     assert_eq!(search("the answer", true), [], "it was stopped before it had read anything");
@@ -30,8 +32,11 @@ async fn sessions_are_counted_searched_and_deleted() {
     assert_eq!(search("a \"POEM", false)[0].0, two);
     assert_eq!(search("the answer", false).len(), 2);
     assert_eq!(search("nowhere", false), []);
-    launch.delete_session(&one).expect("deleted");
-    assert_eq!(launch.sessions().iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two]);
+    launch.session_library().delete_session(&one).expect("deleted");
+    assert_eq!(
+        launch.session_library().sessions().iter().map(|entry| &entry.id).collect::<Vec<_>>(),
+        [&two]
+    );
 }
 
 #[tokio::test]
@@ -40,17 +45,17 @@ async fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
     let id = SessionId::from(world.say(SessionChoice::New, &["one"]).await);
     let launch = world.launch();
     let tag = "../my plan/ü";
-    let path = launch.save_chat(&id, tag, false).expect("saved");
+    let path = launch.session_library().save_chat(&id, tag, false).expect("saved");
     assert!(path.starts_with(world.root.join("home/.parallax/chats")), "{}", path.display());
-    let taken = launch.save_chat(&id, tag, false).expect_err("taken").message;
+    let taken = launch.session_library().save_chat(&id, tag, false).expect_err("taken").message;
     assert!(taken.contains("already"), "{taken}");
     world.say(SessionChoice::Resume(id.to_string()), &["two"]).await;
-    let chat = launch.find_chat(tag).expect("found");
+    let chat = launch.session_library().find_chat(tag).expect("found");
     let (session, _events) = world.open(SessionChoice::Import(chat.path));
     let items = past::items(&session.past());
     assert_eq!(items.len(), 2, "{items:?}");
     session.close().await;
-    launch.save_chat(&id, tag, true).expect("replaced");
+    launch.session_library().save_chat(&id, tag, true).expect("replaced");
 
     // Conversations saved by Gemini CLI are listed and cannot be deleted.
     let folder = "home/.gemini/tmp/slug";
@@ -64,20 +69,20 @@ async fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
         r#"[{"role": "user", "parts": [{"text": "x"}]}]"#,
     );
     let mut tags: Vec<(String, Origin)> =
-        launch.chats().into_iter().map(|chat| (chat.tag, chat.origin)).collect();
+        launch.session_library().chats().into_iter().map(|chat| (chat.tag, chat.origin)).collect();
     tags.sort_by(|one, two| one.0.cmp(&two.0));
     let of = |tag: &str, origin| (tag.to_owned(), origin);
     let wanted =
         [of(tag, Origin::Parallax), of("a b", Origin::GeminiCli), of("old", Origin::GeminiCli)];
     assert_eq!(tags, wanted);
-    let theirs = launch.find_chat("a b").expect("found").path;
+    let theirs = launch.session_library().find_chat("a b").expect("found").path;
     let (session, _events) = world.open(SessionChoice::Import(theirs));
     assert_eq!(past::items(&session.past()).len(), 2);
     session.close().await;
-    assert!(launch.delete_chat("a b").is_err());
-    launch.delete_chat(tag).expect("deleted");
-    assert!(!launch.has_chat(tag) && launch.has_chat("a b"));
-    assert!(launch.save_chat(&SessionId::from("none"), "x", false).is_err());
+    assert!(launch.session_library().delete_chat("a b").is_err());
+    launch.session_library().delete_chat(tag).expect("deleted");
+    assert!(!launch.session_library().has_chat(tag) && launch.session_library().has_chat("a b"));
+    assert!(launch.session_library().save_chat(&SessionId::from("none"), "x", false).is_err());
 }
 
 #[tokio::test]
@@ -85,12 +90,15 @@ async fn a_conversation_is_given_away_as_a_document() {
     let world = World::new();
     let id = SessionId::from(world.say(SessionChoice::New, &["say `it`"]).await);
     let launch = world.launch();
-    let file = launch.share_chat(&id, Some("talk.md")).expect("shared");
+    let file = launch.session_library().share_chat(&id, Some("talk.md")).expect("shared");
     let text = std::fs::read_to_string(&file).expect("the file");
     assert_eq!(text, "## USER\n\nsay `it`\n\n---\n\n## MODEL\n\nthe answer\n\n");
-    assert!(launch.share_chat(&id, Some("talk.md")).is_err(), "it is there already");
-    assert!(launch.share_chat(&id, Some("talk.txt")).is_err());
-    let file = launch.share_chat(&id, None).expect("shared");
+    assert!(
+        launch.session_library().share_chat(&id, Some("talk.md")).is_err(),
+        "it is there already"
+    );
+    assert!(launch.session_library().share_chat(&id, Some("talk.txt")).is_err());
+    let file = launch.session_library().share_chat(&id, None).expect("shared");
     assert_eq!(file.parent(), Some(world.project().as_path()));
     let contents: Vec<serde_json::Value> =
         serde_json::from_slice(&std::fs::read(&file).expect("the file")).expect("contents");
@@ -98,7 +106,7 @@ async fn a_conversation_is_given_away_as_a_document() {
     // The exported format can be imported.
     let (session, _events) = world.open(SessionChoice::Import(file));
     session.close().await;
-    let file = launch.export_session(&id, "whole.json").expect("exported");
+    let file = launch.session_library().export_session(&id, "whole.json").expect("exported");
     let whole: serde_json::Value =
         serde_json::from_slice(&std::fs::read(file).expect("the file")).expect("a document");
     assert_eq!(whole["sessionId"], id.as_str());
@@ -116,11 +124,11 @@ fn what_was_typed_comes_back_with_what_the_reference_remembers() {
         {"timestamp": "bad", "type": "user", "message": "no"}, {}]"#;
     world.write("home/.gemini/tmp/slug/logs.json", logs);
     for text in ["one", "two\nlines", "two\nlines", "  ", "three"] {
-        launch.remember_input(text).expect("remembered");
+        launch.session_library().remember_input(text).expect("remembered");
     }
-    assert_eq!(launch.input_history(10), ["old", "one", "two\nlines", "three"]);
-    assert_eq!(launch.input_history(2), ["two\nlines", "three"]);
+    assert_eq!(launch.session_library().input_history(10), ["old", "one", "two\nlines", "three"]);
+    assert_eq!(launch.session_library().input_history(2), ["two\nlines", "three"]);
     assert_eq!(world.read("home/.gemini/tmp/slug/logs.json"), logs);
     world.write("home/.gemini/tmp/slug/logs.json", "{broken");
-    assert_eq!(launch.input_history(10).len(), 3);
+    assert_eq!(launch.session_library().input_history(10).len(), 3);
 }

@@ -3,7 +3,8 @@
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::commands::{Docs, Init};
 use parallax_sdk::terminal_setup::{EditorKeys, TerminalEditor};
-use parallax_sdk::{ContextTier, Launch, LaunchOptions, OpenSession, SessionChoice};
+use parallax_sdk::{ContextTier, Launch, LaunchOptions, OpenSession};
+use parallax_sessions::SessionChoice;
 
 use crate::support::World;
 

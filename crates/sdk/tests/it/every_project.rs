@@ -4,16 +4,17 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use parallax_sdk::export::ExportForm;
-use parallax_sdk::past::PastItem;
-use parallax_sdk::session_search::{MARKS, Search, SearchHit};
-use parallax_sdk::{Launch, LaunchOptions, SessionChoice};
+use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sessions::SessionChoice;
+use parallax_sessions::export::ExportForm;
+use parallax_sessions::past::PastItem;
+use parallax_sessions::search::{MARKS, Search, SearchHit};
 
 use crate::support::World;
 
 fn search(launch: &Launch, text: &str) -> Vec<SearchHit> {
     let search = Search { text: text.to_owned(), here: false, limit: 50, rebuild: false };
-    launch.search_sessions(&search, &|_| true).expect("searched").hits
+    launch.session_library().search_sessions(&search, &|_| true).expect("searched").hits
 }
 
 fn ids(hits: &[SearchHit]) -> Vec<&str> {
@@ -59,7 +60,7 @@ async fn the_index_follows_the_files_of_all_programs() {
     world.say(SessionChoice::Resume(one.clone()), &["and the generator"]).await;
     assert_eq!(ids(&search(&launch, "generator")), [one.as_str()], "what was added is found");
     // A replaced file is noticed even if its length and time are the same.
-    let path = launch.session(&one).expect("found").path;
+    let path = launch.session_library().session(&one).expect("found").path;
     let time = fs::metadata(&path).and_then(|facts| facts.modified()).expect("a time");
     let other = path.with_extension("other");
     let text = fs::read_to_string(&path).expect("journal").replace("generator", "renovator");
@@ -68,7 +69,7 @@ async fn the_index_follows_the_files_of_all_programs() {
     file.set_modified(time).expect("aged");
     fs::rename(&other, &path).expect("renamed");
     assert_eq!(ids(&search(&launch, "renovator")), [one.as_str()]);
-    launch.delete_session(&one).expect("deleted");
+    launch.session_library().delete_session(&one).expect("deleted");
     assert_eq!(ids(&search(&launch, "parser")), Vec::<&str>::new());
 }
 
@@ -107,7 +108,11 @@ async fn a_damaged_index_is_made_anew_and_several_use_one() {
             scope.spawn(move || {
                 let rebuild = number % 3 != 0;
                 let search = Search { text: "parser".into(), here: false, limit: 50, rebuild };
-                let hits = launch.search_sessions(&search, &|_| true).expect("searched").hits;
+                let hits = launch
+                    .session_library()
+                    .search_sessions(&search, &|_| true)
+                    .expect("searched")
+                    .hits;
                 assert_eq!(ids(&hits), [one.as_str()]);
             });
         }
@@ -119,18 +124,26 @@ async fn every_form_but_the_ones_for_people_is_loaded_again() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["say <b>it</b>", "again"]).await;
     let launch = world.launch();
-    let entry = launch.any_session(&id[..12]).expect("found");
-    let before = launch.session_items(&entry).expect("items");
+    let entry = launch.session_library().any_session(&id[..12]).expect("found");
+    let before = launch.session_library().session_items(&entry).expect("items");
     for (form, ending) in [(ExportForm::Json, "json"), (ExportForm::Jsonl, "jsonl")] {
-        let text = launch.exported(&entry, form).expect("exported");
-        let file = launch.write_export(Path::new(&format!("x.{ending}")), &text).expect("written");
+        let text = launch.session_library().exported(&entry, form).expect("exported");
+        let file = launch
+            .session_library()
+            .write_export(Path::new(&format!("x.{ending}")), &text)
+            .expect("written");
         assert_eq!(ExportForm::of_file(&file), Some(form));
-        assert!(launch.write_export(&file, &text).is_err(), "a file that is there stays");
-        let new = elsewhere(&world, "other").import_session(&file).expect("imported");
-        let copy = launch.any_session(new.id.as_str()).expect("of another project");
+        assert!(
+            launch.session_library().write_export(&file, &text).is_err(),
+            "a file that is there stays"
+        );
+        let new =
+            elsewhere(&world, "other").session_library().import_session(&file).expect("imported");
+        let copy =
+            launch.session_library().any_session(new.id.as_str()).expect("of another project");
         assert_eq!(copy.project, world.root.join("other"));
         assert_eq!(copy.forked_from.as_deref(), file.to_str());
-        let after = launch.session_items(&copy).expect("items");
+        let after = launch.session_library().session_items(&copy).expect("items");
         // Gemini CLI's format has the times of messages only.
         assert_eq!(after.len(), before.len(), "{form:?}: {after:?}");
         assert_eq!(after.last(), before.last(), "{form:?}");
@@ -141,24 +154,33 @@ async fn every_form_but_the_ones_for_people_is_loaded_again() {
         let messages = record["messages"].as_array().expect("messages").iter();
         messages.map(|message| message["content"].to_string()).collect::<Vec<_>>()
     };
-    let text = launch.exported(&entry, ExportForm::Json).expect("exported");
+    let text = launch.session_library().exported(&entry, ExportForm::Json).expect("exported");
     let said = messages(&text);
     assert!(said[0].contains("<session_context>") && !said[0].contains("say <b>it"), "{}", said[0]);
     assert!(said[1].contains("say <b>it") && !said[1].contains("<session_context>"), "{}", said[1]);
-    let file = launch.write_export(Path::new("again.json"), &text).expect("written");
-    let new = elsewhere(&world, "other").import_session(&file).expect("imported");
-    let copy = launch.any_session(new.id.as_str()).expect("found");
-    assert_eq!(messages(&launch.exported(&copy, ExportForm::Json).expect("exported")), said);
+    let file =
+        launch.session_library().write_export(Path::new("again.json"), &text).expect("written");
+    let new = elsewhere(&world, "other").session_library().import_session(&file).expect("imported");
+    let copy = launch.session_library().any_session(new.id.as_str()).expect("found");
+    assert_eq!(
+        messages(&launch.session_library().exported(&copy, ExportForm::Json).expect("exported")),
+        said
+    );
     for form in [ExportForm::Claude, ExportForm::Codex] {
-        let text = launch.exported(&entry, form).expect("exported");
-        let file = launch.write_export(Path::new(&format!("{form:?}.jsonl")), &text);
-        let new = elsewhere(&world, "other").import_session(&file.expect("written"));
-        let copy = launch.any_session(new.expect("imported").id.as_str()).expect("found");
-        let after = launch.session_items(&copy).expect("items");
+        let text = launch.session_library().exported(&entry, form).expect("exported");
+        let file =
+            launch.session_library().write_export(Path::new(&format!("{form:?}.jsonl")), &text);
+        let new =
+            elsewhere(&world, "other").session_library().import_session(&file.expect("written"));
+        let copy = launch
+            .session_library()
+            .any_session(new.expect("imported").id.as_str())
+            .expect("found");
+        let after = launch.session_library().session_items(&copy).expect("items");
         assert_eq!(after.len(), before.len(), "{form:?}: {after:?}");
         assert_eq!(after.last(), before.last(), "{form:?}");
     }
-    let page = launch.exported(&entry, ExportForm::Html).expect("exported");
+    let page = launch.session_library().exported(&entry, ExportForm::Html).expect("exported");
     assert!(page.contains("say &lt;b&gt;it&lt;/b&gt;") && !page.contains("<b>it"), "{page}");
 }
 
@@ -170,7 +192,10 @@ async fn prompts_have_one_number_after_some_were_taken_back() {
     let id = world.say(back, &["ddd", "eee", "fff"]).await;
     let launch = world.launch();
     let shown = |id: &str| {
-        let items = launch.session_items(&launch.session(id).expect("found")).expect("items");
+        let items = launch
+            .session_library()
+            .session_items(&launch.session_library().session(id).expect("found"))
+            .expect("items");
         let prompts = items.into_iter().filter_map(|item| match item {
             PastItem::User { text, turn, .. } => Some((turn, text)),
             _ => None,
@@ -181,9 +206,9 @@ async fn prompts_have_one_number_after_some_were_taken_back() {
         |texts: &[&str]| (1..).zip(texts.iter().map(|&it| it.to_owned())).collect::<Vec<_>>();
     assert_eq!(shown(&id), named(&["aaa", "bbb", "ddd", "eee", "fff"]));
     assert_eq!(search(&launch, "eee")[0].turn, 4);
-    let copy = launch.fork_session(&id, Some(4)).expect("copied");
+    let copy = launch.session_library().fork_session(&id, Some(4)).expect("copied");
     assert_eq!(shown(copy.id.as_str()), named(&["aaa", "bbb", "ddd"]));
-    let missing = launch.fork_session(&id, Some(6)).expect_err("there are five");
+    let missing = launch.session_library().fork_session(&id, Some(6)).expect_err("there are five");
     assert_eq!(missing.message, "unknown prompt 6: the last one is 5");
     let copy = world.say(SessionChoice::ForkBefore { from: id, prompt: 3 }, &["ggg"]).await;
     assert_eq!(shown(&copy), named(&["aaa", "bbb", "ggg"]));
@@ -194,30 +219,38 @@ async fn a_copy_leaves_the_original_alone_and_a_move_takes_all_with_it() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["one", "two"]).await;
     let other = elsewhere(&world, "moved/here");
-    let copy = other.fork_session(&id, Some(2)).expect("copied");
+    let copy = other.session_library().fork_session(&id, Some(2)).expect("copied");
     let items = |launch: &Launch, id: &str| {
-        let entry = launch.any_session(id).expect("found");
-        launch.session_items(&entry).expect("items").len()
+        let entry = launch.session_library().any_session(id).expect("found");
+        launch.session_library().session_items(&entry).expect("items").len()
     };
     assert_eq!((items(&other, copy.id.as_str()), items(&other, &id)), (2, 4));
-    assert!(other.fork_session(&id, Some(1)).is_err(), "nothing comes before the first");
-    assert!(other.fork_session(&id, Some(9)).is_err());
+    assert!(
+        other.session_library().fork_session(&id, Some(1)).is_err(),
+        "nothing comes before the first"
+    );
+    assert!(other.session_library().fork_session(&id, Some(9)).is_err());
 
     let launch = world.launch();
-    launch.save_chat(&id.as_str().into(), "kept", false).expect("saved");
+    launch.session_library().save_chat(&id.as_str().into(), "kept", false).expect("saved");
     let (session, _events) = world.open(SessionChoice::Resume(id.clone()));
-    let moved = other.move_project(&world.project(), &world.root.join("moved/here"));
+    let moved =
+        other.session_library().move_project(&world.project(), &world.root.join("moved/here"));
     let moved = moved.expect("told");
     assert_eq!((moved.sessions.len(), moved.kept.len()), (0, 1), "it is in use");
     session.close().await;
-    let before = fs::read(launch.session(&id).expect("found").path).expect("journal");
-    let moved = other.move_session(&id, Path::new(".")).expect("moved");
-    assert_eq!(launch.sessions(), []);
+    let before =
+        fs::read(launch.session_library().session(&id).expect("found").path).expect("journal");
+    let moved = other.session_library().move_session(&id, Path::new(".")).expect("moved");
+    assert_eq!(launch.session_library().sessions(), []);
     let after = fs::read(&moved.sessions[0].1).expect("journal");
     let rest = |bytes: &[u8]| bytes.splitn(2, |byte| *byte == b'\n').nth(1).map(<[u8]>::to_vec);
     assert_eq!(rest(&after), rest(&before), "all but the head is the same");
-    assert_eq!(other.session(&id).expect("here").project, world.root.join("moved/here"));
-    assert!(other.find_chat("kept").is_ok());
+    assert_eq!(
+        other.session_library().session(&id).expect("here").project,
+        world.root.join("moved/here")
+    );
+    assert!(other.session_library().find_chat("kept").is_ok());
 }
 
 #[tokio::test]
@@ -229,21 +262,21 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
     }
     let days = |days: u64| SystemTime::now() - Duration::from_secs(days * 86_400);
     let age = |id: &str, days_ago: u64| {
-        let path = world.launch().session(id).expect("found").path;
+        let path = world.launch().session_library().session(id).expect("found").path;
         let file = fs::File::options().append(true).open(path).expect("journal");
         file.set_modified(days(days_ago)).expect("aged");
     };
     for (id, days_ago) in made.iter().zip([40, 5, 3, 0]) {
         age(id, days_ago);
     }
-    let folder = world.launch().session(&made[0]).expect("found").path;
+    let folder = world.launch().session_library().session(&made[0]).expect("found").path;
     let folder = folder.parent().expect("folder").to_owned();
     let stray = folder.join("stray.jsonl");
     fs::write(&stray, "nothing\n").expect("stray");
     fs::File::options().append(true).open(&stray).expect("s").set_modified(days(2)).expect("aged");
     let set = |text: &str| world.write("home/.gemini/settings.json", text);
     let why = |dry: bool| {
-        let collected = world.launch().collect_sessions(dry).expect("collected");
+        let collected = world.launch().session_library().collect_sessions(dry).expect("collected");
         collected.sessions.into_iter().map(|one| (one.id, one.why)).collect::<Vec<_>>()
     };
     let of = |id: &str, why: &'static str| (id.to_owned(), why);
@@ -257,14 +290,20 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
     let wanted = vec![of(&made[0], "old"), of("stray", "empty"), of("killed", "empty")];
     assert_eq!(why(true), wanted);
     fs::remove_file(folder.join("killed.jsonl")).expect("removed");
-    assert_eq!(world.launch().sessions().len(), 4, "nothing was done");
+    assert_eq!(world.launch().session_library().sessions().len(), 4, "nothing was done");
     set(r#"{"general": {"sessionRetention": {"enabled": false}}}"#);
     assert_eq!(why(false), []);
     set(r#"{"general": {"sessionRetention": {"maxAge": "soon"}}}"#);
-    assert!(world.launch().collect_sessions(false).is_err(), "what cannot be read is told");
-    assert_eq!(world.launch().sessions().len(), 4, "and deletes nothing");
+    assert!(
+        world.launch().session_library().collect_sessions(false).is_err(),
+        "what cannot be read is told"
+    );
+    assert_eq!(world.launch().session_library().sessions().len(), 4, "and deletes nothing");
     set(r#"{"general": {"sessionRetention": {"maxAge": "1h"}}}"#);
-    assert!(world.launch().collect_sessions(false).is_err(), "less than the least");
+    assert!(
+        world.launch().session_library().collect_sessions(false).is_err(),
+        "less than the least"
+    );
     for odd in [
         r#""maxCount": 1.5"#,
         r#""maxCount": "1e3""#,
@@ -272,7 +311,7 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
         r#""minRetention": "0h""#,
     ] {
         set(&format!(r#"{{"general": {{"sessionRetention": {{{odd}}}}}}}"#));
-        assert!(world.launch().collect_sessions(false).is_err(), "{odd}");
+        assert!(world.launch().session_library().collect_sessions(false).is_err(), "{odd}");
     }
     set(r#"{"general": {"sessionRetention": {"maxCount": 2, "minRetention": "4d"}}}"#);
     let wanted = vec![of(&made[0], "old"), of(&made[1], "many")];
@@ -281,7 +320,7 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
     let rule = r#"{"general": {"sessionRetention": {"maxAge": "1d", "minRetention": "1h"}}}"#;
     world.write("there/.gemini/settings.json", rule);
     let there = Launch::prepare(there.options().clone()).expect("prepared");
-    let would = there.collect_sessions(true).expect("collected");
+    let would = there.session_library().collect_sessions(true).expect("collected");
     let would: Vec<_> = would.sessions.into_iter().map(|one| (one.id, one.why)).collect();
     assert_eq!(would, wanted, "the user's rule");
     assert_eq!(why(false), wanted);
@@ -299,7 +338,8 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
     fs::remove_file(&cleaned).expect("stamp");
     age(&made[2], 31);
     world.say(SessionChoice::New, &["five"]).await;
-    let gone = || world.launch().sessions().iter().all(|entry| entry.id != made[2]);
+    let gone =
+        || world.launch().session_library().sessions().iter().all(|entry| entry.id != made[2]);
     for _ in 0..200 {
         if gone() {
             break;

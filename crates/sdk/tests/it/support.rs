@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::EventBody;
 use parallax_protocol::op::{Op, Prompt};
-use parallax_sdk::{Answers, EventReader, Launch, LaunchOptions, OpenSession, SessionChoice};
+use parallax_sdk::{Answers, EventReader, Launch, LaunchOptions, OpenSession};
+use parallax_sessions::SessionChoice;
 
 /// A temporary home and project.
 pub struct World {

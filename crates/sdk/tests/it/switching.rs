@@ -1,8 +1,9 @@
 //! Switching between sessions in one process.
 
 use parallax_protocol::event::FailureKind;
-use parallax_sdk::past::{self, PastItem};
-use parallax_sdk::{Launch, LaunchOptions, SessionChoice};
+use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sessions::SessionChoice;
+use parallax_sessions::past::{self, PastItem};
 
 use crate::support::World;
 
@@ -35,7 +36,7 @@ async fn one_process_opens_session_after_session() {
 
     // The lock was released, so no copy is made.
     world.say(SessionChoice::Resume(first.clone()), &["three"]).await;
-    assert_eq!(world.launch().sessions().len(), 2);
+    assert_eq!(world.launch().session_library().sessions().len(), 2);
 }
 
 #[tokio::test]
@@ -51,8 +52,8 @@ async fn a_rewind_takes_back_and_a_fork_leaves_alone() {
     let forked = world.say(fork, &["else"]).await;
     assert_ne!(forked, id);
     let texts = |id: &str| {
-        let entry = world.launch().session(id).expect("a session");
-        let items = world.launch().preview(&entry, 10).expect("read");
+        let entry = world.launch().session_library().session(id).expect("a session");
+        let items = world.launch().session_library().preview(&entry, 10).expect("read");
         prompts(&items).into_iter().map(|(text, ..)| text).collect::<Vec<_>>()
     };
     assert_eq!(texts(&forked), ["one", "else"]);
@@ -64,8 +65,8 @@ async fn a_rewind_takes_back_and_a_fork_leaves_alone() {
     let rewind = SessionChoice::Rewind { id: id.clone(), keep: 0 };
     assert_eq!(world.say(rewind, &["anew"]).await, id);
     assert_eq!(texts(&id), ["anew"]);
-    let entry = world.launch().session(&id).expect("a session");
-    assert_eq!(world.launch().message_count(&entry), Some(2));
+    let entry = world.launch().session_library().session(&id).expect("a session");
+    assert_eq!(world.launch().session_library().message_count(&entry), Some(2));
 }
 
 #[tokio::test]

@@ -114,11 +114,11 @@ impl App {
 fn of_launch(of: &str, launch: &Launch) -> Vec<Argument> {
     match of {
         "chat" | "resume" => {
-            let chats = launch.chats();
+            let chats = launch.session_library().chats();
             chats.iter().rev().map(|chat| argument(&chat.tag, chat.age())).collect()
         }
         "load" => {
-            let mut sessions = launch.sessions();
+            let mut sessions = launch.session_library().sessions();
             sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
             let newest = sessions.iter().take(MOST_SESSIONS);
             newest.map(|it| argument(&it.id, format!("{} · {}", it.title, it.age()))).collect()

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parallax_sdk::session_search::{Found, IndexStep, Search};
-use parallax_sdk::{Launch, SessionChoice};
+use parallax_sdk::Launch;
+use parallax_sessions::SessionChoice;
+use parallax_sessions::search::{Found, IndexStep, Search};
 
 use super::App;
 use crate::components::dialog_stack::{Body, Overlay, Purpose};
@@ -27,7 +28,7 @@ impl App {
     pub(crate) fn sessions_dialog(&mut self) {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {
-            let sessions = launch.sessions();
+            let sessions = launch.session_library().sessions();
             Box::new(move |app| {
                 if sessions.is_empty() {
                     app.dialogs.close();
@@ -71,7 +72,7 @@ impl App {
         }
         let Some(launch) = self.launch.clone() else { return };
         self.effect(Effect::Run(Box::new(move || {
-            let items = launch.preview(&entry, PREVIEWED).unwrap_or_default();
+            let items = launch.session_library().preview(&entry, PREVIEWED).unwrap_or_default();
             Box::new(move |app| {
                 let rows = preview_rows(&items, &app.theme);
                 if let Some(list) = app.sessions_list() {
@@ -137,7 +138,7 @@ impl App {
         }
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         self.effect(Effect::Run(Box::new(move || {
-            let deleted = launch.delete_session(&id);
+            let deleted = launch.session_library().delete_session(&id);
             Box::new(move |app| match deleted {
                 Ok(entry) => app.info(format!("Deleted: {}", entry.title)),
                 Err(failure) => app.error(failure.message),
@@ -153,7 +154,7 @@ impl App {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         let what = what.to_owned();
         self.effect(Effect::Run(Box::new(move || {
-            let choice = launch.loadable(&what);
+            let choice = launch.session_library().loadable(&what);
             Box::new(move |app| match choice {
                 Ok(choice) => app.effect(Effect::Open(choice)),
                 Err(failure) => app.error(failure.message),
@@ -180,8 +181,11 @@ impl App {
         let id = self.session.id().to_owned();
         self.effect(Effect::Run(Box::new(move || {
             // A session has no file before its first prompt.
-            let made = match launch.any_session(&id) {
-                Ok(_) => launch.fork_session(&id, before).map_err(|failure| failure.message),
+            let made = match launch.session_library().any_session(&id) {
+                Ok(_) => launch
+                    .session_library()
+                    .fork_session(&id, before)
+                    .map_err(|failure| failure.message),
                 Err(_) => Err("nothing to copy yet".to_owned()),
             };
             Box::new(move |app| match made {
@@ -243,5 +247,5 @@ fn reading_row(step: IndexStep) -> String {
 
 fn look(launch: &Launch, text: &str, watch: &dyn Fn(IndexStep) -> bool) -> Result<Found, String> {
     let search = Search { text: text.to_owned(), here: true, limit: MOST_FOUND, rebuild: false };
-    launch.search_sessions(&search, watch).map_err(|failure| failure.message)
+    launch.session_library().search_sessions(&search, watch).map_err(|failure| failure.message)
 }

@@ -1,7 +1,7 @@
 //! Conversations saved under a tag, and exported sessions.
 
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::SessionChoice;
+use parallax_sessions::SessionChoice;
 
 use super::App;
 use crate::clean::clean;
@@ -12,8 +12,8 @@ impl App {
     pub(super) fn tags_dialog(&mut self) {
         self.ask(
             |launch| {
-                let chats = launch.chats();
-                let item = |chat: &parallax_sdk::chats::SavedChat| {
+                let chats = launch.session_library().chats();
+                let item = |chat: &parallax_sessions::SavedChat| {
                     ListItem::new(chat.tag.clone(), clean(&chat.tag), chat.age())
                 };
                 chats.iter().map(item).collect::<Vec<_>>()
@@ -37,9 +37,9 @@ impl App {
         let replace = self.hints.is_repeated(&format!("save {tag}"));
         let again = tag.clone();
         self.ask(
-            move |launch| match launch.has_chat(&tag) && !replace {
+            move |launch| match launch.session_library().has_chat(&tag) && !replace {
                 true => None,
-                false => Some(launch.save_chat(&session, &tag, replace)),
+                false => Some(launch.session_library().save_chat(&session, &tag, replace)),
             },
             move |app, saved| match saved {
                 None => {
@@ -57,7 +57,7 @@ impl App {
     pub(super) fn resume_tag(&mut self, tag: &str) {
         let tag = tag.to_owned();
         self.ask(
-            move |launch| launch.find_chat(&tag),
+            move |launch| launch.session_library().find_chat(&tag),
             |app, found| match found {
                 Ok(chat) => app.effect(Effect::Open(SessionChoice::Import(chat.path))),
                 Err(failure) => app.error(failure.message),
@@ -71,7 +71,7 @@ impl App {
         }
         let tag = tag.to_owned();
         self.ask(
-            move |launch| launch.delete_chat(&tag),
+            move |launch| launch.session_library().delete_chat(&tag),
             |app, deleted| match deleted {
                 Ok(chat) => app.info(format!("Deleted `{}`.", chat.tag)),
                 Err(failure) => app.error(failure.message),
@@ -82,7 +82,7 @@ impl App {
     pub(super) fn share_chat(&mut self, file: &str) {
         let (file, session) = (file.to_owned(), SessionId::new(self.session.id().to_owned()));
         self.ask(
-            move |launch| launch.share_chat(&session, Some(&file)),
+            move |launch| launch.session_library().share_chat(&session, Some(&file)),
             |app, written| match written {
                 Ok(path) => app.info(format!("Exported to {}", path.display())),
                 Err(failure) => app.error(failure.message),
@@ -96,7 +96,7 @@ impl App {
         }
         let (file, session) = (file.to_owned(), SessionId::new(self.session.id().to_owned()));
         self.ask(
-            move |launch| launch.export_session(&session, &file),
+            move |launch| launch.session_library().export_session(&session, &file),
             |app, written| match written {
                 Ok(path) => app.info(format!("Exported to {}", path.display())),
                 Err(failure) => app.error(failure.message),

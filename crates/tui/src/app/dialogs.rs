@@ -5,11 +5,11 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::secret::Secret;
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Key, KeyCode, Modifiers};
-use parallax_sdk::SessionChoice;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::edit_arguments::ProposedChange;
 use parallax_sdk::mcp_view::{Answer, Question};
 use parallax_sdk::trust::TrustAnswer;
+use parallax_sessions::SessionChoice;
 use tokio::sync::oneshot;
 
 use super::App;

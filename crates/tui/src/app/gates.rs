@@ -73,7 +73,7 @@ impl App {
         }
     }
 
-    fn first_choice(&self) -> parallax_sdk::SessionChoice {
+    fn first_choice(&self) -> parallax_sessions::SessionChoice {
         self.launch.as_ref().map(|launch| launch.options().session.clone()).unwrap_or_default()
     }
 }

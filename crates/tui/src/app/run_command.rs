@@ -8,7 +8,8 @@ use parallax_sdk::about::{INBOX, PRIVACY};
 use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
 use parallax_sdk::terminal_setup::EditorKeys;
 use parallax_sdk::trust::TrustLevel;
-use parallax_sdk::{Launch, OpenSession, SessionChoice};
+use parallax_sdk::{Launch, OpenSession};
+use parallax_sessions::SessionChoice;
 use serde_json::Value;
 
 use super::App;

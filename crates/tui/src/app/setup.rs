@@ -2,9 +2,9 @@
 
 use parallax_protocol::tool::{Display, Todo};
 use parallax_screen::Line;
-use parallax_sdk::past::PastItem;
 use parallax_sdk::settings::{SettingScope, UiSettings};
 use parallax_sdk::{Launch, OpenSession};
+use parallax_sessions::past::PastItem;
 use serde_json::{Value, json};
 
 use super::App;
@@ -67,7 +67,7 @@ impl App {
         self.effect(Effect::Run(Box::new(move || {
             let sandbox = facts.sandbox_short();
             let auth = facts.auth_name();
-            let inputs = facts.input_history(HISTORY);
+            let inputs = facts.session_library().input_history(HISTORY);
             let commands = facts.shell_history();
             let own_prompt = facts.has_own_prompt();
             let news = facts.news_after_update();
@@ -106,7 +106,7 @@ impl App {
         // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
         // the scrollback are rendered at once.
         let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
-        let (items, skipped) = parallax_sdk::past::recent(&open.past(), most);
+        let (items, skipped) = parallax_sessions::past::recent(&open.past(), most);
         let is_prompt = |item: &PastItem| matches!(item, PastItem::User { .. });
         let was_prompted = self.session.is_prompted();
         self.session.set_prompted(skipped > 0 || items.iter().any(is_prompt));

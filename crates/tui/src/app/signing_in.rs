@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use parallax_protocol::secret::Secret;
-use parallax_sdk::SessionChoice;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::model_listing::{KnownModel, ProviderListing};
+use parallax_sessions::SessionChoice;
 
 use parallax_protocol::code_text::code_text as one_line;
 

@@ -154,7 +154,7 @@ impl App {
         let text = text.to_owned();
         self.session.note_typed(&text);
         self.effect(Effect::Run(Box::new(move || {
-            let kept = launch.remember_input(&text);
+            let kept = launch.session_library().remember_input(&text);
             Box::new(move |app| {
                 if let Err(failure) = kept {
                     app.toast(failure.message);

@@ -1,7 +1,7 @@
 //! The session that is open: its id, whether it accepts operations, and its statistics.
 
 use parallax_protocol::event::Event;
-use parallax_sdk::session_stats::SessionStats;
+use parallax_sessions::session_stats::SessionStats;
 
 /// The open session, and what is needed of the one before.
 #[derive(Debug, Default)]

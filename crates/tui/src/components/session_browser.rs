@@ -1,10 +1,10 @@
 //! The session browser: the sessions of the project in an order, and the search in their contents.
 
 use parallax_screen::Line;
-use parallax_sdk::SessionEntry;
-use parallax_sdk::past::PastItem;
-use parallax_sdk::session_search::{MARKS, SearchHit};
-use parallax_sdk::session_tree::tree;
+use parallax_sessions::SessionEntry;
+use parallax_sessions::past::PastItem;
+use parallax_sessions::search::{MARKS, SearchHit};
+use parallax_sessions::tree;
 
 use super::dialog_stack::{Overlay, Purpose};
 use crate::clean::clean;

@@ -8,10 +8,12 @@ use std::time::Duration;
 use parallax_protocol::ids::{SessionId, SteerId};
 use parallax_protocol::op::{Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sdk::expand::{read_names, tokens_to_confirm};
+use parallax_sdk::expand::tokens_to_confirm;
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::TrustAnswer;
-use parallax_sdk::{SessionChoice, clipboard, editor};
+use parallax_sdk::{clipboard, editor};
+use parallax_sessions::SessionChoice;
+use parallax_sessions::past::read_names;
 
 use parallax_screen::{Drawing, Frame, Graphics, Progress, Terminal};
 
@@ -127,8 +129,9 @@ impl Face {
             Effect::OpenDevTools { browser } => self.open_devtools(browser),
             Effect::Edit { text, name, then } => {
                 let launch = self.app.launch.as_ref();
-                let command =
-                    launch.and_then(|it| Some((it.editor_command()?, it.editing_folder())));
+                let command = launch.and_then(|it| {
+                    Some((it.editor_command()?, it.session_library().editing_folder()))
+                });
                 let edited = match command {
                     // The editor owns the terminal; nothing else writes to it.
                     Some((command, place)) => self
@@ -414,7 +417,8 @@ impl Face {
 
     fn paste_clipboard(&mut self) {
         let Some(launch) = &self.app.launch else { return };
-        let folder = launch.images_folder(&SessionId::from(self.app.session.id()));
+        let folder =
+            launch.session_library().images_folder(&SessionId::from(self.app.session.id()));
         let Some(folder) = folder else {
             return self.app.toast(
                 "sessions are encrypted, and this system has no memory-backed directory for an \
@@ -497,8 +501,8 @@ impl Face {
         }
         if let (true, Some(launch)) = (self.delete, launch) {
             // The program is ending; what cannot be deleted now stays.
-            drop(launch.delete_session(&id));
-            drop(launch.forget_inputs(self.app.session.typed()));
+            drop(launch.session_library().delete_session(&id));
+            drop(launch.session_library().forget_inputs(self.app.session.typed()));
         }
     }
 }

@@ -10,7 +10,8 @@ use parallax_sdk::ide::Companion;
 use parallax_sdk::mcp_view::{Answer, Asker, Question, WantedSignIn};
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::{Acceptance, Prepared, TrustQuestion};
-use parallax_sdk::{Launch, OpenSession, SessionChoice};
+use parallax_sdk::{Launch, OpenSession};
+use parallax_sessions::SessionChoice;
 use tokio::sync::mpsc;
 
 use super::session::Session;

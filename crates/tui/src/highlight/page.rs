@@ -1,6 +1,6 @@
 //! Syntax highlighting for exported session pages.
 
-use parallax_sdk::export::CodePiece;
+use parallax_sessions::export::CodePiece;
 
 use super::{Highlighter, Role, wait_until_loaded};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use parallax_screen::{Line, Span, Style, wrap};
-use parallax_sdk::markdown::{definitions_as_text, is_target, label_key, literal};
+use parallax_sessions::markdown::{definitions_as_text, is_target, label_key, literal};
 use pulldown_cmark::{
     BrokenLink, BrokenLinkCallback, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser,
     Tag, TagEnd,

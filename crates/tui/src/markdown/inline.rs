@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parallax_screen::{Attributes, Line, Span, Style};
-use parallax_sdk::markdown::{is_line_break, keeps_brackets};
+use parallax_sessions::markdown::{is_line_break, keeps_brackets};
 use pulldown_cmark::{Event, Tag, TagEnd};
 
 use super::{Look, latex, links};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_sdk::past::PastItem;
+use parallax_sessions::past::PastItem;
 
 use super::Transcript;
 use super::answer::Answer;

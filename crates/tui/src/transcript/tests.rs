@@ -21,7 +21,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, Verdict};
 use parallax_protocol::tool::{Display, FileDiff, Todo, TodoStatus, ToolErrorKind, ToolKind};
 use parallax_screen::Line;
-use parallax_sdk::past::PastItem;
+use parallax_sessions::past::PastItem;
 use serde_json::json;
 
 use super::*;

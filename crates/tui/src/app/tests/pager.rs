@@ -1,7 +1,7 @@
 //! Tests of the pager.
 
 use parallax_screen::{MouseEvent, MouseKind};
-use parallax_sdk::past::PastItem;
+use parallax_sessions::past::PastItem;
 
 use super::*;
 

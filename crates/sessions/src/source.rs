@@ -6,9 +6,9 @@ use parallax_protocol::event::Failure;
 use parallax_protocol::ids::SessionId;
 use parallax_store::{JournalTail, Origin, SessionEntry};
 
+use crate::SessionLibrary;
 use crate::export::{self, ExportForm};
 use crate::history::loaded;
-use crate::launch::Launch;
 
 /// A session cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -33,20 +33,20 @@ impl SessionSource {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn open(launch: &Launch, entry: &SessionEntry) -> Result<Self, SourceError> {
+    pub fn open(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<Self, SourceError> {
         if entry.origin == Origin::Parallax {
-            let journal = JournalTail::new(entry.path.clone(), launch.homes().keys);
+            let journal = JournalTail::new(entry.path.clone(), library.homes().keys);
             return Ok(Self { journal: Some(journal), imported: String::new() });
         }
-        let session = loaded(launch, entry)?;
+        let session = loaded(library, entry)?;
         let imported = export::export(&session, &entry.title, ExportForm::Jsonl, None)?;
         Ok(Self { journal: None, imported })
     }
 
-    /// The same for a session of the launch's own project, which may have no journal yet.
-    pub fn of_running(launch: &Launch, id: &SessionId) -> Self {
-        let homes = launch.homes();
-        let path = homes.journal(&launch.options().directory, id);
+    /// The same for a session of the project of the library, which may have no journal yet.
+    pub fn of_running(library: &SessionLibrary<'_>, id: &SessionId) -> Self {
+        let homes = library.homes();
+        let path = homes.journal(library.directory, id);
         Self { journal: Some(JournalTail::new(path, homes.keys)), imported: String::new() }
     }
 

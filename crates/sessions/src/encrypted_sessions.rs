@@ -10,7 +10,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::secret::Redact;
 use parallax_store::{Homes, KeyPlace, Keys};
 
-use crate::launch::{Launch, failure};
+use crate::SessionLibrary;
 
 /// The encryption setting. Ignored in project settings.
 const SETTING: &str = "general.sessionEncryption";
@@ -19,7 +19,7 @@ const SETTING: &str = "general.sessionEncryption";
 const REDACTION: &str = "general.sessionRedaction";
 
 /// Returns where sessions are stored and with which keys.
-pub(crate) fn homes(config: &Config) -> Homes {
+pub fn homes(config: &Config) -> Homes {
     let mut homes = Homes::new(&config.homes.parallax, &config.homes.gemini);
     let new = match config.settings.text(SETTING).as_deref() {
         Some("keychain") => Some(KeyPlace::Keychain),
@@ -59,7 +59,7 @@ fn redactor(config: &Config) -> Option<Arc<dyn Redact>> {
 
 /// Removes the files of a session outside the home directory. Tool outputs that a resumed session
 /// may need are stored encrypted first.
-pub(crate) fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
+pub fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
     if !homes.is_temporary_at_home() {
         let artifacts = homes.artifacts(directory, id);
         if homes.keys.encrypts() && homes.journal(directory, id).is_file() {
@@ -74,31 +74,31 @@ pub(crate) fn clear_elsewhere(homes: &Homes, directory: &Path, id: &SessionId) {
     }
 }
 
-impl Launch {
+impl SessionLibrary<'_> {
     /// Checks that the encryption key is available before the session begins, because nothing may
     /// be written unencrypted otherwise. Blocking.
-    pub(crate) fn check_keys(&self) -> Result<(), Failure> {
-        if self.options.ephemeral {
+    pub fn check_keys(&self) -> Result<(), Failure> {
+        if self.ephemeral {
             return Ok(());
         }
         let checked = self.homes().keys.check();
-        checked.map_err(|error| failure(FailureKind::Config, error.to_string()))
+        checked.map_err(|error| Failure::new(FailureKind::Config, error.to_string()))
     }
 
     /// Creates the directory for temporary files if it is outside the home directory. Blocking.
-    pub(crate) fn make_temporary(&self) -> Result<(), Failure> {
+    pub fn make_temporary(&self) -> Result<(), Failure> {
         let homes = self.homes();
         homes.make_temporary().map_err(|error| {
             let place = homes.temporary.display();
             let why = format!("cannot use `{place}` for temporary files: {error}");
-            failure(FailureKind::Config, why)
+            Failure::new(FailureKind::Config, why)
         })
     }
 
     /// Returns the directory for clipboard images. With encrypted sessions, it is in memory and
     /// removed with the session; `None` if this system has no such directory.
     pub fn images_folder(&self, session: &SessionId) -> Option<PathBuf> {
-        let (homes, project) = (self.homes(), &self.options.directory);
+        let (homes, project) = (self.homes(), self.directory);
         match (homes.keys.encrypts(), homes.is_temporary_at_home()) {
             (false, _) => {
                 let project = parallax_store::project_folder(project);
@@ -121,9 +121,9 @@ impl Launch {
     }
 
     /// Returns whether session contents may be written to the session's temporary directory.
-    pub(crate) fn keeps_clear_text(&self) -> bool {
+    pub fn keeps_clear_text(&self) -> bool {
         let homes = self.homes();
         let is_open = !homes.keys.encrypts() || !homes.is_temporary_at_home();
-        is_open && !self.options.ephemeral
+        is_open && !self.ephemeral
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
 
 /// Observers that see the same.
-pub(crate) struct Observers(pub(crate) Vec<Arc<dyn Observer>>);
+pub struct Observers(pub Vec<Arc<dyn Observer>>);
 
 impl Observer for Observers {
     fn is_active(&self) -> bool {

@@ -8,20 +8,20 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_store::LoadedSession;
 
+use crate::SessionLibrary;
 use crate::export::{self, ExportForm};
-use crate::launch::{Launch, failure};
 
-pub use parallax_store::SavedChat;
+use parallax_store::SavedChat;
 
 fn input(message: impl std::fmt::Display) -> Failure {
-    failure(FailureKind::Input, message.to_string())
+    Failure::new(FailureKind::Input, message.to_string())
 }
 
-impl Launch {
+impl SessionLibrary<'_> {
     /// Returns the saved conversations of this project, oldest first, including those saved by
     /// Gemini CLI. Blocking.
     pub fn chats(&self) -> Vec<SavedChat> {
-        parallax_store::saved_chats(&self.homes(), &self.options.directory)
+        parallax_store::saved_chats(&self.homes(), self.directory)
     }
 
     /// Returns whether a conversation is saved under this name.
@@ -35,7 +35,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if it is not found.
     pub fn find_chat(&self, tag: &str) -> Result<SavedChat, Failure> {
-        parallax_store::find_chat(&self.homes(), &self.options.directory, tag).map_err(input)
+        parallax_store::find_chat(&self.homes(), self.directory, tag).map_err(input)
     }
 
     /// Saves the current state of a session under a name and returns the file. Blocking.
@@ -50,7 +50,7 @@ impl Launch {
         replace: bool,
     ) -> Result<PathBuf, Failure> {
         let loaded = self.journal_of(session)?;
-        let (homes, project) = (self.homes(), &self.options.directory);
+        let (homes, project) = (self.homes(), self.directory);
         parallax_store::save_chat(&homes, project, tag, &loaded, replace).map_err(input)
     }
 
@@ -59,7 +59,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if it is not found or was saved by Gemini CLI.
     pub fn delete_chat(&self, tag: &str) -> Result<SavedChat, Failure> {
-        parallax_store::delete_chat(&self.homes(), &self.options.directory, tag).map_err(input)
+        parallax_store::delete_chat(&self.homes(), self.directory, tag).map_err(input)
     }
 
     /// Writes the conversation of a session: as Markdown (`.md`), as JSON contents (`.json`), as a
@@ -77,14 +77,12 @@ impl Launch {
                 PathBuf::from(format!("gemini-conversation-{now}.json"))
             }
         };
-        let path = self.options.directory.join(file);
+        let path = self.directory.join(file);
         let loaded = self.journal_of(session)?;
         let text = match ExportForm::of_file(&path) {
             // Like Gemini CLI: only the contents sent to the model.
             Some(ExportForm::Json) => contents_json(&loaded.contents),
-            Some(form) => {
-                export::export(&loaded, &self.title_of(session), form, self.options.colourist)?
-            }
+            Some(form) => export::export(&loaded, &self.title_of(session), form, self.highlighter)?,
             None => {
                 return Err(input(format!("use a file name that ends in {}", export::ENDINGS)));
             }
@@ -99,18 +97,18 @@ impl Launch {
     /// # Errors
     /// Returns an error if the file exists or cannot be written, or the session is empty.
     pub fn export_session(&self, session: &SessionId, file: &str) -> Result<PathBuf, Failure> {
-        let path = self.options.directory.join(self.config.expand_home(Path::new(file.trim())));
+        let path = self.directory.join(self.config.expand_home(Path::new(file.trim())));
         let loaded = self.journal_of(session)?;
         let form = ExportForm::of_file(&path).unwrap_or(ExportForm::Json);
         write_new(
             &path,
-            &export::export(&loaded, &self.title_of(session), form, self.options.colourist)?,
+            &export::export(&loaded, &self.title_of(session), form, self.highlighter)?,
         )?;
         Ok(path)
     }
 
     fn title_of(&self, session: &SessionId) -> String {
-        let sessions = parallax_store::list(&self.homes(), &self.options.directory);
+        let sessions = parallax_store::list(&self.homes(), self.directory);
         let found = sessions.into_iter().find(|entry| entry.id == session.as_str());
         found.map(|entry| entry.title).unwrap_or_default()
     }
@@ -118,7 +116,7 @@ impl Launch {
     /// Returns the last `most` inputs in this project, oldest first, including those of Gemini CLI.
     /// Blocking.
     pub fn input_history(&self, most: usize) -> Vec<String> {
-        parallax_store::input_history(&self.homes(), &self.options.directory, most)
+        parallax_store::input_history(&self.homes(), self.directory, most)
     }
 
     /// Adds an input to the history. Blocks briefly.
@@ -126,7 +124,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn remember_input(&self, text: &str) -> Result<(), Failure> {
-        parallax_store::remember_input(&self.homes(), &self.options.directory, text)
+        parallax_store::remember_input(&self.homes(), self.directory, text)
             .map_err(|error| input(format!("failed to save the input history: {error}")))
     }
 
@@ -135,13 +133,13 @@ impl Launch {
     /// # Errors
     /// Returns an error if the file cannot be read or written.
     pub fn forget_inputs(&self, texts: &[String]) -> Result<(), Failure> {
-        parallax_store::forget_inputs(&self.homes(), &self.options.directory, texts)
+        parallax_store::forget_inputs(&self.homes(), self.directory, texts)
             .map_err(|error| input(format!("failed to delete the input history: {error}")))
     }
 
     /// Loads the journal of a Parallax session.
     fn journal_of(&self, session: &SessionId) -> Result<LoadedSession, Failure> {
-        let path = self.homes().journal(&self.options.directory, session);
+        let path = self.homes().journal(self.directory, session);
         if !path.exists() {
             return Err(input("the conversation is empty: there is nothing to save"));
         }

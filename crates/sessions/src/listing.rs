@@ -3,22 +3,22 @@
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 
+use crate::SessionLibrary;
 use crate::history::{found, loaded};
-use crate::launch::{Launch, failure};
 use crate::past::{self, PastItem};
 
 use parallax_store::Homes;
-pub use parallax_store::{Origin, SessionEntry};
+use parallax_store::SessionEntry;
 
 fn input(message: impl std::fmt::Display) -> Failure {
-    failure(FailureKind::Input, message.to_string())
+    Failure::new(FailureKind::Input, message.to_string())
 }
 
-impl Launch {
+impl SessionLibrary<'_> {
     /// Returns the sessions of this project, oldest first. Reads only headers and first prompts.
     /// Blocking.
     pub fn sessions(&self) -> Vec<SessionEntry> {
-        parallax_store::list(&self.homes(), &self.options.directory)
+        parallax_store::list(&self.homes(), self.directory)
     }
 
     /// Returns a session of this project: `latest`, a number of the list, an id, or an id prefix.
@@ -36,7 +36,7 @@ impl Launch {
     /// Returns an error if the session is not found, belongs to another program, or is in use.
     pub fn delete_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
         let homes = self.homes();
-        let project = &self.options.directory;
+        let project = self.directory;
         let entry = parallax_store::find_listed(&homes, project, selector).map_err(input)?;
         let id = SessionId::from(entry.id.as_str());
         let mut artifacts = parallax_store::belongings(&homes, project, &entry);
@@ -62,7 +62,7 @@ impl Launch {
 }
 
 /// Truncates a text to `most` bytes.
-pub(crate) fn cut(text: &str, most: usize) -> &str {
+pub fn cut(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;

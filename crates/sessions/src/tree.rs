@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::SessionEntry;
+use parallax_store::SessionEntry;
 
 /// Returns sessions with forks below their originals, each with its depth. Siblings keep their
 /// order.

@@ -17,7 +17,6 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::store::Record;
 use parallax_store::LoadedSession;
 
-use crate::launch::failure;
 use crate::past;
 pub(crate) use record::Messages;
 
@@ -96,7 +95,7 @@ pub fn export(
     by: Option<SyntaxHighlighter>,
 ) -> Result<String, Failure> {
     let wrong = |error: serde_json::Error| {
-        failure(FailureKind::Internal, format!("failed to write the session: {error}"))
+        Failure::new(FailureKind::Internal, format!("failed to write the session: {error}"))
     };
     match form {
         ExportForm::Markdown => Ok(markdown(&past::items(&session.records))),

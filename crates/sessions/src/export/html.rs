@@ -15,8 +15,8 @@ use super::colours::SyntaxHighlighter;
 use super::escaped::Escaped;
 use super::first_line;
 use super::prose::write_prose;
-use crate::devtools::{self, Inline, json_for_script};
 use crate::past::{self, PastItem};
+use parallax_devtools::{Inline, json_for_script};
 
 const STYLE: &str = include_str!("page.css");
 /// Number of prompts above which the page starts with a list of them.
@@ -34,7 +34,8 @@ pub(super) fn page(
     by: Option<SyntaxHighlighter>,
 ) -> serde_json::Result<String> {
     let title = if title.trim().is_empty() { "A session" } else { title };
-    let (style, script) = (Inline::new(devtools::STYLE), Inline::new(devtools::SCRIPT));
+    let (style, script) =
+        (Inline::new(parallax_devtools::STYLE), Inline::new(parallax_devtools::SCRIPT));
     let plain_style = Inline::new(STYLE);
     let mut head = String::new();
     let _ = writeln!(
@@ -49,7 +50,7 @@ pub(super) fn page(
     end.push_str("</noscript>\n<script type=\"application/json\" id=\"session-data\">\n");
     end.push_str(&json_for_script(&super::journal(session)?));
     let _ = writeln!(end, "</script>\n<script>{}</script>", script.text);
-    Ok(devtools::document(&head, &end))
+    Ok(parallax_devtools::document(&head, &end))
 }
 
 /// Writes the transcript, which needs no scripts.

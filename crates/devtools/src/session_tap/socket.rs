@@ -49,14 +49,14 @@ pub(super) fn address(directory: &Path) -> io::Result<(PathBuf, Option<fs::File>
 
 /// The socket of a session; it is removed at the end.
 #[derive(Debug)]
-pub(crate) struct TapSocket {
+pub struct TapSocket {
     stop: CancellationToken,
     task: Option<JoinHandle<()>>,
 }
 
 impl TapSocket {
     /// Creates the socket shortly after. Must be called on a tokio runtime.
-    pub(crate) fn start(tap: Arc<SessionTap>, homes: &Homes, id: &SessionId) -> Self {
+    pub fn start(tap: Arc<SessionTap>, homes: &Homes, id: &SessionId) -> Self {
         let stop = CancellationToken::new();
         let task =
             directory(homes, id).map(|directory| tokio::spawn(run(tap, directory, stop.clone())));
@@ -64,7 +64,7 @@ impl TapSocket {
     }
 
     /// Lets viewers read the rest for a moment, and removes the socket.
-    pub(crate) async fn close(mut self) {
+    pub async fn close(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {
             // It ends by itself within its limits.

@@ -10,7 +10,7 @@ use parallax_store::{Discarded, Homes, Retention};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::launch::{Launch, failure};
+use crate::SessionLibrary;
 
 /// Minimum age of orphaned outputs that are removed on request.
 const STRAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,32 +48,11 @@ pub struct Collected {
     pub indexed: usize,
 }
 
-impl Launch {
+impl SessionLibrary<'_> {
     /// Returns the retention rule of the settings, or `None` if sessions are kept. Also returns a
     /// warning if the settings contradict each other.
-    pub(crate) fn retention(&self) -> (Option<Retention>, Option<String>) {
+    pub fn retention(&self) -> (Option<Retention>, Option<String>) {
         retention_of(&self.config.settings)
-    }
-
-    /// Removes old sessions of this project, at most once a day. Blocking; meant for the background
-    /// and safe to interrupt.
-    pub(crate) fn clean_lazily(
-        homes: &Homes,
-        project: &std::path::Path,
-        rule: &Retention,
-        current: &SessionId,
-    ) {
-        if !parallax_store::is_due(homes, project) {
-            return;
-        }
-        for session in
-            parallax_store::outdated(&homes.sessions(project), rule, Some(current), &homes.keys)
-        {
-            if let Err(error) = parallax_store::discard(homes, &session) {
-                tracing::warn!(%error, session = session.id, "failed to delete an old session");
-            }
-        }
-        parallax_store::empty_trash(homes);
     }
 
     /// Moves old sessions of all projects to the trash and deletes those that were in the trash for
@@ -86,18 +65,18 @@ impl Launch {
         let homes = self.homes();
         if let Some(key) = self.config.settings.unusable_retention() {
             let why = format!("no sessions are deleted: the value of `{key}` is invalid");
-            return Err(failure(FailureKind::Config, why));
+            return Err(Failure::new(FailureKind::Config, why));
         }
         let (rule, wrong) = self.retention();
         if let Some(wrong) = wrong {
-            return Err(failure(FailureKind::Config, wrong));
+            return Err(Failure::new(FailureKind::Config, wrong));
         }
         // Settings of this project apply to its own sessions only.
         let (elsewhere, wrong) = retention_of(&self.config.settings.retention_elsewhere());
         if let Some(wrong) = wrong {
-            return Err(failure(FailureKind::Config, wrong));
+            return Err(Failure::new(FailureKind::Config, wrong));
         }
-        let own = homes.sessions(&self.options.directory);
+        let own = homes.sessions(self.directory);
         let mut collected = Collected::default();
         for folder in parallax_store::session_folders(&homes) {
             if let Some(rule) = if folder == own { &rule } else { &elsewhere } {
@@ -125,7 +104,28 @@ impl Launch {
     }
 }
 
-/// Returns the retention rule of some settings; see [`Launch::retention`].
+/// Removes old sessions of this project, at most once a day. Blocking; meant for the background
+/// and safe to interrupt.
+pub fn clean_lazily(
+    homes: &Homes,
+    project: &std::path::Path,
+    rule: &Retention,
+    current: &SessionId,
+) {
+    if !parallax_store::is_due(homes, project) {
+        return;
+    }
+    for session in
+        parallax_store::outdated(&homes.sessions(project), rule, Some(current), &homes.keys)
+    {
+        if let Err(error) = parallax_store::discard(homes, &session) {
+            tracing::warn!(%error, session = session.id, "failed to delete an old session");
+        }
+    }
+    parallax_store::empty_trash(homes);
+}
+
+/// Returns the retention rule of some settings; see [`SessionLibrary::retention`].
 fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
     let settings = all.session_retention();
     if !settings.enabled {

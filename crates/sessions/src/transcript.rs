@@ -15,17 +15,17 @@ use crate::export::Messages;
 use crate::gemini_mirror::record_name;
 
 /// Name of the transcript file in the session's artifact directory.
-pub(crate) const TRANSCRIPT: &str = "transcript.jsonl";
+pub const TRANSCRIPT: &str = "transcript.jsonl";
 
 /// The transcript file and its position in the journal.
-pub(super) struct Transcript {
+pub struct Transcript {
     /// Path that hooks receive. If no transcript is written, this is the journal.
     path: PathBuf,
     made: Option<Arc<Mutex<Making>>>,
 }
 
 /// Where to write the transcript.
-pub(crate) enum Place {
+pub enum Place {
     /// To this file.
     File(PathBuf),
     /// Into this directory, with the file name that Gemini CLI would use.
@@ -33,7 +33,7 @@ pub(crate) enum Place {
 }
 
 /// Converts a growing journal to Gemini CLI's transcript format.
-pub(crate) struct Making {
+pub struct Making {
     journal: JournalTail,
     place: Place,
     messages: Messages,
@@ -45,20 +45,20 @@ pub(crate) struct Making {
 
 impl Transcript {
     /// `path` is the transcript file; with `None`, no transcript is written.
-    pub(super) fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
+    pub fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
         let Some(path) = path else { return Self { path: journal, made: None } };
         let making = Making::new(journal, keys, Place::File(path.clone()));
         Self { path, made: Some(Arc::new(Mutex::new(making))) }
     }
 
     /// Returns the path that hooks receive.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Appends what is new in the journal. Errors are only logged, because most hooks do not read
     /// the transcript.
-    pub(super) async fn update(&self) {
+    pub async fn update(&self) {
         let Some(made) = self.made.clone() else { return };
         let adding = tokio::task::spawn_blocking(move || {
             made.lock().unwrap_or_else(PoisonError::into_inner).update()
@@ -71,13 +71,13 @@ impl Transcript {
 
 impl Making {
     /// Writes nothing until the first [`update`](Self::update).
-    pub(crate) fn new(journal: PathBuf, keys: Keys, place: Place) -> Self {
+    pub fn new(journal: PathBuf, keys: Keys, place: Place) -> Self {
         let journal = JournalTail::new(journal, keys);
         Self { journal, place, messages: Messages::default(), written: 0, file: None }
     }
 
     /// Writes what is new in the journal. Blocking.
-    pub(crate) fn update(&mut self) -> io::Result<()> {
+    pub fn update(&mut self) -> io::Result<()> {
         let mut records = Vec::new();
         self.journal.lines(|line| {
             // A record that does not parse comes from a newer version.
@@ -153,7 +153,7 @@ impl Making {
     }
 }
 
-pub(crate) fn head(session: &SessionHead) -> Value {
+pub fn head(session: &SessionHead) -> Value {
     json!({
         "sessionId": session.session_id,
         "projectHash": parallax_store::project_hash(Path::new(&session.project)),
@@ -166,7 +166,7 @@ pub(crate) fn head(session: &SessionHead) -> Value {
 
 /// Converts a message to Gemini CLI's form: the text of an answer is a string, and a prompt is the
 /// text as typed.
-pub(crate) fn shaped(message: &Value) -> Value {
+pub fn shaped(message: &Value) -> Value {
     let mut message = message.clone();
     let Some(fields) = message.as_object_mut() else { return message };
     let typed = fields.remove("displayContent");

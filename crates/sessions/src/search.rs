@@ -9,7 +9,7 @@ use parallax_store::{
     SearchQuery, Step, TurnText,
 };
 
-use crate::launch::{Launch, failure};
+use crate::SessionLibrary;
 use crate::past::{self, PastItem};
 
 pub use parallax_store::SearchHit;
@@ -44,7 +44,7 @@ pub struct Found {
     pub left_out: Option<String>,
 }
 
-impl Launch {
+impl SessionLibrary<'_> {
     /// Searches names, prompts, answers, and arguments and outputs of tool calls. Each matching
     /// session is returned once, most recently used first. The index is updated before. Blocking;
     /// the first search takes as long as reading all sessions. `watch` receives the progress and
@@ -60,7 +60,7 @@ impl Launch {
     ) -> Result<Found, Failure> {
         let query = SearchQuery {
             text: search.text.clone(),
-            project: search.here.then(|| self.options.directory.clone()),
+            project: search.here.then(|| self.directory.to_owned()),
             limit: search.limit,
         };
         let homes = self.homes();
@@ -145,7 +145,7 @@ impl Launch {
                 _ => break,
             }
         }
-        done.map_err(|error| failure(FailureKind::Input, error.to_string()))
+        done.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))
     }
 }
 
@@ -163,7 +163,7 @@ fn in_memory(
         let encrypted = EncryptedSessions { opened: 0, ..index.encrypted(homes)? };
         Ok((index.search(query)?, encrypted))
     });
-    found.map_err(|error| failure(FailureKind::Input, error.to_string()))
+    found.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))
 }
 
 /// Returns the searchable text of a session by turn.
@@ -185,12 +185,12 @@ pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
             PastItem::Image(_) | PastItem::Ended { .. } => {}
             PastItem::Shell { command, output, .. } => {
                 add(text, &command);
-                add(text, crate::sessions::cut(&output, MOST_OF_OUTPUT));
+                add(text, crate::listing::cut(&output, MOST_OF_OUTPUT));
             }
             PastItem::Tool { name, args, output, .. } => {
                 add(text, &name);
                 args.values().for_each(|value| add_values(text, value));
-                add(text, crate::sessions::cut(&output, MOST_OF_OUTPUT));
+                add(text, crate::listing::cut(&output, MOST_OF_OUTPUT));
             }
         }
     }

@@ -13,11 +13,11 @@ use uuid::Uuid;
 use crate::export::{self, ExportForm};
 use crate::gemini_mirror::record_name;
 use crate::history::loaded;
-use crate::launch::{Launch, SessionChoice, failure};
 use crate::past::{self, PastItem};
+use crate::{SessionChoice, SessionLibrary};
 
 fn input(message: impl std::fmt::Display) -> Failure {
-    failure(FailureKind::Input, message.to_string())
+    Failure::new(FailureKind::Input, message.to_string())
 }
 
 /// A session that was created from another session or from a file.
@@ -67,7 +67,7 @@ fn project_name(names: &mut Vec<(PathBuf, String)>, project: &Path) -> String {
     name
 }
 
-impl Launch {
+impl SessionLibrary<'_> {
     /// Returns the sessions of all projects, oldest first. Blocking.
     pub fn all_sessions(&self) -> Vec<SessionEntry> {
         parallax_store::list_all(&self.homes())
@@ -79,7 +79,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if no session or several sessions match.
     pub fn any_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
-        let here = parallax_store::find(&self.homes(), &self.options.directory, selector);
+        let here = parallax_store::find(&self.homes(), self.directory, selector);
         let missing = match here {
             Ok(entry) => return Ok(entry),
             Err(error @ FindError::Ambiguous { .. }) => return Err(input(error)),
@@ -114,11 +114,11 @@ impl Launch {
     /// # Errors
     /// Returns an error if nothing or more than one thing matches.
     pub fn loadable(&self, what: &str) -> Result<SessionChoice, Failure> {
-        let file = self.options.directory.join(self.config.expand_home(Path::new(what.trim())));
+        let file = self.directory.join(self.config.expand_home(Path::new(what.trim())));
         if file.is_file() {
             // Checked now, before the open session is closed.
             parallax_store::import(&file, &self.homes().keys)
-                .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
+                .map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
             return Ok(SessionChoice::Import(file));
         }
         let missing = match self.any_session(what) {
@@ -145,7 +145,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if its file cannot be read.
     pub fn exported(&self, entry: &SessionEntry, form: ExportForm) -> Result<String, Failure> {
-        export::export(&loaded(self, entry)?, &entry.title, form, self.options.colourist)
+        export::export(&loaded(self, entry)?, &entry.title, form, self.highlighter)
     }
 
     /// Exports the sessions of all projects into a directory, with one subdirectory per project.
@@ -156,7 +156,7 @@ impl Launch {
     /// Returns an error if the directory cannot be written. Sessions that cannot be read are listed
     /// in the result.
     pub fn export_all(&self, form: ExportForm, out: &Path) -> Result<ExportResult, Failure> {
-        let out = self.options.directory.join(self.config.expand_home(out));
+        let out = self.directory.join(self.config.expand_home(out));
         let mut done = ExportResult::default();
         let mut names: Vec<(PathBuf, String)> = Vec::new();
         for entry in self.all_sessions() {
@@ -164,7 +164,7 @@ impl Launch {
                 continue;
             }
             let text = loaded(self, &entry).and_then(|session| {
-                let text = export::export(&session, &entry.title, form, self.options.colourist)?;
+                let text = export::export(&session, &entry.title, form, self.highlighter)?;
                 Ok((session.head, text))
             });
             let (head, text) = match text {
@@ -196,7 +196,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if the file exists or cannot be written.
     pub fn write_export(&self, file: &Path, text: &str) -> Result<PathBuf, Failure> {
-        let path = self.options.directory.join(self.config.expand_home(file));
+        let path = self.directory.join(self.config.expand_home(file));
         crate::chats::write_new(&path, text)?;
         Ok(path)
     }
@@ -225,14 +225,14 @@ impl Launch {
     /// # Errors
     /// Returns an error if the file contains no session or the copy cannot be written.
     pub fn import_session(&self, file: &Path) -> Result<NewSession, Failure> {
-        let path = self.options.directory.join(self.config.expand_home(file));
+        let path = self.directory.join(self.config.expand_home(file));
         let session = parallax_store::import(&path, &self.homes().keys).map_err(input)?;
         self.new_session(&session, path.display().to_string())
     }
 
     fn new_session(&self, session: &LoadedSession, from: String) -> Result<NewSession, Failure> {
         let id = SessionId::new(Uuid::new_v4().to_string());
-        let directory = &self.options.directory;
+        let directory = self.directory;
         let path = self.homes().journal(directory, &id);
         let head = SessionHead {
             version: 1,
@@ -299,7 +299,7 @@ impl Launch {
 
     /// Returns a directory in the form that sessions record. It need not exist any more.
     fn folder(&self, typed: &Path) -> PathBuf {
-        let path = self.options.directory.join(self.config.expand_home(typed));
+        let path = self.directory.join(self.config.expand_home(typed));
         path.canonicalize().unwrap_or_else(|_| lexical(Path::new("/"), &path))
     }
 }

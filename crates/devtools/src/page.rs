@@ -24,7 +24,7 @@ pub const SCRIPT: &str = concat!(
 );
 
 /// The document with other elements in its head and at its end, in place of links to files.
-pub(crate) fn document(head: &str, end: &str) -> String {
+pub fn document(head: &str, end: &str) -> String {
     let lines = PAGE.lines().filter(|line| {
         !["<link ", "<script ", "<title>", "<noscript>"].iter().any(|tag| line.starts_with(tag))
     });
@@ -42,16 +42,16 @@ pub(crate) fn document(head: &str, end: &str) -> String {
 }
 
 /// A script or style inside a document, with the source that a content security policy names.
-pub(crate) struct Inline {
+pub struct Inline {
     /// The text.
-    pub(crate) text: &'static str,
+    pub text: &'static str,
     /// `'sha256-…'`.
-    pub(crate) source: String,
+    pub source: String,
 }
 
 impl Inline {
     /// An element's text.
-    pub(crate) fn new(text: &'static str) -> Self {
+    pub fn new(text: &'static str) -> Self {
         let mut source = String::new();
         let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text));
         // Writing to a string does not fail.
@@ -62,7 +62,7 @@ impl Inline {
 
 /// JSON lines as text of a `<script>` that is not run: nothing in them ends the element or
 /// starts a comment.
-pub(crate) fn json_for_script(json: &str) -> String {
+pub fn json_for_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 

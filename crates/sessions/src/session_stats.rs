@@ -73,7 +73,7 @@ impl SessionStats {
     }
 
     /// Creates statistics from the records of earlier processes.
-    pub(crate) fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
+    pub fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
         let mut stats = Self::default();
         crate::used::requests(records, price).iter().for_each(|sum| stats.totals.requests(sum));
         records.iter().for_each(|record| stats.totals.record(record));

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
 
-use crate::hooks::{Making, Place};
-use crate::launch::Launch;
+use crate::SessionLibrary;
+use crate::transcript::{Making, Place};
 
 /// The setting that enables the mirror.
-pub(crate) const SETTING: &str = "sessions.mirror";
+pub const SETTING: &str = "sessions.mirror";
 
 /// Number of id characters in a file name.
 const ID: usize = 8;
 
 /// Returns the file name of a session's record: `session-2026-01-31T09-05-1a2b3c4d.jsonl`.
-pub(crate) fn record_name(head: &SessionHead) -> String {
+pub fn record_name(head: &SessionHead) -> String {
     let minute = head.start_time.get(..16).unwrap_or(&head.start_time).replace(':', "-");
     let plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
     let minute: String = minute.chars().filter(plain).collect();
@@ -26,7 +26,7 @@ pub(crate) fn record_name(head: &SessionHead) -> String {
 }
 
 /// A journal that is mirrored as a Gemini CLI record at the end of each turn.
-pub(crate) struct MirroredJournal {
+pub struct MirroredJournal {
     journal: Arc<dyn Store>,
     mirror: Mutex<Making>,
 }
@@ -51,9 +51,9 @@ impl Store for MirroredJournal {
     }
 }
 
-impl Launch {
+impl SessionLibrary<'_> {
     /// Returns the journal, mirrored if the settings enable it and sessions are not encrypted.
-    pub(crate) fn mirrored(&self, journal: Arc<dyn Store>, path: PathBuf) -> Arc<dyn Store> {
+    pub fn mirrored(&self, journal: Arc<dyn Store>, path: PathBuf) -> Arc<dyn Store> {
         if self.config.settings.text(SETTING).as_deref() != Some("gemini") {
             return journal;
         }
@@ -61,7 +61,7 @@ impl Launch {
             tracing::warn!("`{SETTING}` was turned off: sessions are encrypted");
             return journal;
         }
-        let project = &self.options.directory;
+        let project = self.directory;
         let folder = parallax_store::gemini_folder(&self.homes(), project);
         if let Err(error) = parallax_store::claim_gemini_folder(&folder, project) {
             tracing::warn!(%error, "`{SETTING}` was turned off: failed to write `{}`", folder.display());

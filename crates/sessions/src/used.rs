@@ -5,9 +5,6 @@ use parallax_protocol::price::Price;
 use parallax_protocol::requests::Requests;
 use parallax_protocol::store::Record;
 
-use crate::open::OpenSession;
-use crate::session_stats::SessionStats;
-
 /// Usage and cost. Utility requests are not recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
@@ -19,7 +16,7 @@ pub struct Used {
 
 impl Used {
     /// Sums up the usage in these records.
-    pub(crate) fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
+    pub fn of(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Self {
         let mut used = Self::default();
         for record in records {
             let Record::Content(content) = record else { continue };
@@ -34,7 +31,7 @@ impl Used {
 
 /// Returns the requests in these records: the last recorded sums plus later answers, which a killed
 /// process did not add.
-pub(crate) fn requests(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Vec<Requests> {
+pub fn requests(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Vec<Requests> {
     let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
         Record::Spent(spent) if !spent.requests.is_empty() => Some((at + 1, &spent.requests)),
         _ => None,
@@ -58,15 +55,6 @@ pub(crate) fn requests(records: &[Record], price: impl Fn(&str) -> Option<Price>
         parallax_protocol::requests::add(&mut sums, answer);
     }
     sums
-}
-
-impl OpenSession {
-    /// Returns the usage before the session was opened, to continue counting.
-    pub fn counted_before(&self) -> SessionStats {
-        let table = self.launch.model_table();
-        // Scripted responses cost nothing.
-        SessionStats::of(&self.past(), |name| table.price(name).filter(|_| !self.scripted))
-    }
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use parallax_protocol::observer::{EventScope, Observation, Observer};
 use serde_json::Value;
 
 pub use client::{TapConnection, TapError};
-pub(crate) use observers::Observers;
-pub(crate) use socket::TapSocket;
+pub use observers::Observers;
+pub use socket::TapSocket;
 
 use body_delta::BodyHistory;
 use viewer_queue::ViewerQueue;
@@ -31,7 +31,7 @@ const MIN_SECRET: usize = 8;
 
 /// Passes on what happens in a session to its viewers.
 #[derive(Default)]
-pub(crate) struct SessionTap {
+pub struct SessionTap {
     /// How many viewers are attached.
     viewers: AtomicUsize,
     state: Mutex<TapState>,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for SessionTap {
 
 impl SessionTap {
     /// Redacts these texts in everything that is passed on.
-    pub(crate) fn add_secrets(&self, secrets: impl IntoIterator<Item = String>) {
+    pub fn add_secrets(&self, secrets: impl IntoIterator<Item = String>) {
         let mut state = self.lock();
         for secret in secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET) {
             // In JSON, quotes and backslashes are escaped.

@@ -18,66 +18,66 @@ use parallax_store::{
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::launch::{Launch, SessionChoice, failure};
-use crate::session_moves::keep_before;
+use crate::moves::keep_before;
+use crate::{SessionChoice, SessionLibrary};
 
 /// The state with which a session begins.
-pub(crate) struct Resumed {
-    pub(crate) id: SessionId,
-    pub(crate) journal: Journal,
-    pub(crate) contents: Vec<Sealed>,
+pub struct Resumed {
+    pub id: SessionId,
+    pub journal: Journal,
+    pub contents: Vec<Sealed>,
     /// Summaries that replace the first contents in requests.
-    pub(crate) compactions: Vec<CompactionRecord>,
+    pub compactions: Vec<CompactionRecord>,
     /// Results that the user pinned.
-    pub(crate) pins: BTreeSet<ResultPlace>,
+    pub pins: BTreeSet<ResultPlace>,
     /// All records of its journal, for display.
-    pub(crate) records: Arc<[Record]>,
-    pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
+    pub records: Arc<[Record]>,
+    pub pending: BTreeMap<usize, Box<RawValue>>,
     /// Number of the last prompt before this process.
-    pub(crate) turns: u64,
+    pub turns: u64,
     /// Whether the last turn was cut off and can be resumed.
-    pub(crate) cut_off: bool,
+    pub cut_off: bool,
     /// The answer that was being received when the turn was cut off.
-    pub(crate) unfinished: Option<UnfinishedAnswer>,
+    pub unfinished: Option<UnfinishedAnswer>,
     /// The prompts in the contents.
-    pub(crate) prompts: Vec<PromptMark>,
-    pub(crate) notices: Vec<String>,
+    pub prompts: Vec<PromptMark>,
+    pub notices: Vec<String>,
 }
 
 fn input(message: impl std::fmt::Display) -> Failure {
-    failure(FailureKind::Input, message.to_string())
+    Failure::new(FailureKind::Input, message.to_string())
 }
 
 /// Opens the session that [`SessionChoice`] selects.
 ///
 /// # Errors
 /// Returns an error if an id is taken or invalid, or a session or file is not found.
-pub(crate) fn open(launch: &Launch) -> Result<Resumed, Failure> {
-    match &launch.options.session {
-        SessionChoice::New | SessionChoice::Clear => Ok(fresh(launch, new_id(), Vec::new())),
-        SessionChoice::WithId(id) => with_id(launch, id),
-        SessionChoice::Resume(selector) => resume(launch, selector),
+pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resumed, Failure> {
+    match choice {
+        SessionChoice::New | SessionChoice::Clear => Ok(fresh(library, new_id(), Vec::new())),
+        SessionChoice::WithId(id) => with_id(library, id),
+        SessionChoice::Resume(selector) => resume(library, selector),
         SessionChoice::Import(path) => {
             let loaded =
-                parallax_store::import(path, &launch.homes().keys).and_then(|it| sound(it, path));
+                parallax_store::import(path, &library.homes().keys).and_then(|it| sound(it, path));
             let loaded = loaded.map_err(input)?;
-            Ok(fork(launch, new_id(), loaded, path.display().to_string()))
+            Ok(fork(library, new_id(), loaded, path.display().to_string()))
         }
         SessionChoice::Fork { from, keep } => {
-            let entry = found(launch, from)?;
-            let mut loaded = loaded(launch, &entry)?;
+            let entry = found(library, from)?;
+            let mut loaded = loaded(library, &entry)?;
             if let Some(keep) = keep {
                 loaded.cut(*keep);
             }
-            Ok(fork(launch, new_id(), loaded, entry.id))
+            Ok(fork(library, new_id(), loaded, entry.id))
         }
         SessionChoice::ForkBefore { from, prompt } => {
-            let entry = found(launch, from)?;
-            let mut loaded = loaded(launch, &entry)?;
+            let entry = found(library, from)?;
+            let mut loaded = loaded(library, &entry)?;
             loaded.cut(keep_before(&loaded, *prompt)?);
-            Ok(fork(launch, new_id(), loaded, entry.id))
+            Ok(fork(library, new_id(), loaded, entry.id))
         }
-        SessionChoice::Rewind { id, keep } => rewind(launch, id, *keep),
+        SessionChoice::Rewind { id, keep } => rewind(library, id, *keep),
     }
 }
 
@@ -85,26 +85,26 @@ fn new_id() -> SessionId {
     SessionId::new(Uuid::new_v4().to_string())
 }
 
-fn project(launch: &Launch) -> &Path {
-    &launch.options.directory
+fn project<'a>(library: &SessionLibrary<'a>) -> &'a Path {
+    library.directory
 }
 
-fn journal(launch: &Launch, id: &SessionId, forked_from: Option<String>) -> Journal {
+fn journal(library: &SessionLibrary<'_>, id: &SessionId, forked_from: Option<String>) -> Journal {
     let head = SessionHead {
         version: 1,
         session_id: id.clone(),
-        project: project(launch).display().to_string(),
+        project: project(library).display().to_string(),
         start_time: parallax_store::timestamp(),
         forked_from,
-        one_shot: !launch.options.interactive,
+        one_shot: !library.interactive,
     };
-    let homes = launch.homes();
-    Journal::create(homes.journal(project(launch), id), head).with_keys(&homes.keys)
+    let homes = library.homes();
+    Journal::create(homes.journal(project(library), id), head).with_keys(&homes.keys)
 }
 
-fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
+fn fresh(library: &SessionLibrary<'_>, id: SessionId, notices: Vec<String>) -> Resumed {
     Resumed {
-        journal: journal(launch, &id, None),
+        journal: journal(library, &id, None),
         id,
         contents: Vec::new(),
         compactions: Vec::new(),
@@ -119,7 +119,7 @@ fn fresh(launch: &Launch, id: SessionId, notices: Vec<String>) -> Resumed {
     }
 }
 
-fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
+fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<Resumed, Failure> {
     if !SessionId::is_valid(id) {
         return Err(input(format!(
             "invalid session id `{}`: use at most 128 letters, digits, `-`, and `_`",
@@ -140,11 +140,11 @@ fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
         ))
     };
     // Reserving the id later detects an existing empty file.
-    if parallax_store::has_id(&launch.homes(), project(launch), &session) {
+    if parallax_store::has_id(&library.homes(), project(library), &session) {
         return Err(is_taken());
     }
-    let mut resumed = fresh(launch, session, Vec::new());
-    if launch.options.ephemeral {
+    let mut resumed = fresh(library, session, Vec::new());
+    if library.ephemeral {
         return Ok(resumed);
     }
     match resumed.journal.reserve() {
@@ -156,26 +156,26 @@ fn with_id(launch: &Launch, id: &str) -> Result<Resumed, Failure> {
     Ok(resumed)
 }
 
-fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
-    let entry = match parallax_store::find(&launch.homes(), project(launch), selector) {
+fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failure> {
+    let entry = match parallax_store::find(&library.homes(), project(library), selector) {
         Ok(entry) => entry,
         Err(FindError::NoSessions { .. }) if selector == "latest" => {
             let notice = "no earlier session in this project; starting a new one".to_owned();
-            return Ok(fresh(launch, new_id(), vec![notice]));
+            return Ok(fresh(library, new_id(), vec![notice]));
         }
         Err(error @ (FindError::NoSessions { .. } | FindError::NotFound { .. })) => {
-            let failure = unreadable(launch, selector).or_else(|| elsewhere(launch, selector));
+            let failure = unreadable(library, selector).or_else(|| elsewhere(library, selector));
             return Err(failure.unwrap_or_else(|| input(error)));
         }
         Err(error) => return Err(input(error)),
     };
     if entry.origin != Origin::Parallax {
-        return adopt(launch, &entry);
+        return adopt(library, &entry);
     }
-    match Journal::open_append(&entry.path, &launch.homes().keys) {
-        Ok((_, loaded)) if is_damaged(&loaded) => in_a_copy(launch, &entry, loaded),
+    match Journal::open_append(&entry.path, &library.homes().keys) {
+        Ok((_, loaded)) if is_damaged(&loaded) => in_a_copy(library, &entry, loaded),
         Ok((journal, loaded)) => {
-            if loaded.head.one_shot && launch.options.interactive {
+            if loaded.head.one_shot && library.interactive {
                 // A name makes the session appear in lists.
                 let (time, text) = (parallax_store::timestamp(), entry.title.clone());
                 let name = Record::Name(NameRecord { time, text });
@@ -191,18 +191,18 @@ fn resume(launch: &Launch, selector: &str) -> Result<Resumed, Failure> {
             Ok(resumed)
         }
         Err(OpenError::InUse { .. }) => {
-            let loaded = loaded(launch, &entry)?;
+            let loaded = loaded(library, &entry)?;
             let id = new_id();
             let notice = format!(
                 "the session `{}` is in use by another process: continuing in a copy, `{id}`",
                 entry.id
             );
-            let mut resumed = fork(launch, id, loaded, entry.id);
+            let mut resumed = fork(library, id, loaded, entry.id);
             resumed.notices.push(notice);
             Ok(resumed)
         }
         Err(OpenError::Io { path, source }) if is_not_writable(&source) => {
-            let loaded = loaded(launch, &entry)?;
+            let loaded = loaded(library, &entry)?;
             let journal = Journal::unwritten(&path, loaded.head.clone());
             let mut resumed = taken(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.insert(
@@ -231,7 +231,7 @@ fn is_damaged(loaded: &LoadedSession) -> bool {
 
 /// Resumes a session with a damaged file in a copy. The file stays unchanged for inspection.
 fn in_a_copy(
-    launch: &Launch,
+    library: &SessionLibrary<'_>,
     entry: &SessionEntry,
     loaded: LoadedSession,
 ) -> Result<Resumed, Failure> {
@@ -240,14 +240,14 @@ fn in_a_copy(
         "the file of the session `{from}` is damaged: this run continues a repaired copy, `{id}`"
     );
     let mended = sound(loaded, &entry.path).map_err(input)?;
-    let mut resumed = fork(launch, id, mended, from);
+    let mut resumed = fork(library, id, mended, from);
     resumed.notices.push(notice);
     Ok(resumed)
 }
 
 /// Returns an error that names the other project if the session belongs to one.
-fn elsewhere(launch: &Launch, selector: &str) -> Option<Failure> {
-    let entry = launch.any_session(selector).ok()?;
+fn elsewhere(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
+    let entry = library.any_session(selector).ok()?;
     let (id, project) = (&entry.id, entry.project.display());
     Some(input(match entry.project.is_dir() {
         true => format!(
@@ -262,42 +262,45 @@ fn elsewhere(launch: &Launch, selector: &str) -> Option<Failure> {
 }
 
 /// Returns why a Parallax CLI session file with exactly this name is not listed.
-fn unreadable(launch: &Launch, selector: &str) -> Option<Failure> {
-    let file = launch.homes().parallax.join(format!("{selector}.json"));
+fn unreadable(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
+    let file = library.homes().parallax.join(format!("{selector}.json"));
     if !SessionId::is_valid(selector) || !file.is_file() {
         return None;
     }
-    parallax_store::import(&file, &launch.homes().keys).err().map(input)
+    parallax_store::import(&file, &library.homes().keys).err().map(input)
 }
 
 /// Resumes another program's session in a new Parallax journal. It keeps its id, so that it can be
 /// found under it again. If a Parallax journal already has the id, the other program has continued
 /// separately, and the result is a fork with a new id.
-fn adopt(launch: &Launch, entry: &SessionEntry) -> Result<Resumed, Failure> {
-    let loaded = parallax_store::import(&entry.path, &launch.homes().keys).map_err(input)?;
+fn adopt(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<Resumed, Failure> {
+    let loaded = parallax_store::import(&entry.path, &library.homes().keys).map_err(input)?;
     if !entry.is_elsewhere() {
         let known = SessionId::is_valid(&entry.id);
         let id = if known { SessionId::from(entry.id.as_str()) } else { new_id() };
-        return Ok(fork(launch, id, loaded, entry.path.display().to_string()));
+        return Ok(fork(library, id, loaded, entry.path.display().to_string()));
     }
     let id = new_id();
     let notice = format!(
         "a Parallax session was created from an earlier state of this session: this run continues \
          a new copy, `{id}`"
     );
-    let mut resumed = fork(launch, id, loaded, entry.id.clone());
+    let mut resumed = fork(library, id, loaded, entry.id.clone());
     resumed.notices.push(notice);
     Ok(resumed)
 }
 
 /// Finds a session of the project by number, id, or id prefix.
-pub(crate) fn found(launch: &Launch, selector: &str) -> Result<SessionEntry, Failure> {
-    parallax_store::find(&launch.homes(), project(launch), selector).map_err(input)
+pub fn found(library: &SessionLibrary<'_>, selector: &str) -> Result<SessionEntry, Failure> {
+    parallax_store::find(&library.homes(), project(library), selector).map_err(input)
 }
 
 /// Loads the file of a session.
-pub(crate) fn loaded(launch: &Launch, entry: &SessionEntry) -> Result<LoadedSession, Failure> {
-    let keys = launch.homes().keys;
+pub fn loaded(
+    library: &SessionLibrary<'_>,
+    entry: &SessionEntry,
+) -> Result<LoadedSession, Failure> {
+    let keys = library.homes().keys;
     let path = &entry.path;
     match entry.origin {
         Origin::Parallax => parallax_store::load(path, &keys).and_then(|it| sound(it, path)),
@@ -315,18 +318,18 @@ fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError>
 }
 
 /// Removes everything after the first `keep` contents of a Parallax session.
-fn rewind(launch: &Launch, id: &str, keep: usize) -> Result<Resumed, Failure> {
-    let entry = found(launch, id)?;
+fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<Resumed, Failure> {
+    let entry = found(library, id)?;
     if entry.origin != Origin::Parallax {
         return Err(input(format!(
             "the session `{id}` belongs to another program: resume it, then rewind"
         )));
     }
     let (journal, mut loaded) =
-        Journal::open_append(&entry.path, &launch.homes().keys).map_err(input)?;
+        Journal::open_append(&entry.path, &library.homes().keys).map_err(input)?;
     if is_damaged(&loaded) {
         loaded.cut(keep);
-        return in_a_copy(launch, &entry, loaded);
+        return in_a_copy(library, &entry, loaded);
     }
     if keep < loaded.contents.len() {
         journal.append(&Record::Truncate { keep }).map_err(input)?;
@@ -337,15 +340,20 @@ fn rewind(launch: &Launch, id: &str, keep: usize) -> Result<Resumed, Failure> {
 
 /// Creates a session from loaded contents. If the requested id is taken, it gets another one, so
 /// that the session can be saved in any case.
-fn fork(launch: &Launch, asked: SessionId, loaded: LoadedSession, from: String) -> Resumed {
+fn fork(
+    library: &SessionLibrary<'_>,
+    asked: SessionId,
+    loaded: LoadedSession,
+    from: String,
+) -> Resumed {
     let mut id = asked;
-    let mut journal = journal(launch, &id, Some(from.clone()));
+    let mut journal = journal(library, &id, Some(from.clone()));
     let mut renamed = None;
     if journal.reserve().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
         let other = new_id();
         renamed = Some(format!("the session id `{id}` is taken: using `{other}` instead"));
         id = other;
-        journal = self::journal(launch, &id, Some(from));
+        journal = self::journal(library, &id, Some(from));
     }
     let unsaved = journal.append_all(&loaded).err();
     let mut resumed = taken(id, journal, loaded);

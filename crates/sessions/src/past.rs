@@ -7,7 +7,8 @@ use parallax_protocol::model::Usage;
 use parallax_protocol::store::{CallTold, ContentRecord, Record, ResultRecord, RoundRecord};
 use serde_json::Value;
 
-use crate::expand::read_names;
+/// The line in a prompt before the contents of the files that were read for it.
+pub const READ_FILES: &str = "\n--- Content from referenced files ---";
 
 /// One item of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -344,4 +345,18 @@ fn output_of(part: &Part) -> Option<(String, bool)> {
         None => Value::Object(object.clone()).to_string(),
     };
     Some((text, failed.is_some()))
+}
+
+/// Returns the names of the files read for a prompt, from the lines before their contents.
+pub fn read_names(parts: &[Part]) -> Vec<String> {
+    let name = |part: &Part| match part.view() {
+        PartView::Text(text) => {
+            let name = text.strip_prefix("\nContent from @")?.strip_suffix(":\n")?;
+            Some(name.to_owned())
+        }
+        _ => None,
+    };
+    let begins = |part: &&Part| matches!(part.view(), PartView::Text(text) if text == READ_FILES);
+    let behind = parts.iter().skip_while(|part| !begins(part));
+    behind.filter_map(name).collect()
 }

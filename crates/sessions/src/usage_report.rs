@@ -15,7 +15,7 @@ use parallax_protocol::store::Record;
 use parallax_store::{Keys, Origin, SessionEntry};
 use serde::Serialize;
 
-use crate::launch::{Launch, failure};
+use crate::SessionLibrary;
 
 /// Number of threads that read sessions.
 const THREADS: usize = 4;
@@ -139,7 +139,7 @@ pub fn parse_since(text: &str) -> Result<Date, Failure> {
     let wrong = || {
         let text = parallax_protocol::code_text::code_text(text);
         let message = format!("invalid `--since {text}`: use `30d`, `2w`, `12h`, or `2026-11-01`");
-        failure(FailureKind::Input, message)
+        Failure::new(FailureKind::Input, message)
     };
     if let Ok(date) = text.parse::<Date>() {
         return Ok(date);
@@ -166,7 +166,7 @@ struct SessionUsage {
     tools: BTreeMap<String, ToolUsage>,
 }
 
-impl Launch {
+impl SessionLibrary<'_> {
     /// Returns the usage of the sessions of all projects since a day. Blocking.
     pub fn usage_report(&self, since: Option<Date>) -> UsageReport {
         let homes = self.homes();

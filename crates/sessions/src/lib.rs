@@ -1,0 +1,58 @@
+//! Sessions as people see them: listing, opening, showing, searching, exporting, moving, and removing
+//! them, and what they used.
+//!
+//! Not in this crate: the files of sessions (`store`), and running one (`engine`, `sdk`).
+
+pub mod chats;
+mod choice;
+pub mod encrypted_sessions;
+pub mod export;
+pub mod gemini_mirror;
+pub mod history;
+mod listing;
+pub mod markdown;
+pub mod moves;
+pub mod past;
+pub mod retention;
+pub mod search;
+pub mod session_stats;
+mod source;
+pub mod stats;
+pub mod transcript;
+mod tree;
+pub mod usage_report;
+pub mod used;
+
+use std::path::Path;
+
+use parallax_config::Config;
+
+use export::SyntaxHighlighter;
+
+pub use choice::SessionChoice;
+pub use listing::cut;
+pub use parallax_store::{Origin, SavedChat, SessionEntry};
+pub use source::{SessionSource, SourceError};
+pub use tree::tree;
+
+/// The stored sessions of a user, as seen from a project.
+#[derive(Clone, Copy)]
+pub struct SessionLibrary<'a> {
+    /// The configuration of the user and the project.
+    pub config: &'a Config,
+    /// The directory of the project.
+    pub directory: &'a Path,
+    /// Highlights code in exported sessions.
+    pub highlighter: Option<SyntaxHighlighter>,
+    /// Whether the user can answer questions in new sessions.
+    pub interactive: bool,
+    /// Whether new sessions write no journal.
+    pub ephemeral: bool,
+}
+
+impl SessionLibrary<'_> {
+    /// Returns where sessions are stored and with which keys.
+    pub fn homes(&self) -> parallax_store::Homes {
+        encrypted_sessions::homes(self.config)
+    }
+}
