@@ -1,56 +1,35 @@
 //! The application state and its transitions: input and engine events come in, effects go out.
 //! Drawing is in [`view`]; this module does no I/O.
 
-mod agents;
-mod argument_names;
-mod argument_words;
-mod browser;
-mod budget;
-mod chats;
-mod choosing;
-mod complete;
-mod context;
-mod custom;
-mod devtools;
+pub(crate) mod commands;
 mod dialogs;
+pub(crate) mod effect;
 mod engine_events;
-mod extending;
-mod extensions;
-mod footer_choice;
-mod gates;
-mod going_back;
-mod ide;
+pub(crate) mod frame;
 mod keys;
-mod lists;
-mod mcp;
-mod model_why;
 mod mouse;
-mod outside;
-mod pager;
+pub(crate) mod pager;
 mod plain;
-mod plan;
 mod run_command;
-mod settings;
 mod setup;
-mod signing_in;
 mod submit;
-mod telling;
 #[cfg(test)]
 mod tests;
 mod view;
-mod welcome;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_screen::{InputEvent, Line};
-use parallax_sdk::Launch;
+use parallax_screen::{InputEvent, Line, Span, wrap};
+use parallax_sdk::{Launch, OpenSession};
+use parallax_sessions::SessionChoice;
 
+pub(crate) use frame::Layout;
 use parallax_sdk::settings::UiSettings;
-pub(crate) use view::Layout;
 
+use crate::app::effect::Effect;
 use crate::completion::Completion;
 use crate::components::clock::Clock;
 use crate::components::command_catalog::CommandCatalog;
@@ -74,13 +53,15 @@ use crate::components::user_extensions::UserExtensions;
 use crate::components::window::Window;
 use crate::composer::Composer;
 use crate::debug_console::DebugConsole;
-use crate::effect::Effect;
 use crate::footer::Facts;
 use crate::keymap::Keymap;
+use crate::layout::hang;
 use crate::status::Working;
 use crate::theme::Theme;
 use crate::title;
 use crate::transcript::{LocalItem, Transcript, ViewOptions};
+use commands::plan;
+use commands::sign_in;
 
 /// The state of the terminal user interface.
 pub(crate) struct App {
@@ -217,7 +198,7 @@ impl App {
                 self.pass_hint(|app| app.burst(&keys));
                 self.dialogs.set_by_key(false);
             }
-            InputEvent::Mouse(mouse) => self.mouse(mouse),
+            InputEvent::Mouse(mouse) => mouse::event(self, mouse),
             InputEvent::Focus(focus) => self.window.set_focus(focus),
             InputEvent::Resize(columns, rows) => {
                 self.window.resize((columns, rows));
@@ -240,6 +221,68 @@ impl App {
     /// Adds the output rows of a command to the transcript.
     pub(crate) fn say(&mut self, rows: Vec<Line>) {
         self.transcript.push(LocalItem::Rows(rows));
+    }
+
+    pub(crate) fn too_early(&mut self) {
+        self.toast("not available before the session is open");
+    }
+
+    /// Whether the pager is open.
+    pub(crate) fn is_paging(&self) -> bool {
+        self.pane.is_paging()
+    }
+
+    /// Adds wrapped rows to the transcript.
+    pub(crate) fn say_wrapped(&mut self, rows: Vec<Line>) {
+        let width = self.window.width();
+        let rows = rows.iter().flat_map(|row| {
+            let hang = [Span::raw(" ".repeat(hang(&row.text())))];
+            wrap(row, width, &hang)
+        });
+        let rows = rows.collect();
+        self.say(rows);
+    }
+
+    /// Runs `work` with the launch on a thread, then `then` with its result.
+    pub(crate) fn ask<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&Launch) -> T + Send + 'static,
+        then: impl FnOnce(&mut Self, T) + Send + 'static,
+    ) {
+        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        self.effect(Effect::Run(Box::new(move || {
+            let told = work(&launch);
+            Box::new(move |app| then(app, told))
+        })));
+    }
+
+    /// Runs `work` with the open session, then `then` with its result.
+    pub(crate) fn ask_session<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&OpenSession) -> T + Send + 'static,
+        then: impl FnOnce(&mut Self, T) + Send + 'static,
+    ) {
+        self.effect(Effect::AskSession(Box::new(move |session| {
+            let told = work(session);
+            Box::new(move |app| then(app, told))
+        })));
+    }
+
+    /// Reopens the session with the current context files, which are part of every request.
+    pub(crate) fn reload(&mut self) {
+        self.reload_then(|_| {});
+    }
+
+    /// Reopens the session, then runs `then`.
+    pub(crate) fn reload_then(&mut self, then: impl FnOnce(&mut Self) + Send + 'static) {
+        self.ask_session(OpenSession::is_kept, |app, is_kept| {
+            app.session.set_shown(true);
+            app.effect(Effect::Open(match is_kept {
+                true => SessionChoice::Resume(app.session.id().to_owned()),
+                false => SessionChoice::New,
+            }));
+            app.ask_session(|_| (), |app, ()| then(app));
+        });
     }
 
     /// Shows a hint for a few seconds.
@@ -321,7 +364,7 @@ impl App {
         if self.session.is_keyless() {
             // No model is available: ask for the API key first.
             self.composer.insert_before(&text);
-            return self.auth_dialog(Some("The prompt will be sent once you have an API key."));
+            return sign_in::open(self, Some("The prompt will be sent once you have an API key."));
         }
         if self.session.is_ready() {
             self.effect(Effect::Prompt { text, steer: None, ask: true });
@@ -344,12 +387,14 @@ impl App {
     fn cycle_mode(&mut self) {
         let next = match self.facts.mode {
             // In an untrusted folder, edits require approval in every mode.
-            ApprovalMode::Default if !self.facts.trusted => match self.has_plan_mode() {
+            ApprovalMode::Default if !self.facts.trusted => match plan::has_plan_mode(self) {
                 true if !self.is_busy() => ApprovalMode::Plan,
                 _ => ApprovalMode::Default,
             },
             ApprovalMode::Default => ApprovalMode::AutoEdit,
-            ApprovalMode::AutoEdit if !self.is_busy() && self.has_plan_mode() => ApprovalMode::Plan,
+            ApprovalMode::AutoEdit if !self.is_busy() && plan::has_plan_mode(self) => {
+                ApprovalMode::Plan
+            }
             ApprovalMode::AutoEdit | ApprovalMode::Plan | ApprovalMode::Yolo => {
                 ApprovalMode::Default
             }

@@ -10,6 +10,7 @@ pub(crate) mod current_session;
 pub(crate) mod dialog_stack;
 pub(crate) mod editor_link;
 pub(crate) mod hints;
+pub(crate) mod overlay;
 pub(crate) mod own_status_line;
 pub(crate) mod prompt_queue;
 pub(crate) mod rewind_view;

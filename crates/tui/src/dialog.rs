@@ -11,7 +11,7 @@ mod tabs;
 pub(crate) use field::{Field, FieldDialog};
 pub(crate) use list::{ListDialog, ListItem};
 pub(crate) use panel::{Panel, Text};
-pub(crate) use question::{QuestionAnswer, QuestionDialog, mark};
+pub(crate) use question::{QuestionAnswer, QuestionDialog};
 
 use parallax_screen::{Key, KeyCode, Line, Modifiers};
 

@@ -20,10 +20,10 @@ use parallax_sdk::LaunchOptions;
 use parallax_sdk::ide::OpenDiff;
 use tokio::sync::mpsc;
 
+use crate::app::effect::Then;
 use crate::app::{App, Layout};
 use crate::debug_console::LogBook;
 use crate::devtools::DevToolsPages;
-use crate::effect::Then;
 use session::Session;
 
 /// Minimum time between two frames that no key caused: 30 per second look smooth and cost half of
@@ -50,22 +50,6 @@ pub struct FaceOptions {
     pub devtools: Arc<dyn DevToolsPages>,
     /// When the process started.
     pub begun: Instant,
-}
-
-/// Delivers results of threads to the app.
-#[derive(Clone)]
-pub(crate) struct Deliver(mpsc::Sender<Then>);
-
-impl Deliver {
-    /// Sends `then`, waiting while the channel is full. Does nothing if the front end is gone.
-    pub(crate) fn send(&self, then: Then) {
-        let _ = self.0.blocking_send(then);
-    }
-
-    /// Sends `then` without waiting. Drops it if the channel is full.
-    pub(crate) fn send_soon(&self, then: Then) {
-        let _ = self.0.try_send(then);
-    }
 }
 
 /// Why the program ended.

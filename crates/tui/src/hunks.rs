@@ -1,11 +1,15 @@
 //! A change split into hunks, so that the user can apply only some of them.
 
-use parallax_screen::{Line, Span, truncate};
+use parallax_screen::{Line, Span, Style, truncate};
 
 use crate::clean;
-use crate::dialog::mark;
 use crate::theme::Theme;
 use crate::tokens::pointer;
+
+/// Returns the style and the checkbox of a hunk.
+pub(crate) fn mark(taken: bool, theme: &Theme) -> (Style, &'static str) {
+    if taken { (theme.success, "[x]") } else { (theme.secondary, "[ ]") }
+}
 
 /// The hunks of a unified diff and which of them are selected.
 #[derive(Debug, Clone, Default)]

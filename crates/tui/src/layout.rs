@@ -87,6 +87,23 @@ pub(crate) fn cut_marked(line: Line, width: usize) -> Line {
     cut(line, width.saturating_sub(1)).and("…", style)
 }
 
+/// Returns the indentation of continuation rows: aligned with the text of list entries, and
+/// indented below headings.
+pub(crate) fn hang(row: &str) -> usize {
+    let words = row.trim_start();
+    let indent = row.chars().count() - words.chars().count();
+    match indent {
+        // Descriptions are aligned below their names.
+        4.. if !words.starts_with("- ") => indent,
+        _ => indent + 2,
+    }
+}
+
+/// Returns the text as rows, with tabs replaced.
+pub(crate) fn plain_rows(text: &str) -> Vec<Line> {
+    text.lines().map(|line| Line::raw(format!("  {}", line.replace('\t', "    ")))).collect()
+}
+
 /// Returns the part of `text` that fits, with `…` if something is missing.
 pub(crate) fn shortened(text: &str, columns: usize) -> String {
     if text.len() <= columns || text_width(text) <= columns {

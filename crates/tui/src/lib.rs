@@ -13,7 +13,6 @@ pub mod debug_console;
 pub mod devtools;
 mod dialog;
 pub mod diff_view;
-mod effect;
 mod face;
 mod footer;
 pub mod highlight;

@@ -13,11 +13,31 @@ use parallax_sessions::SessionChoice;
 use tokio::sync::oneshot;
 
 use super::App;
+use crate::app::commands::agents::accept;
+use crate::app::commands::agents::config;
+use crate::app::commands::choices;
+use crate::app::commands::context;
+use crate::app::commands::custom_commands;
+use crate::app::commands::editor;
+use crate::app::commands::extensions;
+use crate::app::commands::info;
+use crate::app::commands::lists;
+use crate::app::commands::outside_files;
+use crate::app::commands::plan;
+use crate::app::commands::rewind;
+use crate::app::commands::saved_chats;
+use crate::app::commands::sessions;
+use crate::app::commands::settings;
+use crate::app::commands::sign_in;
+use crate::app::commands::skills_and_hooks;
+use crate::app::commands::startup_questions;
+use crate::app::commands::status_line_items;
+use crate::app::effect::Effect;
+use crate::app::run_command;
 use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose, ServerStep};
 use crate::components::server_requests::{ServerAnswer, ServerRequest};
 use crate::dialog::{ListDialog, ListItem, Response};
-use crate::effect::Effect;
 
 impl App {
     /// Opens a dialog, replacing the one that is open.
@@ -97,12 +117,12 @@ impl App {
             Response::Chosen(id) => self.chosen(purpose, &id),
             Response::Moved(id) => match purpose {
                 Purpose::Theme(_) => self.show_theme(&id),
-                Purpose::Sessions => self.preview_session(&id),
+                Purpose::Sessions => sessions::preview(self, &id),
                 _ => {}
             },
             Response::Pressed(key, id) => self.pressed(&purpose, key, &id),
         }
-        self.search_sessions();
+        sessions::search(self);
     }
 
     /// Handles a dialog that was closed without a choice.
@@ -111,27 +131,27 @@ impl App {
         match purpose {
             // Without an answer, nothing in the folder is read.
             Purpose::Trust => self.effect(Effect::Quit { delete: false }),
-            Purpose::LooseSettings => self.loose_settings_answer(false),
-            Purpose::PolicyUpdate => self.policy_update_answer(false),
+            Purpose::LooseSettings => startup_questions::loose_settings_answered(self, false),
+            Purpose::PolicyUpdate => startup_questions::policy_update_answered(self, false),
             Purpose::Theme(before) => {
                 self.theme = *before;
                 self.after_theme();
             }
             Purpose::Key(_) | Purpose::ProviderKey(_) | Purpose::ProviderModel => {
-                self.auth_dialog(None);
+                sign_in::open(self, None);
             }
-            Purpose::AddFolder(folders) => self.folder_trust_said(folders, false),
-            Purpose::SettingValue(_) => self.settings_again(),
-            Purpose::RewindHow(_) => self.rewind_dialog(),
-            Purpose::DeleteSession(_) => self.sessions_dialog(),
-            Purpose::CustomShell => self.custom_answer("no"),
+            Purpose::AddFolder(folders) => run_command::folder_trust_said(self, folders, false),
+            Purpose::SettingValue(_) => settings::reopen(self),
+            Purpose::RewindHow(_) => rewind::request(self),
+            Purpose::DeleteSession(_) => sessions::open(self),
+            Purpose::CustomShell => custom_commands::answered(self, "no"),
             Purpose::Outside { text, steer, .. } | Purpose::LargePrompt { text, steer } => {
-                self.outside_left(&text, steer.as_ref());
+                outside_files::closed(self, &text, steer.as_ref());
             }
-            Purpose::Consent => self.consent_answer("no"),
-            Purpose::Hooks => self.hooks_closed(),
-            Purpose::DocsPage => self.docs(""),
-            Purpose::AcceptAgents(waiting) => self.agent_answer(waiting, false),
+            Purpose::Consent => extensions::consent_answered(self, "no"),
+            Purpose::Hooks => skills_and_hooks::hooks_closed(self),
+            Purpose::DocsPage => info::docs(self, ""),
+            Purpose::AcceptAgents(waiting) => accept::answered(self, waiting, false),
             Purpose::ServerQuestion | Purpose::ServerField => {
                 self.answer_server(ServerAnswer::Closed)
             }
@@ -142,7 +162,7 @@ impl App {
     /// Returns to the settings if the theme was opened from there.
     fn after_theme(&mut self) {
         if self.settings_view.is_aside() {
-            self.settings_again();
+            settings::reopen(self);
         }
     }
 
@@ -159,23 +179,23 @@ impl App {
             }
             Purpose::Ide => {
                 self.dialogs.close();
-                self.ide_chosen(id);
+                editor::chosen(self, id);
             }
             Purpose::LooseSettings => {
                 self.dialogs.close();
-                self.loose_settings_answer(id == "accept");
+                startup_questions::loose_settings_answered(self, id == "accept");
             }
             Purpose::PolicyUpdate => {
                 self.dialogs.close();
-                self.policy_update_answer(id == "accept");
+                startup_questions::policy_update_answered(self, id == "accept");
             }
-            Purpose::Auth => self.auth_chosen(id),
+            Purpose::Auth => sign_in::chosen(self, id),
             Purpose::Key(kind) => self.key_typed(kind, id),
-            Purpose::ProviderKey(provider) => self.provider_key_typed(provider, id),
-            Purpose::ProviderModel => self.provider_model_chosen(id),
+            Purpose::ProviderKey(provider) => sign_in::provider_key_typed(self, provider, id),
+            Purpose::ProviderModel => sign_in::provider_model_chosen(self, id),
             Purpose::Model => {
                 self.dialogs.close();
-                self.use_model(id, false);
+                choices::use_model(self, id, false);
             }
             Purpose::Theme(_) => {
                 self.dialogs.close();
@@ -188,23 +208,23 @@ impl App {
             }
             Purpose::DeleteSession(session) => {
                 if id == "yes" {
-                    self.delete_session(session);
+                    sessions::delete(self, session);
                 }
-                self.sessions_dialog();
+                sessions::open(self);
             }
             Purpose::Tags => {
                 self.dialogs.close();
-                self.resume_tag(id);
+                saved_chats::resume(self, id);
             }
             Purpose::Rewind => {
                 if let Ok(turn) = id.parse() {
-                    self.rewind_how(turn);
+                    rewind::ask_what(self, turn);
                 }
             }
-            Purpose::RewindHow(turn) => self.rewind_chosen(turn, id),
+            Purpose::RewindHow(turn) => rewind::chosen(self, turn, id),
             Purpose::Restore => {
                 self.dialogs.close();
-                self.restore(id);
+                rewind::restore(self, id);
             }
             Purpose::CutOff => {
                 self.dialogs.close();
@@ -212,27 +232,29 @@ impl App {
                     self.effect(Effect::Send(Op::Continue));
                 }
             }
-            Purpose::Settings => self.setting_chosen(id),
+            Purpose::Settings => settings::chosen(self, id),
             // These have nothing to choose.
             Purpose::Help | Purpose::DocsPage => {}
-            Purpose::Footer => self.footer_chosen(id),
-            Purpose::Docs => self.docs_page(id),
-            Purpose::SettingValue(key) => self.setting_typed(&key, id),
+            Purpose::Footer => status_line_items::chosen(self, id),
+            Purpose::Docs => info::docs_page(self, id),
+            Purpose::SettingValue(key) => settings::typed(self, &key, id),
             Purpose::Editor => {
                 self.dialogs.close();
                 let value = serde_json::Value::String(id.to_owned());
                 self.keep_setting("general.preferredEditor", Some(value));
             }
-            Purpose::AddFolder(folders) => self.folder_trust_said(folders, id == "yes"),
+            Purpose::AddFolder(folders) => {
+                run_command::folder_trust_said(self, folders, id == "yes")
+            }
             Purpose::Permissions => {
                 self.dialogs.close();
-                self.permissions_chosen(id);
+                choices::set_trust(self, id);
             }
             Purpose::Mode => {
                 self.dialogs.close();
                 match ApprovalMode::parse(id) {
                     Some(ApprovalMode::Yolo) => self.want_yolo(),
-                    Some(ApprovalMode::Plan) => self.plan(""),
+                    Some(ApprovalMode::Plan) => plan::run(self, ""),
                     Some(mode) => self.set_mode(mode),
                     None => {}
                 }
@@ -243,33 +265,33 @@ impl App {
                     self.set_mode(mode);
                 }
             }
-            Purpose::Context => self.print_context(),
-            Purpose::Tasks => self.show_task(id),
+            Purpose::Context => context::print(self),
+            Purpose::Tasks => lists::show_task(self, id),
             Purpose::CustomShell => {
                 self.dialogs.close();
-                self.custom_answer(id);
+                custom_commands::answered(self, id);
             }
-            Purpose::Queue => self.take_queued(id),
+            Purpose::Queue => lists::take_queued(self, id),
             Purpose::LargePrompt { text, steer } => {
                 self.dialogs.close();
                 match id {
                     "yes" => self.effect(Effect::Prompt { text, steer, ask: false }),
-                    _ => self.outside_left(&text, steer.as_ref()),
+                    _ => outside_files::closed(self, &text, steer.as_ref()),
                 }
             }
             Purpose::Outside { text, steer, paths } => {
-                self.outside_answer(id == "yes", text, steer, paths);
+                outside_files::answered(self, id == "yes", text, steer, paths);
             }
-            Purpose::Hooks => self.hook_chosen(id),
-            Purpose::AcceptAgents(waiting) => self.agent_answer(waiting, id == "yes"),
-            Purpose::AgentSettings(name) => self.agent_setting_chosen(&name, id),
-            Purpose::AgentSetting(name, setting) => self.agent_setting_typed(&name, setting, id),
+            Purpose::Hooks => skills_and_hooks::hook_chosen(self, id),
+            Purpose::AcceptAgents(waiting) => accept::answered(self, waiting, id == "yes"),
+            Purpose::AgentSettings(name) => config::chosen(self, &name, id),
+            Purpose::AgentSetting(name, setting) => config::typed(self, &name, setting, id),
             Purpose::ServerQuestion => self.answer_server(ServerAnswer::Choice(id)),
             Purpose::ServerField => self.answer_server(ServerAnswer::Field(id)),
-            Purpose::Consent => self.consent_answer(id),
-            Purpose::ExtensionSettings(name) => self.extension_setting_chosen(&name, id),
+            Purpose::Consent => extensions::consent_answered(self, id),
+            Purpose::ExtensionSettings(name) => extensions::setting_chosen(self, &name, id),
             Purpose::ExtensionValue(name, variable) => {
-                self.extension_value_typed(&name, &variable, id);
+                extensions::value_typed(self, &name, &variable, id);
             }
         }
     }
@@ -288,19 +310,19 @@ impl App {
                 let list = ListDialog::new("Delete this session?", items);
                 self.open(Overlay::list(Purpose::DeleteSession(id.to_owned()), list));
             }
-            Purpose::Sessions if key == Key::ctrl('s') => self.sort_sessions(false),
-            Purpose::Sessions if key == Key::ctrl('r') => self.sort_sessions(true),
-            Purpose::Sessions if key == Key::ctrl('o') => self.toggle_one_shots(),
-            Purpose::Context if delete => self.change_context(self.context.drop_result(id)),
+            Purpose::Sessions if key == Key::ctrl('s') => sessions::sort(self, false),
+            Purpose::Sessions if key == Key::ctrl('r') => sessions::sort(self, true),
+            Purpose::Sessions if key == Key::ctrl('o') => sessions::toggle_one_shots(self),
+            Purpose::Context if delete => context::change(self, self.context.drop_result(id)),
             Purpose::Context if key.typed() == Some('p') => {
-                self.change_context(self.context.pin(id));
+                context::change(self, self.context.pin(id));
             }
-            Purpose::Queue if delete => self.drop_queued(id),
+            Purpose::Queue if delete => lists::drop_queued(self, id),
             Purpose::Queue if key == Key::with(KeyCode::Up, Modifiers::SHIFT) => {
-                self.move_queued(id, true);
+                lists::move_queued(self, id, true);
             }
             Purpose::Queue if key == Key::with(KeyCode::Down, Modifiers::SHIFT) => {
-                self.move_queued(id, false);
+                lists::move_queued(self, id, false);
             }
             Purpose::Tasks if delete || key == Key::ctrl('k') => {
                 if let Ok(pid) = id.parse() {
@@ -309,17 +331,17 @@ impl App {
             }
             Purpose::Model if key == Key::ctrl('s') && !id.is_empty() => {
                 self.dialogs.close();
-                self.use_model(id, true);
+                choices::use_model(self, id, true);
             }
             Purpose::Footer if matches!(key.code, KeyCode::Left | KeyCode::Right) => {
-                self.footer_moved(id, key.code == KeyCode::Left);
+                status_line_items::moved(self, id, key.code == KeyCode::Left);
             }
-            Purpose::Settings if key == Key::ctrl('l') => self.reset_setting(id),
-            Purpose::Settings if key.code == KeyCode::Tab => self.switch_scope(),
-            Purpose::Theme(_) if key.code == KeyCode::Tab => self.switch_scope(),
+            Purpose::Settings if key == Key::ctrl('l') => settings::reset(self, id),
+            Purpose::Settings if key.code == KeyCode::Tab => settings::switch_scope(self),
+            Purpose::Theme(_) if key.code == KeyCode::Tab => settings::switch_scope(self),
             Purpose::AgentSettings(name) if key == Key::ctrl('l') => {
                 let name = name.clone();
-                self.reset_agent_setting(&name, id);
+                config::reset(self, &name, id);
             }
             _ => {}
         }
@@ -374,7 +396,7 @@ impl App {
     pub(super) fn edit_change(&mut self) {
         let preview = self.dialogs.approval().and_then(|question| question.ask.preview.clone());
         if let Some(Preview::Plan { path, text }) = preview {
-            return self.edit_plan(path, text);
+            return plan::edit(self, path, text);
         }
         let Some(change) = self.asked_change() else { return };
         let change = match change {

@@ -9,10 +9,16 @@ use parallax_protocol::routing::RouteSource;
 use parallax_protocol::tool::{Display, ToolKind};
 
 use super::App;
+use crate::app::commands::context;
+use crate::app::commands::editor;
+use crate::app::commands::lists;
+use crate::app::commands::mcp;
+use crate::app::commands::rewind;
+use crate::app::commands::skills_and_hooks;
+use crate::app::effect::Effect;
 use crate::components::dialog_stack::Purpose;
 use crate::components::prompt_queue::TurnEnd;
 use crate::dialog::QuestionDialog;
-use crate::effect::Effect;
 use crate::footer::Quota;
 use crate::transcript::LocalItem;
 
@@ -43,7 +49,7 @@ impl App {
                 }
                 self.facts.mode = ready.mode;
                 if let Some(companion) = self.editor.companion().cloned() {
-                    self.editor_trusts(&companion);
+                    editor::trusts(self, &companion);
                 }
                 for text in self.prompt_queue.take_early() {
                     self.effect(Effect::Prompt { text, steer: None, ask: true });
@@ -52,9 +58,9 @@ impl App {
             EventBody::TurnStarted { prompt } => {
                 self.prompt_queue.turn_started(prompt);
                 self.begin();
-                self.learn_changes();
+                skills_and_hooks::files_changed(self);
                 if self.session.stats().turns.len() == 1 {
-                    self.tell_of_starting_servers();
+                    mcp::say_starting(self);
                 }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
@@ -88,13 +94,13 @@ impl App {
                 self.shell.screen(item, screen.application_cursor, asks, now);
             }
             EventBody::Ask(ask) => {
-                if self.is_accepted_in_editor(ask) {
+                if editor::is_accepted(self, ask) {
                     return;
                 }
                 self.drop_hint();
                 let mut question = QuestionDialog::new(ask.clone());
                 question.plain = self.settings.screen_reader;
-                question.in_editor = self.open_in_editor(ask);
+                question.in_editor = editor::open(self, ask);
                 let around = self.around_dialogs();
                 self.dialogs.push_approval(question, &around);
                 self.waiting(true);
@@ -103,7 +109,7 @@ impl App {
             EventBody::AskClosed { ask, .. } => {
                 self.drop_hint();
                 self.dialogs.remove_approval(ask);
-                self.close_in_editor(ask);
+                editor::close(self, ask);
                 self.waiting(self.dialogs.has_approvals());
             }
             EventBody::ModelCall(call) => {
@@ -126,7 +132,7 @@ impl App {
                 self.compacted();
             }
             EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
-            EventBody::ContextBreakdown(picture) => self.context_is(picture),
+            EventBody::ContextBreakdown(picture) => context::show(self, picture),
             EventBody::Retry(retry) if retry.status == Some(429) => {
                 let (attempt, of) = (retry.attempt + 1, retry.max_attempts);
                 self.facts.quota = Some(Quota::Slow { attempt, of });
@@ -138,9 +144,9 @@ impl App {
                 }
             }
             EventBody::Rewound(rewound) => self.rewound(rewound),
-            EventBody::Prompts { prompts } => self.prompts_are(prompts),
+            EventBody::Prompts { prompts } => rewind::show(self, prompts),
             EventBody::Background { processes } => {
-                self.background_changed(processes);
+                lists::background_changed(self, processes);
             }
             EventBody::Routed(route) => {
                 let chosen = route.source != RouteSource::Override;
@@ -221,7 +227,7 @@ impl App {
         self.mark_end(ended);
         self.drop_hint();
         self.dialogs.clear_approvals();
-        self.close_all_in_editor();
+        editor::close_all(self);
         self.effect(Effect::Progress(false));
         self.effect(Effect::Run(self.look_at_branch()));
         // Without an answer (stopped by the user, or too long for the model), the prompt returns to

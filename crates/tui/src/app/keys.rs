@@ -8,12 +8,19 @@ use parallax_screen::{Key, KeyCode, burst_text};
 
 use super::App;
 use super::submit::is_slash;
+use crate::app::commands::completions;
+use crate::app::commands::devtools;
+use crate::app::commands::editor;
+use crate::app::commands::lists;
+use crate::app::commands::rewind;
+use crate::app::effect::Effect;
+use crate::app::mouse;
+use crate::app::pager;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::components::hints::{Armed, SecondPress};
 use crate::components::transcript_pane::Unfolded;
 use crate::composer::{ComposerAction, Surroundings};
 use crate::dialog::{DialogKey, QuestionAnswer};
-use crate::effect::Effect;
 use crate::keymap::{Context, KeyCommand};
 use crate::terminal_keys;
 
@@ -21,10 +28,10 @@ impl App {
     pub(super) fn key(&mut self, key: Key) {
         if self.window.is_frozen() {
             // Any key leaves copy mode.
-            return self.toggle_copy_mode();
+            return mouse::toggle_copy_mode(self);
         }
         if self.is_paging() {
-            self.pager_key(key);
+            pager::key(self, key);
         } else if self.dialogs.is_too_early(key, &self.around_dialogs()) {
             self.write_on(key);
         } else if self.turns_to_dialog(key)
@@ -54,7 +61,7 @@ impl App {
             || !self.dialogs.paste_into_approval(text)
         {
             self.composer.paste(text);
-            self.complete();
+            completions::update(self);
         }
     }
 
@@ -159,7 +166,7 @@ impl App {
                 }
                 self.waiting(self.dialogs.has_approvals());
                 match self.editor.is_open(&asked.id) && decide.outcome != AskOutcome::Cancel {
-                    true => self.take_editor_text(asked, decide),
+                    true => editor::take_text(self, asked, decide),
                     false => self.effect(Effect::Send(Op::Decide(decide))),
                 }
             }
@@ -177,14 +184,14 @@ impl App {
     fn everywhere_key(&mut self, key: Key, context: Context) -> bool {
         for command in self.keymap.commands_for(key, context).collect::<Vec<_>>() {
             match command {
-                KeyCommand::ShowErrorDetails => self.log_key(),
+                KeyCommand::ShowErrorDetails => devtools::log_key(self),
                 KeyCommand::ClearScreen => self.effect(Effect::Redraw),
                 KeyCommand::ShowFullTodos => self.todos.toggle(),
                 KeyCommand::Suspend => self.suspend(),
-                KeyCommand::ShowIdeContextDetail => self.ide_status(),
-                KeyCommand::ToggleCopyMode => self.toggle_copy_mode(),
-                KeyCommand::ToggleMouseMode => self.toggle_mouse(),
-                KeyCommand::ShowTranscript => self.open_pager(),
+                KeyCommand::ShowIdeContextDetail => editor::status(self),
+                KeyCommand::ToggleCopyMode => mouse::toggle_copy_mode(self),
+                KeyCommand::ToggleMouseMode => mouse::toggle_mouse(self),
+                KeyCommand::ShowTranscript => pager::open(self),
                 _ => continue,
             }
             return true;
@@ -305,7 +312,7 @@ impl App {
         } else if self.is_busy() || self.shell.is_running() {
             self.interrupt();
         }
-        self.complete();
+        completions::update(self);
         if !cleared {
             self.hint_second_press(SecondPress::Leave, "Press Ctrl+C again to exit");
         }
@@ -371,7 +378,7 @@ impl App {
     fn background_key(&mut self) {
         match self.shell.move_to_background() {
             Some(op) => self.effect(Effect::Send(op)),
-            None => self.tasks_dialog(),
+            None => lists::tasks_dialog(self),
         }
     }
 
@@ -388,7 +395,7 @@ impl App {
             // The first press does what it does elsewhere.
             let undone = composing && self.composer.buffer_mut().undo();
             self.hints.note_undone(undone);
-            self.complete();
+            completions::update(self);
             self.hint_second_press(SecondPress::Leave, "press ctrl+z again to suspend");
         }
     }
@@ -420,7 +427,7 @@ impl App {
         if self.everywhere_key(key, Context::COMPOSER) {
             return;
         }
-        if self.keeps_draft(key) || self.completion_key(key) {
+        if self.keeps_draft(key) || completions::key(self, key) {
             return;
         }
         if key.typed().is_some() || key.code == KeyCode::Backspace {
@@ -456,7 +463,7 @@ impl App {
             ComposerAction::Changed => {
                 self.hints.hide_shortcuts();
                 self.tell_yank(key);
-                self.complete();
+                completions::update(self);
             }
             ComposerAction::Submit(submission) => self.submitted(&submission),
             ComposerAction::Steer(submission) => self.steered(&submission),
@@ -475,7 +482,7 @@ impl App {
                 }
             }
             ComposerAction::Escape => self.escape_key(),
-            ComposerAction::Rewind => self.rewind_dialog(),
+            ComposerAction::Rewind => rewind::request(self),
             ComposerAction::PasteClipboard => self.effect(Effect::PasteClipboard),
             ComposerAction::OpenEditor => self.edit_prompt(),
             ComposerAction::EditorHint => {
@@ -489,7 +496,7 @@ impl App {
     /// Up in an empty composer: takes back the pending message, or lists several.
     fn take_back_queue(&mut self) {
         if self.prompt_queue.len() > 1 {
-            return self.queue_dialog();
+            return lists::queue_dialog(self);
         }
         if let Some(removed) = self.prompt_queue.pop() {
             if let Some(id) = removed.withdraw {

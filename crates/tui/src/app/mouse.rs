@@ -4,53 +4,51 @@
 use parallax_screen::{MouseEvent, MouseKind};
 
 use super::App;
+use crate::app::effect::Effect;
 use crate::components::transcript_pane::Press;
-use crate::effect::Effect;
 use crate::keymap::KeyCommand;
 
 /// Rows scrolled per wheel step.
 const WHEEL: isize = 3;
 
-impl App {
-    pub(super) fn mouse(&mut self, mouse: MouseEvent) {
-        let is_paging = self.is_paging();
-        let (column, row) = (usize::from(mouse.column), usize::from(mouse.row));
-        match mouse.kind {
-            MouseKind::WheelUp => self.scroll(-WHEEL),
-            MouseKind::WheelDown => self.scroll(WHEEL),
-            MouseKind::RightDown if is_paging => {}
-            MouseKind::RightDown => self.effect(Effect::PasteClipboard),
-            MouseKind::LeftDown if !is_paging && self.shell.has_focus() => self.shell.release(),
-            MouseKind::LeftDown => {
-                let bar = self.window.columns().saturating_sub(1);
-                if let Press::Composer(column, row) =
-                    self.pane.press((column, row), bar, &self.transcript)
-                {
-                    self.composer.click(column, row);
-                }
+pub(crate) fn event(app: &mut App, mouse: MouseEvent) {
+    let is_paging = app.is_paging();
+    let (column, row) = (usize::from(mouse.column), usize::from(mouse.row));
+    match mouse.kind {
+        MouseKind::WheelUp => app.scroll(-WHEEL),
+        MouseKind::WheelDown => app.scroll(WHEEL),
+        MouseKind::RightDown if is_paging => {}
+        MouseKind::RightDown => app.effect(Effect::PasteClipboard),
+        MouseKind::LeftDown if !is_paging && app.shell.has_focus() => app.shell.release(),
+        MouseKind::LeftDown => {
+            let bar = app.window.columns().saturating_sub(1);
+            if let Press::Composer(column, row) =
+                app.pane.press((column, row), bar, &app.transcript)
+            {
+                app.composer.click(column, row);
             }
-            MouseKind::LeftDrag => self.pane.drag(row, &self.transcript),
-            MouseKind::LeftUp => self.pane.release(),
         }
+        MouseKind::LeftDrag => app.pane.drag(row, &app.transcript),
+        MouseKind::LeftUp => app.pane.release(),
     }
+}
 
-    /// F9: pauses painting until the next key and releases the mouse, so that text can be selected.
-    pub(super) fn toggle_copy_mode(&mut self) {
-        let is_captured = self.window.toggle_frozen();
-        self.effect(Effect::Mouse(is_captured));
-    }
+/// F9: pauses painting until the next key and releases the mouse, so that text can be selected.
+pub(crate) fn toggle_copy_mode(app: &mut App) {
+    let is_captured = app.window.toggle_frozen();
+    app.effect(Effect::Mouse(is_captured));
+}
 
-    /// Ctrl+S: toggles mouse capture.
-    pub(super) fn toggle_mouse(&mut self) {
-        if !self.settings.alternate_buffer && !self.is_paging() {
-            return self.toast("the terminal handles the mouse in this display mode");
-        }
-        let is_captured = self.window.toggle_mouse();
-        self.effect(Effect::Mouse(is_captured));
-        let key = self.keymap.key_of(KeyCommand::ToggleMouseMode);
-        self.toast(match is_captured {
-            true => "mouse: scrolls and sets the cursor".to_owned(),
-            false => format!("mouse: selects text in the terminal; {key} switches back"),
-        });
+/// Ctrl+S: toggles mouse capture.
+pub(crate) fn toggle_mouse(app: &mut App) {
+    if !app.settings.alternate_buffer && !app.is_paging() {
+        return app.toast("the terminal handles the mouse in this display mode");
     }
+    let is_captured = app.window.toggle_mouse();
+    app.effect(Effect::Mouse(is_captured));
+    let key = app.keymap.key_of(KeyCommand::ToggleMouseMode);
+    app.toast(match is_captured {
+        true => "mouse: scrolls and sets the cursor".to_owned(),
+        false => format!("mouse: selects text in the terminal; {key} switches back"),
+    });
 }

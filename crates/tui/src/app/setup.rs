@@ -8,8 +8,15 @@ use parallax_sessions::past::PastItem;
 use serde_json::{Value, json};
 
 use super::App;
+use crate::app::commands::agents;
+use crate::app::commands::custom_commands;
+use crate::app::commands::editor;
+use crate::app::commands::rewind;
+use crate::app::commands::settings;
+use crate::app::commands::status_line_items;
+use crate::app::commands::welcome;
+use crate::app::effect::{Effect, Job};
 use crate::components::dialog_stack::Purpose;
-use crate::effect::{Effect, Job};
 use crate::theme_choice as theme;
 use crate::transcript::{Thoughts, ViewOptions};
 
@@ -72,7 +79,7 @@ impl App {
             let own_prompt = facts.has_own_prompt();
             let news = facts.news_after_update();
             Box::new(move |app| {
-                app.tell_news(news);
+                welcome::news(app, news);
                 (app.facts.sandbox, app.facts.confined) = sandbox;
                 app.facts.auth = auth;
                 app.facts.own_prompt = own_prompt;
@@ -132,12 +139,12 @@ impl App {
             self.transcript.resume(items);
         }
         self.extensions.opened(open);
-        self.learn_agents();
+        agents::opened(self);
         if open.is_cut_off() {
-            self.offer_to_go_on();
+            rewind::offer_to_continue(self);
         }
         self.catalog.opened(open.commands.clone());
-        self.read_commands();
+        custom_commands::load(self);
     }
 
     /// Prints a row with the authentication and the inputs of the session besides prompts. If
@@ -194,7 +201,7 @@ impl App {
         self.session.close();
         self.turn.clear();
         self.dialogs.clear_approvals();
-        self.close_all_in_editor();
+        editor::close_all(self);
         self.prompt_queue.clear();
         self.todos.clear();
         self.shell.clear();
@@ -266,8 +273,8 @@ impl App {
             self.warn(problem);
         }
         self.launch = Some(launch);
-        self.refresh_settings();
-        self.refresh_footer();
+        settings::refresh(self);
+        status_line_items::refresh(self);
         self.refresh_status_line();
     }
 

@@ -6,11 +6,14 @@ use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::shell::{ShellCommand, TerminalSize};
 
 use super::App;
+use crate::app::commands::completions;
+use crate::app::commands::custom_commands;
+use crate::app::effect::Effect;
+use crate::app::run_command;
 use crate::commands::{ParsedLine, parse};
 use crate::composer::{InputMode, Submission};
 use crate::copied::Copied;
 use crate::debug_console::LogLevel;
-use crate::effect::Effect;
 
 /// Returns the error for an invalid word after a command, with suggestions.
 fn stray(command: &str, word: &str, near: &[String]) -> String {
@@ -43,7 +46,7 @@ fn no_command(name: &str, near: &[String]) -> String {
 impl App {
     /// Handles Enter while the agent is idle.
     pub(super) fn submitted(&mut self, submission: &Submission) {
-        self.complete();
+        completions::update(self);
         self.remember(&submission.text);
         self.transcript.note_typed(&submission.text, &submission.shown);
         self.submit_typed(submission.text.clone());
@@ -53,17 +56,17 @@ impl App {
     pub(crate) fn submit_typed(&mut self, text: String) {
         // Command files decide which command this is.
         if is_slash(&text) && self.catalog.must_load() {
-            return self.read_commands_for(Some(text));
+            return custom_commands::load_for(self, Some(text));
         }
         match parse(&text, &self.catalog.names()) {
             ParsedLine::Text => self.submit(text),
             ParsedLine::Command(spec, arguments) => {
                 self.echo(&text);
-                self.run_command(spec.command, &arguments);
+                run_command::run(self, spec.command, &arguments);
             }
             ParsedLine::Custom => {
                 self.echo(&text);
-                self.run_custom(text.trim_start());
+                custom_commands::run(self, text.trim_start());
             }
             ParsedLine::Unknown(name, near) => self.unknown(&text, &name, &near),
             ParsedLine::Elsewhere(name, hint) => {
@@ -79,7 +82,7 @@ impl App {
 
     /// Handles Enter while the agent is running.
     pub(super) fn steered(&mut self, submission: &Submission) {
-        self.complete();
+        completions::update(self);
         let text = submission.text.clone();
         self.transcript.note_typed(&text, &submission.shown);
         match parse(&text, &self.catalog.names()) {
@@ -89,7 +92,7 @@ impl App {
             }
             ParsedLine::Command(spec, arguments) if spec.concurrent => {
                 self.remember(&text);
-                self.run_command(spec.command, &arguments);
+                run_command::run(self, spec.command, &arguments);
             }
             ParsedLine::Command(spec, _) => {
                 self.composer.take_back();
@@ -165,7 +168,7 @@ impl App {
 
     /// Runs a line in the user's shell. A trailing `&` runs it in the background.
     pub(super) fn run_shell(&mut self, line: String) {
-        self.complete();
+        completions::update(self);
         if let Some(launch) = self.launch.clone() {
             let line = line.clone();
             self.effect(Effect::Run(Box::new(move || {

@@ -14,7 +14,8 @@ use parallax_screen::{InputEvent, Key, KeyCode, Line};
 use parallax_sdk::settings::UiSettings;
 
 use super::{App, Layout};
-use crate::effect::Effect;
+use crate::app::commands::completions;
+use crate::app::effect::Effect;
 use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
 
@@ -272,7 +273,7 @@ fn a_wrong_word_behind_a_command_runs_nothing() {
 #[test]
 fn a_half_typed_prompt_command_is_completed_and_not_sent() {
     let mut bench = Bench::new(Layout::Inline);
-    bench.app.set_commands();
+    completions::set_commands(&mut bench.app);
     bench.keys("/commi\n");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
     bench.shows("> /commit");
@@ -328,7 +329,7 @@ impl Costs {
     fn new((columns, rows): (u16, u16)) -> Self {
         let mut bench = Bench::new(Layout::Inline);
         bench.app.window.resize((columns, rows));
-        bench.app.set_commands();
+        completions::set_commands(&mut bench.app);
         let look = parallax_screen::Look {
             depth: parallax_screen::ColorDepth::Ansi256,
             links: true,

@@ -5,6 +5,9 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Line, Span, text_width, truncate, wrap};
 
 use super::App;
+use super::frame::{Frame, Layout};
+use crate::app::pager;
+use crate::app::plain;
 use crate::components::shell_view::focus_row;
 use crate::footer;
 use crate::keymap::{Context, KeyCommand};
@@ -19,19 +22,6 @@ const AIRY: usize = 18;
 /// enough to be cheap to repaint.
 const RULE_TELLS: usize = 12;
 
-/// A frame to draw.
-#[derive(Debug, Default)]
-pub(crate) struct Frame {
-    /// Final rows for the scrollback, each returned once.
-    pub(crate) finished: Vec<Line>,
-    /// The live region.
-    pub(crate) live: Vec<Line>,
-    /// Column and row in the live region.
-    pub(crate) cursor: Option<(usize, usize)>,
-    /// Whether the live region covers the whole window.
-    pub(crate) over: bool,
-}
-
 /// The rows below the transcript.
 #[derive(Debug, Default)]
 struct Bottom {
@@ -42,17 +32,6 @@ struct Bottom {
     composer: Option<(usize, usize)>,
 }
 
-/// The display mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// A live region below the scrollback.
-    Inline,
-    /// The whole window.
-    Full,
-    /// Lines only, for a screen reader.
-    Plain,
-}
-
 impl App {
     /// Returns the next frame. Each final row is returned once.
     pub(crate) fn frame(&mut self, layout: Layout) -> Frame {
@@ -60,7 +39,7 @@ impl App {
             // The content below is hidden.
             self.tick();
             let (columns, rows) = (self.window.columns(), self.window.rows().max(1));
-            return self.pager_frame(columns.saturating_sub(1).max(1), rows);
+            return pager::frame(self, columns.saturating_sub(1).max(1), rows);
         }
         self.tick();
         let around = self.around_dialogs();
@@ -75,7 +54,7 @@ impl App {
             _ => self.transcript.take_finished(width, &self.theme),
         };
         if layout == Layout::Plain {
-            return self.plain_frame(finished, width);
+            return plain::frame(self, finished, width);
         }
         let Bottom { rows: mut bottom, cursor, composer } = self.bottom(width, rows);
         let cut = bottom.len().saturating_sub(rows);

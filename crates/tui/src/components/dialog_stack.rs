@@ -1,7 +1,6 @@
 //! The dialogs: the one over the composer, the approval requests, and the requests of MCP servers.
 
 mod incoming;
-mod overlay;
 
 use std::collections::VecDeque;
 
@@ -9,8 +8,8 @@ use parallax_protocol::event::Ask;
 use parallax_protocol::ids::AskId;
 use parallax_screen::Key;
 
+pub(crate) use super::overlay::{Body, Overlay, Purpose};
 pub(crate) use incoming::Surroundings;
-pub(crate) use overlay::{Body, Overlay, Purpose};
 
 use super::server_requests::{ServerAnswer, ServerRequest, ServerRequests};
 use crate::dialog::{

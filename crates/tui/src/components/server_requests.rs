@@ -7,7 +7,7 @@ use parallax_screen::Line;
 use parallax_sdk::mcp_view::{Answer, Question, open_address};
 use tokio::sync::oneshot;
 
-use super::dialog_stack::{Overlay, Purpose};
+use super::overlay::{Overlay, Purpose};
 use super::server_form::{Choice, FormField, Kind, fields};
 use crate::clean::clean;
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};

@@ -7,7 +7,7 @@ use parallax_protocol::event::Ask;
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::policy::{RuleDraft, RuleScope};
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Key, Line, Style};
+use parallax_screen::{Key, Line};
 
 use self::choices::{Choice, choices};
 use super::answer_form::{AnswerForm, FormResult};
@@ -15,7 +15,6 @@ use super::field::Field;
 use super::{DialogKey, rule_text};
 use crate::diff_view::first_change;
 use crate::hunks::Hunks;
-use crate::theme::Theme;
 
 mod amount;
 mod choices;
@@ -353,9 +352,4 @@ impl QuestionDialog {
         let decide = Decide { ends, ..Decide::new(self.ask.id.clone(), outcome) };
         QuestionAnswer::Decided(Box::new(decide))
     }
-}
-
-/// Returns the style and the checkbox of a hunk.
-pub(crate) fn mark(taken: bool, theme: &Theme) -> (Style, &'static str) {
-    if taken { (theme.success, "[x]") } else { (theme.secondary, "[ ]") }
 }

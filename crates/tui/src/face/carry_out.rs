@@ -17,10 +17,16 @@ use parallax_sessions::past::read_names;
 
 use parallax_screen::{Drawing, Frame, Graphics, Progress, Terminal};
 
-use super::{Deliver, Face, Left};
+use super::{Face, Left};
 use crate::app::App;
+use crate::app::commands::custom_commands;
+use crate::app::commands::devtools;
+use crate::app::commands::info;
+use crate::app::commands::outside_files;
+use crate::app::commands::sign_in;
+use crate::app::effect::{Deliver, Effect, Job, Then};
+use crate::app::pager;
 use crate::copied::Copied;
-use crate::effect::{Effect, Job, Then};
 use crate::signals::Signals;
 use crate::transcript::Prepared;
 
@@ -101,7 +107,11 @@ impl Face {
                 tokio::spawn(async move {
                     let expanded = prepared.run(&cancel).await;
                     // The front end may be gone.
-                    let _ = jobs.send(Box::new(move |app: &mut App| app.expanded(expanded))).await;
+                    let _ = jobs
+                        .send(Box::new(move |app: &mut App| {
+                            custom_commands::expanded(app, expanded)
+                        }))
+                        .await;
                 });
             }
             Effect::Trust(answer) => {
@@ -219,10 +229,14 @@ impl Face {
                 if outside.is_empty() { Ok(expander.prompt(text)) } else { Err(outside) }
             });
             let then: Then = match read.await {
-                Ok(Err(outside)) => Box::new(move |app| app.ask_outside(typed, steer, outside)),
+                Ok(Err(outside)) => {
+                    Box::new(move |app| outside_files::ask(app, typed, steer, outside))
+                }
                 Ok(Ok(Ok(prompt))) if ask && tokens_to_confirm(&prompt).is_some() => {
                     let tokens = tokens_to_confirm(&prompt).unwrap_or_default();
-                    Box::new(move |app| app.ask_large(typed, steer, tokens, &prompt.notices))
+                    Box::new(move |app| {
+                        outside_files::ask_large(app, typed, steer, tokens, &prompt.notices)
+                    })
                 }
                 Ok(Ok(Ok(mut prompt))) => {
                     prompt.typed = shown;
@@ -262,7 +276,7 @@ impl Face {
         tokio::spawn(async move {
             let link = pages.link(launch, id, browser).await;
             // A face that is gone needs no answer.
-            let _ = jobs.send(Box::new(move |app: &mut App| app.devtools_started(link))).await;
+            let _ = jobs.send(Box::new(move |app: &mut App| devtools::started(app, link))).await;
         });
     }
 
@@ -299,7 +313,8 @@ impl Face {
         tokio::spawn(async move {
             let added = launch.add_provider_key(&provider, &key).await;
             let added = added.map_err(|failure| failure.message);
-            let then: Then = Box::new(move |app| app.provider_key_added(&provider, added));
+            let then: Then =
+                Box::new(move |app| sign_in::provider_key_added(app, &provider, added));
             let _ = jobs.send(then).await;
         });
     }
@@ -465,9 +480,9 @@ impl Face {
     /// Ends the session and restores the terminal.
     pub(super) async fn close(mut self, left: Left, signals: &mut Signals) {
         self.end_turn().await;
-        self.app.close_pager();
+        pager::close(&mut self.app);
         self.app.transcript.settle_pictures();
-        let last = self.app.farewell(self.delete);
+        let last = info::farewell(&mut self.app, self.delete);
         if self.app.window.has_title() {
             // The title belongs to a program that has ended.
             drop(self.screen.set_title(""));

@@ -7,7 +7,8 @@ use parallax_sdk::ide::DiffDecision;
 
 use super::Face;
 use crate::app::App;
-use crate::effect::WithEditorText;
+use crate::app::commands::editor;
+use crate::app::effect::WithEditorText;
 
 impl Face {
     /// Opens a diff in the editor; the decision is sent to the app.
@@ -15,14 +16,14 @@ impl Face {
         let companion = self.options.companion.as_ref();
         let Some((diff, decision)) = companion.and_then(|it| it.open_diff(path, text)) else {
             let why = "it is no longer connected".to_owned();
-            return self.app.editor_decided(&ask, DiffDecision::Unavailable { why });
+            return editor::decided(&mut self.app, &ask, DiffDecision::Unavailable { why });
         };
         self.diffs.insert(ask.clone(), diff);
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
             if let Ok(decision) = decision.await {
                 // The front end may be gone.
-                let then = move |app: &mut App| app.editor_decided(&ask, decision);
+                let then = move |app: &mut App| editor::decided(app, &ask, decision);
                 let _ = jobs.send(Box::new(then)).await;
             }
         });

@@ -16,10 +16,18 @@ use tokio::sync::mpsc;
 
 use super::session::Session;
 use super::{Face, FaceOptions, JOBS};
+use crate::app::commands::completions;
+use crate::app::commands::editor;
+use crate::app::commands::extensions;
+use crate::app::commands::mcp;
+use crate::app::commands::sessions;
+use crate::app::commands::sign_in;
+use crate::app::commands::startup_questions;
+use crate::app::commands::welcome;
+use crate::app::effect::Then;
 use crate::app::{App, Layout};
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
-use crate::effect::Then;
 use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
 use crate::theme_choice::TerminalColors;
@@ -83,7 +91,7 @@ impl Face {
         }
         let (jobs, received) = mpsc::channel(JOBS);
         // The job does nothing, but a frame follows it.
-        let deliver = super::Deliver(jobs.clone());
+        let deliver = crate::app::effect::Deliver(jobs.clone());
         crate::highlight::when_loaded(move || deliver.send_soon(Box::new(|_| {})));
         let mut face = Self {
             app,
@@ -127,7 +135,7 @@ impl Face {
     pub(super) fn prepared(&mut self, mut launch: Launch) {
         self.trust = None;
         let careful = launch.begin_careful();
-        self.app.header(&launch);
+        welcome::header(&mut self.app, &launch);
         self.app.launched(&launch);
         let loose: Vec<String> = launch
             .loose_settings()
@@ -146,9 +154,9 @@ impl Face {
             self.app.want_yolo();
         }
         if !loose.is_empty() {
-            self.app.ask_loose_settings(&loose);
+            startup_questions::ask_loose_settings(&mut self.app, &loose);
         } else if let Some(update) = update {
-            self.app.ask_policy_update(&update);
+            startup_questions::ask_policy_update(&mut self.app, &update);
         }
     }
 
@@ -171,7 +179,7 @@ impl Face {
         tokio::spawn(async move {
             while changes.changed().await.is_ok() {
                 let snapshot = changes.borrow_and_update().clone();
-                let then: Then = Box::new(move |app| app.companion_changed(snapshot));
+                let then: Then = Box::new(move |app| editor::companion_changed(app, snapshot));
                 if jobs.send(then).await.is_err() {
                     return;
                 }
@@ -181,8 +189,10 @@ impl Face {
 
     /// Follows what MCP servers provide while the session is open.
     fn follow_servers(&mut self, open: &OpenSession) {
-        let Some(view) = open.mcp_view() else { return self.app.servers_offer(Vec::new()) };
-        self.app.servers_offer(view.resources());
+        let Some(view) = open.mcp_view() else {
+            return mcp::servers_changed(&mut self.app, Vec::new());
+        };
+        mcp::servers_changed(&mut self.app, view.resources());
         let (mut news, jobs) = (view.news(), self.jobs.clone());
         let mut wanted = view.sign_ins();
         drop(view);
@@ -193,7 +203,7 @@ impl Face {
                 }
                 let Some(offer) = news.next().await else { return };
                 wanted = offer.sign_ins;
-                let then: Then = Box::new(move |app| app.servers_offer(offer.resources));
+                let then: Then = Box::new(move |app| mcp::servers_changed(app, offer.resources));
                 if jobs.send(then).await.is_err() {
                     return;
                 }
@@ -242,7 +252,7 @@ impl Face {
             self.app.session.set_keyless(true);
             // The message about a provider is short enough to show.
             let short = why.starts_with("no key for the provider").then_some(why.as_str());
-            return self.app.auth_dialog(Some(short.unwrap_or(NO_KEY)));
+            return sign_in::open(&mut self.app, Some(short.unwrap_or(NO_KEY)));
         }
         self.app.launch = Some(prepared.clone());
         match prepared.open() {
@@ -253,8 +263,12 @@ impl Face {
                 self.app.session.set_keyless(false);
                 self.app.opened(&open);
                 self.follow_servers(&open);
-                self.app.update_unasked();
-                self.app.find_files(&open, super::Deliver(self.jobs.clone()));
+                extensions::update_automatically(&mut self.app);
+                completions::find_files(
+                    &mut self.app,
+                    &open,
+                    crate::app::effect::Deliver(self.jobs.clone()),
+                );
                 let starts_devtools = open.launch().starts_devtools();
                 self.session = Some(Session::new(open, events));
                 if starts_devtools {
@@ -267,13 +281,13 @@ impl Face {
                     self.app.submit_typed(prompt);
                 }
                 if std::mem::take(&mut self.browse) {
-                    self.app.sessions_dialog();
+                    sessions::open(&mut self.app);
                 }
-                self.app.offer_companion();
+                editor::offer(&mut self.app);
             }
             Err(failure) if failure.kind == FailureKind::Auth => {
                 self.app.session.set_keyless(true);
-                self.app.auth_dialog(Some(&failure.message));
+                sign_in::open(&mut self.app, Some(&failure.message));
             }
             Err(failure) => self.app.failed(&failure.message),
         }
@@ -339,9 +353,9 @@ async fn offer_sign_in(jobs: mpsc::Sender<Then>, wanted: WantedSignIn) {
         if !matches!(asked, Answer::Accept(_)) {
             return;
         }
-        Box::new(move |app| app.mcp_auth(&server))
+        Box::new(move |app| mcp::sign_in(app, &server))
     } else {
-        Box::new(move |app| app.sign_in_wanted(&server, again))
+        Box::new(move |app| mcp::sign_in_wanted(app, &server, again))
     };
     // The session may have ended.
     let _ = jobs.send(then).await;

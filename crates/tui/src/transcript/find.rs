@@ -2,11 +2,6 @@
 
 use parallax_screen::{Attributes, Line, Span};
 
-use super::Transcript;
-use super::draw::ItemRenderer;
-use super::item::Item;
-use crate::theme::Theme;
-
 /// A search text. Case is ignored unless it contains an uppercase letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchNeedle {
@@ -35,13 +30,13 @@ impl SearchNeedle {
         among.match_indices(&self.text).map(|(at, found)| (at, at + found.len())).collect()
     }
 
-    fn is_in(&self, row: &Line) -> bool {
+    pub(super) fn is_in(&self, row: &Line) -> bool {
         !self.places(&row.text()).is_empty()
     }
 
     /// Whether an answer with this source may have a matching row: each word must occur in it. Text
     /// that is not ASCII may come from an entity or a formula.
-    fn may_come_from(&self, source: &str) -> bool {
+    pub(super) fn may_come_from(&self, source: &str) -> bool {
         let words = self.text.split(|char: char| !char.is_ascii_alphanumeric());
         let source = if self.exact { source.to_owned() } else { small(source) };
         !self.text.is_ascii() || words.into_iter().all(|word| source.contains(word))
@@ -92,49 +87,10 @@ fn small(text: &str) -> String {
     text.chars().map(small).collect()
 }
 
-impl Transcript {
-    /// Returns the next row with a match as item and row: the first one from the given position on,
-    /// or the last one before it. Items are rendered one by one until a match is found.
-    pub fn find(
-        &mut self,
-        needle: &SearchNeedle,
-        (item, row): (usize, usize),
-        forward: bool,
-        width: usize,
-        theme: &Theme,
-    ) -> Option<(usize, usize)> {
-        let draw = ItemRenderer::new(theme, width, self.options, 0);
-        self.memory.is_for(&draw);
-        let item = item.min(self.items.len());
-        let items: Vec<usize> = match forward {
-            true => (item..self.items.len()).collect(),
-            false => (0..=item).rev().collect(),
-        };
-        for at in items {
-            let worth = match self.items.get(at) {
-                Some(Item::Answer(answer)) => needle.may_come_from(answer.text()),
-                Some(_) => true,
-                None => false,
-            };
-            if !worth {
-                continue;
-            }
-            let mut rows = self.item_rows(at, &draw).iter().enumerate();
-            let found = match forward {
-                true => rows.find(|(here, line)| (at, *here) >= (item, row) && needle.is_in(line)),
-                false => rows.rfind(|(here, line)| (at, *here) < (item, row) && needle.is_in(line)),
-            };
-            if let Some((here, _)) = found {
-                return Some((at, here));
-            }
-        }
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::theme::Theme;
 
     #[test]
     fn what_is_found_stands_out_across_pieces() {

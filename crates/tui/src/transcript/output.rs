@@ -4,7 +4,6 @@
 use parallax_protocol::shell::Screen;
 use parallax_screen::{Attributes, Color, Line, Span, Style};
 
-use super::tool::keep_tail;
 use crate::clean::{self, Piece};
 use crate::layout::{count, hard_wrap};
 use crate::theme::Theme;
@@ -193,6 +192,13 @@ fn colour(parameters: &str, style: &mut Style) {
 
 fn clear(style: &mut Style, attributes: Attributes) {
     style.attributes = Attributes(style.attributes.0 & !attributes.0);
+}
+
+/// Keeps only the end of a text.
+fn keep_tail(text: &mut String, most: usize) {
+    if text.len() > most {
+        *text = tail_of(text, most / 2).to_owned();
+    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use parallax_protocol::image::Image;
 use parallax_screen::{Drawing, Line, Picture, PictureHead};
 
-use super::Transcript;
 use super::draw::ItemRenderer;
-use super::item::{Item, LocalId};
 use crate::clean;
 use crate::layout::bytes;
 
@@ -19,8 +17,6 @@ const INDENT: usize = 2;
 /// The maximum number of rows of a picture, and the divisor for its share of the window.
 const MOST_ROWS: usize = 16;
 const SHARE_OF_WINDOW: usize = 3;
-/// Number of pictures of earlier runs that are drawn, counted from the end.
-const DRAWN_AGAIN: usize = 4;
 
 /// A picture.
 #[derive(Debug)]
@@ -85,6 +81,38 @@ impl Shown {
         matches!(self.state, PictureState::Waiting | PictureState::Preparing)
     }
 
+    /// Whether it is being decoded.
+    pub(super) fn is_preparing(&self) -> bool {
+        matches!(self.state, PictureState::Preparing)
+    }
+
+    /// Whether it must be decoded.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, PictureState::Waiting)
+    }
+
+    /// Begins to decode it. Returns its bytes.
+    pub(super) fn prepare(&mut self) -> Arc<Image> {
+        self.state = PictureState::Preparing;
+        Arc::clone(&self.image)
+    }
+
+    /// Takes the result of decoding. Returns whether it was awaited: the session may have changed
+    /// or ended in the meantime.
+    pub(super) fn prepared(&mut self, image: &Arc<Image>, came: Prepared) -> bool {
+        if !Arc::ptr_eq(&self.image, image) || !self.is_preparing() {
+            return false;
+        }
+        (self.head, self.problem) = (came.head, came.problem);
+        self.state = came.picture.map_or(PictureState::Told, PictureState::Ready);
+        true
+    }
+
+    /// Skips drawing it.
+    pub(super) fn skip(&mut self) {
+        self.state = PictureState::Told;
+    }
+
     /// Returns the caption row.
     pub(super) fn caption(&self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let mut text = String::new();
@@ -121,57 +149,5 @@ impl Shown {
         let data = self.image.data.trim_ascii_end();
         let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
         (data.len() / 4 * 3).saturating_sub(padding.min(2))
-    }
-}
-
-impl Transcript {
-    /// Returns a picture to decode if none is being decoded; pictures that will not be drawn are
-    /// skipped.
-    pub(crate) fn unseen_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
-        let released = self.released;
-        let mut waiting = None;
-        for (at, item) in self.items.iter_mut().enumerate().skip(released) {
-            let Item::Picture(shown) = item else { continue };
-            match shown.state {
-                PictureState::Preparing => return None,
-                PictureState::Waiting if waiting.is_none() => waiting = Some((at, shown)),
-                _ => {}
-            }
-        }
-        let (at, shown) = waiting?;
-        shown.state = PictureState::Preparing;
-        Some((LocalId(at), Arc::clone(&shown.image)))
-    }
-
-    /// Handles the result of decoding.
-    pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: Prepared) {
-        let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
-        // The session may have changed or ended in the meantime.
-        if !Arc::ptr_eq(&shown.image, image) || !matches!(shown.state, PictureState::Preparing) {
-            return;
-        }
-        (shown.head, shown.problem) = (came.head, came.problem);
-        shown.state = came.picture.map_or(PictureState::Told, PictureState::Ready);
-        self.memory.forget(id.0);
-    }
-
-    /// Skips drawing all but the last pictures of earlier runs.
-    pub(super) fn settle_old_pictures(&mut self, from: usize) {
-        let pictures = self.items.iter_mut().skip(from).rev().filter_map(|item| match item {
-            Item::Picture(shown) => Some(shown),
-            _ => None,
-        });
-        pictures.skip(DRAWN_AGAIN).for_each(|shown| shown.state = PictureState::Told);
-    }
-
-    /// Stops waiting for pictures.
-    pub(crate) fn settle_pictures(&mut self) {
-        for item in &mut self.items {
-            if let Item::Picture(shown) = item
-                && shown.is_open()
-            {
-                shown.state = PictureState::Told;
-            }
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Queries on the transcript other than rows.
+//! Queries on the transcript other than rows, and the search.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use parallax_screen::Line;
 
 use super::describe;
 use super::draw::ItemRenderer;
+use super::find::SearchNeedle;
 use super::item::Item;
 use super::{Transcript, ViewOptions, read_group};
 use crate::diff_view::{self, DiffOptions};
@@ -81,5 +82,43 @@ impl Transcript {
             }
         }
         rows
+    }
+
+    /// Returns the next row with a match as item and row: the first one from the given position on,
+    /// or the last one before it. Items are rendered one by one until a match is found.
+    pub fn find(
+        &mut self,
+        needle: &SearchNeedle,
+        (item, row): (usize, usize),
+        forward: bool,
+        width: usize,
+        theme: &Theme,
+    ) -> Option<(usize, usize)> {
+        let draw = ItemRenderer::new(theme, width, self.options, 0);
+        self.memory.is_for(&draw);
+        let item = item.min(self.items.len());
+        let items: Vec<usize> = match forward {
+            true => (item..self.items.len()).collect(),
+            false => (0..=item).rev().collect(),
+        };
+        for at in items {
+            let worth = match self.items.get(at) {
+                Some(Item::Answer(answer)) => needle.may_come_from(answer.text()),
+                Some(_) => true,
+                None => false,
+            };
+            if !worth {
+                continue;
+            }
+            let mut rows = self.item_rows(at, &draw).iter().enumerate();
+            let found = match forward {
+                true => rows.find(|(here, line)| (at, *here) >= (item, row) && needle.is_in(line)),
+                false => rows.rfind(|(here, line)| (at, *here) < (item, row) && needle.is_in(line)),
+            };
+            if let Some((here, _)) = found {
+                return Some((at, here));
+            }
+        }
+        None
     }
 }

@@ -15,7 +15,7 @@ use parallax_protocol::tool::{Advance, Display, FileDiff, Todo, ToolErrorKind, T
 use parallax_protocol::untrusted::without_marks;
 
 use super::describe;
-use super::output::{Output, tail_of};
+use super::output::Output;
 use super::topic_rows::Topic;
 
 /// Maximum size in bytes of the text kept of a finished call.
@@ -421,13 +421,6 @@ fn body_of(display: Option<&Display>, kind: Option<ToolKind>) -> Body {
 
 fn head_of(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
-}
-
-/// Keeps only the end of a text.
-pub(super) fn keep_tail(text: &mut String, most: usize) {
-    if text.len() > most {
-        *text = tail_of(text, most / 2).to_owned();
-    }
 }
 
 /// Returns the user's instruction from the message about a denied call.

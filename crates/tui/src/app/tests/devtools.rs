@@ -1,6 +1,7 @@
 //! `/devtools` and the key of the log twice.
 
 use super::*;
+use crate::app::commands::devtools;
 use crate::devtools::DevToolsLink;
 
 fn opened(bench: &mut Bench) -> Vec<bool> {
@@ -38,8 +39,8 @@ fn devtools_opens_by_command_and_by_the_key_of_the_log_twice() {
 fn link_to_devtools_is_shown() {
     let mut bench = Bench::new(Layout::Inline);
     let address = "http://127.0.0.1:1/?token=a".to_owned();
-    bench.app.devtools_started(Ok(DevToolsLink { address, is_opened: false }));
+    devtools::started(&mut bench.app, Ok(DevToolsLink { address, is_opened: false }));
     bench.shows("DevTools: http://127.0.0.1:1/?token=a (the link works once)");
-    bench.app.devtools_started(Err("no port".to_owned()));
+    devtools::started(&mut bench.app, Err("no port".to_owned()));
     bench.shows("Failed to start DevTools: no port");
 }

@@ -4,6 +4,7 @@ use parallax_protocol::event::ModelCall;
 use parallax_protocol::model::Usage;
 
 use super::*;
+use crate::app::commands::info;
 
 #[test]
 fn the_last_words_leave_room_to_what_was_said() {
@@ -24,7 +25,7 @@ fn the_last_words_leave_room_to_what_was_said() {
     }
     let mut rows_in = |rows| -> Vec<String> {
         bench.app.window.resize((80, rows));
-        bench.app.farewell(false).iter().map(Line::text).collect()
+        info::farewell(&mut bench.app, false).iter().map(Line::text).collect()
     };
     let high = rows_in(50);
     assert!(high.iter().any(|row| row.contains("(the last 8 of 12)")), "{high:#?}");
@@ -38,7 +39,7 @@ fn the_last_words_leave_room_to_what_was_said() {
 fn what_was_not_sent_is_told_at_the_end() {
     let mut bench = Bench::new(Layout::Inline);
     let told = |bench: &mut Bench| -> Vec<String> {
-        bench.app.farewell(false).iter().map(Line::text).collect()
+        info::farewell(&mut bench.app, false).iter().map(Line::text).collect()
     };
     assert!(!told(&mut bench).iter().any(|row| row.contains("Not sent")));
     bench.app.prompt_queue.turn_started("hooks still ran");

@@ -8,6 +8,7 @@ use parallax_protocol::tool::ToolKind;
 use parallax_screen::KeyCode;
 
 use super::*;
+use crate::theme::Theme;
 
 fn plain(char: char) -> Key {
     Key::plain(KeyCode::Char(char))

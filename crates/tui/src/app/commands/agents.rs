@@ -1,0 +1,113 @@
+//! `/agents`: lists the subagents and enables or disables them.
+
+pub(crate) mod accept;
+pub(crate) mod config;
+
+use std::sync::Arc;
+
+use parallax_protocol::event::Failure;
+use parallax_screen::Line;
+use parallax_sdk::agents::{Agent, AgentSet, SessionAgents};
+
+use crate::app::App;
+use crate::app::effect::Effect;
+use crate::clean::clean;
+
+/// Lists the subagents with their descriptions.
+pub(crate) fn list(app: &mut App) {
+    let Some(agents) = session_agents(app) else { return };
+    let set = agents.set();
+    let mut rows: Vec<Line> =
+        set.agents.iter().flat_map(|agent| agent_rows(app, agent, true)).collect();
+    rows.extend(set.unacknowledged.iter().flat_map(|agent| agent_rows(app, agent, false)));
+    app.say_wrapped(rows);
+    accept::offer(app, &set);
+    warnings(app, &set);
+}
+
+/// Reloads the agent definitions.
+pub(crate) fn reload(app: &mut App) {
+    let Some(agents) = session_agents(app) else { return };
+    app.effect(Effect::Run(Box::new(move || {
+        let told = agents.reload().map(|set| {
+            let on = set.agents.iter().filter(|agent| !agent.disabled).count();
+            (format!("{on} of {} agents are enabled.", set.agents.len()), set)
+        });
+        Box::new(move |app| changed(app, told))
+    })));
+}
+
+/// Enables or disables an agent and saves the setting.
+pub(crate) fn switch(app: &mut App, name: &str, on: bool) {
+    if name.is_empty() {
+        return app.error("No agent given; `/agents` lists them.");
+    }
+    let Some(agents) = session_agents(app) else { return };
+    let name = name.to_owned();
+    app.effect(Effect::Run(Box::new(move || {
+        let told = agents.switch(&name, on).map(|(file, set)| {
+            let word = if on { "is enabled" } else { "is disabled" };
+            (format!("`{name}` {word} ({}).", file.display()), set)
+        });
+        Box::new(move |app| changed(app, told))
+    })));
+}
+
+/// Returns the agents of the session, or shows an error if agents are disabled.
+fn session_agents(app: &mut App) -> Option<Arc<SessionAgents>> {
+    let agents = app.extensions.agents().cloned();
+    if agents.is_none() {
+        app.error("Agents are disabled (`experimental.enableAgents`).");
+    }
+    agents
+}
+
+/// Submits a goal for coordination by subagents only.
+pub(crate) fn coordinate(app: &mut App, goal: &str) {
+    if goal.is_empty() {
+        return app.error("No goal given: use `/parallax GOAL`.");
+    }
+    app.submit_for_command(parallax_sdk::commands::coordination(goal));
+}
+
+/// Takes over the agents of the session that was opened.
+pub(crate) fn opened(app: &mut App) {
+    let set = app.extensions.agent_set().unwrap_or_default();
+    mention(app, &set);
+    accept::offer(app, &set);
+}
+
+/// Updates the agent names that `@` completes.
+pub(crate) fn mention(app: &mut App, set: &AgentSet) {
+    let enabled = set.agents.iter().filter(|agent| !agent.disabled);
+    let mentions = enabled.map(|agent| (agent.name.clone(), clean(&agent.description)));
+    app.completion.mention_agents(mentions.collect());
+}
+
+fn changed(app: &mut App, changed: Result<(String, Arc<AgentSet>), Failure>) {
+    match changed {
+        Ok((text, set)) => {
+            app.info(text);
+            mention(app, &set);
+            warnings(app, &set);
+        }
+        Err(failure) => app.error(failure.message),
+    }
+}
+
+fn warnings(app: &mut App, set: &AgentSet) {
+    for warning in set.warnings.summary("parallax agents list") {
+        app.warn(warning);
+    }
+}
+
+fn agent_rows(app: &App, agent: &Agent, counts: bool) -> Vec<Line> {
+    let state = match (counts, agent.disabled) {
+        (false, _) => " · not accepted",
+        (true, true) => " · off",
+        (true, false) => "",
+    };
+    let head = Line::styled(format!("  {}", agent.name), app.theme.accent)
+        .and(format!(" ({}{state})", agent.tier.as_str()), app.theme.secondary);
+    vec![head, Line::raw(format!("    {}", clean(&agent.description)))]
+}

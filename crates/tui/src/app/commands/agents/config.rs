@@ -1,0 +1,183 @@
+//! `/agents config`: shows and changes the settings of an agent.
+
+use parallax_screen::Line;
+use parallax_sdk::agents::{Agent, AgentSetting};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::app::commands::agents;
+use crate::app::effect::Effect;
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+
+/// The value that resets a setting.
+const DEFAULT: &str = "default";
+
+/// `NAME` opens the dialog; `NAME SETTING VALUE` changes a setting.
+pub(crate) fn configure(app: &mut App, arguments: &str) {
+    let mut words = arguments.splitn(3, char::is_whitespace).map(str::trim);
+    let name = words.next().unwrap_or_default();
+    let (setting, value) = (words.next(), words.next());
+    let Some(agent) = known(app, name) else { return };
+    let Some(setting) = setting.filter(|word| !word.is_empty()) else {
+        return open(app, &agent);
+    };
+    let names: Vec<&str> = AgentSetting::ALL.map(AgentSetting::as_str).to_vec();
+    match (AgentSetting::parse(setting), value.filter(|value| !value.is_empty())) {
+        (None, _) => app.error(format!(
+            "Unknown agent setting `{}`. Settings: {}.",
+            clean(setting),
+            names.join(", ")
+        )),
+        (Some(setting), None) => open_field(app, &agent, setting),
+        (Some(setting), Some(value)) => {
+            if let Err(why) = set(app, name, setting, value) {
+                app.error(format!("`{}`: {why}.", setting.as_str()));
+            }
+        }
+    }
+}
+
+fn known(app: &mut App, name: &str) -> Option<Agent> {
+    let agents = agents::session_agents(app)?;
+    let set = agents.set();
+    let found = set.agents.iter().find(|agent| agent.name == name).cloned();
+    match (&found, name) {
+        (Some(_), _) => {}
+        (None, "") => app.error("No agent given; `/agents` lists them."),
+        (None, name) => {
+            app.error(format!("Unknown agent `{}`; `/agents` lists the agents.", clean(name)));
+        }
+    }
+    found
+}
+
+fn open(app: &mut App, agent: &Agent) {
+    let items = AgentSetting::ALL
+        .map(|setting| ListItem::new(setting.as_str(), setting.as_str(), now(agent, setting)))
+        .to_vec();
+    let title = format!("Agent `{}`", agent.name);
+    let list = ListDialog::new(title, items)
+        .intro(facts(app, agent))
+        .hint("enter change · ctrl+l use the value of its file · esc close");
+    app.open(Overlay::list(Purpose::AgentSettings(agent.name.clone()), list));
+}
+
+/// The rows that describe the agent's definition.
+fn facts(app: &App, agent: &Agent) -> Vec<Line> {
+    let fact = |label: &str, value: String| {
+        Line::styled(format!("{label:<9}"), app.theme.secondary).and(clean(&value), app.theme.text)
+    };
+    let file = match &agent.file {
+        Some(file) => file.display().to_string(),
+        None => "built-in".to_owned(),
+    };
+    let tools = agent.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
+    vec![
+        Line::styled(clean(&agent.description), app.theme.text),
+        fact("file", file),
+        fact("tools", tools),
+        fact("saved in", format!("agents.overrides.{}", agent.name)),
+    ]
+}
+
+/// Handles Enter on a setting: toggles a boolean or opens an input field.
+pub(crate) fn chosen(app: &mut App, name: &str, setting: &str) {
+    let Some(setting) = AgentSetting::parse(setting) else { return };
+    let Some(agent) = known(app, name) else { return };
+    if setting == AgentSetting::Enabled {
+        let value = if agent.disabled { "true" } else { "false" };
+        // The value is always valid.
+        let _ = set(app, name, setting, value);
+        return;
+    }
+    open_field(app, &agent, setting);
+}
+
+fn open_field(app: &mut App, agent: &Agent, setting: AgentSetting) {
+    let intro = vec![format!("`{DEFAULT}` or empty: the value of its file")];
+    let title = format!("{}: {}", agent.name, setting.as_str());
+    let dialog = FieldDialog::new(title, intro, Field::with(now(agent, setting)));
+    let purpose = Purpose::AgentSetting(agent.name.clone(), setting);
+    app.open(Overlay::field(purpose, dialog));
+}
+
+/// Handles a value typed for a setting.
+pub(crate) fn typed(app: &mut App, name: &str, setting: AgentSetting, typed: &str) {
+    let value = if typed.trim().is_empty() { DEFAULT } else { typed };
+    match set(app, name, setting, value) {
+        Ok(()) => app.dialogs.close(),
+        Err(why) => {
+            if let Some(field) = app.dialogs.field_mut() {
+                field.problem = Some(why.to_owned());
+            }
+        }
+    }
+}
+
+/// Resets a setting to its default.
+pub(crate) fn reset(app: &mut App, name: &str, setting: &str) {
+    if let Some(setting) = AgentSetting::parse(setting) {
+        // Resetting parses no value, so it cannot fail.
+        let _ = set(app, name, setting, DEFAULT);
+    }
+}
+
+/// Saves a value in the user settings and refreshes the dialog if it is open.
+fn set(app: &mut App, name: &str, setting: AgentSetting, value: &str) -> Result<(), &'static str> {
+    let value = match value.trim() {
+        DEFAULT => None,
+        value => Some(setting.read(value)?),
+    };
+    let Some(agents) = agents::session_agents(app) else { return Ok(()) };
+    let name = name.to_owned();
+    app.effect(Effect::Run(Box::new(move || {
+        let told = told(&name, setting, value.as_ref());
+        let told = agents
+            .change(&name, setting, value)
+            .map(|(file, set)| (format!("{told} ({}).", file.display()), set));
+        Box::new(move |app| {
+            agents::changed(app, told);
+            refresh(app);
+        })
+    })));
+    Ok(())
+}
+
+fn refresh(app: &mut App) {
+    let Some(Purpose::AgentSettings(name)) = app.dialogs.purpose() else {
+        return;
+    };
+    let name = name.clone();
+    let Some(agent) = known(app, &name) else { return };
+    if let Some(list) = app.dialogs.list_mut() {
+        let items = AgentSetting::ALL
+            .map(|setting| ListItem::new(setting.as_str(), setting.as_str(), now(&agent, setting)));
+        list.replace(items.to_vec());
+    }
+}
+
+fn told(name: &str, setting: AgentSetting, value: Option<&Value>) -> String {
+    match (setting, value) {
+        (AgentSetting::Enabled, Some(Value::Bool(false))) => format!("`{name}` is disabled"),
+        (AgentSetting::Enabled, _) => format!("`{name}` is enabled"),
+        (setting, None) => {
+            format!("`{}` of `{name}` now has the value of its file", setting.as_str())
+        }
+        (setting, Some(value)) => {
+            let value = value.as_str().map_or_else(|| value.to_string(), clean);
+            format!("`{}` of `{name}` is now {value}", setting.as_str())
+        }
+    }
+}
+
+/// Returns the current value of a setting.
+fn now(agent: &Agent, setting: AgentSetting) -> String {
+    match setting {
+        AgentSetting::Enabled => (!agent.disabled).to_string(),
+        AgentSetting::Model => agent.model.clone().unwrap_or_else(|| "inherit".to_owned()),
+        AgentSetting::MaxTurns => agent.max_turns.to_string(),
+        AgentSetting::MaxTimeMinutes => (agent.time.as_secs() / 60).to_string(),
+    }
+}

@@ -1,0 +1,135 @@
+//! Selection dialogs for the model, theme, editor, and trust.
+
+use parallax_protocol::op::Op;
+use parallax_screen::Line;
+use parallax_sdk::Launch;
+use parallax_sdk::trust::TrustLevel;
+use serde_json::Value;
+
+use crate::app::App;
+use crate::app::effect::Effect;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+use crate::theme_choice as theme;
+
+pub(crate) fn editor_dialog(app: &mut App) {
+    app.ask(Launch::editors, |app, mut editors| {
+        editors.sort_by_key(|(_, installed)| !installed);
+        let items = editors.iter().map(|(editor, installed)| {
+            let mut item = ListItem::new(editor.id, editor.name, "");
+            if !installed {
+                "not installed".clone_into(&mut item.detail);
+                item.disabled = Some(format!("{} is not on the PATH", editor.name));
+            }
+            item
+        });
+        let list = ListDialog::new("Select an editor", items.collect());
+        let now = app.settings.preferred_editor.clone().unwrap_or_default();
+        app.open(Overlay::list(Purpose::Editor, list.at(&now)));
+    });
+}
+
+pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
+    if name.is_empty() {
+        return app.error("No model given: use `/model set NAME`.");
+    }
+    app.effect(Effect::Send(Op::SetModel(name.to_owned())));
+    app.facts.model = name.to_owned();
+    app.facts.routed = None;
+    if persist {
+        app.keep_setting("model.name", Some(Value::String(name.to_owned())));
+    }
+    app.toast(format!("model: {name}"));
+    if let Some(doubt) = app.launch.as_ref().and_then(|launch| launch.model_doubt(name)) {
+        app.warn(doubt);
+    }
+}
+
+pub(crate) fn permissions_dialog(app: &mut App) {
+    app.ask(
+        |launch| launch.trust_of(&launch.options().directory.clone()),
+        |app, trust| match trust {
+            Err(failure) => app.error(failure.message),
+            Ok(trust) => {
+                let now = if trust.trusted {
+                    "The folder is trusted."
+                } else {
+                    "The folder is not trusted."
+                };
+                let items = vec![
+                    ListItem::new("trust", "Trust this folder", ""),
+                    ListItem::new("parent", "Trust the parent folder and everything in it", ""),
+                    ListItem::new("deny", "Do not trust this folder", "nothing in it is read"),
+                    ListItem::new("forget", "Ask again next time", ""),
+                ];
+                let list = ListDialog::new("Trusted folder", items)
+                    .intro(vec![Line::styled(now, app.theme.text)]);
+                app.open(Overlay::list(Purpose::Permissions, list));
+            }
+        },
+    );
+}
+
+pub(crate) fn set_trust(app: &mut App, id: &str) {
+    let id = id.to_owned();
+    app.ask(
+        move |launch| {
+            let here = launch.options().directory.clone();
+            let (folder, level) = match id.as_str() {
+                "trust" => (here, Some(TrustLevel::TrustFolder)),
+                "parent" => {
+                    let parent = here.parent().map(std::path::Path::to_owned);
+                    (parent.unwrap_or(here), Some(TrustLevel::TrustFolder))
+                }
+                "deny" => (here, Some(TrustLevel::DoNotTrust)),
+                "forget" => (here, None),
+                other => (here.join(other), Some(TrustLevel::TrustFolder)),
+            };
+            launch.set_trust(&folder, level)
+        },
+        |app, said| match said {
+            Ok(_) => {
+                app.info("Saved. It takes effect with the next session (`/clear` starts one).")
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+pub(crate) fn theme_dialog(app: &mut App) {
+    if theme::is_without_colour() {
+        return app.error("Themes are not available because NO_COLOR is set.");
+    }
+    app.settings_view.reset_scope();
+    let items = theme::names(&app.settings.custom_themes).into_iter().map(|(name, light)| {
+        let sample = theme::named(&name, &app.settings.custom_themes)
+            .map(|theme| crate::theme_sample::rows(&theme, app.window.width().min(72)))
+            .unwrap_or_default();
+        let item = ListItem::new(name.clone(), name, if light { "light" } else { "dark" });
+        item.previewed(sample)
+    });
+    let list = ListDialog::new(app.settings_view.theme_title(), items.collect())
+        .searched()
+        .hint("↑↓ preview · enter save · tab change scope · esc cancel")
+        .at(&app.theme.name);
+    let before = Box::new(app.theme.clone());
+    app.open(Overlay::list(Purpose::Theme(before), list));
+}
+
+/// `/theme NAME`, or the path of a theme file.
+pub(crate) fn use_theme(app: &mut App, name: &str) {
+    if theme::is_without_colour() {
+        return app.error("Themes are not available because NO_COLOR is set.");
+    }
+    let names = theme::names(&app.settings.custom_themes);
+    let known = names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    let name = known.map_or(name, |(known, _)| known.as_str());
+    match theme::named(name, &app.settings.custom_themes) {
+        Ok(_) => {
+            app.settings_view.reset_scope();
+            app.keep_theme(name);
+            app.toast(format!("theme: {name}"));
+        }
+        Err(why) => app.error(why),
+    }
+}

@@ -1,0 +1,231 @@
+//! Feeds the completion list beside the composer and routes its keys.
+
+pub(crate) mod names;
+pub(crate) mod words;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parallax_screen::Key;
+use parallax_sdk::{Expander, FileSearch, OpenSession};
+
+use crate::app::App;
+use crate::app::effect::Then;
+use crate::commands::{CommandSpec, TABLE, called};
+use crate::completion::{
+    Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, Found,
+};
+
+/// Maximum number of directories offered.
+const MOST_FOLDERS: usize = 200;
+
+/// The session's files as the source of the finder thread.
+struct Files(Expander);
+
+impl FileSource for Files {
+    fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
+        self.0.list_files(piece);
+    }
+
+    fn search(&self) -> FileSearch {
+        self.0.file_search()
+    }
+}
+
+/// Updates the completions after the text changed.
+pub(crate) fn update(app: &mut App) {
+    names::collect(app);
+    app.completion.update(&app.composer);
+    app.completion.note_key(app.clock.now_ms());
+}
+
+/// Passes a key to the list. Returns whether the list used it.
+pub(crate) fn key(app: &mut App, key: Key) -> bool {
+    match app.completion.key(key, &app.keymap, &mut app.composer) {
+        CompletionAction::Ignored => false,
+        CompletionAction::Changed => {
+            update(app);
+            true
+        }
+        CompletionAction::Run => {
+            let action = app.composer.send();
+            app.composer_action(action, key);
+            true
+        }
+    }
+}
+
+/// Starts the file search of the session that was opened.
+pub(crate) fn find_files(app: &mut App, open: &OpenSession, deliver: crate::app::effect::Deliver) {
+    let root = open.expander.root();
+    let source = Arc::new(Files(open.expander.clone()));
+    let told = move |found: Found| {
+        let then: Then = Box::new(move |app| {
+            app.completion.receive(found);
+        });
+        deliver.send(then);
+    };
+    match Finder::start(root, source, told) {
+        Ok(finder) => app.completion.set_finder(finder),
+        Err(error) => app.warn(format!("File completion failed: {error}")),
+    }
+    set_commands(app);
+}
+
+/// Sets the commands that `/` completes.
+pub(crate) fn set_commands(app: &mut App) {
+    let taken = |name: &str| app.catalog.has_custom(name);
+    let ours = |spec| {
+        let (name, aliases) = called(spec, taken);
+        CommandInfo { name, aliases, ..info(spec) }
+    };
+    let mut commands: Vec<CommandInfo> = TABLE.iter().map(ours).collect();
+    for (name, description) in app.catalog.custom() {
+        commands.push(CommandInfo {
+            name: name.clone(),
+            description: crate::clean::clean(description),
+            ..CommandInfo::default()
+        });
+    }
+    for prompt in app.catalog.prompts() {
+        let arguments: Vec<Argument> = prompt
+            .arguments
+            .iter()
+            .map(|(name, what, _)| Argument {
+                value: format!("--{name}=\""),
+                description: crate::clean::clean(what),
+            })
+            .collect();
+        commands.push(CommandInfo {
+            name: prompt.name.clone(),
+            description: crate::clean::clean(&prompt.description),
+            completer: (!arguments.is_empty()).then(|| prompt_arguments(arguments)),
+            ..CommandInfo::default()
+        });
+    }
+    if let Some(launch) = &app.launch {
+        let names: Vec<Argument> = launch
+            .model_choices()
+            .into_iter()
+            .map(|choice| Argument { value: choice.name, description: choice.model })
+            .collect();
+        if let Some(set) = subcommand(&mut commands, "model", "set") {
+            set.completer = Some(Arc::new(move |typed| {
+                names.iter().filter(|name| name.value.starts_with(typed)).cloned().collect()
+            }));
+        }
+    }
+    if let Some(launch) = &app.launch {
+        let root = launch.options().directory.clone();
+        let mut paths = |name: &str, sub: &str, of: fn(&Path, &str) -> Vec<Argument>| {
+            if let Some(command) = subcommand(&mut commands, name, sub) {
+                let root = root.clone();
+                command.completer = Some(Arc::new(move |typed| of(&root, typed)));
+            }
+        };
+        paths("directory", "add", folders);
+        paths("permissions", "trust", |root, typed| paths_of(root, typed, true));
+        for name in ["chat", "resume"] {
+            paths(name, "share", |root, typed| paths_of(root, typed, false));
+        }
+    }
+    if let Some(accept) = subcommand(&mut commands, "agents", "accept")
+        && let Some(set) = app.extensions.agent_set()
+    {
+        let names = set.unacknowledged.iter().map(|agent| Argument {
+            value: crate::clean::clean(&agent.name),
+            description: crate::clean::clean(&agent.description),
+        });
+        accept.completer = Some(names::one_of(names.collect()));
+    }
+    names::offer(app, &mut commands);
+    words::offer(app, &mut commands);
+    app.completion.set_commands(commands);
+    // The text being typed may be one of them.
+    update(app);
+}
+
+/// Returns a subcommand in the completion list.
+fn subcommand<'a>(
+    commands: &'a mut [CommandInfo],
+    name: &str,
+    sub: &str,
+) -> Option<&'a mut CommandInfo> {
+    let command = commands.iter_mut().find(|command| command.name == name)?;
+    command.subcommands.iter_mut().find(|it| it.name == sub)
+}
+
+/// Returns the paths that start with the typed text. If only directories are wanted, their trailing
+/// `/` is removed.
+fn paths_of(root: &Path, typed: &str, only_folders: bool) -> Vec<Argument> {
+    let entries = crate::completion::entries(root, typed, MOST_FOLDERS);
+    let fits =
+        |path: &String| (!only_folders || path.ends_with('/')) && !path.contains(char::is_control);
+    let shown = |path: String| match only_folders {
+        true => path.trim_end_matches('/').to_owned(),
+        false => path,
+    };
+    let paths = entries.into_iter().filter(fits).map(shown);
+    paths.map(|value| Argument { value, description: String::new() }).collect()
+}
+
+/// Completes the last entry of a comma-separated list of directories.
+fn folders(root: &Path, typed: &str) -> Vec<Argument> {
+    let (before, last) = match typed.rfind(',') {
+        Some(at) => typed.split_at(at + 1),
+        None => ("", typed),
+    };
+    let begun = last.trim_start();
+    let before = format!("{before}{}", &last[..last.len() - begun.len()]);
+    let folders = paths_of(root, begun, true).into_iter();
+    folders
+        .map(|folder| Argument { value: format!("{before}{}", folder.value), ..folder })
+        .collect()
+}
+
+/// Completes the arguments that are not given yet.
+fn prompt_arguments(arguments: Vec<Argument>) -> Completer {
+    Arc::new(move |typed| {
+        let (before, last) = match typed.rfind(' ') {
+            Some(at) => typed.split_at(at + 1),
+            None => ("", typed),
+        };
+        let is_open = |it: &&Argument| !before.contains(&it.value) && it.value.starts_with(last);
+        let whole =
+            |it: &Argument| Argument { value: format!("{before}{}", it.value), ..it.clone() };
+        arguments.iter().filter(is_open).map(whole).collect()
+    })
+}
+
+fn info(spec: &CommandSpec) -> CommandInfo {
+    CommandInfo {
+        name: spec.name.to_owned(),
+        aliases: spec.aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+        description: spec.summary.to_owned(),
+        auto_execute: spec.runs_at_once(),
+        section: (!spec.section.is_empty()).then(|| spec.section.to_owned()),
+        subcommands: spec.subcommands.iter().filter(|sub| !sub.hidden).map(info).collect(),
+        ..CommandInfo::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_offered_behind_the_last_comma() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("sub/inner")).unwrap();
+        std::fs::write(root.path().join("sum.txt"), "").unwrap();
+        let offered = |typed: &str| -> Vec<String> {
+            folders(root.path(), typed).into_iter().map(|it| it.value).collect()
+        };
+        assert_eq!(offered("su"), ["sub"]);
+        assert_eq!(offered("sub/"), ["sub/inner"]);
+        assert_eq!(offered("a, su"), ["a, sub"]);
+        assert_eq!(offered("nothing"), [] as [&str; 0]);
+        let files = paths_of(root.path(), "su", false);
+        assert_eq!(files.iter().map(|it| &*it.value).collect::<Vec<_>>(), ["sub/", "sum.txt"]);
+    }
+}

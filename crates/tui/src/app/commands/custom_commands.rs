@@ -1,0 +1,114 @@
+//! Custom commands.
+
+use parallax_protocol::event::Failure;
+use parallax_protocol::op::Op;
+use parallax_screen::{Line, wrap};
+use parallax_sdk::custom_commands::{Expanded, Prepared};
+
+use crate::app::App;
+use crate::app::commands::completions;
+use crate::app::effect::Effect;
+use crate::components::command_catalog::LoadedCommands;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+
+/// Reloads the custom commands on a thread.
+pub(crate) fn load(app: &mut App) {
+    load_for(app, None);
+}
+
+/// Reloads the custom commands, then runs the command that was typed.
+pub(crate) fn load_for(app: &mut App, typed: Option<String>) {
+    let Some(commands) = app.catalog.commands().cloned() else { return };
+    app.effect(Effect::Run(Box::new(move || {
+        let loaded = LoadedCommands::read(&commands);
+        Box::new(move |app| {
+            if let Some(warnings) = app.catalog.loaded(loaded) {
+                app.info(warnings);
+            }
+            completions::set_commands(app);
+            if let Some(typed) = typed {
+                app.submit_typed(typed);
+            }
+        })
+    })));
+}
+
+/// Runs a custom command. Its shell commands are checked by the policy engine and need approval
+/// where it says so.
+pub(crate) fn run(app: &mut App, line: &str) {
+    let Some(commands) = app.catalog.commands().cloned() else { return app.too_early() };
+    let (line, mode) = (line.to_owned(), app.facts.mode);
+    app.effect(Effect::Run(Box::new(move || {
+        let typed = line.strip_prefix('/').unwrap_or(&line);
+        let (name, arguments) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+        if let Some(help) = commands.prompt_help(name, arguments) {
+            return Box::new(move |app| app.info(help));
+        }
+        let prepared = commands.prepare(&line, mode);
+        Box::new(move |app| match prepared {
+            Ok(prepared) => approve(app, prepared),
+            Err(failure) => app.error(failure.message),
+        })
+    })));
+}
+
+fn approve(app: &mut App, prepared: Prepared) {
+    let questions: Vec<String> =
+        prepared.questions().iter().map(|text| (*text).to_owned()).collect();
+    if questions.is_empty() {
+        return expand(app, prepared);
+    }
+    let width = app.window.width().max(20);
+    let rows = questions
+        .iter()
+        .flat_map(|text| {
+            wrap(&Line::styled(format!("  $ {text}"), app.theme.text.bold()), width, &[])
+        })
+        .collect();
+    let items = vec![
+        ListItem::new("once", "Yes, once", ""),
+        ListItem::new("session", "Yes, and don't ask again for these commands this session", ""),
+        ListItem::new("no", "No", ""),
+    ];
+    let title = format!("/{} wants to run shell commands", prepared.name());
+    app.catalog.await_approval(prepared);
+    let list = ListDialog::new(title, items).intro(rows);
+    app.open(Overlay::list(Purpose::CustomShell, list));
+}
+
+/// Handles the answer to the approval request.
+pub(crate) fn answered(app: &mut App, id: &str) {
+    let Some(mut prepared) = app.catalog.take_awaiting() else { return };
+    if id == "no" {
+        return app.info("Not run.");
+    }
+    prepared.agree(id == "session");
+    expand(app, prepared);
+}
+
+/// Runs the shell commands of a custom command. Cancels one that is still being expanded.
+fn expand(app: &mut App, prepared: Prepared) {
+    let cancel = app.catalog.begin_expansion();
+    if prepared.runs_commands() {
+        app.toast(format!("/{} is running its commands (Esc to stop)", prepared.name()));
+    }
+    app.effect(Effect::Expand(Box::new(prepared), cancel));
+}
+
+/// Sends the expanded prompt.
+pub(crate) fn expanded(app: &mut App, expanded: Result<Expanded, Failure>) {
+    app.catalog.expansion_ended();
+    match expanded {
+        Ok(Expanded { prompt, notices }) => {
+            for notice in notices {
+                app.info(notice);
+            }
+            if let Some(typed) = &prompt.typed {
+                app.note_expanded(typed, &prompt.text);
+            }
+            app.effect(Effect::Send(Op::Prompt(prompt)));
+        }
+        Err(failure) => app.error(failure.message),
+    }
+}

@@ -1,0 +1,36 @@
+//! DevTools of the session: `/devtools`, and the key of the log twice.
+
+use crate::app::App;
+use crate::app::effect::Effect;
+use crate::devtools::DevToolsLink;
+
+/// `/devtools`.
+pub(crate) fn run(app: &mut App, arguments: &str) {
+    match arguments {
+        "" => app.effect(Effect::OpenDevTools { browser: true }),
+        "--no-open" => app.effect(Effect::OpenDevTools { browser: false }),
+        other => app.error(format!(
+            "Unknown argument of `/devtools`: `{other}`. Use `/devtools` or `/devtools --no-open`."
+        )),
+    }
+}
+
+/// Shows or hides the log; pressed twice, it opens DevTools instead.
+pub(crate) fn log_key(app: &mut App) {
+    if app.debug.press(app.clock.now_ms()) {
+        app.effect(Effect::OpenDevTools { browser: true });
+    }
+}
+
+/// The page runs, or why it does not.
+pub(crate) fn started(app: &mut App, link: Result<DevToolsLink, String>) {
+    match link {
+        Ok(DevToolsLink { address, is_opened: true }) => {
+            app.info(format!("DevTools opens in the browser: {address} (the link works once)"));
+        }
+        Ok(DevToolsLink { address, is_opened: false }) => {
+            app.info(format!("DevTools: {address} (the link works once)"));
+        }
+        Err(message) => app.error(format!("Failed to start DevTools: {message}")),
+    }
+}

@@ -1,0 +1,258 @@
+//! The editor connection in the user interface: changes are reviewed in the terminal or in the
+//! editor, and the first decision counts.
+
+use parallax_protocol::event::Ask;
+use parallax_protocol::ids::AskId;
+use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_sdk::Launch;
+use parallax_sdk::ide::{
+    CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text, status_text,
+};
+use parallax_sdk::settings::SettingScope;
+use parallax_sdk::trust::TrustAnswer;
+use serde_json::Value;
+
+use crate::app::App;
+use crate::app::effect::Effect;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::editor_link::EditorDiff;
+use crate::dialog::{ListDialog, ListItem};
+use crate::layout::plain_rows;
+
+/// Handles a changed editor connection or editor state.
+pub(crate) fn companion_changed(app: &mut App, snapshot: CompanionSnapshot) {
+    let count = snapshot.files.files.len();
+    app.facts.open_files = snapshot.is_connected().then_some(count);
+    let lost = match &snapshot.status {
+        CompanionStatus::Disconnected(reason @ DisconnectReason::Lost { .. }) => {
+            Some(crate::clean::one_row(&reason.to_string()).into_owned())
+        }
+        _ => None,
+    };
+    trusts(app, &snapshot);
+    let shows_status = app.editor.update(snapshot);
+    if let Some(text) = lost {
+        app.toast(text);
+    }
+    if shows_status {
+        // The open files arrive a moment later; the status line shows them.
+        let text = app.editor.companion().map(status_text).unwrap_or_default();
+        app.info(text.lines().next().unwrap_or_default());
+    }
+}
+
+/// Trust granted by the editor answers the trust dialog; a later change needs the user.
+pub(crate) fn trusts(app: &mut App, snapshot: &CompanionSnapshot) {
+    let Some(is_trusted) = snapshot.is_trusted else { return };
+    let name = crate::clean::one_row(snapshot.editor_name()).into_owned();
+    if matches!(app.dialogs.purpose(), Some(Purpose::Trust)) {
+        if is_trusted {
+            app.dialogs.close();
+            app.info(format!("Trusted for this session, because {name} trusts this folder."));
+            app.effect(Effect::Trust(TrustAnswer::ByEditor));
+        }
+        return;
+    }
+    if !app.session.is_ready() || is_trusted == app.facts.trusted {
+        return;
+    }
+    app.warn_once(match is_trusted {
+        true => format!(
+            "{name} trusts this folder, but Parallax does not. Trust it with `/permissions \
+             trust`, then restart Parallax."
+        ),
+        false => format!(
+            "{name} does not trust this folder, but Parallax does. Change that with \
+             `/permissions`, then restart Parallax."
+        ),
+    });
+}
+
+/// Shows the connection and the open files.
+pub(crate) fn status(app: &mut App) {
+    match app.editor.companion() {
+        Some(snapshot) => app.say_wrapped(plain_rows(&status_text(snapshot))),
+        None => app.too_early(),
+    }
+}
+
+/// Connects or disconnects, for this session and later ones.
+pub(crate) fn connect(app: &mut App, on: bool) {
+    let is_connected = app.editor.is_connected();
+    save_settings(
+        app,
+        match on {
+            true => &[("ide.enabled", true), ("ide.hasSeenNudge", true)],
+            false => &[("ide.enabled", false), ("ide.hasSeenNudge", true)],
+        },
+    );
+    app.effect(Effect::ConnectEditor(on));
+    match (on, is_connected) {
+        (true, true) => status(app),
+        // The result is shown later.
+        (true, false) => app.editor.show_status(),
+        (false, _) => app.info("The connection to the editor is turned off."),
+    }
+}
+
+/// Saves several user settings at once.
+fn save_settings(app: &mut App, settings: &'static [(&'static str, bool)]) {
+    let write = move |launch: &Launch| {
+        for (key, on) in settings {
+            launch.set_setting(SettingScope::User, key, Some(&Value::Bool(*on)))?;
+        }
+        launch.reread()
+    };
+    app.ask(write, |app, written| match written {
+        Ok(launch) => app.settings_changed(launch),
+        Err(failure) => app.error(failure.message),
+    });
+}
+
+pub(crate) fn doctor(app: &mut App) {
+    app.toast("searching for editors");
+    app.ask(Launch::diagnose_companion, |app, diagnosis| match diagnosis {
+        Ok(diagnosis) => app.say_wrapped(plain_rows(&diagnosis_text(&diagnosis))),
+        Err(failure) => app.error(failure.message),
+    });
+}
+
+pub(crate) fn install(app: &mut App) {
+    app.toast("installing the companion extension");
+    app.ask(Launch::install_companion, |app, installed| match installed {
+        Ok(text) => {
+            app.info(format!("{text}. If `/ide enable` does not connect, reload its window."));
+            app.effect(Effect::ConnectEditor(true));
+        }
+        Err(failure) => app.error(failure.message),
+    });
+}
+
+/// Asks once, in the terminal of a supported editor, whether to connect.
+pub(crate) fn offer(app: &mut App) {
+    let busy = app.dialogs.is_open() || app.is_busy() || app.settings.screen_reader;
+    if busy || app.editor.was_offered() {
+        return;
+    }
+    let Some(editor) = app.launch.as_ref().and_then(Launch::offers_companion) else { return };
+    let items = vec![
+        ListItem::new("yes", "Yes", "the model knows your open files; changes open as diffs"),
+        ListItem::new("no", "Not now", ""),
+        ListItem::new("never", "No, and don't ask again", "`/ide enable` connects later"),
+    ];
+    let list = ListDialog::new(format!("Connect to {}?", editor.name), items);
+    app.open_automatically(Overlay::list(Purpose::Ide, list));
+}
+
+/// Handles the answer to that dialog.
+pub(crate) fn chosen(app: &mut App, id: &str) {
+    match id {
+        "yes" => {
+            save_settings(app, &[("ide.enabled", true), ("ide.hasSeenNudge", true)]);
+            app.editor.show_status();
+            app.effect(Effect::ConnectEditor(true));
+        }
+        "never" => save_settings(app, &[("ide.hasSeenNudge", true)]),
+        _ => {}
+    }
+}
+
+/// Shows the change of a request in the editor too. Returns the editor's name if it does.
+pub(crate) fn open(app: &mut App, ask: &Ask) -> Option<String> {
+    match app.editor.open(ask) {
+        Ok(diff) => {
+            let EditorDiff { path, text, editor } = diff?;
+            app.effect(Effect::OpenDiff { ask: ask.id.clone(), path, text });
+            Some(editor)
+        }
+        Err(why) => {
+            app.toast(why);
+            None
+        }
+    }
+}
+
+pub(crate) fn close(app: &mut App, ask: &AskId) {
+    if app.editor.close(ask) {
+        app.effect(Effect::CloseDiff(ask.clone()));
+    }
+}
+
+/// Closes all diffs because no request is open any more.
+pub(crate) fn close_all(app: &mut App) {
+    for ask in app.editor.close_all() {
+        app.effect(Effect::CloseDiff(ask));
+    }
+}
+
+/// Handles a decision made in the editor, or a diff that the editor no longer shows.
+pub(crate) fn decided(app: &mut App, ask: &AskId, decision: DiffDecision) {
+    close(app, ask);
+    let Some(question) = app.dialogs.approval_of(ask) else { return };
+    let decide = match decision {
+        DiffDecision::Unavailable { why } => {
+            let name = question.in_editor.take();
+            let why = crate::clean::one_row(&why).into_owned();
+            let name = name.unwrap_or_else(|| "the editor".to_owned());
+            return app.toast(format!("decide here, not in {name}: {why}"));
+        }
+        DiffDecision::Rejected => {
+            Decide { ends: true, ..Decide::new(ask.clone(), AskOutcome::Cancel) }
+        }
+        DiffDecision::Accepted { text } => {
+            let accept = Decide::new(ask.clone(), AskOutcome::ProceedOnce);
+            let asked = question.ask.clone();
+            match with_text(app, &asked, accept, Some(&text)) {
+                Ok(decide) => decide,
+                Err(why) => return app.toast(why),
+            }
+        }
+    };
+    app.drop_hint();
+    app.dialogs.remove_approval(ask);
+    app.waiting(app.dialogs.has_approvals());
+    app.effect(Effect::Send(Op::Decide(Box::new(decide))));
+}
+
+/// Handles a change accepted in the terminal: the editor's text is used if it was edited.
+pub(crate) fn take_text(app: &mut App, ask: Box<Ask>, decide: Box<Decide>) {
+    app.editor.await_text(&ask.id);
+    app.effect(Effect::TakeDiff(
+        ask.id.clone(),
+        Box::new(move |app, text| {
+            // The turn may have ended in the meantime.
+            if !app.editor.take_awaited(&ask.id) {
+                return;
+            }
+            let plain = decide.clone();
+            let decide = match with_text(app, &ask, *decide, text.as_deref()) {
+                Ok(decide) => Box::new(decide),
+                Err(why) => {
+                    app.toast(why);
+                    plain
+                }
+            };
+            app.effect(Effect::Send(Op::Decide(decide)));
+        }),
+    ));
+}
+
+/// Returns the response that applies the editor's text, or the given one if the text is
+/// unchanged.
+fn with_text(
+    app: &mut App,
+    ask: &Ask,
+    decide: Decide,
+    text: Option<&str>,
+) -> Result<Decide, String> {
+    let arguments = app.transcript.arguments(&ask.call).unwrap_or_default();
+    app.editor.with_text(ask, &arguments, decide, text)
+}
+
+/// Whether this is the request for an edited change that was already accepted. If so, answers
+/// it.
+pub(crate) fn is_accepted(app: &mut App, ask: &Ask) -> bool {
+    let Some(decide) = app.editor.accepted(ask) else { return false };
+    app.effect(Effect::Send(Op::Decide(Box::new(decide))));
+    true
+}

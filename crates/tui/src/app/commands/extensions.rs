@@ -1,0 +1,371 @@
+//! `/extensions`: lists, installs, updates, configures, and removes extensions.
+
+use std::path::PathBuf;
+
+use parallax_extensions::{
+    Extension, ExtensionHome, ExtensionUpdate, FetchOptions, GALLERY, Uninstalled,
+};
+use parallax_screen::Line;
+use parallax_sdk::Launch;
+use parallax_sdk::mcp_view::open_address;
+use parallax_sdk::settings::SettingScope;
+
+use crate::app::App;
+use crate::app::commands::skills_and_hooks;
+use crate::app::effect::Effect;
+use crate::clean::clean;
+use crate::commands::Command;
+use crate::components::consent_queue::Consent;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::tokens::IDLE;
+
+pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    match (command, words.as_slice()) {
+        (Command::Extensions, _) => list(app),
+        (Command::ExtensionsExplore, _) => {
+            open_address(GALLERY);
+            app.info(format!("Extension gallery: {GALLERY}"));
+        }
+        (Command::ExtensionsReload, _) => skills_and_hooks::reload_all_and_say(app),
+        (Command::ExtensionsUpdate, []) => {
+            app.error("No extension given: use `/extensions update NAME`.")
+        }
+        (Command::ExtensionsUpdate, names) => update(app, names),
+        (Command::ExtensionsInstall, [source, ..]) => install(app, source),
+        (Command::ExtensionsLink, [..]) if !arguments.is_empty() => {
+            link(app, arguments.into());
+        }
+        (Command::ExtensionsUninstall, [name, ..]) => uninstall(app, name),
+        (Command::ExtensionsEnable, [name, scope @ ..]) => {
+            switch(app, name, true, scope);
+        }
+        (Command::ExtensionsDisable, [name, scope @ ..]) => {
+            switch(app, name, false, scope);
+        }
+        (Command::ExtensionsConfig, [name, setting @ ..]) => {
+            configure(app, name, setting.first().copied());
+        }
+        _ => app.error("No extension given; `/extensions list` lists them."),
+    }
+}
+
+fn list(app: &mut App) {
+    app.ask(Launch::extensions, |app, found| {
+        if found.all.is_empty() {
+            app.info("No extensions installed. Install one with `/extensions install SOURCE`.");
+        }
+        let mut rows = Vec::new();
+        for extension in &found.all {
+            rows.extend(extension_rows(app, extension));
+        }
+        app.say_wrapped(rows);
+    });
+}
+
+fn extension_rows(app: &App, extension: &Extension) -> Vec<Line> {
+    let (sign, style) = match extension.active {
+        true => ("✓", app.theme.success),
+        false => (IDLE, app.theme.secondary),
+    };
+    let mut rows = vec![
+        Line::styled(format!("{sign} "), style)
+            .and(extension.name().to_owned(), app.theme.text.bold())
+            .and(format!(" {}", clean(&extension.manifest.version)), app.theme.secondary),
+    ];
+    let mut more = |text: String| {
+        rows.push(Line::styled(format!("  {text}"), app.theme.secondary));
+    };
+    if !extension.manifest.description.is_empty() {
+        more(clean(&extension.manifest.description));
+    }
+    if extension.home == ExtensionHome::Gemini {
+        more("installed by Gemini CLI".to_owned());
+    }
+    if let Some(install) = &extension.install {
+        more(format!("from {} ({})", clean(&install.source), install.kind.as_str()));
+    }
+    let missing: Vec<&str> = extension
+        .values
+        .iter()
+        .filter(|value| value.value.is_none())
+        .map(|value| value.setting.variable.as_str())
+        .collect();
+    if !missing.is_empty() {
+        let text = format!(
+            "  not set: {} (use `/extensions config {}`)",
+            missing.join(", "),
+            extension.name()
+        );
+        rows.push(Line::styled(text, app.theme.warning));
+    }
+    rows
+}
+
+fn install(app: &mut App, source: &str) {
+    let source = source.to_owned();
+    app.toast("downloading the extension");
+    app.ask(
+        move |launch| launch.extension_manager().fetch_extension(&source, &FetchOptions::default()),
+        |app, fetched| match fetched {
+            Ok(fetched) => {
+                let manifest = &fetched.manifest;
+                let title = format!("Install `{}` {}?", manifest.name, clean(&manifest.version));
+                let lines = fetched.review.told();
+                ask_consent(app, title, &lines, Consent::Install(Box::new(fetched)));
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+fn link(app: &mut App, folder: PathBuf) {
+    app.ask(
+        move |launch| {
+            launch.extension_manager().review_extension(&folder).map(|reviewed| (folder, reviewed))
+        },
+        |app, reviewed| match reviewed {
+            Ok((folder, (manifest, review))) => {
+                let title = format!("Link `{}`?", manifest.name);
+                ask_consent(app, title, &review.told(), Consent::Link(folder));
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+fn update(app: &mut App, names: &[&str]) {
+    let all = names.contains(&"--all");
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    app.toast("checking for updates");
+    app.ask(
+        move |launch| {
+            let known = launch.extensions();
+            let wanted = |it: &&Extension| {
+                all || names.iter().any(|name| name.eq_ignore_ascii_case(it.name()))
+            };
+            let mut told = Vec::new();
+            for extension in known.all.iter().filter(wanted) {
+                let name = extension.name().to_owned();
+                told.push(match launch.extension_manager().look_for_update(extension) {
+                    Ok(None) => Ok((name, None)),
+                    Ok(Some(update)) => Ok((name, Some((extension.clone(), update)))),
+                    Err(failure) => Err(failure.message),
+                });
+            }
+            told
+        },
+        |app, told| {
+            if told.is_empty() {
+                app.error("Unknown extension; `/extensions list` lists the extensions.");
+            }
+            for one in told {
+                match one {
+                    Ok((name, None)) => app.info(format!("`{name}` is up to date.")),
+                    Ok((_, Some(found))) => update_found(app, Box::new(found)),
+                    Err(why) => app.error(why),
+                }
+            }
+        },
+    );
+}
+
+/// Applies an update at once if it needs no additional permissions; otherwise asks.
+fn update_found(app: &mut App, found: Box<(Extension, ExtensionUpdate)>) {
+    let (extension, update) = found.as_ref();
+    if update.beyond.is_empty() && update.moved.is_none() {
+        return consented(app, Consent::Update(found));
+    }
+    let version = clean(&update.fetched.manifest.version);
+    let title = format!("`{}` {version} asks for more than you agreed to:", extension.name());
+    let mut lines: Vec<String> =
+        update.moved.iter().map(|from| format!("moved from {from}")).collect();
+    lines.extend(update.beyond.iter().cloned());
+    ask_consent(app, title, &lines, Consent::Update(found));
+}
+
+fn ask_consent(app: &mut App, title: String, lines: &[String], consent: Consent) {
+    let width = app.window.width();
+    app.extensions.consents.push(title, lines, consent, width, &app.theme);
+    next_consent(app);
+}
+
+/// Opens the next consent dialog if none is open.
+fn next_consent(app: &mut App) {
+    let is_open = app.dialogs.purpose() == Some(&Purpose::Consent);
+    if is_open {
+        return;
+    }
+    if let Some(overlay) = app.extensions.consents.dialog() {
+        app.open(overlay);
+    }
+}
+
+/// Handles the answer of the consent dialog.
+pub(crate) fn consent_answered(app: &mut App, id: &str) {
+    app.dialogs.close();
+    let Some(consent) = app.extensions.consents.pop() else { return };
+    match id {
+        "yes" => consented(app, consent),
+        _ if matches!(consent, Consent::Install(_)) => {
+            app.info("Installation aborted. Nothing was changed.");
+        }
+        _ => app.info("Nothing was changed."),
+    }
+    next_consent(app);
+}
+
+fn consented(app: &mut App, consent: Consent) {
+    app.ask(
+        move |launch| match consent {
+            Consent::Install(fetched) => {
+                launch.extension_manager().install_extension(&fetched)?;
+                Ok(format!("Extension `{}` installed successfully.", fetched.manifest.name))
+            }
+            Consent::Link(folder) => {
+                launch.extension_manager().link_extension(&folder)?;
+                Ok(format!("Extension `{}` linked.", folder.display()))
+            }
+            Consent::Update(found) => {
+                let (extension, update) = *found;
+                launch.extension_manager().update_extension(&extension, &update)?;
+                let version = clean(&update.fetched.manifest.version);
+                Ok(format!("`{}` updated to version {version}.", extension.name()))
+            }
+        },
+        changed,
+    );
+}
+
+fn changed(app: &mut App, done: Result<String, parallax_protocol::event::Failure>) {
+    match done {
+        Ok(text) => {
+            app.info(text);
+            skills_and_hooks::reload_all(app);
+        }
+        Err(failure) => app.error(failure.message),
+    }
+}
+
+fn uninstall(app: &mut App, name: &str) {
+    let name = name.to_owned();
+    app.ask(
+        move |launch| {
+            Ok(match launch.extension_manager().uninstall_extension(&name)? {
+                Uninstalled::Removed(_) => format!("Extension `{name}` uninstalled."),
+                Uninstalled::SwitchedOff(_) => format!(
+                    "Extension `{name}` is managed by Gemini CLI, so its files stay. It is \
+                     now disabled in Parallax."
+                ),
+            })
+        },
+        changed,
+    );
+}
+
+fn switch(app: &mut App, name: &str, on: bool, scope: &[&str]) {
+    let name = name.to_owned();
+    let has = |word: &str| scope.iter().any(|it| it.to_ascii_lowercase().ends_with(word));
+    let scope = match (has("workspace"), on) {
+        (true, _) => Some(SettingScope::Workspace),
+        (false, false) => Some(SettingScope::User),
+        (false, true) => None,
+    };
+    app.ask(
+        move |launch| {
+            let extension = launch.extension_manager().switch_extension(&name, on, scope)?;
+            let word = if on { "enabled" } else { "disabled" };
+            Ok(format!("`{}` is {word}.", extension.name()))
+        },
+        changed,
+    );
+}
+
+/// Asks which setting to change, then for its value.
+fn configure(app: &mut App, name: &str, setting: Option<&str>) {
+    let (name, setting) = (name.to_owned(), setting.map(str::to_owned));
+    app.ask(
+        move |launch| launch.extension_manager().known_extension(&name),
+        move |app, extension| {
+            let extension = match extension {
+                Ok(extension) => extension,
+                Err(failure) => return app.error(failure.message),
+            };
+            if extension.values.is_empty() {
+                return app.info(format!("`{}` has no settings.", extension.name()));
+            }
+            if let Some(setting) = setting {
+                return open_value(app, &extension, &setting);
+            }
+            let items = extension.values.iter().map(|value| {
+                let state = if value.value.is_some() { "set" } else { "not set" };
+                let line = Line::styled(clean(&value.setting.description), app.theme.secondary);
+                ListItem::new(value.setting.variable.clone(), clean(&value.setting.name), state)
+                    .previewed(vec![line])
+            });
+            let title = format!("Settings of `{}`", extension.name());
+            let list = ListDialog::new(title, items.collect());
+            let purpose = Purpose::ExtensionSettings(extension.name().to_owned());
+            app.open(Overlay::list(purpose, list));
+        },
+    );
+}
+
+/// Handles a setting chosen in the list.
+pub(crate) fn setting_chosen(app: &mut App, extension: &str, variable: &str) {
+    app.dialogs.close();
+    configure(app, extension, Some(variable));
+}
+
+fn open_value(app: &mut App, extension: &Extension, setting: &str) {
+    let known = extension.values.iter().find(|value| {
+        value.setting.variable == setting || value.setting.name.eq_ignore_ascii_case(setting)
+    });
+    let Some(known) = known else {
+        return app.error(format!("Extension `{}` has no setting `{setting}`.", extension.name()));
+    };
+    let known = &known.setting;
+    let field = if known.sensitive { Field::masked() } else { Field::default() };
+    let intro = vec![clean(&known.description), "Leave empty to clear the value.".to_owned()];
+    let dialog = FieldDialog::new(clean(&known.name), intro, field);
+    let purpose = Purpose::ExtensionValue(extension.name().to_owned(), known.variable.clone());
+    app.open(Overlay::field(purpose, dialog));
+}
+
+/// Handles a typed setting value.
+pub(crate) fn value_typed(app: &mut App, extension: &str, variable: &str, value: &str) {
+    app.dialogs.close();
+    let (name, variable) = (extension.to_owned(), variable.to_owned());
+    let value = value.to_owned();
+    app.ask(
+        move |launch| {
+            let extension = launch.extension_manager().known_extension(&name)?;
+            launch.extension_manager().set_extension_value(
+                &extension,
+                &variable,
+                SettingScope::User,
+                Some(&value),
+            )?;
+            Ok(format!("Saved `{variable}` of `{name}`."))
+        },
+        changed,
+    );
+}
+
+/// Applies automatic extension updates that ask for no additional permissions. Runs once, when
+/// the first session is open.
+pub(crate) fn update_automatically(app: &mut App) {
+    if app.extensions.looked_for_updates() {
+        return;
+    }
+    let Some(launch) = app.launch.clone() else { return };
+    app.effect(Effect::Run(Box::new(move || {
+        let told = launch.extension_manager().update_unasked();
+        Box::new(move |app| {
+            for text in told {
+                app.info(text);
+            }
+        })
+    })));
+}

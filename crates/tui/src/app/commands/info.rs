@@ -1,0 +1,346 @@
+//! Commands that show information: version, help, diffs, memory, rules, tools, statistics.
+
+use parallax_screen::{Drawing, Graphics, Line, Span, wrap};
+use parallax_sdk::about::About;
+use parallax_sdk::agents::GUIDE;
+use parallax_sdk::{Launch, OpenSession};
+
+use crate::app::App;
+use crate::app::effect::Effect;
+use crate::commands::{NAME_COLUMNS, TABLE, called};
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem, Panel, Text};
+use crate::layout::{explained, plain_rows};
+use crate::stats_view;
+
+/// Maximum number of turns plotted at exit.
+const LAST_PLOTTED: usize = 8;
+/// Rows of the conversation to keep visible above the exit summary, if possible.
+const SAID: usize = 8;
+
+pub(crate) fn about(app: &mut App) {
+    let session = app.session.id().to_owned();
+    app.ask(Launch::about, move |app, about| {
+        app.effect(Effect::AskPictures(Box::new(move |app, drawing| {
+            tell_about(app, about, session, drawing);
+        })));
+    });
+}
+
+fn tell_about(app: &mut App, about: About, session: String, drawing: Option<Drawing>) {
+    let row = |label: &str, value: String| {
+        Line::styled(format!("{label:<10}"), app.theme.secondary).and(value, app.theme.text)
+    };
+    let (asked, means) = &about.model;
+    let mut model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
+    if let Some(answers) = app.facts.routed.as_ref().filter(|routed| *routed != means) {
+        model.push_str(&format!("; currently {answers} (`/model why`)"));
+    }
+    let pictures = match drawing {
+        Some(Drawing { graphics, cell: (width, height), .. }) => {
+            let name = match graphics {
+                Graphics::Kitty => "kitty graphics",
+                Graphics::Iterm => "iTerm2 inline images",
+                Graphics::Sixel => "sixels",
+            };
+            format!("{name}, cells of {width}×{height} pixels")
+        }
+        None => "shown as text (`ui.inlineImages`)".to_owned(),
+    };
+    let mut rows = vec![
+        Line::styled("Parallax", app.theme.accent.bold()),
+        row("version", about.version.clone()),
+        row("model", model),
+        row("sandbox", about.sandbox.clone()),
+        row("system", about.os.clone()),
+        row("pictures", pictures),
+        row("sign-in", about.auth.clone()),
+        row("session", session),
+    ];
+    if let Some(commit) = about.commit {
+        rows.insert(2, row("commit", commit.to_owned()));
+    }
+    app.say(rows);
+}
+
+pub(crate) fn bug(app: &mut App, title: &str) {
+    let title = if title.is_empty() { "a defect" } else { title }.to_owned();
+    app.ask(
+        move |launch| {
+            let about = launch.about();
+            let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
+            let info = format!(
+                "Parallax {}{commit} · {} · {} · {}",
+                about.version, about.os, about.model.1, about.sandbox
+            );
+            let url = launch.bug_url(&title, &info);
+            (title, info, url)
+        },
+        |app, (title, info, url)| match url {
+            Ok(Some(url)) => app.info(format!("Report it here: {url}")),
+            Ok(None) => {
+                let report = format!(
+                    "{title}\n\n{info}\n\nSteps to reproduce, actual result, expected \
+                     result:\n"
+                );
+                app.info(format!(
+                    "Bug report template, copied to the clipboard if possible. To use an \
+                     issue tracker, set `advanced.bugCommand.urlTemplate`.\n{title}\n{info}"
+                ));
+                app.effect(Effect::Copy(report));
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+/// Shows the diffs of the edits in this session.
+pub(crate) fn diff(app: &mut App) {
+    let width = app.window.width();
+    let rows = app.transcript.diffs(width, &app.theme);
+    match rows.is_empty() {
+        true => {
+            app.info("No files were edited in this session. Changes by commands are not shown.")
+        }
+        false => app.say(rows),
+    }
+}
+
+pub(crate) fn directories(app: &mut App) {
+    app.ask_session(OpenSession::directories, |app, folders| {
+        let mut rows = vec![Line::styled("Workspace directories", app.theme.text.bold())];
+        rows.extend(folders.iter().map(|path| Line::raw(format!("  {}", path.display()))));
+        app.say(rows);
+    });
+}
+
+pub(crate) fn help(app: &mut App) {
+    let (theme, width) = (&app.theme, app.window.width());
+    let mut rows = vec![Line::styled("Basics", theme.accent.bold())];
+    for (sign, what) in [
+        ("@path", "add a file or directory"),
+        ("!command", "run in your shell"),
+        ("/command", "one of these:"),
+    ] {
+        let name = Line::styled(format!("  {sign}"), theme.accent);
+        rows.extend(explained(name, Line::styled(what, theme.text), NAME_COLUMNS, width));
+    }
+    rows.push(Line::EMPTY);
+    rows.push(Line::styled("Commands", theme.accent.bold()));
+    let row = |name: String, arguments: &str, summary: &str| {
+        let head = format!("  /{name} {arguments}");
+        let name = Line::styled(head.trim_end().to_owned(), theme.accent);
+        explained(name, Line::styled(summary.to_owned(), theme.text), NAME_COLUMNS, width)
+    };
+    for spec in TABLE {
+        let (name, _) = called(spec, |name| app.catalog.has_custom(name));
+        rows.extend(row(name.clone(), spec.arguments, spec.summary));
+        for sub in spec.subcommands.iter().filter(|sub| !sub.hidden) {
+            rows.extend(row(format!("{name} {}", sub.name), sub.arguments, sub.summary));
+        }
+    }
+    rows.extend(app.catalog.help(width, theme));
+    let keys = app.keymap.help_rows(width, &app.theme);
+    if app.settings.screen_reader {
+        rows.push(Line::EMPTY);
+        rows.extend(keys);
+        return app.say(rows);
+    }
+    let pages = vec![
+        ("Commands".to_owned(), Text::Rows(rows)),
+        ("Keys".to_owned(), Text::Rows(keys)),
+        ("About".to_owned(), Text::Rows(about_rows(app))),
+    ];
+    app.open(Overlay::panel(Purpose::Help, Panel::new(pages)));
+}
+
+/// Returns the rows of the last help page.
+fn about_rows(app: &App) -> Vec<Line> {
+    let theme = &app.theme;
+    let row = |name: &str, text: String| {
+        Line::styled(format!("  {name:<10}"), theme.accent).and(text, theme.text)
+    };
+    vec![
+        Line::styled("Parallax", theme.accent.bold()),
+        Line::styled("A terminal AI agent that works on your files.", theme.text),
+        Line::EMPTY,
+        row("version", env!("CARGO_PKG_VERSION").to_owned()),
+        row("model", app.facts.model.clone()),
+        row("directory", app.facts.directory.clone()),
+        row("session", app.session.id().to_owned()),
+        Line::EMPTY,
+        Line::styled(
+            "  /about shows version information, /docs opens the documentation, /bug reports \
+             a bug.",
+            theme.secondary,
+        ),
+    ]
+}
+
+/// `/docs`: lists the guide pages, or opens the named page.
+pub(crate) fn docs(app: &mut App, name: &str) {
+    if !name.is_empty() {
+        return docs_page(app, name);
+    }
+    let title = |text: &str| {
+        let line = text.lines().next().unwrap_or_default();
+        line.trim_start_matches('#').trim().to_owned()
+    };
+    let pages = GUIDE.iter().filter(|(path, _)| !path.contains('/'));
+    let mut items: Vec<ListItem> =
+        pages.map(|(path, text)| ListItem::new(*path, title(text), *path)).collect();
+    items.sort_by_key(|item| (item.id != "index.md", item.label.clone()));
+    let list = ListDialog::new("Documentation", items)
+        .searched()
+        .hint("enter open a page · type to search · esc close");
+    app.open(Overlay::list(Purpose::Docs, list));
+}
+
+/// Opens a guide page.
+pub(crate) fn docs_page(app: &mut App, name: &str) {
+    let is_it = |path: &str| path == name || path.strip_suffix(".md") == Some(name);
+    let Some((path, text)) = GUIDE.iter().find(|(path, _)| is_it(path)) else {
+        return app.error(format!("Unknown page `{name}`; `/docs` lists the pages."));
+    };
+    let page = vec![((*path).to_owned(), Text::Markdown(text))];
+    app.open(Overlay::panel(Purpose::DocsPage, Panel::new(page)));
+}
+
+pub(crate) fn memory(app: &mut App, whole: bool) {
+    app.ask_session(OpenSession::context_files, move |app, files| {
+        if files.is_empty() {
+            return app.info("No context files. `/init` creates one for the project.");
+        }
+        let mut rows = Vec::new();
+        for file in files {
+            let origin = format!(
+                " ({}, about {} tokens)",
+                file.tier.words(),
+                crate::footer::count(file.tokens)
+            );
+            let path = file.path.display().to_string();
+            rows.push(Line::styled(path, app.theme.accent).and(origin, app.theme.secondary));
+            if whole {
+                rows.extend(plain_rows(&file.text));
+                rows.push(Line::EMPTY);
+            }
+        }
+        app.say_wrapped(rows);
+    });
+}
+
+pub(crate) fn policies(app: &mut App) {
+    app.ask(Launch::rule_rows, |app, groups| {
+        let mut rows = Vec::new();
+        for (mode, rules) in groups {
+            let title = mode.map_or("In all modes", |mode| mode.as_str());
+            rows.push(Line::styled(title.to_owned(), app.theme.accent.bold()));
+            for rule in rules {
+                let (word, style) = match rule.decision {
+                    parallax_protocol::policy::Decision::Allow => ("allow", app.theme.success),
+                    parallax_protocol::policy::Decision::Ask => ("ask  ", app.theme.warning),
+                    parallax_protocol::policy::Decision::Deny => ("deny ", app.theme.error),
+                };
+                rows.push(
+                    Line::styled(format!("  {:>7} ", rule.priority), app.theme.secondary)
+                        .and(format!("{word} "), style)
+                        .and(rule.rule, app.theme.text),
+                );
+            }
+        }
+        app.say_wrapped(rows);
+    });
+}
+
+pub(crate) fn stats(app: &mut App, part: stats_view::Part) {
+    let rows = stats_view::rows(app.session.stats(), part, stats_look(app));
+    app.say(rows);
+}
+
+fn stats_look(app: &App) -> stats_view::StatsOptions<'_> {
+    let plain = app.settings.screen_reader;
+    let (session, auth) = (app.session.id(), app.facts.auth.as_str());
+    let (width, theme, plotted) = (app.window.width(), &app.theme, stats_view::PLOTTED);
+    stats_view::StatsOptions { width, theme, plain, plotted, session, auth }
+}
+
+pub(crate) fn tools(app: &mut App, described: bool) {
+    app.ask_session(OpenSession::tools, move |app, tools| {
+        let mut rows = Vec::new();
+        for tool in tools {
+            rows.push(
+                Line::styled(format!("  {}", tool.display_name), app.theme.accent)
+                    .and(format!(" ({})", tool.name), app.theme.secondary),
+            );
+            if described {
+                rows.extend(plain_rows(&tool.description));
+            }
+        }
+        app.say_wrapped(rows);
+    });
+}
+
+/// Returns the exit statistics. The plot is shortened so that the end of the conversation stays
+/// visible.
+fn last_stats(app: &App) -> Vec<Line> {
+    let rows = |plotted| {
+        let look = stats_view::StatsOptions { plotted, ..stats_look(app) };
+        stats_view::rows(app.session.stats(), stats_view::Part::Session, look)
+    };
+    let all = rows(LAST_PLOTTED);
+    let room = app.window.rows().saturating_sub(SAID);
+    let over = all.len().saturating_sub(room);
+    match over {
+        0 => all,
+        over => match LAST_PLOTTED.min(app.session.stats().turns.len()).saturating_sub(over) {
+            // Too few rows for a plot below its heading.
+            0..3 => rows(0),
+            fewer => rows(fewer),
+        },
+    }
+}
+
+/// Returns the rows printed at exit: a summary of the session and how to resume it.
+pub(crate) fn farewell(app: &mut App, deleted: bool) -> Vec<Line> {
+    let mut rows = Vec::new();
+    if !app.session.id().is_empty() {
+        rows.push(Line::styled("Agent powering down. Goodbye!", app.theme.accent));
+    }
+    let kept = |id: &&String| {
+        let id = parallax_protocol::ids::SessionId::new((*id).clone());
+        app.launch.as_ref().is_none_or(|launch| launch.keeps_session(&id))
+    };
+    let has_turns = app.session.has_turns();
+    let last = app.session.to_resume();
+    if has_turns {
+        rows.extend(last_stats(app));
+    }
+    let unsent = unsent_rows(app);
+    rows.extend(unsent);
+    let hint = match (deleted, last.filter(kept)) {
+        (true, _) => has_turns.then(|| "this session was deleted".to_owned()),
+        (false, id) => id.map(|id| format!("To resume it, run: parallax --resume {id}")),
+    };
+    let hint = hint.map(|hint| Line::styled(hint, app.theme.secondary));
+    rows.extend(hint.iter().flat_map(|hint| wrap(hint, app.window.width(), &[])));
+    rows
+}
+
+/// Returns rows with prompts that were never sent: queued ones, and those that returned when
+/// the program ended the turn.
+fn unsent_rows(app: &App) -> Vec<Line> {
+    let written = app.composer.buffer().expanded();
+    let texts = app.prompt_queue.unsent().chain([written.as_str()]);
+    let mut rows = Vec::new();
+    for text in texts.filter(|text| !text.trim().is_empty()) {
+        if rows.is_empty() {
+            rows.push(Line::styled("Not sent:", app.theme.warning));
+        }
+        for line in crate::clean::lines(text).lines() {
+            let line = crate::clean::expand_tabs(line, &mut 0).into_owned();
+            let line = Line::styled(format!("  {line}"), app.theme.text);
+            rows.extend(wrap(&line, app.window.width(), &[Span::raw("  ")]));
+        }
+    }
+    rows
+}

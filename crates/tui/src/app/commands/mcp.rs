@@ -1,0 +1,295 @@
+//! `/mcp`: shows the state of MCP servers and controls them.
+
+use parallax_screen::Line;
+use parallax_sdk::OpenSession;
+use parallax_sdk::mcp_view::{McpItem, McpRow, McpState, McpView};
+
+use crate::app::App;
+use crate::app::commands::completions;
+use crate::app::effect::{Effect, Then};
+use crate::clean::clean;
+use crate::theme::Theme;
+
+/// Maximum number of names listed per kind.
+const SHOWN: usize = 60;
+
+/// The level of detail of the server list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Names.
+    Names,
+    /// With descriptions.
+    Descriptions,
+    /// With tool schemas.
+    Schemas,
+}
+
+pub(crate) fn list(app: &mut App, detail: Detail) {
+    let show = move |app: &mut App, rows: Option<Vec<McpRow>>| {
+        let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
+            return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
+        };
+        let lines = rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect();
+        app.say_wrapped(lines);
+    };
+    app.ask_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), show);
+}
+
+/// Notifies the user about servers that are still starting, because the first prompt does not
+/// wait for them.
+pub(crate) fn say_starting(app: &mut App) {
+    let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
+    app.ask_session(names, |app, names| {
+        let names: Vec<String> =
+            names.iter().flatten().map(|name| format!("`{}`", clean(name))).collect();
+        let (are, their) = match names.as_slice() {
+            [] => return,
+            [_] => ("server is", "Its"),
+            _ => ("servers are", "Their"),
+        };
+        app.info(format!(
+            "MCP {are} still starting: {}. {their} tools are not available in this request.",
+            names.join(", ")
+        ));
+    });
+}
+
+/// Reports a server that rejects requests until the user signs in.
+pub(crate) fn sign_in_wanted(app: &mut App, server: &str, again: bool) {
+    let server = clean(server);
+    let why = match again {
+        true => "requires you to sign in again",
+        false => "requires authentication",
+    };
+    app.info(format!("MCP server `{server}` {why}. Run `/mcp auth {server}`."));
+}
+
+/// Reconnects all servers.
+pub(crate) fn reload(app: &mut App) {
+    app.toast("restarting the MCP servers");
+    with_servers(
+        app,
+        |view| view.reload(),
+        |app, done| match done {
+            Ok(()) => list(app, Detail::Names),
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+pub(crate) fn switch(app: &mut App, arguments: &str, on: bool) {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let session = words.contains(&"--session");
+    let names: Vec<&str> = words.into_iter().filter(|word| *word != "--session").collect();
+    let verb = if on { "enable" } else { "disable" };
+    let [name] = names.as_slice() else {
+        return app.error(format!("No server given: use `/mcp {verb} SERVER [--session]`."));
+    };
+    let name = (*name).to_owned();
+    with_servers(
+        app,
+        move |view| view.switch(&name, on, session),
+        move |app, done| match done {
+            Ok(name) => {
+                let until = if session { "for this session" } else { "for all sessions" };
+                app.info(format!("MCP server `{name}` {verb}d {until}."));
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+/// Signs in to a server in the browser.
+pub(crate) fn sign_in(app: &mut App, name: &str) {
+    if name.is_empty() {
+        let wanting = |open: &OpenSession| open.mcp_view().map(|view| view.unsigned());
+        return app.ask_session(wanting, |app, names| match names.as_deref() {
+            Some([only]) => sign_in(app, only),
+            Some([]) | None => app.info("No MCP server requires authentication."),
+            Some(names) => app.info(format!(
+                "These MCP servers require authentication: {}. Run `/mcp auth SERVER` for one \
+                 of them.",
+                names.join(", ")
+            )),
+        });
+    }
+    let name = name.to_owned();
+    app.effect(Effect::AskSession(Box::new(move |open| {
+        let view = open.mcp_view();
+        Box::new(move |app| {
+            let Some(view) = view else { return app.info("No MCP servers configured.") };
+            app.effect(Effect::Tell(Box::new(move |deliver| {
+                let told = deliver.clone();
+                let show = move |address: &str| {
+                    let text = format!("To sign in, open this URL if no browser opens: {address}");
+                    let then: Then = Box::new(move |app| {
+                        app.toast("opening the browser to sign in");
+                        app.info(text);
+                    });
+                    told.send_soon(then);
+                };
+                let signed = view.sign_in(&name, show);
+                deliver.send(Box::new(move |app| match signed {
+                    Ok(name) => app.info(format!("Signed in to `{name}`.")),
+                    Err(failure) => app.error(failure.message),
+                }));
+            })));
+        })
+    })));
+}
+
+/// Runs work with the MCP servers on a thread.
+fn with_servers<T: Send + 'static>(
+    app: &mut App,
+    work: impl FnOnce(&McpView) -> T + Send + 'static,
+    then: impl FnOnce(&mut App, T) + Send + 'static,
+) {
+    app.ask_session(OpenSession::mcp_view, move |app, view| {
+        let Some(view) = view else {
+            return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
+        };
+        app.effect(Effect::Run(Box::new(move || {
+            let told = work(&view);
+            Box::new(move |app| then(app, told))
+        })));
+    });
+}
+
+/// Updates what servers provide: prompts become commands, resources can be mentioned.
+pub(crate) fn servers_changed(app: &mut App, resources: Vec<(String, String)>) {
+    app.completion.mention_resources(resources);
+    completions::update(app);
+    let Some(commands) = app.catalog.commands().cloned() else { return };
+    app.effect(Effect::Run(Box::new(move || {
+        let prompts = commands.prompts();
+        Box::new(move |app| {
+            app.catalog.set_prompts(prompts);
+            completions::set_commands(app);
+        })
+    })));
+}
+
+fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
+    let (sign, style) = match row.state {
+        McpState::Ready => ("●", theme.success),
+        McpState::Starting => ("◌", theme.warning),
+        McpState::Down => ("●", theme.error),
+        McpState::Off => ("○", theme.secondary),
+    };
+    let count = |items: &[McpItem], one: &str| match items.len() {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        many => Some(format!("{many} {one}s")),
+    };
+    let counts: Vec<String> = [
+        count(&row.tools, "tool"),
+        count(&row.prompts, "prompt"),
+        count(&row.resources, "resource"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let mut head = Line::styled(format!("{sign} "), style).and(clean(&row.name), theme.text.bold());
+    if let Some(extension) = &row.extension {
+        head = head.and(format!(" (from {})", clean(extension)), theme.secondary);
+    }
+    head = head.and(format!(" · {}", row.status), style);
+    if !counts.is_empty() {
+        head = head.and(format!(" · {}", counts.join(", ")), theme.secondary);
+    }
+    if let Some(time) = row.handshake.filter(|_| detail != Detail::Names) {
+        head = head.and(format!(" · started in {time} ms"), theme.secondary);
+    }
+    let mut rows = vec![head];
+    let mut more = |text: String, style| rows.push(Line::styled(format!("  {text}"), style));
+    if detail != Detail::Names {
+        more(format!("{}: {}", row.kind, clean(&row.target)), theme.secondary);
+        for text in [&row.implementation, &row.description] {
+            if !text.is_empty() {
+                more(clean(text), theme.secondary);
+            }
+        }
+    }
+    if let Some(error) = row.error.as_ref().filter(|_| row.state == McpState::Down) {
+        more(clean(error), theme.error);
+        if !row.last_words.is_empty() {
+            more(format!("last output: {}", clean(&row.last_words)), theme.secondary);
+        }
+    }
+    for note in &row.notes {
+        more(clean(note), theme.warning);
+    }
+    for (title, items) in
+        [("Tools", &row.tools), ("Prompts", &row.prompts), ("Resources", &row.resources)]
+    {
+        if items.is_empty() {
+            continue;
+        }
+        rows.push(Line::styled(format!("  {title}:"), theme.secondary));
+        for item in items.iter().take(SHOWN) {
+            rows.extend(item_rows(item, detail, theme));
+        }
+        if let Some(left) = items.len().checked_sub(SHOWN).filter(|left| *left > 0) {
+            rows.push(Line::styled(format!("    … {left} more"), theme.secondary));
+        }
+    }
+    rows
+}
+
+fn item_rows(item: &McpItem, detail: Detail, theme: &Theme) -> Vec<Line> {
+    let mut rows = vec![Line::styled(format!("    {}", clean(&item.name)), theme.accent)];
+    if detail != Detail::Names && !item.description.trim().is_empty() {
+        let lines = item.description.trim().lines();
+        rows.extend(lines.map(|line| Line::styled(format!("      {}", clean(line)), theme.text)));
+    }
+    if detail == Detail::Schemas && !item.schema.is_null() {
+        let schema = format!("{:#}", item.schema);
+        rows.extend(
+            schema.lines().map(|line| Line::styled(format!("      {line}"), theme.secondary)),
+        );
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_down_says_why() {
+        let row = McpRow {
+            name: "s".into(),
+            state: McpState::Down,
+            status: "disconnected",
+            extension: Some("e".into()),
+            description: String::new(),
+            kind: "stdio",
+            target: "node x".into(),
+            implementation: String::new(),
+            error: Some("it ended at once".into()),
+            handshake: None,
+            last_words: "no module\tx".into(),
+            notes: Vec::new(),
+            tools: vec![McpItem {
+                name: "t".into(),
+                description: "does\nit".into(),
+                schema: serde_json::json!({"type": "object"}),
+            }],
+            prompts: Vec::new(),
+            resources: Vec::new(),
+        };
+        let text = |detail| {
+            let rows = server_rows(&row, detail, &Theme::no_color());
+            let text = |row: &Line| row.spans.iter().map(|span| span.text.as_ref()).collect();
+            rows.iter().map(text).collect::<Vec<String>>().join("\n")
+        };
+        assert_eq!(
+            text(Detail::Names),
+            "● s (from e) · disconnected · 1 tool\n  it ended at once\n  last output: no \
+             module    x\n  Tools:\n    t"
+        );
+        let schemas = text(Detail::Schemas);
+        assert!(schemas.contains("stdio: node x") && schemas.contains("      it"), "{schemas}");
+        assert!(schemas.contains("\"type\": \"object\""), "{schemas}");
+    }
+}

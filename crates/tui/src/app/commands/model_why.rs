@@ -1,0 +1,55 @@
+//! `/model why`: shows which model is used and why.
+
+use parallax_protocol::routing::{FallbackCause, RouteSource};
+use parallax_screen::Line;
+
+use crate::app::App;
+
+pub(crate) fn run(app: &mut App) {
+    let Some(route) = app.turn.route().cloned() else {
+        let model = app.facts.model.clone();
+        return app.info(match app.session.is_prompted() {
+            true => format!("`{model}` is selected and answers."),
+            false => format!("`{model}` is selected; the next prompt is routed to a model."),
+        });
+    };
+    let row = |label: &str, value: String| {
+        Line::styled(format!("{label:<10}"), app.theme.secondary).and(value, app.theme.text)
+    };
+    let by = match route.source {
+        RouteSource::Fallback => "fallback for an unavailable model",
+        RouteSource::Override => "you",
+        RouteSource::ApprovalMode => "the approval mode",
+        RouteSource::Rules => "properties of the prompt (no model call)",
+        RouteSource::Classifier | RouteSource::NumericalClassifier => "a small classifier model",
+        RouteSource::Default => "the default",
+    };
+    let mut rows = Vec::new();
+    if route.asked != app.facts.model {
+        let told = format!("`{}`, from the next prompt; before that:", app.facts.model);
+        rows.push(row("next", told));
+    }
+    rows.extend([
+        row("model", route.model.clone()),
+        row("requested", route.asked.clone()),
+        row("chosen by", by.to_owned()),
+        row("because", route.reason.clone()),
+    ]);
+    if route.latency_ms > 0 {
+        rows.push(row("took", format!("{} ms", route.latency_ms)));
+    }
+    if let Some(error) = &route.error {
+        rows.push(row("problem", error.clone()));
+    }
+    for fallback in app.turn.fallbacks() {
+        let why = match fallback.cause {
+            FallbackCause::Capacity => "was unavailable",
+            FallbackCause::Quota => "had no quota left",
+            FallbackCause::NotFound => "was not found",
+        };
+        let agreed = if fallback.agreed { "approved by you" } else { "by the settings" };
+        let told = format!("`{}` {why}; fallback to `{}` ({agreed})", fallback.from, fallback.to);
+        rows.push(row("earlier", told));
+    }
+    app.say_wrapped(rows);
+}

@@ -1,0 +1,74 @@
+//! Asks about files outside the workspace that a prompt mentions.
+
+use std::path::PathBuf;
+
+use parallax_protocol::ids::SteerId;
+use parallax_screen::Line;
+
+use crate::app::App;
+use crate::app::effect::Effect;
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+
+/// Asks whether these paths may be read. Paths declined in a session are not asked for again.
+pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths: Vec<PathBuf>) {
+    paths.retain(|path| !app.sent.is_declined(path));
+    if paths.is_empty() {
+        return app.effect(Effect::Prompt { text, steer, ask: false });
+    }
+    let row = |path: &PathBuf| format!("  {}", clean(&path.to_string_lossy()));
+    let rows = paths.iter().map(|path| Line::styled(row(path), app.theme.warning)).collect();
+    let items = vec![
+        ListItem::new("yes", "Yes, allow reading this session", ""),
+        ListItem::new("no", "No, send the prompt without it", ""),
+    ];
+    let title = match paths.len() {
+        1 => "The prompt names a path outside the workspace. Allow reading it?",
+        _ => "The prompt names paths outside the workspace. Allow reading them?",
+    };
+    let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
+    app.open(Overlay::list(Purpose::Outside { text, steer, paths }, list));
+}
+
+/// Asks whether to send a prompt that adds this many tokens.
+pub(crate) fn ask_large(
+    app: &mut App,
+    text: String,
+    steer: Option<SteerId>,
+    tokens: usize,
+    notices: &[String],
+) {
+    let row = |notice: &String| Line::styled(format!("  {}", clean(notice)), app.theme.warning);
+    let rows = notices.iter().map(row).collect();
+    let items = vec![
+        ListItem::new("yes", "Yes, send it", ""),
+        ListItem::new("no", "No, edit the prompt", ""),
+    ];
+    let title = format!("The files in the prompt have about {tokens} tokens. Send them?");
+    let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
+    app.open(Overlay::list(Purpose::LargePrompt { text, steer }, list));
+}
+
+pub(crate) fn answered(
+    app: &mut App,
+    yes: bool,
+    text: String,
+    steer: Option<SteerId>,
+    paths: Vec<PathBuf>,
+) {
+    app.dialogs.close();
+    match yes {
+        true => app.effect(Effect::AllowReading(paths)),
+        false => app.sent.decline(paths),
+    }
+    app.effect(Effect::Prompt { text, steer, ask: false });
+}
+
+/// Handles a dialog closed without a choice: the prompt returns to the composer.
+pub(crate) fn closed(app: &mut App, text: &str, steer: Option<&SteerId>) {
+    if let Some(id) = steer {
+        app.prompt_queue.steer_ended(id);
+    }
+    app.composer.insert_before(text);
+}

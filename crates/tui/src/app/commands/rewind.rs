@@ -1,0 +1,119 @@
+//! Rewinds to a prompt, restores the state before a single change, and continues an interrupted
+//! turn.
+
+use parallax_protocol::event::PromptEntry;
+use parallax_protocol::op::{Op, Rewind};
+use parallax_sdk::going_back::{FileBack, RestorePoint};
+
+use crate::app::App;
+use crate::app::effect::Effect;
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::rewind_view::FileOptions;
+use crate::dialog::{ListDialog, ListItem};
+
+/// Requests the prompts to rewind to from the engine.
+pub(crate) fn request(app: &mut App) {
+    if app.is_busy() {
+        return app.toast("Not available while the agent is running (Esc to stop)");
+    }
+    app.rewind.request();
+    app.effect(Effect::Send(Op::ListPrompts));
+}
+
+pub(crate) fn show(app: &mut App, prompts: &[PromptEntry]) {
+    match app.rewind.list(prompts, &app.theme) {
+        Ok(Some(overlay)) => app.open(overlay),
+        Ok(None) => {}
+        Err(why) => app.info(why),
+    }
+}
+
+/// Asks what to rewind and previews the resulting file changes.
+pub(crate) fn ask_what(app: &mut App, turn: u64) {
+    app.dialogs.close();
+    app.effect(Effect::AskSession(Box::new(move |session| {
+        let back = session.going_back();
+        Box::new(move |app| {
+            app.effect(Effect::Run(Box::new(move || {
+                let files = back.files(turn);
+                Box::new(move |app| show_choices(app, turn, files))
+            })));
+        })
+    })));
+}
+
+fn show_choices(app: &mut App, turn: u64, files: Result<Vec<FileBack>, String>) {
+    let directory = app.launch.as_ref().map(|launch| launch.options().directory.clone());
+    let width = app.window.columns().saturating_sub(4).max(20);
+    let options = FileOptions { directory: directory.as_deref(), width, theme: &app.theme };
+    let overlay = app.rewind.choices(turn, files, options);
+    app.open(overlay);
+}
+
+/// Lists the single changes that can be undone, or restores one by name.
+pub(crate) fn restore(app: &mut App, name: &str) {
+    if app.is_busy() {
+        return app.toast("Not available while the agent is running (Esc to stop)");
+    }
+    let name = name.to_owned();
+    app.effect(Effect::AskSession(Box::new(move |session| {
+        let back = session.going_back();
+        Box::new(move |app| {
+            if !back.checkpointing {
+                return app.info(
+                    "To go back to a single change, enable `general.checkpointing.enabled`. \
+                     `/rewind` and `/undo` go back by prompts.",
+                );
+            }
+            app.effect(Effect::Run(Box::new(move || {
+                let points = back.points();
+                Box::new(move |app| match points {
+                    Ok(points) => restore_points(app, points, &name),
+                    Err(why) => app.error(why),
+                })
+            })));
+        })
+    })));
+}
+
+fn restore_points(app: &mut App, points: Vec<RestorePoint>, name: &str) {
+    if points.is_empty() {
+        return app.info("No changes to restore yet.");
+    }
+    if name.is_empty() {
+        let items = points.iter().rev().map(|point| {
+            let files: Vec<String> =
+                point.files.iter().map(|file| clean(&file.to_string_lossy())).collect();
+            ListItem::new(point.name.clone(), clean(&point.name), files.join(", "))
+        });
+        let list = ListDialog::new("Go back to before which change?", items.collect())
+            .searched()
+            .hint("enter go back and decide about the change again · esc back");
+        return app.open(Overlay::list(Purpose::Restore, list));
+    }
+    let found = points.iter().find(|point| point.name == name);
+    match found {
+        Some(point) => app.effect(Effect::Send(Op::Restore(point.order))),
+        None => app.error(format!("Unknown change `{name}`; `/restore` lists the changes.")),
+    }
+}
+
+/// Offers to continue an interrupted turn of the resumed session.
+pub(crate) fn offer_to_continue(app: &mut App) {
+    let items = vec![
+        ListItem::new("yes", "Continue the turn", "finished steps are kept"),
+        ListItem::new("no", "Not now", "`/continue` continues it later"),
+    ];
+    let list = ListDialog::new("The last turn was interrupted. Continue it?", items);
+    app.open(Overlay::list(Purpose::CutOff, list));
+}
+
+pub(crate) fn chosen(app: &mut App, turn: u64, id: &str) {
+    app.dialogs.close();
+    let (chat, files) = (id.contains("chat"), id.contains("files"));
+    if chat || files {
+        let rewind = Rewind { turn, chat, files, force: id.ends_with("force") };
+        app.effect(Effect::Send(Op::Rewind(rewind)));
+    }
+}

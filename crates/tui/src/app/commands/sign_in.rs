@@ -1,0 +1,251 @@
+//! Connects to a model: API keys of Gemini and other providers, and local servers.
+
+use std::time::Duration;
+
+use parallax_protocol::secret::Secret;
+use parallax_sdk::credential::KeyKind;
+use parallax_sdk::model_listing::{KnownModel, ProviderListing};
+use parallax_sessions::SessionChoice;
+
+use parallax_protocol::code_text::code_text as one_line;
+
+use crate::app::App;
+use crate::app::commands::choices;
+use crate::app::effect::Effect;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+
+/// What the sign-in dialog does not offer.
+const OTHER_WAYS: &str = "Login with Google is not available. To use a Vertex AI project or a \
+                          gateway, set environment variables; see docs/models-and-keys.md.";
+
+/// The first prompt of the tour.
+const TOUR: &str = "Show me around";
+
+/// Hosted providers and their display names.
+const HOSTED: [(&str, &str); 3] =
+    [("openai", "OpenAI"), ("anthropic", "Anthropic"), ("openrouter", "OpenRouter")];
+/// How long each provider may take to list its models.
+const LIST_LIMIT: Duration = Duration::from_secs(1);
+/// The time limit for a provider that was just selected.
+const CHOSEN_LIMIT: Duration = Duration::from_secs(10);
+
+/// Opens the dialog for connecting to a model. `why` is the reason it is shown.
+pub(crate) fn open(app: &mut App, why: Option<&str>) {
+    let line = |text: &str| parallax_screen::Line::styled(text.to_owned(), app.theme.secondary);
+    let list = ListDialog::new("How do you want to connect to a model?", auth_items(&[]))
+        .intro(why.into_iter().chain([OTHER_WAYS]).map(line).collect());
+    app.open(Overlay::list(Purpose::Auth, list));
+    if app.launch.is_none() {
+        return;
+    }
+    // Looks for running local servers in the meantime.
+    app.ask(
+        |launch| launch.list_models_blocking(None, LIST_LIMIT),
+        |app, listings| {
+            if let Some(list) = app.dialogs.list_for(&Purpose::Auth) {
+                list.replace(auth_items(&listings));
+            }
+        },
+    );
+}
+
+pub(crate) fn chosen(app: &mut App, id: &str) {
+    let kind = match id.split_once(':') {
+        None if id == "gemini" => KeyKind::GeminiApi,
+        None if id == "vertex" => KeyKind::VertexExpress,
+        Some(("key", provider)) => return provider_key_dialog(app, provider),
+        Some(("local", provider)) => return provider_models(app, provider),
+        _ => {
+            app.dialogs.close();
+            // The tour starts by itself.
+            app.prompt_queue.hold(TOUR.to_owned());
+            return app.effect(Effect::Reopen(
+                Box::new(|options| {
+                    options.model = Some("script:tour".to_owned());
+                    options.ephemeral = true;
+                }),
+                SessionChoice::New,
+            ));
+        }
+    };
+    let intro = vec![
+        "The key is verified with the service and saved so that only you can read it.".to_owned(),
+    ];
+    let dialog = FieldDialog::new("API key", intro, Field::masked());
+    app.open(Overlay::field(Purpose::Key(kind), dialog));
+}
+
+fn provider_key_dialog(app: &mut App, provider: &str) {
+    let intro = vec![
+        "The key is verified with the service and saved so that only you can read it.".to_owned(),
+    ];
+    let dialog = FieldDialog::new(format!("API key of {provider}"), intro, Field::masked());
+    app.open(Overlay::field(Purpose::ProviderKey(provider.to_owned()), dialog));
+}
+
+pub(crate) fn provider_key_typed(app: &mut App, provider: String, key: &str) {
+    if let Some(field) = app.dialogs.field_mut() {
+        field.problem = None;
+        field.busy = Some("verifying the key…".to_owned());
+    }
+    app.effect(Effect::AddProviderKey(provider, Secret::new(key.trim())));
+}
+
+/// Handles the result of adding a key: verified, not verifiable, or rejected.
+pub(crate) fn provider_key_added(
+    app: &mut App,
+    provider: &str,
+    added: Result<Option<String>, String>,
+) {
+    match added {
+        Ok(unchecked) => {
+            app.dialogs.close();
+            match unchecked {
+                None => app.info("API key verified and saved."),
+                Some(why) => app.warn(format!("API key saved without a check: {why}")),
+            }
+            provider_models(app, provider);
+        }
+        Err(why) => match app.dialogs.field_mut() {
+            Some(field) => {
+                field.busy = None;
+                field.problem = Some(why);
+            }
+            _ => app.error(why),
+        },
+    }
+}
+
+/// Lets the user choose a model of a provider.
+fn provider_models(app: &mut App, provider: &str) {
+    let list = ListDialog::new("Select a model", Vec::new())
+        .searched()
+        .when_empty("asking the provider for its models…");
+    app.open(Overlay::list(Purpose::ProviderModel, list));
+    let provider = provider.to_owned();
+    app.ask(
+        {
+            let provider = provider.clone();
+            move |launch| {
+                let mut models = launch.known_models();
+                models.retain(|model| model.provider == provider);
+                let listings = launch.list_models_blocking(Some(&provider), CHOSEN_LIMIT);
+                (models, listings)
+            }
+        },
+        move |app, (mut models, listings)| {
+            let mut problem = None;
+            for listing in listings {
+                match listing.models {
+                    Ok(listed) => models.extend(listed),
+                    Err(failure) => problem = Some(failure.message),
+                }
+            }
+            let Some(list) = app.dialogs.list_for(&Purpose::ProviderModel) else {
+                return;
+            };
+            if models.is_empty() {
+                let why = problem.unwrap_or_else(|| format!("`{provider}` lists no models"));
+                app.dialogs.close();
+                return app.error(format!("{why}. Choose one with `--model {provider}:NAME`."));
+            }
+            list.replace(models.iter().map(model_item).collect());
+        },
+    );
+}
+
+/// Uses a model of a provider that was just set up, now and in later sessions.
+pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
+    if name.is_empty() {
+        return;
+    }
+    app.dialogs.close();
+    if !app.session.is_keyless() {
+        return choices::use_model(app, name, true);
+    }
+    let name = name.to_owned();
+    app.keep_setting("model.name", Some(serde_json::Value::String(name.clone())));
+    app.effect(Effect::Reopen(
+        Box::new(move |options| options.model = Some(name)),
+        SessionChoice::New,
+    ));
+}
+
+/// Lists all available models; those of other providers are added when they answer.
+pub(crate) fn model_dialog(app: &mut App) {
+    let Some(launch) = &app.launch else { return app.too_early() };
+    let mut items: Vec<ListItem> = launch
+        .model_choices()
+        .into_iter()
+        .map(|choice| {
+            let means = if choice.model == choice.name { String::new() } else { choice.model };
+            let window = format!("{} tokens", crate::footer::count(choice.context));
+            let detail: Vec<String> =
+                [means, window, choice.doc].into_iter().filter(|part| !part.is_empty()).collect();
+            ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
+        })
+        .collect();
+    let known = launch.known_models();
+    items.extend(known.iter().filter(|it| it.provider != "gemini").map(model_item));
+    let list = ListDialog::new("Select a model", items.clone())
+        .searched()
+        .hint("enter use now · ctrl+s use now and in later sessions · esc back")
+        .at(&app.facts.model);
+    app.open(Overlay::list(Purpose::Model, list));
+    app.ask(
+        |launch| launch.list_models_blocking(None, LIST_LIMIT),
+        move |app, listings| {
+            let Some(list) = app.dialogs.list_for(&Purpose::Model) else {
+                return;
+            };
+            let listed = listings.iter().filter_map(|it| it.models.as_ref().ok()).flatten();
+            for model in listed {
+                if !items.iter().any(|item| item.id == model.name) {
+                    items.push(model_item(model));
+                }
+            }
+            list.replace(items);
+        },
+    );
+}
+
+fn model_item(model: &KnownModel) -> ListItem {
+    let guess = if model.context_is_known { "" } else { "about " };
+    let window = format!("{guess}{} tokens", crate::footer::count(model.context_window));
+    let description = one_line(&model.description);
+    let detail = match description.is_empty() {
+        true => window,
+        false => format!("{window} · {description}"),
+    };
+    ListItem::new(model.name.clone(), one_line(&model.name), detail)
+}
+
+/// Returns the ways to connect, including the local servers that are running.
+fn auth_items(listings: &[ProviderListing]) -> Vec<ListItem> {
+    let mut items = vec![
+        ListItem::new("gemini", "Enter a Gemini API key", "from Google AI Studio"),
+        ListItem::new("vertex", "Enter a Vertex AI express key", "from Google Cloud"),
+        ListItem::new("demo", "Try it without a key", "an offline tour with scripted answers"),
+    ];
+    items.extend(HOSTED.iter().map(|(provider, name)| {
+        let detail = format!("for models with the prefix `{provider}:`");
+        ListItem::new(format!("key:{provider}"), format!("Enter an {name} API key"), detail)
+    }));
+    for listing in listings {
+        let Ok(models) = &listing.models else { continue };
+        if HOSTED.iter().any(|(name, _)| *name == listing.provider) || models.is_empty() {
+            continue;
+        }
+        let count = match models.len() {
+            1 => "1 model".to_owned(),
+            count => format!("{count} models"),
+        };
+        items.push(ListItem::new(
+            format!("local:{}", listing.provider),
+            format!("Use {}", one_line(&listing.provider)),
+            format!("{count} at {}", one_line(&listing.base_url)),
+        ));
+    }
+    items
+}

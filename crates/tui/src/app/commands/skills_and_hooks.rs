@@ -1,0 +1,330 @@
+//! `/skills`, `/hooks` and `/commands`: lists, enables, and disables user extensions of these
+//! kinds.
+
+use parallax_protocol::op::Op;
+use parallax_screen::Line;
+use parallax_sdk::Launch;
+use parallax_sdk::extending::{HookInfo, SkillInfo};
+use parallax_sdk::settings::SettingScope;
+
+use crate::app::App;
+use crate::app::commands::agents;
+use crate::app::commands::custom_commands;
+use crate::app::effect::Effect;
+use crate::clean::clean;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+
+/// Reopens the session, which reloads everything that the user added.
+pub(crate) fn reload_all(app: &mut App) {
+    if app.is_busy() {
+        return app
+            .info("The change takes effect when the agent is done and the session is reopened.");
+    }
+    app.reload();
+}
+
+/// The same, with a confirmation message.
+pub(crate) fn reload_all_and_say(app: &mut App) {
+    if app.is_busy() {
+        return reload_all(app);
+    }
+    app.reload_then(|app| app.info("Reloaded extensions, skills, agents, hooks, and commands."));
+}
+
+/// `list [nodesc] [all]`.
+pub(crate) fn list_skills(app: &mut App, arguments: &str) {
+    let has = |word: &str| arguments.split_whitespace().any(|it| it == word);
+    let (described, all) = (!has("nodesc"), has("all"));
+    app.ask(Launch::skill_infos, move |app, (skills, notes)| {
+        let shown: Vec<&SkillInfo> = skills.iter().filter(|skill| all || skill.enabled).collect();
+        let off: Vec<String> = (skills.iter().filter(|skill| !skill.enabled && !all))
+            .map(|skill| format!("`{}`", clean(&skill.name)))
+            .collect();
+        if skills.is_empty() {
+            return app.info("No skills. Install some with `parallax skills install SOURCE`.");
+        }
+        let mut rows = Vec::new();
+        for skill in shown {
+            let off = if skill.enabled { "" } else { ", disabled" };
+            rows.push(
+                Line::styled(format!("  {}", clean(&skill.name)), app.theme.accent)
+                    .and(format!(" ({}{off})", skill.source), app.theme.secondary),
+            );
+            if described {
+                let text = format!("    {}", clean(&skill.description));
+                rows.push(Line::styled(text, app.theme.text));
+            }
+        }
+        if !off.is_empty() {
+            let text = format!("  Disabled: {} (`/skills enable NAME`)", off.join(", "));
+            rows.push(Line::styled(text, app.theme.secondary));
+        }
+        rows.extend(notes.iter().map(|note| Line::styled(format!("  {note}"), app.theme.warning)));
+        app.say_wrapped(rows);
+    });
+}
+
+/// Reloads the skill files and their settings.
+pub(crate) fn reload_skills(app: &mut App) {
+    read_skills(app, true);
+}
+
+/// Reloads the skills; `counted` shows their number. The model is informed with its next
+/// request.
+fn read_skills(app: &mut App, counted: bool) {
+    let Some(skills) = app.extensions.skills().cloned() else { return app.too_early() };
+    app.effect(Effect::Run(Box::new(move || {
+        let told = skills.reload();
+        Box::new(move |app| match told {
+            Ok(told) => {
+                if counted {
+                    app.info(format!("{} skills are enabled.", skills.count()));
+                    told.into_iter().for_each(|(_, line)| app.info(line));
+                }
+                files_changed(app);
+            }
+            Err(failure) => app.error(failure.message),
+        })
+    })));
+}
+
+/// Updates the completions after files changed.
+pub(crate) fn files_changed(app: &mut App) {
+    if let Some(set) = app.extensions.agent_set() {
+        agents::mention(app, &set);
+    }
+    if app.extensions.skills_changed() {
+        custom_commands::load(app);
+    }
+}
+
+pub(crate) fn switch_skill(app: &mut App, name: &str, on: bool) {
+    let verb = if on { "enable" } else { "disable" };
+    if name.is_empty() {
+        return app.error(format!("No skill given: use `/skills {verb} NAME`."));
+    }
+    let name = name.to_owned();
+    app.ask(
+        move |launch| launch.switch_skill(&name, on, SettingScope::User).map(|file| (name, file)),
+        move |app, done| match done {
+            Ok((name, _)) => {
+                app.info(format!("Skill `{name}` {verb}d."));
+                read_skills(app, false);
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+/// Removes a skill's instructions from the context.
+pub(crate) fn unload_skill(app: &mut App, name: &str) {
+    if name.is_empty() {
+        return app.error("No skill given: use `/skills unload NAME`.");
+    }
+    app.effect(Effect::Send(Op::UnloadSkill(name.to_owned())));
+}
+
+/// `PATH [--scope user|workspace]`.
+pub(crate) fn link_skill(app: &mut App, arguments: &str) {
+    let (path, scope) = match arguments.split_once("--scope") {
+        Some((path, "")) => (path, SettingScope::User),
+        Some((path, scope)) if ["workspace", "project"].contains(&scope.trim()) => {
+            (path, SettingScope::Workspace)
+        }
+        Some((path, _)) => (path, SettingScope::User),
+        None => (arguments, SettingScope::User),
+    };
+    let path = path.trim().to_owned();
+    if path.is_empty() {
+        return app
+            .error("No directory given: use `/skills link DIRECTORY [--scope user|workspace]`.");
+    }
+    app.ask(
+        move |launch| {
+            let skills =
+                parallax_extensions::skill_files::fetch_skills(launch.config(), &path, None)?;
+            parallax_extensions::skill_files::link_skills(launch.config(), &skills, scope)
+        },
+        |app, done| match done {
+            Ok(links) => {
+                for link in links {
+                    app.info(format!("Linked: {}", link.display()));
+                }
+                read_skills(app, false);
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+/// Opens the hooks dialog: each hook with its command; Enter enables or disables it.
+pub(crate) fn hooks_dialog(app: &mut App) {
+    app.ask(Launch::hook_infos, |app, told| {
+        let (hooks, notes) = match told {
+            Ok(told) => told,
+            Err(failure) => return app.error(failure.message),
+        };
+        for note in notes {
+            app.warn(note);
+        }
+        if hooks.is_empty() {
+            app.dialogs.close();
+            return app.info("No hooks.");
+        }
+        let items: Vec<ListItem> = hooks.iter().map(|hook| hook_item(app, hook)).collect();
+        // After a change in the dialog, keep the cursor position.
+        if let Some(list) = app.dialogs.list_for(&Purpose::Hooks) {
+            return list.replace(items);
+        }
+        let list = ListDialog::new("Hooks", items)
+            .searched()
+            .hint("enter enable or disable · type to search · esc back");
+        app.open(Overlay::list(Purpose::Hooks, list));
+    });
+}
+
+/// Shows the most recent hook runs of this session.
+pub(crate) fn trace_hooks(app: &mut App) {
+    const SHOWN: usize = 40;
+    let session = app.session.id().to_owned();
+    app.ask(
+        move |launch| launch.hook_trace(Some(&session)),
+        |app, told| match told {
+            Ok(entries) => {
+                let first = entries.len().saturating_sub(SHOWN);
+                let last = entries.get(first..).unwrap_or_default();
+                let lines: Vec<String> =
+                    last.iter().map(|entry| format!("- {}", clean(&entry.line()))).collect();
+                app.info(lines.join("\n"));
+            }
+            Err(_) => app.info("No hook has run in this session yet."),
+        },
+    );
+}
+
+fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
+    let detail = format!("{} · {} · {}", hook.event, hook.source, hook.state());
+    let line = |text: String| Line::styled(text, app.theme.secondary);
+    let mut preview = vec![line(format!("  $ {}", clean(&hook.command)))];
+    if !hook.matcher.is_empty() {
+        preview.push(line(format!("  of: {}", clean(&hook.matcher))));
+    }
+    if !hook.description.is_empty() {
+        preview.push(line(format!("  {}", clean(&hook.description))));
+    }
+    preview.push(line(format!("  {}", hook.file.display())));
+    ListItem::new(hook.title.clone(), clean(&hook.title), detail).previewed(preview)
+}
+
+/// Accepts the project's current hooks, which run from now on.
+pub(crate) fn accept_hooks(app: &mut App) {
+    let trusted = app.facts.trusted;
+    app.ask(Launch::accept_hooks, move |app, done| match done {
+        Ok(0) if !trusted => {
+            app.error("The folder is not trusted, so its hooks are ignored (see /permissions).");
+        }
+        Ok(0) => app.info("The project has no hooks."),
+        Ok(count) => {
+            let hooks = crate::layout::count(count, "hook");
+            app.info(format!("Accepted {hooks} of the project as they are now."));
+            reload_all(app);
+        }
+        Err(failure) => app.error(failure.message),
+    });
+}
+
+/// Handles Enter in the hooks dialog.
+pub(crate) fn hook_chosen(app: &mut App, title: &str) {
+    let title = title.to_owned();
+    app.ask(
+        move |launch| {
+            let (hooks, _) = launch.hook_infos()?;
+            let on = hooks.iter().any(|hook| hook.title == title && !hook.enabled);
+            launch.switch_hook(&title, on, SettingScope::User).map(drop)
+        },
+        |app, done| match done {
+            Ok(()) => {
+                app.extensions.note_hook_change();
+                hooks_dialog(app);
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+/// Applies the changes when the hooks dialog closes.
+pub(crate) fn hooks_closed(app: &mut App) {
+    if app.extensions.take_hook_change() {
+        reload_all(app);
+    }
+}
+
+/// Enables or disables one hook by name or command, or all hooks.
+pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
+    let verb = if on { "enable" } else { "disable" };
+    if name == Some("") {
+        return app.error(format!("No hook given: use `/hooks {verb} NAME`."));
+    }
+    let name = name.map(str::to_owned);
+    app.ask(
+        move |launch| {
+            let (hooks, _) = launch.hook_infos()?;
+            let mut switched = Vec::new();
+            for hook in hooks {
+                let is_meant = match &name {
+                    Some(name) => hook.title == *name || hook.command == *name,
+                    None => hook.enabled != on,
+                };
+                if is_meant && !switched.contains(&hook.title) {
+                    launch.switch_hook(&hook.title, on, SettingScope::User)?;
+                    switched.push(hook.title);
+                }
+            }
+            Ok(switched)
+        },
+        move |app, done: Result<Vec<String>, parallax_protocol::event::Failure>| match done {
+            Ok(switched) if switched.is_empty() => {
+                app.error("Unknown hook; `/hooks` lists the hooks.")
+            }
+            Ok(switched) => {
+                app.info(format!("Hooks {verb}d: `{}`.", switched.join("`, `")));
+                reload_all(app);
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
+}
+
+/// Lists the command files, grouped by their source.
+pub(crate) fn list_commands(app: &mut App, again: bool) {
+    let Some(commands) = app.catalog.commands().cloned() else { return app.too_early() };
+    app.effect(Effect::Run(Box::new(move || {
+        let catalog = if again { commands.reload() } else { commands.catalog() };
+        let prompts = commands.prompts();
+        Box::new(move |app| {
+            let mut rows = Vec::new();
+            for (title, names) in parallax_sdk::extending::command_groups(&catalog, &prompts) {
+                rows.push(Line::styled(title, app.theme.accent.bold()));
+                for (name, what) in names {
+                    rows.push(
+                        Line::styled(format!("  /{}", clean(&name)), app.theme.accent)
+                            .and(format!(" {}", clean(&what)), app.theme.secondary),
+                    );
+                }
+            }
+            let clashes = catalog.clashes().iter().map(String::as_str);
+            rows.extend(
+                catalog
+                    .problems()
+                    .chain(clashes)
+                    .map(|text| Line::styled(clean(text), app.theme.warning)),
+            );
+            if rows.is_empty() {
+                app.info("No custom commands. Create one with `parallax commands new NAME`.");
+            }
+            app.say_wrapped(rows);
+            custom_commands::load(app);
+        })
+    })));
+}

@@ -1,0 +1,76 @@
+//! Startup questions about a project: whether to accept settings that lower security, and whether
+//! to accept its policy rules.
+
+use parallax_screen::Line;
+use parallax_sdk::Launch;
+
+use crate::app::App;
+use crate::app::effect::Effect;
+use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::dialog::{ListDialog, ListItem};
+
+/// Asks whether to accept project settings that lower security.
+pub(crate) fn ask_loose_settings(app: &mut App, keys: &[String]) {
+    let rows = keys.iter().map(|key| Line::styled(format!("  {key}"), app.theme.warning)).collect();
+    let items = vec![
+        ListItem::new("decline", "Ignore these settings", ""),
+        ListItem::new("accept", "Accept these settings as they are now", ""),
+    ];
+    let title = "This project has settings that lower security. Accept them?";
+    let list = ListDialog::new(title, items).intro(rows);
+    app.open(Overlay::list(Purpose::LooseSettings, list));
+}
+
+pub(crate) fn loose_settings_answered(app: &mut App, accepted: bool) {
+    let Some(launch) = &app.launch else { return };
+    let said = match accepted {
+        true => launch.accept_loose_settings(),
+        false => launch.decline_loose_settings(),
+    };
+    if let Err(failure) = said {
+        app.error(failure.message);
+    }
+    next(app);
+}
+
+/// Asks whether to accept new or changed policy rules of the project.
+pub(crate) fn ask_policy_update(app: &mut App, update: &parallax_sdk::trust::PolicyUpdate) {
+    let line = |text: String, style| Line::styled(text, style);
+    let mut rows: Vec<_> = update
+        .files
+        .iter()
+        .map(|file| line(format!("  {}", file.display()), app.theme.secondary))
+        .collect();
+    rows.extend(update.rules.iter().map(|rule| line(format!("  {rule}"), app.theme.text)));
+    let items = vec![
+        ListItem::new("ignore", "Ignore these rules", ""),
+        ListItem::new("accept", "Accept these rules as they are now", ""),
+    ];
+    let what = if update.new { "has policy rules" } else { "changed its policy rules" };
+    let title = format!("This project {what}. Accept them?");
+    let list = ListDialog::new(title, items).intro(rows);
+    app.open(Overlay::list(Purpose::PolicyUpdate, list));
+}
+
+pub(crate) fn policy_update_answered(app: &mut App, accepted: bool) {
+    if accepted
+        && let Some(launch) = &app.launch
+        && let Err(failure) = launch.accept_policy_update()
+    {
+        app.error(failure.message);
+    }
+    app.effect(Effect::Open(first_choice(app)));
+}
+
+/// Asks the next startup question, or opens the session.
+fn next(app: &mut App) {
+    let update = app.launch.as_ref().and_then(Launch::policy_update);
+    match update {
+        Some(update) => ask_policy_update(app, &update),
+        None => app.effect(Effect::Open(first_choice(app))),
+    }
+}
+
+fn first_choice(app: &App) -> parallax_sessions::SessionChoice {
+    app.launch.as_ref().map(|launch| launch.options().session.clone()).unwrap_or_default()
+}

@@ -1,0 +1,57 @@
+//! The header of a session: the product, the directory, and project-specific tips.
+
+use parallax_screen::{Line, Span, wrap};
+use parallax_sdk::Launch;
+
+use crate::app::App;
+use crate::tokens::SEPARATOR;
+
+/// Indentation of the header text.
+const INDENT: usize = 2;
+
+/// Prints the session header.
+pub(crate) fn header(app: &mut App, launch: &Launch) {
+    if app.settings.hide_banner || app.settings.screen_reader {
+        return;
+    }
+    let theme = &app.theme;
+    let line = |sign: &'static str, text: Line| {
+        let mut row = Line::styled(sign, theme.accent);
+        row.spans.extend(text.spans);
+        row
+    };
+    let version = &launch.options().version;
+    let folder = launch.options().directory.display().to_string();
+    let model = crate::clean::one_row(&launch.model_name()).into_owned();
+    let mut rows = vec![
+        line(
+            "  ▞▚  ",
+            Line::styled("Parallax", theme.text.bold())
+                .and(format!(" {version}{SEPARATOR}{model}"), theme.secondary),
+        ),
+        line("  ▚▞  ", Line::styled(folder, theme.secondary)),
+    ];
+    if !app.settings.hide_tips {
+        rows.push(Line::EMPTY);
+        let keys = if app.settings.shortcuts_hint { "? for shortcuts · " } else { "" };
+        let tips = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
+        rows.push(Line::styled(tips, theme.secondary));
+        let width = app.window.width().max(20);
+        for tip in launch.welcome_tips() {
+            let tip = Line::styled("  • ", theme.accent).and(tip, theme.secondary);
+            rows.extend(wrap(&tip, width, &[Span::raw(" ".repeat(INDENT + 2))]));
+        }
+    }
+    app.say(rows);
+}
+
+/// Shows what is new after an update: a title and a few lines.
+pub(crate) fn news(app: &mut App, news: Option<(String, Vec<String>)>) {
+    let Some((title, lines)) = news else { return };
+    let mut text = title;
+    for line in lines {
+        text.push_str("\n• ");
+        text.push_str(&line);
+    }
+    app.info(text);
+}

@@ -1,0 +1,155 @@
+//! Draws items as rows.
+
+use parallax_protocol::event::Level;
+use parallax_screen::{Line, Span, wrap};
+
+use super::draw::{ItemRenderer, Shape};
+use super::item::{Item, Shell};
+use super::{Thoughts, command_rows, source_rows, tool_rows, words};
+use crate::clean;
+use crate::layout::{prefixed, shortened};
+use crate::tokens::{FAILED, TURN_END};
+
+impl ItemRenderer<'_> {
+    /// Returns all rows of an item that does not stream, and their shape.
+    pub(super) fn item(&self, item: &Item) -> (Vec<Line>, Shape) {
+        match item {
+            Item::User { text, typed } => {
+                let typed = typed.as_ref().filter(|_| !self.options.expanded);
+                (self.user(typed.unwrap_or(text)), Shape::Block)
+            }
+            Item::Answer(answer) => (answer.rows(self), Shape::Block),
+            Item::Thought { text, .. } => (self.thought(text), Shape::Block),
+            Item::Tool(tool) => tool_rows::rows(tool, self),
+            Item::Shell(shell) => (self.shell(shell), Shape::Block),
+            Item::Notice { level, text } => (self.notice(*level, text), Shape::Notice),
+            Item::Remark { sign, word, text } => {
+                let style = self.theme.secondary;
+                (self.hanging(self.sign(sign, word), self.theme.symbol, text, style), Shape::Notice)
+            }
+            Item::Picture(shown) => (shown.caption(self), Shape::Notice),
+            Item::TurnEnd(text) => {
+                let text = shortened(text, self.width.saturating_sub(2));
+                let row = Line::styled(format!("{TURN_END} {text}"), self.theme.secondary);
+                (vec![row], Shape::Block)
+            }
+            Item::Sources(sources) => (source_rows::rows(sources, self), Shape::Block),
+            Item::Rows(rows) => {
+                (rows.iter().flat_map(|row| self.wrapped(row)).collect(), Shape::Block)
+            }
+        }
+    }
+
+    /// Wraps a row of command output under its text.
+    fn wrapped(&self, row: &Line) -> Vec<Line> {
+        if row.width() <= self.width {
+            return vec![row.clone()];
+        }
+        let text = row.text();
+        let indent = (text.len() - text.trim_start().len()).min(self.width / 2);
+        wrap(row, self.width, &[Span::raw(" ".repeat(indent))])
+    }
+
+    /// Returns the shape of an item's rows, if it has any.
+    pub(super) fn shape(&self, item: &Item) -> Option<Shape> {
+        match item {
+            Item::Answer(answer) if !answer.is_shown() => None,
+            Item::Thought { .. } if self.options.thoughts == Thoughts::Off => None,
+            Item::Thought { text, .. } if text.trim().is_empty() => None,
+            Item::Rows(rows) if rows.is_empty() => None,
+            Item::Tool(tool) => Some(tool_rows::shape(tool, self.options.whole_results)),
+            Item::Notice { .. } | Item::Remark { .. } | Item::Picture(_) => Some(Shape::Notice),
+            _ => Some(Shape::Block),
+        }
+    }
+
+    fn user(&self, text: &str) -> Vec<Line> {
+        let style = match self.theme.band {
+            Some(band) => self.theme.user.on(band),
+            None => self.theme.user,
+        };
+        let sign = self.sign(">", "You:");
+        let sign_style = if self.theme.band.is_some() { self.theme.accent } else { style };
+        let mut rows = self.hanging(sign, sign_style, text.trim_end(), style);
+        if self.theme.band.is_some() {
+            for row in &mut rows {
+                row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
+                row.fill = Some(style);
+            }
+        }
+        rows
+    }
+
+    fn thought(&self, text: &str) -> Vec<Line> {
+        let (subject, body) = words::subject(text);
+        let subject = clean::one_row(&subject).into_owned();
+        let style = self.theme.comment;
+        let sign = self.sign("∴", "Thought:");
+        match self.options.thoughts {
+            Thoughts::Off => Vec::new(),
+            Thoughts::Subject if subject.is_empty() => Vec::new(),
+            Thoughts::Subject => {
+                let room = self.width.saturating_sub(parallax_screen::text_width(sign) + 1);
+                let line = Line::styled(format!("{sign} "), self.theme.secondary);
+                vec![line.and(shortened(&subject, room), style)]
+            }
+            Thoughts::Full => {
+                let bar = self.sign("│", " ");
+                let mut rows = Vec::new();
+                if !subject.is_empty() {
+                    rows.extend(self.hanging(sign, self.theme.secondary, &subject, style.bold()));
+                }
+                let room = self.width.saturating_sub(2);
+                for line in clean::lines(body.trim()).lines() {
+                    let line = Line::styled(clean::expand_tabs(line, &mut 0).into_owned(), style);
+                    let bar = [Span::styled(format!("{bar} "), self.theme.border)];
+                    rows.extend(wrap(&line, room, &[]).into_iter().map(|row| prefixed(&bar, row)));
+                }
+                rows
+            }
+        }
+    }
+
+    fn notice(&self, level: Level, text: &str) -> Vec<Line> {
+        let (sign, word, style) = match level {
+            Level::Info => ("ℹ", "Info:", self.theme.link),
+            Level::Warning => ("⚠", "Warning:", self.theme.warning),
+            Level::Error => (FAILED, "Error:", self.theme.error),
+        };
+        let text_style = if level == Level::Info { self.theme.text } else { style };
+        self.hanging(self.sign(sign, word), style, text, text_style)
+    }
+
+    fn shell(&self, shell: &Shell) -> Vec<Line> {
+        let sign = if shell.running { self.spinner() } else { self.sign("!", "Shell:") };
+        let style = match shell.code {
+            _ if shell.running => self.theme.accent,
+            Some(0) => self.theme.success,
+            _ => self.theme.error,
+        };
+        let time = match shell.since_ms.filter(|_| shell.running) {
+            Some(since) => words::seconds(self.now_ms.saturating_sub(since)),
+            None => String::new(),
+        };
+        let before = Line::styled(format!("{sign} "), style);
+        let around = command_rows::Surroundings { before, behind: [&time, ""] };
+        let style = self.theme.text.bold();
+        let mut rows = command_rows::rows(&shell.command, style, around, self.inner(), self);
+        let most = if self.options.expanded { usize::MAX } else { self.output_rows };
+        rows.extend(shell.output.rows(self.inner(), most, self.theme));
+        match shell.code {
+            _ if shell.running => {}
+            Some(0) => {}
+            Some(code) => rows.push(Line::styled(format!("exit code {code}"), self.theme.error)),
+            None if shell.note.is_none() => {
+                rows.push(Line::styled("ended by a signal", self.theme.error));
+            }
+            None => {}
+        }
+        if let Some(note) = &shell.note {
+            let note = Line::styled(clean::one_row(note).into_owned(), self.theme.secondary);
+            rows.extend(parallax_screen::wrap(&note, self.inner(), &[]));
+        }
+        self.boxed(rows, self.theme.border)
+    }
+}

@@ -1,0 +1,60 @@
+//! Decoding the pictures of the transcript, one at a time.
+
+use std::sync::Arc;
+
+use parallax_protocol::image::Image;
+
+use super::Transcript;
+use super::item::{Item, LocalId};
+use super::picture::Prepared;
+
+/// Number of pictures of earlier runs that are drawn, counted from the end.
+const DRAWN_AGAIN: usize = 4;
+
+impl Transcript {
+    /// Returns a picture to decode if none is being decoded; pictures that will not be drawn are
+    /// skipped.
+    pub(crate) fn unseen_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
+        let released = self.released;
+        let mut waiting = None;
+        for (at, item) in self.items.iter_mut().enumerate().skip(released) {
+            let Item::Picture(shown) = item else { continue };
+            if shown.is_preparing() {
+                return None;
+            }
+            if shown.is_waiting() && waiting.is_none() {
+                waiting = Some((at, shown));
+            }
+        }
+        let (at, shown) = waiting?;
+        Some((LocalId(at), shown.prepare()))
+    }
+
+    /// Handles the result of decoding.
+    pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: Prepared) {
+        let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
+        if shown.prepared(image, came) {
+            self.memory.forget(id.0);
+        }
+    }
+
+    /// Skips drawing all but the last pictures of earlier runs.
+    pub(super) fn settle_old_pictures(&mut self, from: usize) {
+        let pictures = self.items.iter_mut().skip(from).rev().filter_map(|item| match item {
+            Item::Picture(shown) => Some(shown),
+            _ => None,
+        });
+        pictures.skip(DRAWN_AGAIN).for_each(|shown| shown.skip());
+    }
+
+    /// Stops waiting for pictures.
+    pub(crate) fn settle_pictures(&mut self) {
+        for item in &mut self.items {
+            if let Item::Picture(shown) = item
+                && shown.is_open()
+            {
+                shown.skip();
+            }
+        }
+    }
+}
