@@ -91,7 +91,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
         ephemeral: false,
         look_only: false,
         supervises: true,
-        colourist: Some(parallax_tui::highlight::code_pieces),
+        colourist: Some(parallax_tui::code_pieces),
     })
 }
 

@@ -10,7 +10,6 @@ pub mod export;
 pub mod gemini_mirror;
 pub mod history;
 mod listing;
-pub mod markdown;
 pub mod moves;
 pub mod past;
 pub mod retention;

@@ -2,7 +2,7 @@
 //! dialogs, and the footer.
 
 mod app;
-pub mod clean;
+mod code_pieces;
 mod commands;
 pub mod completion;
 mod components;
@@ -15,25 +15,24 @@ mod dialog;
 pub mod diff_view;
 mod face;
 mod footer;
-pub mod highlight;
 mod hunks;
 pub mod keymap;
-mod layout;
-#[cfg(test)]
-mod looks;
-pub mod markdown;
 mod notify;
 mod phrases;
 mod signals;
 mod stats_view;
 mod status;
 mod terminal_keys;
-pub mod theme;
 mod theme_choice;
 mod theme_sample;
 mod title;
 mod tokens;
 pub mod transcript;
 
+pub use code_pieces::code_pieces;
 pub use face::{FaceOptions, Left, run};
-pub use parallax_screen::emergency_restore;
+pub use parallax_screen::{emergency_restore, theme};
+
+use parallax_markdown as markdown;
+pub use parallax_markdown::highlight;
+use parallax_screen::{clean, layout};

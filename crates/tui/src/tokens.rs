@@ -6,6 +6,8 @@ use parallax_screen::{Line, Span};
 use crate::layout::padded;
 use crate::theme::Theme;
 
+/// Windows with fewer rows omit rules and hints.
+pub(crate) const LOW: usize = 12;
 /// The marker of the selected row.
 pub(crate) const POINTER: &str = "❯ ";
 /// The prefix of the other rows of the list.

@@ -10,7 +10,7 @@ use pulldown_cmark::{
 use super::colours::{SyntaxHighlighter, write_code};
 use super::diff::write_diff;
 use super::escaped::Escaped;
-use crate::markdown::{definitions_as_text, is_line_break, keeps_brackets, literal};
+use parallax_markdown::literal::{definitions_as_text, is_line_break, keeps_brackets, literal};
 
 /// Maximum URL length of a link in bytes.
 const MAX_ADDRESS: usize = 2_000;

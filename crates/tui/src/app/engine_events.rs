@@ -213,7 +213,7 @@ impl App {
 
     /// Adds a row with the duration and cost of the turn.
     fn mark_end(&mut self, ended: &TurnEnded) {
-        let is_low = self.window.rows() < crate::layout::LOW;
+        let is_low = self.window.rows() < crate::tokens::LOW;
         let cost = self.session.stats().totals.cost.usd;
         let facts = self.turn.end(ended.duration_ms, cost, ended.taken_back);
         let Some(mut facts) = facts.filter(|_| !is_low && !self.settings.screen_reader) else {

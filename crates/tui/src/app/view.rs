@@ -11,8 +11,9 @@ use crate::app::plain;
 use crate::components::shell_view::focus_row;
 use crate::footer;
 use crate::keymap::{Context, KeyCommand};
-use crate::layout::{LOW, cut};
+use crate::layout::cut;
 use crate::status;
+use crate::tokens::LOW;
 
 /// The composer gets at most one in this many rows of the window.
 const COMPOSER_SHARE: usize = 3;

@@ -8,7 +8,7 @@ use crate::layout::cut;
 use crate::theme::Theme;
 
 /// Windows with fewer rows do not show the list.
-const LOW: usize = crate::layout::LOW;
+const LOW: usize = crate::tokens::LOW;
 
 /// The to-do list and whether it is shown.
 #[derive(Debug)]

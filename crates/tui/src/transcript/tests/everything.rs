@@ -86,7 +86,10 @@ fn everything_at_three_widths() {
     for width in [40, 80, 140] {
         let mut show = rich();
         let rows = show.transcript.take_finished(width, &show.theme);
-        insta::assert_snapshot!(format!("session_{width}"), crate::looks::described(&rows));
+        insta::assert_snapshot!(
+            format!("session_{width}"),
+            parallax_screen::described::described(&rows)
+        );
         // The same rows in pages.
         let top = Anchor::Top { item: 0, row: 0 };
         let page = show.transcript.page(top, width, 10_000, &show.theme, 0);
@@ -95,9 +98,9 @@ fn everything_at_three_widths() {
     let mut show = rich();
     show.theme = Theme::named("GitHub Light").expect("a theme");
     let rows = show.transcript.take_finished(70, &show.theme);
-    insta::assert_snapshot!("session_colours", crate::looks::described(&rows));
+    insta::assert_snapshot!("session_colours", parallax_screen::described::described(&rows));
     let mut show = rich();
     show.transcript.options.screen_reader = true;
     let rows = show.transcript.take_finished(70, &show.theme);
-    insta::assert_snapshot!("session_screen_reader", crate::looks::described(&rows));
+    insta::assert_snapshot!("session_screen_reader", parallax_screen::described::described(&rows));
 }

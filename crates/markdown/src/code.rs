@@ -1,0 +1,126 @@
+//! Renders code, with a cache that avoids repeated highlighting.
+
+use parallax_screen::{Line, Span};
+
+use super::Look;
+use crate::highlight::{Highlighter, Pieces};
+use parallax_screen::clean;
+use parallax_screen::layout::hard_wrap;
+
+/// The indentation of code.
+const INDENT: &str = "  ";
+
+/// Returns the rows of one line of code. `number` counts from 1.
+pub fn code_rows(
+    text: &str,
+    pieces: &Pieces,
+    number: usize,
+    columns: usize,
+    look: &Look<'_>,
+) -> Vec<Line> {
+    let gutter = if look.line_numbers { format!("{number:>3} ") } else { String::new() };
+    // In a very narrow window the code matters more than its frame.
+    let wide = columns >= gutter.len() + INDENT.len() + 8;
+    let mut prefix = Vec::new();
+    if wide && !look.plain {
+        prefix.push(Span::raw(INDENT));
+    }
+    let gutter = if wide { gutter } else { String::new() };
+    if !gutter.is_empty() {
+        prefix.push(Span::styled(gutter.clone(), look.theme.secondary));
+    }
+    let taken: usize = prefix.iter().map(Span::width).sum();
+    let spans = code_spans(text, pieces, look);
+    let mut rows = Vec::new();
+    for (index, spans) in hard_wrap(spans, columns.saturating_sub(taken)).into_iter().enumerate() {
+        if index == 1 && !gutter.is_empty() {
+            prefix.pop();
+            prefix.push(Span::raw(" ".repeat(gutter.len())));
+        }
+        let mut row = prefix.clone();
+        row.extend(spans);
+        rows.push(Line::from(row));
+    }
+    rows
+}
+
+/// Returns one line of code with highlighting and expanded tabs.
+pub fn code_spans(text: &str, pieces: &Pieces, look: &Look<'_>) -> Vec<Span> {
+    let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
+    for (end, role) in pieces {
+        let piece = clean::expand_tabs(text.get(begin..*end).unwrap_or(""), &mut column);
+        spans.push(Span::styled(piece.into_owned(), role.style(look.theme)));
+        begin = *end;
+    }
+    spans
+}
+
+/// The code blocks of a growing text that is rendered repeatedly.
+#[derive(Debug, Default)]
+pub(super) struct Codes {
+    blocks: Vec<CachedCode>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct CachedCode {
+    language: String,
+    /// All lines as they were last rendered.
+    lines: Vec<(String, Pieces)>,
+    /// How many of them the highlighter has processed: all but the last, which may still grow.
+    settled: usize,
+    highlighter: Highlighter,
+}
+
+impl Codes {
+    /// Starts a rendering with the first block of the text.
+    pub(super) fn begin(&mut self) {
+        self.next = 0;
+    }
+
+    /// Clears the cache.
+    pub(super) fn clear(&mut self) {
+        self.blocks.clear();
+        self.next = 0;
+    }
+
+    /// Returns the next block's lines with their pieces. Unchanged lines are not highlighted again.
+    pub(super) fn lines(&mut self, language: &str, code: &str) -> &[(String, Pieces)] {
+        let at = self.next;
+        self.next += 1;
+        if self.blocks.get(at).is_none_or(|known| known.language != language) {
+            self.blocks.truncate(at);
+            self.blocks.push(CachedCode {
+                language: language.to_owned(),
+                lines: Vec::new(),
+                settled: 0,
+                highlighter: Highlighter::new(language),
+            });
+        }
+        let Some(block) = self.blocks.get_mut(at) else { return &[] };
+        block.update(code);
+        &block.lines
+    }
+}
+
+impl CachedCode {
+    fn update(&mut self, code: &str) {
+        let settled = self.lines.iter().take(self.settled);
+        let same = settled.zip(code.lines()).take_while(|(old, new)| old.0 == *new).count();
+        if same < self.settled || self.highlighter.is_waiting() {
+            self.settled = 0;
+            self.highlighter = Highlighter::new(&self.language);
+        }
+        self.lines.truncate(self.settled);
+        let mut lines = code.lines().skip(self.settled).peekable();
+        while let Some(line) = lines.next() {
+            let pieces = if lines.peek().is_some() {
+                self.settled += 1;
+                self.highlighter.line(line)
+            } else {
+                self.highlighter.clone().line(line)
+            };
+            self.lines.push((line.to_owned(), pieces));
+        }
+    }
+}

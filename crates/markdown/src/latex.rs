@@ -1,0 +1,289 @@
+//! Converts the LaTeX that models write into answers to Unicode, as far as possible.
+
+mod symbols;
+
+use std::borrow::Cow;
+
+use symbols::{ABOVE, BELOW, DOUBLE_STRUCK, SYMBOLS};
+
+/// Commands that only set the look of their argument or the size of a bracket.
+const DROPPED: &[&str] = &[
+    "text",
+    "mathrm",
+    "mathbf",
+    "mathit",
+    "mathcal",
+    "mathsf",
+    "mathtt",
+    "operatorname",
+    "textbf",
+    "textit",
+    "boxed",
+    "left",
+    "right",
+    "big",
+    "Big",
+    "bigg",
+    "Bigg",
+    "displaystyle",
+    "limits",
+    "mathop",
+    "begin",
+    "end",
+];
+
+/// Maximum nesting depth of braces.
+const MAX_DEPTH: usize = 16;
+
+fn symbol(name: &str) -> Option<&'static str> {
+    SYMBOLS.iter().find(|(command, _)| *command == name).map(|(_, symbol)| *symbol)
+}
+
+/// Whether the text between two dollar signs is a formula, and not two amounts of money or two
+/// shell variables.
+pub(super) fn is_formula(math: &str) -> bool {
+    let mut chars = math.chars();
+    let one_letter = chars.next().is_some_and(char::is_alphabetic) && chars.next().is_none();
+    let command = math
+        .match_indices('\\')
+        .any(|(at, _)| math[at + 1..].starts_with(|char: char| char.is_ascii_alphabetic()));
+    one_letter || command || math.contains('^')
+}
+
+/// Converts a formula to Unicode as far as possible; the rest is unchanged.
+pub(super) fn to_unicode(math: &str) -> String {
+    let mut shown = String::with_capacity(math.len());
+    convert(math, &mut shown, 0);
+    shown
+}
+
+fn convert(math: &str, shown: &mut String, depth: usize) {
+    let mut rest = math;
+    while let Some(char) = rest.chars().next() {
+        let after = &rest[char.len_utf8()..];
+        rest = match char {
+            '\\' => command(after, shown, depth),
+            '^' => script(after, '^', ABOVE, shown, depth),
+            '_' => script(after, '_', BELOW, shown, depth),
+            '{' | '}' => after,
+            '~' => {
+                shown.push(' ');
+                after
+            }
+            other => {
+                shown.push(other);
+                after
+            }
+        };
+    }
+}
+
+fn inner(math: &str, depth: usize) -> String {
+    let mut shown = String::new();
+    if depth < MAX_DEPTH {
+        convert(math, &mut shown, depth + 1);
+    } else {
+        shown.push_str(math);
+    }
+    shown
+}
+
+/// Converts a command after a backslash and returns the text after it.
+fn command<'a>(after: &'a str, shown: &mut String, depth: usize) -> &'a str {
+    let length = after.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(after.len());
+    if length == 0 {
+        // `\{`, `\,` and similar.
+        let Some(char) = after.chars().next() else {
+            shown.push('\\');
+            return after;
+        };
+        match char {
+            ',' | ';' | ':' | ' ' | '\\' => shown.push(' '),
+            '!' => {}
+            other => shown.push(other),
+        }
+        return &after[char.len_utf8()..];
+    }
+    let (name, rest) = after.split_at(length);
+    match name {
+        "frac" | "dfrac" | "tfrac" => {
+            let (above, rest) = argument(rest);
+            let (below, rest) = argument(rest);
+            let (above, below) = (inner(above, depth), inner(below, depth));
+            let bracket = |text: String| {
+                if text.chars().all(char::is_alphanumeric) { text } else { format!("({text})") }
+            };
+            shown.push_str(&format!("{}/{}", bracket(above), bracket(below)));
+            rest
+        }
+        "sqrt" => {
+            let (under, rest) = argument(rest);
+            let under = inner(under, depth);
+            shown.push('√');
+            match under.chars().count() {
+                0 | 1 => shown.push_str(&under),
+                _ => shown.push_str(&format!("({under})")),
+            }
+            rest
+        }
+        "mathbb" => {
+            let (letters, rest) = argument(rest);
+            for letter in letters.chars() {
+                match DOUBLE_STRUCK.iter().find(|(plain, _)| *plain == letter) {
+                    Some((_, struck)) => shown.push_str(struck),
+                    None => shown.push(letter),
+                }
+            }
+            rest
+        }
+        name if DROPPED.contains(&name) => rest,
+        name => {
+            match symbol(name) {
+                Some(symbol) => shown.push_str(symbol),
+                None if matches!(
+                    name,
+                    "log"
+                        | "ln"
+                        | "exp"
+                        | "sin"
+                        | "cos"
+                        | "tan"
+                        | "min"
+                        | "max"
+                        | "lim"
+                        | "det"
+                        | "gcd"
+                        | "mod"
+                ) =>
+                {
+                    shown.push_str(name);
+                }
+                None => {
+                    shown.push('\\');
+                    shown.push_str(name);
+                }
+            }
+            rest
+        }
+    }
+}
+
+/// Returns the argument at the start: in braces, or one character.
+fn argument(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    let Some(first) = text.chars().next() else { return ("", "") };
+    if first != '{' {
+        return text.split_at(first.len_utf8());
+    }
+    let mut depth = 0usize;
+    for (at, char) in text.char_indices() {
+        match char {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return (&text[1..at], &text[at + 1..]);
+        }
+    }
+    (&text[1..], "")
+}
+
+fn script<'a>(
+    after: &'a str,
+    sign: char,
+    table: (&str, &str),
+    shown: &mut String,
+    depth: usize,
+) -> &'a str {
+    let (script, rest) = if let Some(after) = after.strip_prefix('\\') {
+        let mut one = String::new();
+        let rest = command(after, &mut one, depth);
+        (one, rest)
+    } else {
+        let (script, rest) = argument(after);
+        (inner(script, depth), rest)
+    };
+    let small = |char: char| {
+        table
+            .0
+            .chars()
+            .zip(table.1.chars())
+            .find(|(plain, _)| *plain == char)
+            .map(|(_, small)| small)
+    };
+    match script.chars().map(small).collect::<Option<String>>() {
+        Some(small) => shown.push_str(&small),
+        None if script.chars().count() == 1 => {
+            shown.push(sign);
+            shown.push_str(&script);
+        }
+        None => shown.push_str(&format!("{sign}({script})")),
+    }
+    rest
+}
+
+/// Replaces single commands such as `\rightarrow` that are separate words. (A path such as
+/// `C:\to\x` keeps its backslashes.)
+pub(super) fn fragments(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::new();
+    let mut done = 0;
+    for (at, _) in text.match_indices('\\') {
+        let joined = |char: char| char.is_alphanumeric() || matches!(char, ':' | '\\' | '/' | '.');
+        if at < done || text[..at].ends_with(joined) {
+            continue;
+        }
+        let after = &text[at + 1..];
+        let length = after.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(after.len());
+        // Before another backslash, `\in` and `\to` are too short to be certain.
+        let Some(symbol) = symbol(&after[..length]).filter(|_| !after[length..].starts_with('\\'))
+        else {
+            continue;
+        };
+        shown.push_str(&text[done..at]);
+        shown.push_str(symbol);
+        done = at + 1 + length;
+    }
+    if done == 0 {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(&text[done..]);
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_become_unicode() {
+        for (math, shown) in [
+            (r"\alpha \to \beta", "α → β"),
+            (r"x^2 + y_{10}", "x² + y₁₀"),
+            (r"\frac{a+b}{2}", "(a+b)/2"),
+            (r"\sqrt{n} \leq \mathbb{R}", "√n ≤ ℝ"),
+            (r"O(n \log n)", "O(n log n)"),
+            (r"e^{i\pi}", "e^(iπ)"),
+            (r"\text{if } \unknown", r"if  \unknown"),
+            (r"\frac{a", "a/"),
+            (r"a^", "a"),
+        ] {
+            assert_eq!(to_unicode(math), shown, "{math}");
+        }
+    }
+
+    #[test]
+    fn money_and_variables_are_not_formulas() {
+        assert!(is_formula("x") && is_formula(r"\pi r") && is_formula("n^2"));
+        assert!(!is_formula("5 and ") && !is_formula("HOME_DIR/"));
+    }
+
+    #[test]
+    fn paths_keep_their_backslashes() {
+        assert_eq!(fragments(r"a \rightarrow b"), "a → b");
+        assert_eq!(fragments(r"C:\to\alpha \to\x"), r"C:\to\alpha \to\x");
+    }
+}

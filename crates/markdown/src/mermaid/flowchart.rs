@@ -1,0 +1,203 @@
+//! Renders flowcharts from top to bottom. A node that has several parents, or is its own ancestor,
+//! is drawn once and referenced elsewhere.
+
+use std::collections::{HashMap, HashSet};
+
+use parallax_screen::text_width;
+
+use super::MOST;
+use super::canvas::Canvas;
+use parallax_screen::clean;
+
+/// Columns between two boxes.
+const GAP: usize = 3;
+/// Maximum columns of a label.
+const LABEL: usize = 40;
+
+/// A parsed flowchart.
+#[derive(Debug, Default)]
+struct Graph {
+    /// Node ids in order of appearance.
+    ids: Vec<String>,
+    labels: HashMap<String, String>,
+    /// Edges: source, target, label.
+    edges: Vec<(String, String, String)>,
+}
+
+/// Draws the lines after the header.
+pub(super) fn draw<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Canvas> {
+    let mut graph = Graph::default();
+    for line in lines {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        match word {
+            "classDef" | "class" | "style" | "linkStyle" | "click" => continue,
+            "subgraph" | "end" | "direction" => return None,
+            _ => graph.read(line)?,
+        }
+    }
+    if graph.ids.is_empty() || graph.ids.len() > MOST {
+        return None;
+    }
+    let mut drawn = HashSet::new();
+    let is_target = |id: &String| graph.edges.iter().any(|(_, to, _)| to == id);
+    let mut roots: Vec<&String> = graph.ids.iter().filter(|id| !is_target(id)).collect();
+    roots.extend(graph.ids.first().filter(|_| roots.is_empty()));
+    let mut canvas = Canvas::default();
+    let mut column = 0;
+    for root in roots {
+        let (tree, _) = graph.tree(root, &mut drawn, 0)?;
+        canvas.copy(&tree, column, 0);
+        column += tree.width() + GAP;
+    }
+    // A cycle outside the tree has no root.
+    graph.ids.iter().all(|id| drawn.contains(id)).then_some(canvas)
+}
+
+impl Graph {
+    /// Parses the nodes and arrows of a line.
+    fn read(&mut self, line: &str) -> Option<()> {
+        let (mut from, mut rest) = self.node(line)?;
+        while !rest.is_empty() {
+            let (label, after) = arrow(rest)?;
+            let (to, after) = self.node(after)?;
+            self.edges.push((from, to.clone(), label));
+            if self.edges.len() > 2 * MOST {
+                return None;
+            }
+            (from, rest) = (to, after);
+        }
+        Some(())
+    }
+
+    /// Parses a node at the start of a text. Returns its id and the rest.
+    fn node<'t>(&mut self, text: &'t str) -> Option<(String, &'t str)> {
+        let text = text.trim_start();
+        let end =
+            text.find(|char: char| !(char.is_alphanumeric() || char == '_')).unwrap_or(text.len());
+        let (id, rest) = text.split_at(end);
+        if id.is_empty() {
+            return None;
+        }
+        let (label, rest) = match shape(rest) {
+            Some((label, rest)) => (Some(label), rest),
+            None => (None, rest),
+        };
+        if !self.labels.contains_key(id) {
+            self.ids.push(id.to_owned());
+            self.labels.insert(id.to_owned(), id.to_owned());
+        }
+        if let Some(label) = label {
+            self.labels.insert(id.to_owned(), label);
+        }
+        Some((id.to_owned(), rest.trim_start()))
+    }
+
+    /// Draws a node and its children. Returns the canvas and the middle column of the node.
+    fn tree(&self, id: &str, drawn: &mut HashSet<String>, depth: usize) -> Option<(Canvas, usize)> {
+        let label = self.labels.get(id)?;
+        let mut canvas = Canvas::default();
+        if !drawn.insert(id.to_owned()) || depth > MOST {
+            let text = format!("↩ {label}");
+            canvas.put(0, 0, &text);
+            return Some((canvas, text_width(&text) / 2));
+        }
+        let mut children = Vec::new();
+        for (_, to, label) in self.edges.iter().filter(|(from, ..)| from == id) {
+            let (tree, middle) = self.tree(to, drawn, depth + 1)?;
+            children.push((tree, middle, label.as_str()));
+        }
+        let width = text_width(label) + 4;
+        if children.is_empty() {
+            canvas.put_box(0, 0, label);
+            return Some((canvas, width / 2));
+        }
+        // The children side by side, each with space for the label of its arrow.
+        let mut places = Vec::new();
+        let mut column = 0;
+        for (tree, middle, label) in &children {
+            let beside = middle + 2 + text_width(label);
+            places.push((column, column + middle));
+            column += tree.width().max(beside) + GAP;
+        }
+        let (first, last) = (places.first()?.1, places.last()?.1);
+        let middle = usize::midpoint(first, last);
+        let (own, shift) = match middle.checked_sub(width / 2) {
+            Some(own) => (own, 0),
+            None => (0, width / 2 - middle),
+        };
+        let middle = middle + shift;
+        canvas.put_box(own, 0, label);
+        canvas.put(middle, 2, "┬");
+        let mut row = 3;
+        if children.len() > 1 {
+            for at in first + shift..=last + shift {
+                let is_child = places.iter().any(|(_, child)| child + shift == at);
+                let sign = match (at == first + shift, at == last + shift) {
+                    (true, _) => "┌",
+                    (_, true) => "┐",
+                    _ if at == middle && is_child => "┼",
+                    _ if at == middle => "┴",
+                    _ if is_child => "┬",
+                    _ => "─",
+                };
+                canvas.put(at, row, sign);
+            }
+            row += 1;
+        }
+        for ((tree, _, label), (column, child)) in children.iter().zip(&places) {
+            canvas.put(child + shift, row, "▼");
+            canvas.put(child + shift + 2, row, label);
+            canvas.copy(tree, column + shift, row + 1);
+        }
+        Some((canvas, middle))
+    }
+}
+
+/// Parses the bracketed label at the start of a text. Returns it and the rest.
+fn shape(text: &str) -> Option<(String, &str)> {
+    const SHAPES: [(&str, &str); 9] = [
+        ("((", "))"),
+        ("([", "])"),
+        ("[[", "]]"),
+        ("[(", ")]"),
+        ("[/", "/]"),
+        ("[", "]"),
+        ("(", ")"),
+        ("{", "}"),
+        (">", "]"),
+    ];
+    let (open, close) = SHAPES.into_iter().find(|(open, _)| text.starts_with(open))?;
+    let (label, rest) = text.get(open.len()..)?.split_once(close)?;
+    Some((shown(label), rest))
+}
+
+/// Returns a label as one row.
+fn shown(text: &str) -> String {
+    let text = text.trim().trim_matches('"').replace("<br/>", " ").replace("<br>", " ");
+    let text = clean::one_row(&text).into_owned();
+    let text = text.trim();
+    parallax_screen::layout::shortened(if text.is_empty() { " " } else { text }, LABEL)
+}
+
+/// Parses an arrow at the start of a text. Returns its label and the rest.
+fn arrow(text: &str) -> Option<(String, &str)> {
+    let is_line = |char: char| matches!(char, '-' | '.' | '=' | '>');
+    let end = text.find(|char| !is_line(char)).unwrap_or(text.len());
+    let (line, rest) = text.split_at(end);
+    if line.len() < 2 {
+        return None;
+    }
+    let rest = rest.trim_start();
+    if let Some(rest) = rest.strip_prefix('|') {
+        let (label, rest) = rest.split_once('|')?;
+        return Some((shown(label).trim().to_owned(), rest));
+    }
+    if line.ends_with('>') || line.len() > 2 {
+        return Some((String::new(), rest));
+    }
+    // `-- label -->`
+    let at = rest.find("--").or_else(|| rest.find("=="))?;
+    let (label, rest) = rest.split_at(at);
+    let end = rest.find(|char| !is_line(char)).unwrap_or(rest.len());
+    Some((shown(label).trim().to_owned(), &rest[end..]))
+}

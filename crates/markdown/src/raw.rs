@@ -1,0 +1,83 @@
+//! Shows the Markdown source with highlighted markup.
+
+use parallax_screen::{Line, Span, Style, wrap};
+
+use super::Look;
+use parallax_screen::clean;
+use parallax_screen::layout::hard_wrap;
+
+/// Returns the rows of a line outside code.
+pub(super) fn row(line: &str, look: &Look<'_>) -> Vec<Line> {
+    let line = clean::expand_tabs(line, &mut 0).into_owned();
+    let text = line.trim_start();
+    let (theme, indent) = (look.theme, line.len() - text.len());
+    let mut spans = vec![Span::styled(line[..indent].to_owned(), look.base)];
+    let marker = marker_length(text);
+    if text.starts_with('#') && marker > 0 {
+        spans.push(Span::styled(text.to_owned(), look.base.patch(theme.link).bold()));
+    } else if text.starts_with("```") || text.starts_with("~~~") {
+        spans.push(Span::styled(text.to_owned(), theme.secondary));
+    } else {
+        spans.push(Span::styled(text[..marker].to_owned(), theme.symbol));
+        inline(&text[marker..], look, &mut spans);
+    }
+    spans.retain(|span| !span.text.is_empty());
+    wrap(&Line::from(spans), look.columns(), &[])
+}
+
+/// Returns the rows of a line inside fenced code.
+pub(super) fn code_row(line: &str, look: &Look<'_>) -> Vec<Line> {
+    let line = clean::expand_tabs(line, &mut 0).into_owned();
+    let spans = vec![Span::styled(line, look.theme.code)];
+    hard_wrap(spans, look.columns()).into_iter().map(Line::from).collect()
+}
+
+/// Returns the length of the marker of a heading, item, or quote.
+fn marker_length(text: &str) -> usize {
+    let signs = text.bytes().take_while(|byte| matches!(byte, b'#' | b'>')).count();
+    if signs > 0 {
+        return signs;
+    }
+    if let [b'-' | b'*' | b'+', b' ', ..] = text.as_bytes() {
+        return 1;
+    }
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    match text.as_bytes().get(digits) {
+        Some(b'.' | b')') if digits > 0 => digits + 1,
+        _ => 0,
+    }
+}
+
+/// Highlights code, bold, and links by their markers.
+fn inline(text: &str, look: &Look<'_>, spans: &mut Vec<Span>) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let next = rest.find(['`', '*', '[']).unwrap_or(rest.len());
+        spans.push(Span::styled(rest[..next].to_owned(), look.base));
+        rest = &rest[next..];
+        let (length, style) = marked(rest, look);
+        spans.push(Span::styled(rest[..length].to_owned(), style));
+        rest = &rest[length..];
+    }
+}
+
+/// Returns the length and style of the text that begins with a marker.
+fn marked(text: &str, look: &Look<'_>) -> (usize, Style) {
+    let theme = look.theme;
+    let between = |sign: &str| {
+        let inner = text.strip_prefix(sign)?;
+        inner.find(sign).filter(|at| *at > 0).map(|at| at + 2 * sign.len())
+    };
+    if text.starts_with('`') {
+        return between("`").map_or((1, look.base), |length| (length, theme.code));
+    }
+    if text.starts_with('[') {
+        let link = text.find("](").and_then(|at| text[at..].find(')').map(|end| at + end + 1));
+        return link.map_or((1, look.base), |length| (length, theme.link));
+    }
+    match (between("**"), between("*")) {
+        (Some(length), _) => (length, look.base.bold()),
+        (None, Some(length)) => (length, look.base.italic()),
+        _ => (text.len().min(1), look.base),
+    }
+}

@@ -1,0 +1,295 @@
+//! Renders Markdown that arrives in pieces.
+//!
+//! Everything is decided line by line, never piece by piece, so how the text was split does not
+//! matter. Lines are final
+//! - in fenced code at the top level: as soon as they end;
+//! - in a list at the top level: when the next item begins;
+//! - elsewhere: when the next block begins.
+//!
+//! A block without such an end is split at 64 KiB, a line at 16 KiB, so that the work for each
+//! frame is bounded.
+
+use std::collections::VecDeque;
+
+use parallax_screen::Line;
+
+use super::block::{self, BlockContext, Context, Definitions, Kind};
+use super::code::{Codes, code_rows};
+use super::open_block::{self, Fence};
+use super::{Look, mermaid, raw};
+use crate::highlight::Highlighter;
+use parallax_screen::clean;
+
+/// Maximum size of a block in bytes.
+const MAX_BLOCK: usize = 64 * 1024;
+/// Maximum length of a line in bytes.
+const MAX_LINE: usize = 16 * 1024;
+/// Up to this size, a block is parsed again at each line that may begin a new one.
+const SMALL_BLOCK: usize = 4 * 1024;
+
+/// Markdown that grows at its end. See [`super::render`] for complete text.
+#[derive(Debug)]
+pub struct StreamedMarkdown {
+    /// Text that is not processed yet: possibly complete lines and an open one.
+    incoming: String,
+    /// Sanitized complete lines that can still change.
+    open: String,
+    /// The open code fence, if any, instead of `open`.
+    code: Option<OpenCode>,
+    flow: BlockContext,
+    definitions: Definitions,
+    codes: Codes,
+    /// The size of `open` when it was last parsed without result.
+    looked: usize,
+    /// Final rows not taken yet.
+    ready: Vec<Line>,
+    shown: Option<RenderedTail>,
+}
+
+#[derive(Debug)]
+struct OpenCode {
+    fence: Fence,
+    highlighter: Highlighter,
+    lines: usize,
+}
+
+/// The cached rows of what can still change.
+#[derive(Debug)]
+struct RenderedTail {
+    width: usize,
+    theme: String,
+    raw: bool,
+    rows: Vec<Line>,
+}
+
+impl Default for StreamedMarkdown {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StreamedMarkdown {
+    /// Creates an empty text.
+    pub fn new() -> Self {
+        Self {
+            incoming: String::new(),
+            open: String::new(),
+            code: None,
+            flow: BlockContext::START,
+            definitions: Definitions::default(),
+            codes: Codes::default(),
+            looked: 0,
+            ready: Vec::new(),
+            shown: None,
+        }
+    }
+
+    /// Adds text. Costs no more than copying it.
+    pub fn push(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.incoming.push_str(text);
+            self.shown = None;
+        }
+    }
+
+    /// Returns final rows not returned before.
+    pub fn take_finished(&mut self, look: &Look<'_>) -> Vec<Line> {
+        self.advance(look);
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Ends the text and returns all remaining rows.
+    pub fn finish(&mut self, look: &Look<'_>) -> Vec<Line> {
+        self.advance(look);
+        if !self.incoming.is_empty() {
+            self.incoming.push('\n');
+            self.advance(look);
+        }
+        self.release(self.open.len(), look);
+        self.code = None;
+        self.shown = None;
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Returns the rows not returned by [`Self::take_finished`], as they look now.
+    pub fn rest(&mut self, look: &Look<'_>) -> Vec<Line> {
+        self.advance(look);
+        let current = self.shown.as_ref().is_some_and(|shown| {
+            shown.width == look.width && shown.raw == look.raw && shown.theme == look.theme.name
+        });
+        if !current {
+            let rows = self.open_rows(look);
+            let theme = look.theme.name.clone();
+            self.shown = Some(RenderedTail { width: look.width, theme, raw: look.raw, rows });
+        }
+        let open = self.shown.iter().flat_map(|shown| &shown.rows);
+        self.ready.iter().chain(open).cloned().collect()
+    }
+
+    fn open_rows(&mut self, look: &Look<'_>) -> Vec<Line> {
+        let line = clean::lines(self.incoming.trim_end_matches('\r'));
+        if let Some(code) = &self.code {
+            if line.is_empty() || code.fence.closes(&line) {
+                return Vec::new();
+            }
+            if look.raw {
+                return raw::code_row(&line, look);
+            }
+            let text = code.fence.content(&line);
+            let pieces = code.highlighter.clone().line(text);
+            let mut rows = separator(self.flow, code.lines);
+            rows.extend(code_rows(text, &pieces, code.lines + 1, look.columns(), look));
+            return rows;
+        }
+        if self.open.is_empty() && line.trim().is_empty() {
+            return Vec::new();
+        }
+        let source = format!("{}{line}", self.open);
+        if look.raw {
+            return source.lines().flat_map(|line| raw::row(line, look)).collect();
+        }
+        let mut flow = self.flow;
+        let mut context = Context { look, codes: &mut self.codes };
+        // Definitions of an open block apply to it and are not kept.
+        let mut definitions = self.definitions.clone();
+        block::render(&source, &mut context, &mut flow, &mut definitions)
+    }
+
+    /// Processes the complete lines received.
+    fn advance(&mut self, look: &Look<'_>) {
+        if !self.incoming.contains('\n') && self.incoming.len() <= MAX_LINE {
+            return;
+        }
+        let incoming = std::mem::take(&mut self.incoming);
+        let mut rest = incoming.as_str();
+        let mut again = VecDeque::new();
+        loop {
+            let end = rest.find('\n');
+            let length = end.unwrap_or(rest.len());
+            let line = if length > MAX_LINE {
+                let cut = rest.floor_char_boundary(MAX_LINE);
+                let (line, after) = rest.split_at(cut);
+                rest = after;
+                line
+            } else if let Some(end) = end {
+                let line = &rest[..end];
+                rest = &rest[end + 1..];
+                line
+            } else {
+                break;
+            };
+            let line = clean::lines(line.strip_suffix('\r').unwrap_or(line));
+            self.line(&line, look, &mut again);
+            while let Some(line) = again.pop_front() {
+                self.line(&line, look, &mut again);
+            }
+        }
+        self.incoming = rest.to_owned();
+    }
+
+    /// Processes a complete line. Lines of a fence that was detected late go to `again`.
+    fn line(&mut self, line: &str, look: &Look<'_>, again: &mut VecDeque<String>) {
+        if self.code.is_some() {
+            self.code_line(line, look);
+            return;
+        }
+        if self.open.is_empty() && line.trim().is_empty() {
+            self.flow.blank = true;
+            if look.raw && self.flow.last.is_some() {
+                self.ready.push(Line::EMPTY);
+            }
+            return;
+        }
+        let after_blank = block::ends_blank(&self.open);
+        self.open.push_str(line);
+        self.open.push('\n');
+        let grown =
+            self.open.len() < SMALL_BLOCK || self.open.len() >= self.looked + self.looked / 8;
+        if open_block::may_begin(line, after_blank) && grown {
+            self.cut(look, again);
+        }
+        if self.open.len() > MAX_BLOCK {
+            self.release(self.open.len(), look);
+        }
+    }
+
+    /// Renders everything before the last block.
+    fn cut(&mut self, look: &Look<'_>, again: &mut VecDeque<String>) {
+        self.looked = self.open.len();
+        let Some(last) = open_block::find(&self.open, self.flow.number) else { return };
+        if last.start > 0 {
+            self.release(last.start, look);
+            self.flow.number = last.number;
+        }
+        // A diagram is drawn when it is complete.
+        let is_drawn = |fence: &Fence| !look.raw && !look.plain && mermaid::is_diagram(&fence.info);
+        if let Some(fence) = last.fence.filter(|fence| !is_drawn(fence)) {
+            let lines = std::mem::take(&mut self.open);
+            // The fence itself is known; the following lines are code.
+            for line in lines.lines().skip(1).collect::<Vec<_>>().into_iter().rev() {
+                again.push_front(line.to_owned());
+            }
+            if look.raw {
+                self.ready
+                    .extend(lines.lines().next().into_iter().flat_map(|line| raw::row(line, look)));
+                self.flow.last = Some(Kind::Apart);
+            }
+            let highlighter = Highlighter::new(&fence.info);
+            self.code = Some(OpenCode { fence, highlighter, lines: 0 });
+            self.codes.clear();
+            self.looked = 0;
+        }
+    }
+
+    fn code_line(&mut self, line: &str, look: &Look<'_>) {
+        let Some(code) = &mut self.code else { return };
+        if look.raw {
+            self.ready.extend(raw::code_row(line, look));
+        }
+        if code.fence.closes(line) {
+            let seen = code.lines > 0;
+            if seen {
+                self.flow.last = Some(Kind::Apart);
+            }
+            self.flow.blank = false;
+            self.code = None;
+            return;
+        }
+        let text = code.fence.content(line);
+        let pieces = code.highlighter.line(text);
+        if !look.raw {
+            self.ready.extend(separator(self.flow, code.lines));
+            self.ready.extend(code_rows(text, &pieces, code.lines + 1, look.columns(), look));
+        }
+        code.lines += 1;
+    }
+
+    /// Renders the first `length` bytes of the open lines.
+    fn release(&mut self, length: usize, look: &Look<'_>) {
+        if length == 0 {
+            return;
+        }
+        let rest = self.open.split_off(length);
+        let text = std::mem::replace(&mut self.open, rest);
+        self.looked = 0;
+        if look.raw {
+            self.ready.extend(text.lines().flat_map(|line| raw::row(line, look)));
+            self.flow = BlockContext {
+                last: Some(Kind::Text),
+                blank: block::ends_blank(&text),
+                number: None,
+            };
+            return;
+        }
+        let mut context = Context { look, codes: &mut self.codes };
+        let rows = block::render(&text, &mut context, &mut self.flow, &mut self.definitions);
+        self.ready.extend(rows);
+        self.codes.clear();
+    }
+}
+
+/// Returns the empty row before the first line of fenced code.
+fn separator(flow: BlockContext, lines: usize) -> Vec<Line> {
+    let needed = lines == 0 && BlockContext::separates(flow.last, flow.blank, Kind::Apart);
+    if needed { vec![Line::EMPTY] } else { Vec::new() }
+}

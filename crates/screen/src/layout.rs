@@ -1,0 +1,192 @@
+//! Row layout helpers: prefixes, hard wrapping for code, padding.
+
+use crate::{Line, Span, Style, grapheme_width, text_width, truncate, wrap};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Wraps spans at exactly `columns`, even inside words. For code and output, where every space
+/// matters. Always returns at least one row.
+pub fn hard_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {
+    // Two columns fit any grapheme cluster.
+    let columns = columns.max(2);
+    let total: usize = spans.iter().map(Span::width).sum();
+    if total <= columns {
+        return vec![spans];
+    }
+    let (mut rows, mut row, mut used) = (Vec::new(), Vec::new(), 0);
+    for span in spans {
+        let mut begin = 0;
+        for (at, cluster) in span.text.grapheme_indices(true) {
+            let width = grapheme_width(cluster);
+            if used + width > columns {
+                if begin < at {
+                    row.push(Span { text: span.text[begin..at].to_owned().into(), ..span.clone() });
+                }
+                rows.push(std::mem::take(&mut row));
+                (begin, used) = (at, 0);
+            }
+            used += width;
+        }
+        if begin == 0 {
+            row.push(span);
+        } else if begin < span.text.len() {
+            row.push(Span { text: span.text[begin..].to_owned().into(), ..span });
+        }
+    }
+    rows.push(row);
+    rows
+}
+
+/// Returns the row with a prefix.
+pub fn prefixed(prefix: &[Span], mut row: Line) -> Line {
+    if prefix.is_empty() {
+        return row;
+    }
+    let mut spans = Vec::with_capacity(prefix.len() + row.spans.len());
+    spans.extend_from_slice(prefix);
+    spans.append(&mut row.spans);
+    Line { spans, fill: row.fill, picture: row.picture }
+}
+
+/// Returns the row padded with spaces to `columns`.
+pub fn padded(mut row: Line, columns: usize, style: Style) -> Line {
+    let width = row.width();
+    if width < columns {
+        row.push(Span::styled(" ".repeat(columns - width), style));
+    }
+    row
+}
+
+/// Cuts a row to the width.
+pub fn cut(line: Line, width: usize) -> Line {
+    if line.width() <= width {
+        return line;
+    }
+    let mut left = width;
+    let mut spans = Vec::new();
+    for span in line.spans {
+        let text = truncate(&span.text, left).to_owned();
+        left = left.saturating_sub(text_width(&text));
+        let whole = text.len() == span.text.len();
+        spans.push(Span { text: text.into(), ..span });
+        if !whole {
+            break;
+        }
+    }
+    Line { spans, fill: line.fill, picture: None }
+}
+
+/// Cuts a row to the width, with `…` if something is missing.
+pub fn cut_marked(line: Line, width: usize) -> Line {
+    if line.width() <= width {
+        return line;
+    }
+    let style = line.spans.last().map(|span| span.style).unwrap_or_default();
+    cut(line, width.saturating_sub(1)).and("…", style)
+}
+
+/// Returns the indentation of continuation rows: aligned with the text of list entries, and
+/// indented below headings.
+pub fn hang(row: &str) -> usize {
+    let words = row.trim_start();
+    let indent = row.chars().count() - words.chars().count();
+    match indent {
+        // Descriptions are aligned below their names.
+        4.. if !words.starts_with("- ") => indent,
+        _ => indent + 2,
+    }
+}
+
+/// Returns the text as rows, with tabs replaced.
+pub fn plain_rows(text: &str) -> Vec<Line> {
+    text.lines().map(|line| Line::raw(format!("  {}", line.replace('\t', "    ")))).collect()
+}
+
+/// Returns the part of `text` that fits, with `…` if something is missing.
+pub fn shortened(text: &str, columns: usize) -> String {
+    if text.len() <= columns || text_width(text) <= columns {
+        return text.to_owned();
+    }
+    format!("{}…", crate::truncate(text, columns.saturating_sub(1)))
+}
+
+/// Lays out a name and its description in two columns. The description starts at column `at`
+/// (further left in a narrow window) and wraps within its column. If the name is too wide, the
+/// description starts on the next row.
+pub fn explained(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Line> {
+    let at = at.min(width * 2 / 5);
+    let room = width.saturating_sub(at).max(8);
+    let hang = [Span::raw(" ".repeat(at))];
+    let mut meaning = wrap(&meaning, room, &[]).into_iter();
+    let mut rows = Vec::new();
+    if name.width() < at {
+        let first = meaning.next().unwrap_or(Line::EMPTY);
+        let name = padded(name, at, Style::PLAIN);
+        rows.push(prefixed(&name.spans, first));
+    } else {
+        let indent = name.text().chars().take_while(|char| *char == ' ').count().min(at);
+        rows.extend(wrap(&name, width, &[Span::raw(" ".repeat(indent + 2))]));
+    }
+    rows.extend(meaning.map(|row| prefixed(&hang, row)));
+    rows
+}
+
+/// Returns key hints separated by ` · `. Hints that do not fit are dropped from the end, except the
+/// last one, which shows how to leave.
+pub fn hint_row(hints: &str, columns: usize) -> String {
+    const BETWEEN: &str = " · ";
+    let mut parts: Vec<&str> = hints.split(BETWEEN).collect();
+    while parts.len() > 1 && text_width(&parts.join(BETWEEN)) > columns {
+        parts.remove(parts.len() - 2);
+    }
+    shortened(&parts.join(BETWEEN), columns)
+}
+
+/// Returns a count with its noun: `1 line`, `2 lines`.
+pub fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Formats a size in bytes.
+pub fn bytes(size: usize) -> String {
+    match size {
+        0..1_000 => count(size, "byte"),
+        1_000..1_000_000 => format!("{} KB", size.div_ceil(1_000)),
+        _ => format!("{}.{} MB", size / 1_000_000, size / 100_000 % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(name: &str, meaning: &str, width: usize) -> Vec<String> {
+        let rows = explained(Line::raw(name.to_owned()), Line::raw(meaning.to_owned()), 20, width);
+        rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_meaning_goes_on_under_itself() {
+        let rows = texts("  /name WHAT", "one two three four five", 32);
+        let expected = ["  /name WHAT", "            one two three four", "            five"];
+        assert_eq!(rows, expected, "the name takes more than two fifths");
+        let rows = texts("  /name", "one two three four five", 34);
+        assert_eq!(rows, ["  /name      one two three four", "             five"]);
+        let rows = texts("  /a-name-that-is-longer WHAT", "one", 60);
+        assert_eq!(rows, ["  /a-name-that-is-longer WHAT", "                    one"]);
+        for width in 1..60 {
+            let rows = explained(Line::raw("  /name A B"), Line::raw("one two"), 20, width);
+            let text: String = rows.iter().map(Line::text).collect();
+            assert!(text.contains("two") || width < 8, "{width}: {text}");
+        }
+    }
+
+    #[test]
+    fn hints_are_left_out_whole_and_the_way_out_stays() {
+        let hints = "type to search · enter changes · tab for whom · esc leaves";
+        assert_eq!(hint_row(hints, 58), hints);
+        assert_eq!(hint_row(hints, 50), "type to search · enter changes · esc leaves");
+        assert_eq!(hint_row(hints, 30), "type to search · esc leaves");
+        assert_eq!(hint_row(hints, 12), "esc leaves");
+        assert_eq!(hint_row(hints, 6), "esc l…");
+    }
+}

@@ -1,0 +1,153 @@
+//! Builds a theme from a small palette.
+
+use crate::{Attributes, Color, Style};
+
+use super::Theme;
+use super::color::{is_light, mix, parts};
+
+/// The share of gray in the background of the composer.
+const INPUT: f32 = 0.24;
+/// The share of gray in the background of prompts.
+const MESSAGE: f32 = 0.16;
+/// The share of color in the background of the focused element.
+const FOCUS: f32 = 0.2;
+/// How much stronger the color of changed words is than that of their line.
+pub(super) const WORD: f32 = 0.28;
+/// The share of color behind diff lines on a dark background.
+const DARK_ROW: f32 = 0.22;
+/// The share of color behind diff lines on a light background.
+const LIGHT_ROW: f32 = 0.16;
+/// The base colors of added and removed lines.
+const ADDED: Color = Color::Rgb(46, 160, 67);
+const REMOVED: Color = Color::Rgb(222, 62, 56);
+
+/// The colors of a theme. `None` is the terminal's default.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Palette {
+    pub(super) background: Option<Color>,
+    pub(super) text: Option<Color>,
+    pub(super) response: Option<Color>,
+    pub(super) gray: Option<Color>,
+    pub(super) border: Option<Color>,
+    pub(super) comment: Option<Color>,
+    pub(super) symbol: Option<Color>,
+    pub(super) blue: Option<Color>,
+    pub(super) purple: Option<Color>,
+    pub(super) cyan: Option<Color>,
+    pub(super) green: Option<Color>,
+    pub(super) yellow: Option<Color>,
+    pub(super) red: Option<Color>,
+    pub(super) focused: Option<Color>,
+    /// The background of added lines.
+    pub(super) added: Option<Color>,
+    /// The background of removed lines.
+    pub(super) removed: Option<Color>,
+    pub(super) gradient: Vec<Color>,
+    /// Explicit background colors that are not mixed.
+    pub(super) message: Option<Color>,
+    pub(super) input: Option<Color>,
+    pub(super) focus: Option<Color>,
+}
+
+impl Palette {
+    pub(super) fn theme(self, name: &str, light: bool) -> Theme {
+        let style = |fg: Option<Color>| Style { fg, ..Style::PLAIN };
+        let faint = |fg: Option<Color>| if fg.is_some() { style(fg) } else { Style::PLAIN.dim() };
+        let text = style(self.text);
+        let row = |behind: Option<Color>, sign: Option<Color>| match behind {
+            Some(behind) => text.on(behind),
+            None => style(sign),
+        };
+        let word = |behind: Option<Color>, sign: Option<Color>| match (behind, sign) {
+            (Some(behind), Some(sign)) => text.on(mix(behind, sign, WORD)).bold(),
+            _ => style(sign).bold().underline(),
+        };
+        let mut theme = Theme {
+            name: name.to_owned(),
+            light,
+            text,
+            secondary: faint(self.gray),
+            link: style(self.blue),
+            accent: style(self.purple),
+            response: style(self.response.or(self.text)),
+            user: text,
+            code: style(self.cyan),
+            border: faint(self.border.or(self.gray)),
+            focused: style(self.focused.or(self.blue)),
+            symbol: style(self.symbol.or(self.purple)),
+            comment: faint(self.comment.or(self.gray)).italic(),
+            success: style(self.green),
+            warning: style(self.yellow),
+            error: style(self.red),
+            added: row(self.added, self.green),
+            added_word: word(self.added, self.green),
+            removed: row(self.removed, self.red),
+            removed_word: word(self.removed, self.red),
+            selected: Style { fg: self.background.and(self.purple), ..Style::PLAIN }
+                .with(Attributes::REVERSE),
+            band: None,
+            input_band: None,
+            focus_band: None,
+            background: self.background,
+            gradient: self.gradient,
+            keyword: style(self.purple),
+            string: style(self.green),
+            number: style(self.yellow),
+            function: style(self.blue),
+            type_name: style(self.cyan),
+        };
+        if let Some(background) = self.background {
+            let gray = self.gray.unwrap_or(Color::Rgb(128, 128, 128));
+            let focus = self.focused.or(self.green).unwrap_or(gray);
+            set_bands(&mut theme, parts(background), gray, focus);
+        } else {
+            // Without a background, prompts need their own color.
+            theme.user = style(self.cyan);
+        }
+        theme.band = self.message.or(theme.band);
+        theme.input_band = self.input.or(theme.input_band);
+        theme.focus_band = self.focus.or(theme.focus_band);
+        theme
+    }
+}
+
+/// Mixes the background colors of prompts and input that the theme does not set.
+pub(super) fn set_bands(theme: &mut Theme, background: (u8, u8, u8), gray: Color, focus: Color) {
+    let background = Color::Rgb(background.0, background.1, background.2);
+    theme.band.get_or_insert(mix(background, gray, MESSAGE));
+    theme.input_band.get_or_insert(mix(background, gray, INPUT));
+    theme.focus_band.get_or_insert(mix(background, focus, FOCUS));
+}
+
+/// Tints diff lines if the theme only colors their text.
+pub(super) fn tint_diffs(theme: &mut Theme, background: (u8, u8, u8)) {
+    let share = if is_light(background) { LIGHT_ROW } else { DARK_ROW };
+    let background = Color::Rgb(background.0, background.1, background.2);
+    let text = theme.text;
+    let tint = |row: &mut Style, word: &mut Style, sign: Color| {
+        if row.bg.is_none() {
+            let behind = mix(background, sign, share);
+            *row = text.on(behind);
+            *word = text.on(mix(behind, sign, WORD)).bold();
+        }
+    };
+    tint(&mut theme.added, &mut theme.added_word, ADDED);
+    tint(&mut theme.removed, &mut theme.removed_word, REMOVED);
+}
+
+/// Does the same with shades of the 256-color palette.
+pub(super) fn shade(theme: &mut Theme, is_light: bool) {
+    let [band, added, added_word, removed, removed_word] =
+        if is_light { [254, 194, 157, 224, 217] } else { [236, 22, 28, 52, 88] }
+            .map(Color::Indexed);
+    theme.band.get_or_insert(band);
+    theme.input_band.get_or_insert(band);
+    theme.focus_band.get_or_insert(band);
+    let text = theme.text;
+    if theme.added.bg.is_none() {
+        (theme.added, theme.added_word) = (text.on(added), text.on(added_word).bold());
+    }
+    if theme.removed.bg.is_none() {
+        (theme.removed, theme.removed_word) = (text.on(removed), text.on(removed_word).bold());
+    }
+}
