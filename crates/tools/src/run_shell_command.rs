@@ -87,6 +87,10 @@ impl RunShellCommand {
     /// Creates the tool; its commands belong to `processes`.
     pub fn new(options: ShellOptions, workspace: Arc<Workspace>, processes: Processes) -> Self {
         let spec = spec(&options);
+        if let Some(sandbox) = &options.sandbox {
+            // A later `.git` may come from a command or an edit.
+            sandbox.git_directories.record(&workspace.roots());
+        }
         Self { spec, options: Arc::new(options), workspace, processes, told: Arc::default() }
     }
 }

@@ -385,12 +385,9 @@ fn other_routes() -> Outcome<Vec<SeccompRule>> {
 /// Returns a filter for calls whose flags no filter can inspect. They fail as on an old kernel, so
 /// programs use the older calls.
 fn as_old_kernel() -> Outcome<BpfProgram> {
-    let mut calls = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    if rustix::process::geteuid().is_root() {
-        // A set-user-ID program of root would be a way out of the sandbox.
-        calls.insert(libc::SYS_openat2, Vec::new());
-    }
-    compile(calls, libc::ENOSYS)
+    // `openat2` could create a file with a set-ID bit.
+    let calls = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
+    compile(calls.into(), libc::ENOSYS)
 }
 
 /// Returns a filter for the alternative call numbers that some kernels of this architecture

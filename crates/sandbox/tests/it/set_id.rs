@@ -46,6 +46,27 @@ fn set_id_bit_of_file_is_refused_in_every_tier() {
 }
 
 #[test]
+fn call_whose_flags_no_filter_can_read_is_unknown_in_every_tier() {
+    // A library then uses the call whose mode the filter checks.
+    let script = r#"
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+for mode in (0o2705, 0o4755, 0o6755, 0o644):
+    how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_RDWR, mode, 0)
+    made = libc.syscall(437, -100, b"p%o" % mode, how, 24)
+    print(made, errno.errorcode[ctypes.get_errno()])
+"#;
+    for tier in tiers() {
+        let place = Place::new();
+        fs::write(place.work.join("open.py"), script).unwrap();
+        let (code, said) = place.shell(&place.plan(tier), "python3 open.py");
+        assert_eq!((code, said.as_str()), (0, "-1 ENOSYS\n".repeat(4).as_str()), "{tier:?}");
+        let made = modes(&place).into_iter().any(|(name, _)| name.starts_with('p'));
+        assert!(!made, "{tier:?}");
+    }
+}
+
+#[test]
 fn group_bit_of_directory_may_be_set_where_a_gate_tells_it_from_a_file() {
     if !support().gate.works {
         return;

@@ -12,7 +12,7 @@ use parallax_protocol::protected_names::closed_paths;
 use parallax_sandbox::{Network, Plan, Support};
 
 use super::closed_names::{Found, outermost};
-use super::git_directories::{self, GitDirectories, linked_folder};
+use super::git_directories::{self, linked_folder};
 use super::left_alone::LeftAlone;
 use super::secrets;
 use super::{stand_ins, tracked};
@@ -342,7 +342,7 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
     // The parts of a repository that run programs or redirect git stay read-only in either case.
     let git = subject.line.trouble.is_none() && bash::uses_git(subject.line);
     let granted = &subject.permissions.file_system.write;
-    for repository in repositories(subject.roots, found) {
+    for repository in repositories(options, subject.roots, found) {
         if !git && !granted.contains(&repository) {
             plan.read_only.push(repository);
             continue;
@@ -371,8 +371,8 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
 }
 
 /// Returns the `.git` of each repository in and around the workspace.
-fn repositories(roots: &[PathBuf], found: &Found) -> Vec<PathBuf> {
-    let mut repositories = GitDirectories::around(roots);
+fn repositories(options: &SandboxOptions, roots: &[PathBuf], found: &Found) -> Vec<PathBuf> {
+    let mut repositories = options.git_directories.around(roots);
     repositories.retain(|git| !found.repositories.contains(git));
     repositories.extend(found.repositories.iter().cloned());
     repositories
@@ -388,7 +388,7 @@ fn open_git_directories(
     plan: &mut Plan,
 ) {
     let roots = subject.roots;
-    for repository in repositories(roots, found) {
+    for repository in repositories(options, roots, found) {
         let folders = options.git_directories.of(&repository, roots);
         plan.readable.extend(git_directories::to_show(&repository, &folders, roots));
         if writable {

@@ -1,6 +1,12 @@
 //! Finds git directories outside of the workspace: of a linked worktree, a submodule, a package
 //! directory in a larger repository, a repository created with `--separate-git-dir`, or a `.git`
 //! that is a symlink.
+//!
+//! A command or an edit can write a `.git` file or link that names any directory. Therefore what
+//! the repositories of the workspace roots are is decided when the session starts, and a directory
+//! elsewhere must prove that it belongs to the working tree.
+
+mod index_proof;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,47 +20,126 @@ const LARGEST: u64 = 256 * 1024;
 /// Directories of which commands have a private copy.
 const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev/shm"];
 
-/// The directories that `.git` files and links of workspace roots named when they were first read,
-/// even if these directories do not point back. A command could later write such a file to open any
-/// directory, so later ones are ignored. Clones share the state.
+/// The repositories of the workspace roots when the session started. Clones share the state.
 #[derive(Debug, Clone, Default)]
-pub struct GitDirectories(Arc<Mutex<HashMap<PathBuf, Option<PathBuf>>>>);
+pub struct GitDirectories(Arc<Mutex<HashMap<PathBuf, RootRepository>>>);
+
+/// The repository that git found from a workspace root.
+#[derive(Debug, Clone, Default)]
+struct RootRepository {
+    /// The `.git` of the root or of a directory above it.
+    git: Option<PathBuf>,
+    /// The directories that it names if it is a file or a link.
+    named: Vec<PathBuf>,
+}
+
+impl RootRepository {
+    fn of(root: &Path) -> Self {
+        let git = root.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists());
+        let pointer = git.as_deref().filter(|git| !is_plain_directory(git));
+        let roots = [root.to_owned()];
+        let named = pointer.map(|git| named_by_root(git, &roots)).unwrap_or_default();
+        Self { git, named }
+    }
+}
 
 impl GitDirectories {
-    /// Returns the `.git` of each root, or the one that git finds above it.
-    pub(super) fn around(roots: &[PathBuf]) -> Vec<PathBuf> {
-        let nearest = |root: &PathBuf| {
-            root.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())
+    /// Records the repositories of these roots. Called before any command or edit; a root that is
+    /// already known is left alone. A later root is recorded when it is first seen, unless it is
+    /// part of a known one, in which `.git` may have been written since. Blocking.
+    pub(super) fn record(&self, roots: &[PathBuf]) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for root in roots {
+            if !root.ancestors().any(|above| known.contains_key(above)) {
+                known.insert(root.clone(), RootRepository::of(root));
+            }
+        }
+    }
+
+    /// Returns the `.git` of each root, or the one above it that git found when the session
+    /// started.
+    pub(super) fn around(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+        self.record(roots);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_root = |root: &PathBuf| {
+            let own = root.join(".git");
+            if own.exists() {
+                return Some(own);
+            }
+            let first = root.ancestors().find_map(|above| known.get(above))?.git.clone();
+            first.filter(|git| git.exists())
         };
-        roots.iter().filter_map(nearest).collect()
+        let mut found: Vec<PathBuf> = roots.iter().filter_map(of_root).collect();
+        found.sort();
+        found.dedup();
+        found
     }
 
     /// Returns the directories in which git stores a repository: the `.git` itself or the directory
     /// that it names, and the common directory of a worktree.
     pub(super) fn of(&self, repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
-        if repository.is_dir() && !repository.is_symlink() {
+        if is_plain_directory(repository) {
             return vec![repository.to_owned()];
         }
-        if let Some(folder) = linked_folder(repository) {
-            let common = std::fs::read_to_string(folder.join("commondir"))
-                .ok()
-                .and_then(|text| folder.join(text.trim()).canonicalize().ok())
-                .filter(|common| folder.starts_with(common));
-            return vec![common.unwrap_or(folder)];
+        self.record(roots);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = known.iter().find(|(root, first)| {
+            first.git.as_deref() == Some(repository) || root.join(".git") == repository
+        });
+        let mut folders = match first {
+            Some((_, first)) => first.named.clone(),
+            None => Vec::new(),
+        };
+        if folders.is_empty() {
+            // A nested repository, or one that was created in this session.
+            let is_root = first.is_some();
+            folders = points_back(repository, roots);
+            folders.retain(|folder| !is_root || is_inside(folder, roots));
         }
-        if let Some(folder) = submodule_folder(repository) {
-            return vec![folder];
-        }
-        // Only repositories that git finds from a root: nested repositories are searched each time.
-        let is_of_root = Self::around(roots).iter().any(|git| git == repository);
-        is_of_root.then(|| self.first_named(repository)).flatten().into_iter().collect()
+        folders
     }
+}
 
-    fn first_named(&self, repository: &Path) -> Option<PathBuf> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = known.entry(repository.to_owned());
-        named.or_insert_with(|| separate_folder(repository)).clone()
+fn is_plain_directory(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|data| data.is_dir())
+}
+
+fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
+    roots.iter().any(|root| path.starts_with(root))
+}
+
+/// Returns the directories that a `.git` file or link names, if they prove that they belong to it.
+fn points_back(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    if let Some(folder) = linked_folder(repository) {
+        // What a command can write must not open more than itself.
+        let common = common_folder(&folder)
+            .filter(|common| is_inside(common, roots) || !is_inside(&folder, roots));
+        return vec![common.unwrap_or(folder)];
     }
+    submodule_folder(repository).into_iter().collect()
+}
+
+/// Like [`points_back`], for the repository of a root, which may also be one that git created with
+/// `--separate-git-dir`.
+fn named_by_root(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let folders = points_back(repository, roots);
+    if folders.is_empty() {
+        return separate_folder(repository).into_iter().collect();
+    }
+    folders
+}
+
+/// Returns the repository of a linked worktree's directory, which git creates as
+/// `worktrees/<name>` in it.
+fn common_folder(folder: &Path) -> Option<PathBuf> {
+    let common = folder.join(line_of(&folder.join("commondir"))?).canonicalize().ok()?;
+    let is_part = folder.parent() == Some(common.join("worktrees").as_path());
+    (is_part && is_repository(&common)).then_some(common)
+}
+
+/// Whether the directory has the parts that git requires of a repository.
+fn is_repository(folder: &Path) -> bool {
+    folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
 /// Returns the directory that a `.git` file names or a `.git` link points to.
@@ -75,8 +160,7 @@ fn target(repository: &Path) -> Option<PathBuf> {
 /// another directory.
 pub(super) fn linked_folder(repository: &Path) -> Option<PathBuf> {
     let folder = target(repository)?;
-    let back = std::fs::read_to_string(folder.join("gitdir")).ok()?;
-    let back = folder.join(back.trim()).canonicalize().ok()?;
+    let back = folder.join(line_of(&folder.join("gitdir"))?).canonicalize().ok()?;
     (back == repository.canonicalize().ok()?).then_some(folder)
 }
 
@@ -89,12 +173,11 @@ fn submodule_folder(repository: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the directory of a repository created with `--separate-git-dir`, which does not point
-/// back: it must be owned by the same user and not serve another working tree.
+/// back: it must be owned by the same user, not serve another working tree, and list files of this
+/// one, unless it is still empty.
 fn separate_folder(repository: &Path) -> Option<PathBuf> {
     let folder = target(repository)?;
-    let is_repository = folder.join("HEAD").is_file()
-        && folder.join("objects").is_dir()
-        && folder.join("refs").is_dir()
+    let is_separate = is_repository(&folder)
         && !folder.join("commondir").exists()
         && core_value(&folder, "worktree").is_none()
         && core_value(&folder, "bare").is_some_and(|bare| bare == "false");
@@ -103,18 +186,31 @@ fn separate_folder(repository: &Path) -> Option<PathBuf> {
     // A `.git` directory beside other files is their repository.
     let serves_others = folder.file_name().is_some_and(|name| name == ".git")
         && folder.parent()?.read_dir().ok()?.count() > 1;
-    (is_repository && is_own && !serves_others).then_some(folder)
+    let belongs = || is_empty(&folder) || index_proof::lists_files_of(&folder, repository.parent());
+    (is_separate && is_own && !serves_others && belongs()).then_some(folder)
+}
+
+/// Whether the repository has neither staged files nor commits.
+fn is_empty(folder: &Path) -> bool {
+    let heads = folder.join("refs/heads").read_dir();
+    !folder.join("index").exists()
+        && !folder.join("packed-refs").exists()
+        && heads.is_ok_and(|mut heads| heads.next().is_none())
 }
 
 /// Returns a value of the section `core` in the configuration of a repository.
 fn core_value(folder: &Path, key: &str) -> Option<String> {
+    value(folder, "[core]", key)
+}
+
+fn value(folder: &Path, section: &str, key: &str) -> Option<String> {
     let bytes = bytes_of(&folder.join("config"), LARGEST)?;
-    let mut in_core = false;
+    let mut in_section = false;
     let mut found = None;
     for line in String::from_utf8_lossy(&bytes).lines().map(str::trim) {
         if line.starts_with('[') {
-            in_core = line.eq_ignore_ascii_case("[core]");
-        } else if in_core
+            in_section = line.eq_ignore_ascii_case(section);
+        } else if in_section
             && let Some((name, value)) = line.split_once('=')
             && name.trim().eq_ignore_ascii_case(key)
         {
@@ -172,7 +268,7 @@ mod tests {
 
         fn folders(&self, known: &GitDirectories, root: &str) -> Vec<PathBuf> {
             let roots = [self.top.join(root)];
-            let found = GitDirectories::around(&roots);
+            let found = known.around(&roots);
             found.iter().flat_map(|git| known.of(git, &roots)).collect()
         }
     }
@@ -222,10 +318,116 @@ mod tests {
             assert!(found.is_empty(), "{target} {found:?}");
             fs::remove_file(root.join(".git")).expect("a link");
         }
-        fs::write(root.join(".git"), "gitdir: ../main\n").expect("a file");
-        // What a command writes after the first read is ignored.
+        // What was not there when the session started is ignored.
         assert!(scratch.folders(&known, "planted").is_empty());
         fs::write(root.join(".git"), "gitdir: ../away\n").expect("a file");
         assert!(scratch.folders(&known, "planted").is_empty());
+        assert_eq!(scratch.folders(&GitDirectories::default(), "planted"), [top.join("away")]);
+        // Once it has files, it belongs to the working tree that has them.
+        git(&top.join("apart"), &["commit", "-q", "--allow-empty", "-m", "a"]);
+        assert!(scratch.folders(&GitDirectories::default(), "planted").is_empty());
+        fs::write(top.join("apart/a"), "a").expect("a file");
+        git(&top.join("apart"), &["add", "-A"]);
+        fs::copy(top.join("apart/a"), root.join("a")).expect("a copy");
+        assert!(scratch.folders(&GitDirectories::default(), "planted").is_empty());
+        assert_eq!(scratch.folders(&GitDirectories::default(), "apart"), [top.join("away")]);
+    }
+
+    #[test]
+    fn pointer_written_in_the_session_opens_nothing_outside() {
+        let scratch = Scratch::new();
+        let top = &scratch.top;
+        git(&top.join("main"), &["worktree", "add", "-q", "../tree"]);
+        git(&top.join("main"), &["init", "-q", "inner"]);
+        for (before, change) in [
+            // A linked worktree whose pointer the user removed.
+            ("tree", "rm .git"),
+            // The repository around the workspace is another one.
+            ("main/inner", "mv .git old"),
+        ] {
+            let known = GitDirectories::default();
+            let roots = [top.join(before)];
+            let text = fs::read(top.join(before).join(".git"));
+            let shell = |line: &str| {
+                let time = Duration::from_secs(5);
+                let line = ["-c", line];
+                parallax_exec::program::output("sh", line, &roots[0], &[], 1 << 20, time)
+            };
+            shell(change).expect("a change");
+            known.record(&roots);
+            let at_start = scratch.folders(&known, before);
+            if let Ok(text) = text {
+                fs::write(roots[0].join(".git"), text).expect("a file");
+                assert!(scratch.folders(&known, before).is_empty(), "{before}");
+            } else {
+                // Without a repository of its own, the one around it counts …
+                assert_eq!(at_start, [top.join("main/.git")]);
+                // … but not if its own was moved away meanwhile.
+                shell("mv old .git").expect("a change");
+                let known = GitDirectories::default();
+                assert_eq!(scratch.folders(&known, before), [roots[0].join(".git")]);
+                shell(change).expect("a change");
+                assert!(scratch.folders(&known, before).is_empty(), "{before}");
+            }
+        }
+        // A part of the workspace that becomes a root of its own.
+        let known = GitDirectories::default();
+        known.record(&[top.join("main")]);
+        fs::create_dir(top.join("main/later")).expect("a folder");
+        git(top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
+        fs::write(top.join("main/later/.git"), "gitdir: ../../away\n").expect("a file");
+        assert!(scratch.folders(&known, "main/later").is_empty());
+    }
+
+    #[test]
+    fn common_directory_is_the_repository_of_the_worktree_or_nothing() {
+        let scratch = Scratch::new();
+        let top = &scratch.top;
+        let root = top.join("w");
+        for common in ["../..", "/", "..", "../../main/.git", "../../../main", "../../../main/.git"]
+        {
+            let _ = fs::remove_dir_all(&root);
+            for folder in ["worktrees/gd/objects", "worktrees/gd/refs"] {
+                fs::create_dir_all(root.join(folder)).expect("folders");
+            }
+            fs::write(root.join(".git"), "gitdir: worktrees/gd\n").expect("a file");
+            let folder = root.join("worktrees/gd");
+            fs::write(folder.join("HEAD"), "ref: refs/heads/m\n").expect("a file");
+            fs::write(folder.join("gitdir"), "../../.git\n").expect("a file");
+            fs::write(folder.join("commondir"), format!("{common}\n")).expect("a file");
+            for known in [GitDirectories::default(), GitDirectories::default()] {
+                assert_eq!(scratch.folders(&known, "w"), std::slice::from_ref(&folder), "{common}");
+            }
+            // The same below the root.
+            let known = GitDirectories::default();
+            let found = known.of(&root.join(".git"), &[top.join("w")]);
+            assert_eq!(found, [folder], "{common}");
+        }
+        // A bare repository around a workspace called `worktrees`.
+        git(top, &["init", "-q", "--bare", "bare"]);
+        let root = top.join("bare/worktrees");
+        fs::create_dir_all(root.join("gd")).expect("folders");
+        fs::write(root.join(".git"), "gitdir: gd\n").expect("a file");
+        fs::write(root.join("gd/gitdir"), "../.git\n").expect("a file");
+        fs::write(root.join("gd/commondir"), "../..\n").expect("a file");
+        let known = GitDirectories::default();
+        assert_eq!(scratch.folders(&known, "bare/worktrees"), [root.join("gd")]);
+    }
+
+    #[test]
+    fn pipe_in_place_of_a_pointer_blocks_nothing() {
+        let scratch = Scratch::new();
+        let root = scratch.top.join("w");
+        fs::create_dir_all(root.join("gd")).expect("folders");
+        fs::write(root.join(".git"), "gitdir: gd\n").expect("a file");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            root.join("gd/gitdir"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .expect("a pipe");
+        assert!(scratch.folders(&GitDirectories::default(), "w").is_empty());
     }
 }
