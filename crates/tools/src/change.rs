@@ -64,6 +64,8 @@ fn as_utf8(bytes: &[u8]) -> Decoded {
 pub(crate) struct UnseenChange {
     /// The changed lines, if there are few.
     diff: Option<String>,
+    /// The text that the model saw, if a copy was kept.
+    pub(crate) old: Option<String>,
 }
 
 impl UnseenChange {
@@ -72,8 +74,9 @@ impl UnseenChange {
         let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
             return None;
         };
-        let diff = old.and_then(|old| short_diff(&decode(&old).text, &before.decoded.text, 40));
-        Some(Self { diff })
+        let old = old.map(|old| decode(&old).text);
+        let diff = old.as_ref().and_then(|old| short_diff(old, &before.decoded.text, 40));
+        Some(Self { diff, old })
     }
 
     /// Whether the message shows the whole change to the model.

@@ -5,10 +5,12 @@ mod indentation;
 mod matching;
 mod nearest;
 mod source;
+mod stale;
 mod tokens;
 mod tolerant;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -191,12 +193,10 @@ impl Tool for Replace {
         }
         let unseen = UnseenChange::of(&self.seen, &target, &before);
         let planned = plan(&shown, &before, old, new, allow_multiple);
-        // An exact and unique match is certain, even if the file changed elsewhere.
-        let certain = planned
-            .as_ref()
-            .is_ok_and(|planned| planned.strategy == Strategy::Exact && planned.lines.len() == 1);
         match unseen {
-            Some(change) if !certain => Err(change.refuse(&self.seen, &target, &before)),
+            Some(change) if !is_certain(&change, &planned, &before) => {
+                Err(change.refuse(&self.seen, &target, &before))
+            }
             unseen => Ok(self.call(target, Some(before), planned?, unseen)),
         }
     }
@@ -219,12 +219,29 @@ impl Replace {
     }
 }
 
+/// Whether an edit is certain although the file changed: its match is exact and unique, and the
+/// text to replace is what the model has seen.
+fn is_certain(
+    change: &UnseenChange,
+    planned: &Result<PlannedEdit, ToolError>,
+    before: &Before,
+) -> bool {
+    planned.as_ref().is_ok_and(|planned| match (planned.strategy, planned.ranges.as_slice()) {
+        (Strategy::Exact, [range]) => {
+            stale::is_current(change.old.as_deref(), &Source::new(&before.decoded.text), range)
+        }
+        _ => false,
+    })
+}
+
 /// The planned write.
 struct PlannedEdit {
     text: String,
     bytes: Vec<u8>,
     strategy: Strategy,
     lines: Vec<(usize, usize)>,
+    /// The matches in [`Source::text`].
+    ranges: Vec<Range<usize>>,
 }
 
 impl PlannedEdit {
@@ -234,6 +251,7 @@ impl PlannedEdit {
             bytes: text.as_bytes().to_vec(),
             strategy: Strategy::Exact,
             lines: vec![(1, 1)],
+            ranges: Vec::new(),
         }
     }
 }
@@ -300,7 +318,8 @@ fn plan(
         at = change.range.end;
     }
     text.push_str(before.decoded.text.get(at..).unwrap_or_default());
-    Ok(PlannedEdit { text, bytes, strategy: found.strategy, lines })
+    let ranges = found.hits.into_iter().map(|hit| hit.range).collect();
+    Ok(PlannedEdit { text, bytes, strategy: found.strategy, lines, ranges })
 }
 
 fn not_found(shown: &str, source: &Source<'_>, old: &str) -> ToolError {
