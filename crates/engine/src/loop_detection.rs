@@ -145,6 +145,11 @@ const MAX_AVERAGE_GAP: usize = 250;
 /// scans all kept text.
 const CHECK_INTERVAL: usize = 200;
 
+/// Characters of a divider that are compared; the rest of it is skipped.
+const DIVIDER_START: usize = 3;
+/// Longest divider in characters. What is longer is text that repeats.
+const MAX_DIVIDER: usize = 1000;
+
 /// Passes a precomputed hash through.
 #[derive(Debug, Default)]
 struct IdentityHasher(u64);
@@ -171,6 +176,10 @@ pub(crate) struct RepetitionDetector {
     /// Characters left until the next exact check.
     rest: usize,
     in_fence: bool,
+    /// Length of the divider at the end: characters that are no letters or digits, or one character
+    /// again and again.
+    divider: usize,
+    last: Option<char>,
 }
 
 const BASE: u64 = 0x100_0000_01b3;
@@ -197,6 +206,8 @@ impl RepetitionDetector {
         self.seen.clear();
         self.hash = 0;
         self.rest = 0;
+        self.divider = 0;
+        self.last = None;
     }
 
     /// Adds a piece of text; returns true when it completes a loop.
@@ -218,6 +229,12 @@ impl RepetitionDetector {
     }
 
     fn push_char(&mut self, c: char) -> bool {
+        let is_divider = !c.is_alphanumeric() || self.last == Some(c);
+        self.divider = if is_divider { self.divider + 1 } else { 0 };
+        self.last = Some(c);
+        if (DIVIDER_START + 1..=MAX_DIVIDER).contains(&self.divider) {
+            return false;
+        }
         self.hash = self.hash.wrapping_mul(BASE).wrapping_add(u64::from(u32::from(c)) + 1);
         if let Some(old) = self.chars.len().checked_sub(WINDOW).and_then(|at| self.chars.get(at)) {
             let old = u64::from(u32::from(*old)) + 1;
@@ -356,6 +373,38 @@ mod tests {
                 }
             }
             assert_eq!(stopped, Some(cycle * STOP_AT), "cycle of {cycle}");
+        }
+    }
+
+    #[test]
+    fn dividers_within_text_are_no_loop() {
+        let dividers = [
+            "-", "=", "*", "_", "~", "#", "─", "═", "▬", "·", ".", "…", "=-", "- ", "+--", " ",
+            "0", "x", "\n", "⭐", "<>",
+        ];
+        for divider in dividers {
+            for length in [58, 59, 60, 80, 120, 400] {
+                let line: String = divider.chars().cycle().take(length).collect();
+                let texts = [
+                    format!("Report\n\n{line}\nA"),
+                    format!("Report\n    {line}\n    text {line} more\n{line}\n"),
+                    format!("loading{line} done"),
+                    format!("// {line}\n// section\n// {line}"),
+                ];
+                for text in texts {
+                    let mut whole = RepetitionDetector::default();
+                    assert!(!whole.push(&text), "{text}");
+                    let mut pieces = RepetitionDetector::default();
+                    let chars: Vec<char> = text.chars().collect();
+                    let is_loop =
+                        chars.chunks(7).any(|piece| pieces.push(&piece.iter().collect::<String>()));
+                    assert!(!is_loop, "{text}");
+                }
+            }
+        }
+        for endless in ["x! ", "....", "\u{1F600}", "no"] {
+            let mut guard = RepetitionDetector::default();
+            assert!(guard.push(&format!("Well, {}", endless.repeat(1500))), "{endless}");
         }
     }
 
