@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::commands::{CommandFolder, CommandSource, one_line};
 use crate::expand::Expander;
+use crate::homes::Homes;
 use crate::load::Config;
 use crate::mcp::{ExtensionServers, expand_servers, is_refused};
 use crate::skills::{SkillFolder, SkillTier};
@@ -448,6 +449,20 @@ fn choose(found: &mut Extensions, choice: &ExtensionChoice) {
 
 /// Lists the directories of an extension directory by name, without those that start with a dot,
 /// which Parallax reserves.
+/// Returns the valid manifests of all installed extensions, those in `~/.parallax` last. Blocking.
+pub(crate) fn installed_manifests(homes: &Homes) -> Vec<Manifest> {
+    let homes = [homes.gemini.join("extensions"), homes.parallax.join("extensions")];
+    let folders = homes.iter().flat_map(|home| folders_in(home));
+    let manifest = |installed: PathBuf| {
+        let folder = match InstallMetadata::read(&installed) {
+            Some(InstallMetadata { kind: InstallKind::Link, source, .. }) => PathBuf::from(source),
+            _ => installed,
+        };
+        Manifest::read(&folder).ok()
+    };
+    folders.filter_map(manifest).collect()
+}
+
 fn folders_in(home: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries

@@ -1,8 +1,10 @@
 //! Project settings that loosen security. They are removed until the user has accepted the file in
 //! its current form. Settings that tighten security always apply.
 
+mod budgets;
 mod core_tools;
 mod effective;
+mod servers;
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,13 +12,15 @@ use parallax_protocol::Object;
 use serde_json::{Value, json};
 
 use crate::error::ConfigError;
+use crate::expand::Expander;
 use crate::homes::Homes;
+use crate::keys::default_of;
 use crate::layers::{self, Layer, LayerFile, OuterSettings};
 use crate::mcp::same_name;
 use crate::migrate::{self, look, take};
 use crate::{Config, jsonc, state};
 pub(crate) use core_tools::narrow as narrow_core_tools;
-use effective::SettingsDifference;
+use effective::{SettingsDifference, effective};
 
 /// Settings of a project file that do not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +72,6 @@ const TIGHT: &[(&str, &str)] = &[
 /// Other keys that may loosen security, with the values that do not.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     ("telemetry", &["false", "{\"enabled\":false}"]),
-    ("privacy.usageStatisticsEnabled", &["false"]),
     ("general.defaultApprovalMode", &["\"default\"", "\"plan\""]),
     ("advanced.bugCommand", &[]),
     ("advanced.docsUrl", &[]),
@@ -99,9 +102,6 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("experimental.extensionRegistryURI", &[]),
 ];
 
-/// Budgets: a project may only lower the user's limits.
-const BUDGET: &str = "budget";
-
 /// The MCP servers that may start. A project may remove servers, but the servers that it adds still
 /// require approval.
 const SERVERS: &str = "mcp.allowed";
@@ -109,6 +109,9 @@ const SERVERS: &str = "mcp.allowed";
 /// Keys that project files can never set, even if the user accepted the file.
 const THE_USERS: [&str; 3] =
     ["general.sessionEncryption", "general.sessionRedaction", "sessions.mirror"];
+
+/// The authentication method. Naming the one in use changes nothing.
+const AUTH: [&str; 2] = ["security.auth.selectedType", "security.auth.enforcedType"];
 
 /// Deny lists, where a project's list would otherwise replace the user's.
 const REFUSALS: [&str; 2] =
@@ -135,7 +138,7 @@ pub(crate) fn close(
             }
         }
         let mut values = file.values.clone();
-        let keys = tighten(&mut values, cwd, &outer.layers);
+        let keys = tighten(&mut values, cwd, outer);
         if keys.is_empty() {
             // Deny lists may have been extended.
             file.values = values;
@@ -171,7 +174,7 @@ pub(crate) fn close(
 
 /// Returns the loosening keys in the values of a project file.
 pub(crate) fn loosening(values: &Object, project: &Path, outer: &OuterSettings) -> Vec<String> {
-    tighten(&mut values.clone(), project, &outer.layers)
+    tighten(&mut values.clone(), project, outer)
 }
 
 /// Accepts the project's current settings and returns the ones that loosen security. Blocking.
@@ -308,16 +311,19 @@ fn hash(file: &LayerFile, keys: &[String]) -> String {
 }
 
 /// Removes loosening values and returns their keys.
-fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<String> {
+fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<String> {
     let mut taken = Vec::new();
+    let layers = outer.layers.as_slice();
     for key in REFUSALS {
-        add_refusals(values, key, outer);
+        add_refusals(values, key, layers);
     }
+    drop_unused_telemetry(values, outer);
     let difference = SettingsDifference::of(outer, values);
     if let Some(security) = values.get("security").filter(|security| !security.is_null()) {
         let mut loose = Vec::new();
         loose_leaves("security", security, &mut loose);
-        for key in loose.into_iter().filter(|key| difference.is_in(key)) {
+        let is_in_use = |key: &str| AUTH.contains(&key) && difference.uses_auth_method(outer, key);
+        for key in loose.into_iter().filter(|key| difference.is_in(key) && !is_in_use(key)) {
             take(values, &key);
             taken.push(key);
         }
@@ -334,13 +340,13 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         }
     }
     if let Some(Value::Array(names)) = look(values, SERVERS) {
-        let spared = spared_servers(outer);
+        let spared = spared_servers(layers);
         let is_new = |name: &str| !spared.iter().any(|known| same_name(known, name));
         if names.iter().filter_map(Value::as_str).any(is_new) {
             taken.push(SERVERS.to_owned());
         }
     }
-    for key in loose_budgets(values, outer) {
+    for key in budgets::loose(values, layers) {
         take(values, &key);
         taken.push(key);
     }
@@ -349,50 +355,39 @@ fn tighten(values: &mut Object, project: &Path, outer: &[LayerFile]) -> Vec<Stri
         // Gemini CLI writes this default into its files. It would loosen security here, so it is
         // dropped without asking the user.
         take(values, "tools.sandbox");
-    } else if difference.is_in("tools.sandbox") && sandbox_loosens(values, outer) {
+    } else if difference.is_in("tools.sandbox") && sandbox_loosens(values, layers) {
         take(values, "tools.sandbox");
         taken.push("tools.sandbox".to_owned());
     }
     for key in ["context.includeDirectories", "context.fileName"] {
         let users: Vec<String> = texts(look(difference.without(), key));
         keep_entries(values, key, &mut taken, |path| {
-            is_inside(path, project) || users.iter().any(|own| own == path)
+            let expanded = Expander::new(&outer.environment).text(path);
+            // Paths are equal with and without a final separator.
+            is_inside(path, project)
+                || users.iter().any(|own| Path::new(own) == Path::new(&expanded))
         });
     }
-    if let Some(Value::Object(servers)) = values.get_mut("mcpServers") {
-        // The user's rules and lists refer to servers by name: a project server with the same name
-        // would inherit permissions meant for the user's server.
-        let theirs = |name: &str| {
-            let below = outer.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
-            let named = |file: &'_ LayerFile| -> Option<Value> {
-                let servers = file.values.get("mcpServers")?.as_object()?;
-                servers.iter().find(|(known, _)| same_name(known, name)).map(|it| it.1.clone())
-            };
-            below.filter_map(named).next_back()
-        };
-        let replaced = |name: &str, server: &Value| {
-            theirs(name).is_some_and(|own| own != *server && !is_narrower_server(server, &own))
-        };
-        servers.retain(|name, server| {
-            let replaces = replaced(name, server);
-            if replaces {
-                taken.push(format!("mcpServers.{name}"));
-            }
-            !replaces
-        });
-        for (name, server) in servers {
-            if theirs(name).is_some() {
-                continue;
-            }
-            let Some(server) = server.as_object_mut() else { continue };
-            let trust = server.get("trust");
-            if trust.is_some_and(|trust| !trust.is_null() && !is(trust, "false")) {
-                server.shift_remove("trust");
-                taken.push(format!("mcpServers.{name}.trust"));
-            }
-        }
-    }
+    servers::tighten(values, outer, &mut taken);
     taken
+}
+
+/// Drops where a project's telemetry goes while telemetry is off, without asking the user: it has
+/// no effect, and must have none if telemetry is enabled by other means.
+fn drop_unused_telemetry(values: &mut Object, outer: &OuterSettings) {
+    let is_off = |values: &Object| {
+        look(values, "telemetry.enabled").is_none_or(|value| value.is_null() || is(value, "false"))
+    };
+    if !values.get("telemetry").is_some_and(Value::is_object)
+        || !is_off(&effective(outer, Some(values)))
+    {
+        return;
+    }
+    let enabled = take(values, "telemetry.enabled");
+    take(values, "telemetry");
+    if let Some(enabled) = enabled {
+        migrate::set_if_absent(values, "telemetry.enabled", enabled);
+    }
 }
 
 /// Whether a value is stricter than the user's, in another form.
@@ -402,6 +397,11 @@ fn is_narrower(key: &str, value: &Value, users: &Object, project: &Path) -> bool
             let (users, own) = (texts(look(users, key)), texts(Some(value)));
             let is_covered = |own: &String| users.iter().any(|it| core_tools::covers(it, own));
             !own.is_empty() && own.iter().all(is_covered)
+        }
+        "mcp.samplingTokens" => {
+            let users = look(users, key).and_then(Value::as_u64);
+            let users = users.or_else(|| default_of(key)?.as_u64());
+            value.as_u64().zip(users).is_some_and(|(own, users)| own <= users)
         }
         // A telemetry file inside the project, which reveals nothing beyond the session itself.
         "telemetry" => value.as_object().is_some_and(|fields| {
@@ -416,20 +416,6 @@ fn is_narrower(key: &str, value: &Value, users: &Object, project: &Path) -> bool
         }),
         _ => false,
     }
-}
-
-/// Whether a project server equals the user's server with fewer tools or less trust.
-fn is_narrower_server(own: &Value, users: &Value) -> bool {
-    let (Some(own), Some(users)) = (own.as_object(), users.as_object()) else { return false };
-    let excluded = |server: &Object| texts(server.get("excludeTools"));
-    let kept = excluded(users).iter().all(|tool| excluded(own).contains(tool));
-    let trusts = |server: &Object| server.get("trust").is_some_and(|trust| is(trust, "true"));
-    let rest = |server: &Object| {
-        let mut rest = server.clone();
-        rest.retain(|name, _| name != "excludeTools" && name != "trust");
-        Value::Object(rest)
-    };
-    kept && (trusts(users) || !trusts(own)) && rest(own) == rest(users)
 }
 
 /// Returns a string, or the strings of a list.
@@ -460,40 +446,6 @@ fn spared_servers(outer: &[LayerFile]) -> Vec<String> {
 pub(crate) fn spared_in(loose: &[LooseSettings], outer: &[LayerFile]) -> Option<Vec<String>> {
     let adds = loose.iter().any(|file| file.keys.iter().any(|key| key == SERVERS));
     adds.then(|| spared_servers(outer))
-}
-
-/// Returns the budgets that exceed the user's, or that remove a limit.
-fn loose_budgets(values: &Object, outer: &[LayerFile]) -> Vec<String> {
-    let amount = |value: &Value| {
-        let amount = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
-        amount.filter(|amount: &f64| *amount > 0.0)
-    };
-    let below = |file: &&LayerFile| file.layer < Layer::WorkspaceGemini;
-    let users = |key: &str| {
-        let said = outer.iter().filter(below).filter_map(|file| look(&file.values, key));
-        said.filter_map(amount).next_back()
-    };
-    let is_less = |key: &str, value: &Value| {
-        value.is_null()
-            || amount(value).is_some_and(|amount| users(key).is_none_or(|most| amount <= most))
-    };
-    let Some(budget) = look(values, BUDGET).filter(|budget| !budget.is_null()) else {
-        return Vec::new();
-    };
-    let Some(spans) = budget.as_object() else { return vec![BUDGET.to_owned()] };
-    let mut loose = Vec::new();
-    for (span, limits) in spans {
-        let Some(limits) = limits.as_object().filter(|_| !span.contains('.')) else {
-            return vec![BUDGET.to_owned()];
-        };
-        for (name, value) in limits {
-            let key = format!("{BUDGET}.{span}.{name}");
-            if !is_less(&key, value) {
-                loose.push(key);
-            }
-        }
-    }
-    loose
 }
 
 /// Whether the value equals the given JSON, which may also be written as a string.
@@ -591,17 +543,27 @@ fn keep_entries(
     taken.push(key.to_owned());
 }
 
-/// Whether a path in a project file stays inside the project, without resolving links.
+/// Whether a path in a project file stays inside the project, without resolving links below it.
 fn is_inside(path: &str, project: &Path) -> bool {
     if path.contains('$') || path.starts_with('~') {
         return false;
     }
     let path = Path::new(path);
     let stays = |path: &Path| path.components().all(|part| part != Component::ParentDir);
-    match path.strip_prefix(project) {
-        Ok(rest) => stays(rest),
-        Err(_) => path.is_relative() && stays(path),
+    if let Ok(rest) = path.strip_prefix(project) {
+        return stays(rest);
     }
+    if path.is_absolute() {
+        return false;
+    }
+    // Leading `..` leave the project, and the rest may lead back into it.
+    let above = path.components().take_while(|part| *part == Component::ParentDir).count();
+    let rest: PathBuf = path.components().skip(above).collect();
+    if above == 0 || !stays(&rest) {
+        return stays(path);
+    }
+    let real = std::fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
+    real.ancestors().nth(above).is_some_and(|start| start.join(rest).starts_with(&real))
 }
 
 #[cfg(test)]

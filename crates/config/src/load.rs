@@ -121,7 +121,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
     let mut loose = Vec::new();
     let mut spared_servers = None;
     let mut core_tools_need_approval = false;
-    let outer = OuterSettings { layers: layers.clone() };
+    let outer = OuterSettings::of(layers.clone(), &environment, &homes, &cwd);
     if trust.trusted {
         let mut project = layers::read_project(&homes, &project_folder)?;
         migrate_all(&mut project, &mut warnings);
@@ -130,7 +130,7 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
         for (file, value) in project.iter_mut().zip(telemetry) {
             file.values.extend(value.map(|value| ("telemetry".to_owned(), value)));
         }
-        core_tools_need_approval = gate::narrow_core_tools(&mut project, &layers);
+        core_tools_need_approval = gate::narrow_core_tools(&mut project, &outer);
         spared_servers = gate::spared_in(&loose, &layers);
         layers.extend(project);
         layers.sort_by_key(|file| file.layer);
@@ -210,7 +210,7 @@ pub(crate) fn outer(
     let mut layers = layers::read_outer(environment, homes, cwd)?;
     migrate_all(&mut layers, &mut Vec::new());
     let enabled = trust_enabled(&layers, environment);
-    Ok((OuterSettings { layers }, enabled))
+    Ok((OuterSettings::of(layers, environment, homes, cwd), enabled))
 }
 
 fn trust_enabled(layers: &[LayerFile], environment: &Environment) -> bool {

@@ -14,6 +14,6 @@ pub use confinement::SandboxGrants;
 pub use credentials::{AuthProvider, OAuthSettings, is_this_machine};
 pub use edit::{Edited, McpScope, add_server, names_in, remove_server, scope_file};
 pub use enablement::{EnablementFiles, same_name};
-pub(crate) use gather::expand_servers;
 pub use gather::{ExtensionServers, McpChoice, McpServers};
+pub(crate) use gather::{expand_servers, merged_with_extension, server_of_command};
 pub use server::{EMBEDDER, Endpoint, Gate, McpServer, McpSource, ServerError, is_refused};

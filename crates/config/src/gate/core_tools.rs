@@ -6,7 +6,7 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use super::effective::effective;
-use crate::layers::LayerFile;
+use crate::layers::{LayerFile, OuterSettings};
 use crate::migrate::{look, set_if_absent, take};
 
 const KEY: &str = "tools.core";
@@ -14,7 +14,7 @@ const KEY: &str = "tools.core";
 /// Narrows the lists of the project's files to the tools of the user's list. Ignores a list that
 /// would leave none of the user's tools. Returns `true` if the project has a list and the user has
 /// none, so that its tools need approval like any other.
-pub(crate) fn narrow(project: &mut [LayerFile], outer: &[LayerFile]) -> bool {
+pub(crate) fn narrow(project: &mut [LayerFile], outer: &OuterSettings) -> bool {
     let users = list(&effective(outer, None));
     let mut above = users.clone();
     for file in &mut *project {

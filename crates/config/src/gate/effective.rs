@@ -4,20 +4,25 @@
 use parallax_protocol::Object;
 use serde_json::Value;
 
+use crate::expand::Expander;
 use crate::keys::{KEYS, default_of};
-use crate::layers::{Layer, LayerFile, Origin};
+use crate::layers::{Layer, Origin, OuterSettings};
 use crate::merge::{Origins, merge};
 use crate::migrate::look;
 
-/// Merges the layers outside of the project, with the values of a project file in their position.
-pub(super) fn effective(outer: &[LayerFile], project: Option<&Object>) -> Object {
+/// Merges the layers outside of the project, with the values of a project file in their position,
+/// and expands the user's variables.
+pub(super) fn effective(outer: &OuterSettings, project: Option<&Object>) -> Object {
     let (mut all, mut origins) = (Object::new(), Origins::new());
+    let mut expander = Expander::new(&outer.environment);
     let mut add = |layer: Layer, values: &Object| {
         let origin = Origin { layer, file: Default::default() };
-        merge(&mut all, values.clone(), &origin, &mut origins);
+        let mut values = values.clone();
+        values.values_mut().for_each(|value| expander.value(value));
+        merge(&mut all, values, &origin, &mut origins);
     };
     let (above, below): (Vec<_>, Vec<_>) =
-        outer.iter().partition(|file| file.layer > Layer::Workspace);
+        outer.layers.iter().partition(|file| file.layer > Layer::Workspace);
     below.iter().for_each(|file| add(file.layer, &file.values));
     if let Some(values) = project {
         add(Layer::Workspace, values);
@@ -33,7 +38,7 @@ pub(super) struct SettingsDifference {
 }
 
 impl SettingsDifference {
-    pub(super) fn of(outer: &[LayerFile], project: &Object) -> Self {
+    pub(super) fn of(outer: &OuterSettings, project: &Object) -> Self {
         Self { without: effective(outer, None), with: effective(outer, Some(project)) }
     }
 
@@ -45,6 +50,19 @@ impl SettingsDifference {
     /// Whether the project file changes the effective value of the setting.
     pub(super) fn is_in(&self, key: &str) -> bool {
         value_of(&self.with, key) != value_of(&self.without, key)
+    }
+
+    /// Whether the setting names the authentication method that is used without the project file.
+    pub(super) fn uses_auth_method(&self, outer: &OuterSettings, key: &str) -> bool {
+        let text = |values: &Object, key: &str| {
+            let text = look(values, key).and_then(Value::as_str).map(str::trim);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let enforced = "security.auth.enforcedType";
+        let users = text(&self.without, "security.auth.selectedType")
+            .unwrap_or_else(|| outer.auth_method.clone());
+        text(&self.with, key).as_ref() == Some(&users)
+            && text(&self.without, enforced).is_none_or(|enforced| enforced == users)
     }
 }
 

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::tighten;
-use crate::layers::{Layer, LayerFile};
+use crate::environment::Environment;
+use crate::layers::{Layer, LayerFile, OuterSettings};
 
 fn layer(values: &Value) -> LayerFile {
     LayerFile {
@@ -19,7 +20,13 @@ fn layer(values: &Value) -> LayerFile {
 
 fn tightened(values: &Value, outer: &Value) -> (Value, Vec<String>) {
     let mut values = values.as_object().cloned().unwrap_or_default();
-    let taken = tighten(&mut values, Path::new("/p"), &[layer(outer)]);
+    let outer = OuterSettings {
+        layers: vec![layer(outer)],
+        auth_method: "gemini-api-key".to_owned(),
+        environment: Environment::new([("HOME".into(), "/home/u".into())]),
+        ..OuterSettings::default()
+    };
+    let taken = tighten(&mut values, Path::new("/p"), &outer);
     (Value::Object(values), taken)
 }
 
@@ -142,6 +149,58 @@ fn only_a_difference_from_the_users_settings_loosens() {
     ] {
         assert_eq!(tightened(&project, &user).1, [key], "{project}");
     }
+}
+
+#[test]
+fn differences_that_loosen_nothing_need_no_acceptance() {
+    let user = json!({
+        "context": {"includeDirectories": ["/usr/share/doc", "$HOME/x"]},
+        "policyPaths": ["$HOME/rules"],
+        "mcpServers": {"a": {"command": "c", "timeout": 600_000}},
+    });
+    for project in [
+        json!({"security": {"auth": {"selectedType": "gemini-api-key"}}}),
+        json!({"security": {"auth": {"enforcedType": "gemini-api-key"}}}),
+        json!({"mcp": {"samplingTokens": 10}}),
+        json!({"mcp": {"samplingTokens": 50_000}}),
+        json!({"privacy": {"usageStatisticsEnabled": true}}),
+        json!({"context": {"includeDirectories": ["/usr/share/doc/", "${HOME}/x", "../p/sub", "../p"]}}),
+        json!({"policyPaths": ["${HOME}/rules"]}),
+        json!({"mcpServers": {"a": {"command": "c", "args": [], "env": {}, "description": "x"}}}),
+    ] {
+        assert_eq!(tightened(&project, &user), (project, Vec::new()));
+    }
+    // Without effect while telemetry is off.
+    for (project, left) in [
+        (json!({"telemetry": {"target": "gcp"}}), json!({})),
+        (json!({"telemetry": {"otlpEndpoint": "http://x:4317", "logPrompts": true}}), json!({})),
+        (
+            json!({"telemetry": {"enabled": false, "target": "gcp", "otlpEndpoint": "http://x"}}),
+            json!({"telemetry": {"enabled": false}}),
+        ),
+    ] {
+        assert_eq!(tightened(&project, &json!({})), (left, Vec::new()));
+    }
+    for (project, key) in [
+        (
+            json!({"security": {"auth": {"selectedType": "vertex-ai"}}}),
+            "security.auth.selectedType",
+        ),
+        (json!({"security": {"auth": {"enforcedType": "gateway"}}}), "security.auth.enforcedType"),
+        (json!({"mcp": {"samplingTokens": 50_001}}), "mcp.samplingTokens"),
+        (
+            json!({"context": {"includeDirectories": ["../q", "../p/../q"]}}),
+            "context.includeDirectories",
+        ),
+        (json!({"context": {"includeDirectories": ["sub/../../p"]}}), "context.includeDirectories"),
+        (json!({"telemetry": {"enabled": "$ON", "target": "gcp"}}), "telemetry"),
+    ] {
+        assert_eq!(tightened(&project, &user).1, [key], "{project}");
+    }
+    let vertex = json!({"security": {"auth": {"selectedType": "vertex-ai"}}});
+    let key = json!({"security": {"auth": {"selectedType": "gemini-api-key"}}});
+    assert_eq!(tightened(&vertex, &vertex), (vertex.clone(), Vec::new()));
+    assert_eq!(tightened(&key, &vertex).1, ["security.auth.selectedType"]);
 }
 
 #[test]

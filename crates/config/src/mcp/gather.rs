@@ -64,6 +64,13 @@ pub(crate) fn expand_servers(servers: &mut Value, expander: &mut Expander<'_>) {
     }
 }
 
+/// Returns the server `mcp` that `mcp.serverCommand` defines, if it is a command line.
+pub(crate) fn server_of_command(command: &str) -> Option<Value> {
+    let words = shell_words::split(command).ok()?;
+    let (program, arguments) = words.split_first()?;
+    Some(json!({"command": program, "args": arguments}))
+}
+
 impl Config {
     /// Returns all MCP servers and whether each may start.
     pub fn mcp_servers(&self, extensions: &[ExtensionServers], choice: &McpChoice) -> McpServers {
@@ -80,12 +87,8 @@ impl Config {
             }
         }
         if let Some(command) = self.settings.text("mcp.serverCommand") {
-            match shell_words::split(&command).unwrap_or_default().split_first() {
-                Some((program, arguments)) => sources.put(
-                    "mcp".to_owned(),
-                    json!({"command": program, "args": arguments}),
-                    McpSource::ServerCommand,
-                ),
+            match server_of_command(&command) {
+                Some(server) => sources.put("mcp".to_owned(), server, McpSource::ServerCommand),
                 None => found.warnings.push(
                     "the setting `mcp.serverCommand` is not a command line: check its quotes"
                         .to_owned(),
@@ -169,7 +172,7 @@ impl Sources {
         match self.list.iter_mut().find(|(known, ..)| *known == name) {
             Some((_, known, of)) => {
                 *known = match of {
-                    McpSource::Extension(_) => merged(known, &value),
+                    McpSource::Extension(_) => merged_with_extension(known, &value),
                     _ => value,
                 };
                 *of = source;
@@ -223,7 +226,7 @@ impl Sources {
 
 /// Merges the user's settings into a server of an extension: single values replace, variables are
 /// added, included tools are intersected, and excluded tools are combined.
-fn merged(extension: &Value, user: &Value) -> Value {
+pub(crate) fn merged_with_extension(extension: &Value, user: &Value) -> Value {
     let (Some(lower), Some(upper)) = (extension.as_object(), user.as_object()) else {
         return user.clone();
     };
@@ -288,11 +291,11 @@ mod tests {
         let user = json!({"env": {"B": "2", "C": "2"}, "includeTools": ["y", "z"],
             "excludeTools": ["q", "p"], "timeout": 9});
         assert_eq!(
-            merged(&extension, &user),
+            merged_with_extension(&extension, &user),
             json!({"command": "c", "args": ["a"], "env": {"A": "1", "B": "2", "C": "2"},
                 "includeTools": ["y"], "excludeTools": ["p", "q"], "timeout": 9})
         );
-        let other = merged(&extension, &json!({"command": "d"}));
+        let other = merged_with_extension(&extension, &json!({"command": "d"}));
         assert_eq!((&other["command"], other.get("args")), (&json!("d"), None));
     }
 }

@@ -34,7 +34,7 @@ fn is_same_place(old: &str, place: &Range<usize>, text: &str, range: &Range<usiz
     let same_start = was.glued == now.glued && (!now.same_line || was.token == now.token);
     let (was, now) = (after(old, place), after(text, range));
     let same_end = was.glued == now.glued
-        && (!now.same_line || was.token == now.token || is_line_end(&now.rest));
+        && (!now.same_line || was.token == now.token || is_line_end(now.rest));
     same_start && same_end
 }
 
