@@ -176,7 +176,7 @@ pub(crate) struct RepetitionDetector {
     /// Characters left until the next exact check.
     rest: usize,
     in_fence: bool,
-    /// Length of the divider at the end: characters that are no letters or digits, or one character
+    /// Length of the divider at the end: characters other than letters and digits, or one character
     /// again and again.
     divider: usize,
     last: Option<char>,
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn dividers_within_text_are_no_loop() {
+    fn dividers_within_text_are_not_a_loop() {
         let dividers = [
             "-", "=", "*", "_", "~", "#", "─", "═", "▬", "·", ".", "…", "=-", "- ", "+--", " ",
             "0", "x", "\n", "⭐", "<>",

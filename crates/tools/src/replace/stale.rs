@@ -38,7 +38,7 @@ fn is_same_place(old: &str, place: &Range<usize>, text: &str, range: &Range<usiz
     same_start && same_end
 }
 
-/// What stands beside one edge of a match.
+/// The text beside one edge of a match.
 struct Neighbor<'a> {
     /// The rest of the word that the match begins or ends in.
     glued: &'a str,
