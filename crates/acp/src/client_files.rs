@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::connection::ClientConnection;
-use crate::rpc::RpcError;
+use crate::rpc::{METHOD_NOT_FOUND, RpcError};
 use crate::updates::ClientFeatures;
 
 /// Timeout of a request to the client.
@@ -63,13 +63,20 @@ impl ClientFiles {
 }
 
 impl EditorFiles for ClientFiles {
-    fn read(&self, path: &Path) -> Option<String> {
+    fn read(&self, path: &Path) -> Result<Option<String>, String> {
         if !self.offers.reads_files {
-            return None;
+            return Ok(None);
         }
-        let answer = self.ask("fs/read_text_file", json!({"path": path}))?;
-        // A file that the client does not have may still be on disk.
-        answer.ok()?.get("content")?.as_str().map(str::to_owned)
+        match self.ask("fs/read_text_file", json!({"path": path})) {
+            None => Ok(None),
+            Some(Ok(answer)) => match answer.get("content").and_then(Value::as_str) {
+                Some(text) => Ok(Some(text.to_owned())),
+                None => Err("the editor returned no `content`".to_owned()),
+            },
+            // A file that the client does not have may still be on disk.
+            Some(Err(error)) if is_not_found(&error) => Ok(None),
+            Some(Err(error)) => Err(error.message),
+        }
     }
 
     fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>> {
@@ -79,4 +86,17 @@ impl EditorFiles for ClientFiles {
         let answer = self.ask("fs/write_text_file", json!({"path": path, "content": text}))?;
         Some(answer.map(|_| ()).map_err(|error| error.message))
     }
+}
+
+/// The code of a missing resource in the protocol.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+
+/// Whether an error means that the client does not have the file or the method. Clients have no
+/// common code for that.
+fn is_not_found(error: &RpcError) -> bool {
+    let text = error.message.to_lowercase();
+    [RESOURCE_NOT_FOUND, METHOD_NOT_FOUND].contains(&error.code)
+        || ["not found", "enoent", "no such file", "does not exist", "doesn't exist"]
+            .iter()
+            .any(|words| text.contains(words))
 }

@@ -66,6 +66,20 @@ impl SessionClients {
         }
     }
 
+    /// Sends an update to all clients but one.
+    pub(crate) async fn update_others(
+        &self,
+        client: &ClientConnection,
+        session: &str,
+        update: Value,
+    ) {
+        for other in self.all().into_iter().filter(|other| !other.is(client)) {
+            // A client that is too slow is removed with the next update.
+            let sending = other.update(session, update.clone());
+            let _ = tokio::time::timeout(SLOW, sending).await;
+        }
+    }
+
     /// Sends a notification to all clients.
     pub(crate) async fn notify(&self, method: &str, params: Value) {
         for client in self.all() {

@@ -306,7 +306,8 @@ impl AcpDispatcher {
     fn order(&self, params: &Object, it: Order) -> Result<(), RpcError> {
         let id = text(params, "sessionId")?;
         let sessions = self.sessions();
-        let handle = sessions.get(id).ok_or_else(|| RpcError::unknown_session(id))?;
+        let handle = sessions.get(id).filter(|handle| handle.clients.has(&self.connection));
+        let handle = handle.ok_or_else(|| RpcError::unknown_session(id))?;
         match order(handle, it) {
             true => Ok(()),
             false => Err(RpcError::internal("the session has ended or accepts no more requests")),
@@ -382,8 +383,9 @@ impl AcpDispatcher {
                 }
             }
             let mut result = session.state_json();
-            if is_new {
-                result["sessionId"] = json!(name);
+            match is_new {
+                true => result["sessionId"] = json!(name),
+                false => result["_meta"] = json!({"lastTurn": session.last_turn()}),
             }
             let (orders, waiting) = mpsc::channel(ORDERS);
             // Register the session before the client can refer to it.
@@ -461,9 +463,7 @@ impl AcpDispatcher {
             let entry =
                 launch.session_library().all_sessions().into_iter().find(|entry| entry.id == name);
             match entry {
-                Some(entry) => {
-                    launch.session_library().delete_session(&entry.id).map(|_| json!({}))
-                }
+                Some(entry) => launch.session_library().delete_entry(entry).map(|_| json!({})),
                 None => Err(invalid(format!("unknown session `{name}`"))),
             }
         });

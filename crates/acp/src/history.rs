@@ -1,33 +1,58 @@
 //! The history of a session as updates, for `session/load`.
 
+use std::collections::HashMap;
+use std::path::Path;
+
+use parallax_protocol::tool::{Display, ToolKind};
 use parallax_sessions::past::PastItem;
 use serde_json::{Value, json};
 
 use crate::tool_updates;
 use crate::updates::chunk;
 
-/// Returns the update for an item; `None` if the protocol has no equivalent. `number` is the item's
-/// index, used as the id of tool calls.
-pub(crate) fn update(item: &PastItem, number: usize) -> Option<Value> {
-    Some(match item {
-        PastItem::User { text, .. } | PastItem::Steer { text } => chunk("user_message_chunk", text),
-        PastItem::Text { text, .. } => chunk("agent_message_chunk", text),
-        PastItem::Thought { text } => chunk("agent_thought_chunk", text),
-        PastItem::Tool { name, args, status, output, told, .. } => {
-            let title = told.as_ref().map_or("", |told| &told.title);
-            let status = match status.as_deref() {
-                Some("success") => "completed",
-                _ => "failed",
-            };
-            json!({"sessionUpdate": "tool_call", "toolCallId": format!("past-{number}"),
-                "title": tool_updates::title(title, name), "kind": "other", "status": status, "rawInput": args,
-                "content": [tool_updates::text_content(output)]})
-        }
-        PastItem::Shell { command, output, .. } => {
-            json!({"sessionUpdate": "tool_call", "toolCallId": format!("past-{number}"),
-                "title": command, "kind": "execute", "status": "completed",
-                "content": [tool_updates::text_content(output)]})
-        }
-        PastItem::Image(_) | PastItem::Ended { .. } => return None,
-    })
+/// What is needed to describe the calls of a session's history.
+pub(crate) struct PastCalls<'a> {
+    /// The kinds of the session's tools by name.
+    pub(crate) kinds: HashMap<String, ToolKind>,
+    /// The working directory.
+    pub(crate) directory: &'a Path,
+}
+
+impl PastCalls<'_> {
+    /// Returns the update for an item; `None` if the protocol has no equivalent. `number` is the
+    /// item's index, used as the id of tool calls.
+    pub(crate) fn update(&self, item: &PastItem, number: usize) -> Option<Value> {
+        Some(match item {
+            PastItem::User { text, .. } | PastItem::Steer { text } => {
+                chunk("user_message_chunk", text)
+            }
+            PastItem::Text { text, .. } => chunk("agent_message_chunk", text),
+            PastItem::Thought { text } => chunk("agent_thought_chunk", text),
+            PastItem::Tool { name, args, status, output, told, display } => {
+                let title = told.as_ref().map_or("", |told| &told.title);
+                let status = match status.as_deref() {
+                    Some("success") => "completed",
+                    _ => "failed",
+                };
+                let kind = self.kinds.get(name).copied().map_or("other", tool_updates::kind);
+                let shown = display
+                    .as_ref()
+                    .and_then(|display| serde_json::from_value::<Display>(display.clone()).ok());
+                let content = match shown {
+                    Some(Display::Diff(diff)) => tool_updates::diff_content(&diff),
+                    _ => tool_updates::text_content(output),
+                };
+                json!({"sessionUpdate": "tool_call", "toolCallId": format!("past-{number}"),
+                    "title": tool_updates::title(title, name), "kind": kind, "status": status,
+                    "locations": tool_updates::locations(args, self.directory),
+                    "rawInput": args, "content": [content]})
+            }
+            PastItem::Shell { command, output, .. } => {
+                json!({"sessionUpdate": "tool_call", "toolCallId": format!("past-{number}"),
+                    "title": command, "kind": "execute", "status": "completed",
+                    "content": [tool_updates::text_content(output)]})
+            }
+            PastItem::Image(_) | PastItem::Ended { .. } => return None,
+        })
+    }
 }

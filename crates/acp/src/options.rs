@@ -52,7 +52,9 @@ pub(crate) fn mode_id(mode: ApprovalMode) -> &'static str {
 impl SessionChoices {
     pub(crate) fn new(launch: &Launch) -> Self {
         let is_offered = |entry: &&ModeEntry| launch.mode_refusal(entry.mode).is_none();
-        let models = launch.known_models().into_iter().map(|it| (it.name, it.description));
+        let automatic = std::iter::once(("auto".to_owned(), "Selected automatically".to_owned()));
+        let known = launch.known_models().into_iter().map(|it| (it.name, it.description));
+        let models = automatic.chain(known);
         Self {
             launch: launch.clone(),
             modes: MODES.iter().filter(is_offered).collect(),

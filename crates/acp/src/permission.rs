@@ -65,7 +65,13 @@ pub(crate) fn decision(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
             .map_or(AskOutcome::Cancel, |(outcome, _, _)| *outcome),
         None => AskOutcome::Cancel,
     };
-    Decide::new(ask.id.clone(), outcome)
+    let mut decide = Decide::new(ask.id.clone(), outcome);
+    // Clients of the Agent2Agent server can say why.
+    let feedback = answer.as_ref().ok().and_then(|answer| answer["_meta"]["feedback"].as_str());
+    if outcome == AskOutcome::Cancel {
+        decide.feedback = feedback.filter(|text| !text.trim().is_empty()).map(str::to_owned);
+    }
+    decide
 }
 
 /// Returns the parameters of `elicitation/create` for a question of the model; `None` for approval

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// The client sent invalid JSON.
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
-const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const INTERNAL: i64 = -32603;
 /// Error code of the Agent Client Protocol: the user must authenticate first.

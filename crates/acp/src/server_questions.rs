@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parallax_protocol::{BoxFuture, Object};
-use parallax_sdk::mcp_view::{Answer, Asker, McpView, Question, WantedSignIn};
+use parallax_sdk::mcp_view::{Answer, Asker, McpView, Question};
 use serde_json::{Value, json};
 
 use crate::client_files::ClientFiles;
@@ -62,7 +62,7 @@ impl ClientAsker {
                 .offers
                 .opens_urls
                 .then(|| url_request(session, &new_id(), &format!("{server}: {message}"), url)),
-            // See [`follow_sign_ins`].
+            // Sign-ins begin without a question: see [`sign_in`].
             Question::SignIn { .. } => None,
             Question::Sample { system, prompt, tokens, left } => form(
                 format!(
@@ -89,22 +89,13 @@ pub(crate) fn read_answer(answer: &Value) -> Answer {
     }
 }
 
-/// Asks the client's user to sign in to MCP servers that require it, until the session ends.
-pub(crate) async fn follow_sign_ins(view: McpView, clients: SessionClients, session: String) {
-    let mut news = view.news();
-    let mut wanted = view.sign_ins();
-    loop {
-        for WantedSignIn { server, .. } in wanted {
-            let (view, clients, session) = (view.clone(), clients.clone(), session.clone());
-            tokio::spawn(sign_in(view, clients, session, server));
-        }
-        let Some(update) = news.next().await else { return };
-        wanted = update.sign_ins;
-    }
-}
-
 /// Lets the client open the URL of a sign-in.
-async fn sign_in(view: McpView, clients: SessionClients, session: String, server: String) {
+pub(crate) async fn sign_in(
+    view: McpView,
+    clients: SessionClients,
+    session: String,
+    server: String,
+) {
     let id = new_id();
     let (asked, name) = (clients.clone(), server.clone());
     let elicitation = id.clone();

@@ -4,24 +4,30 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use parallax_protocol::event::{Ask, EndReason, Event, EventBody, Failure, FailureKind};
+use parallax_protocol::event::{
+    Ask, EndReason, Event, EventBody, Failure, FailureKind, ItemDone, ItemStart, TRUNCATED,
+};
 use parallax_protocol::model::Usage;
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::store::Record;
+use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, WantedSignIn};
 use parallax_sdk::{EventReader, OpenSession};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::client_files::{CallTerminals, ClientFiles};
 use crate::client_terminal::terminal_content;
 use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
 use crate::dispatch::Host;
+use crate::history::PastCalls;
 use crate::options::{DEFAULT_LEVEL, SessionChoices};
 use crate::permission;
 use crate::prompt_blocks::{self, ConvertedPrompt};
 use crate::rpc::RpcError;
-use crate::server_questions::follow_sign_ins;
+use crate::server_questions::sign_in;
 use crate::updates::{ClientFeatures, UpdateBuilder, chunk};
 
 /// How long a session may take to end.
@@ -85,6 +91,8 @@ impl PendingReply {
 struct RunningPrompt {
     from: PendingReply,
     is_started: bool,
+    /// Whether the output limit of the model cut the last answer off.
+    is_truncated: bool,
     usage: BTreeMap<String, Usage>,
 }
 
@@ -107,6 +115,10 @@ pub(crate) struct EditorSession {
     decided: mpsc::Sender<Decide>,
     decisions: mpsc::Receiver<Decide>,
     has_title: bool,
+    /// The commands that the clients know.
+    commands: Vec<Value>,
+    /// The sign-ins to MCP servers that are under way.
+    sign_ins: JoinSet<()>,
     /// `None`: as configured.
     thinking_level: Option<String>,
     /// Abandons file requests that the client does not answer.
@@ -141,6 +153,8 @@ impl EditorSession {
             decided,
             decisions,
             has_title: false,
+            commands: Vec::new(),
+            sign_ins: JoinSet::new(),
             thinking_level: None,
             files_cancelled: files.cancelled.clone(),
             terminals: files.terminals.clone(),
@@ -153,24 +167,45 @@ impl EditorSession {
 
     /// Returns the session's records as updates.
     pub(crate) fn history(&self) -> Vec<Value> {
-        let items = parallax_sessions::past::items(&self.open.past());
-        let numbered = items.iter().enumerate();
-        numbered.filter_map(|(number, item)| crate::history::update(item, number)).collect()
+        self.past_updates(&self.open.past())
+    }
+
+    /// Returns how the last turn of a loaded session ended: `none` without a turn, `cut_off` if its
+    /// process ended before it, otherwise the name of the reason.
+    pub(crate) fn last_turn(&self) -> String {
+        if self.open.is_cut_off() {
+            return "cut_off".to_owned();
+        }
+        let ended = self.open.past().iter().rev().find_map(|record| match record {
+            Record::TurnEnd { reason, .. } => Some(reason.clone()),
+            _ => None,
+        });
+        ended.unwrap_or_else(|| "none".to_owned())
+    }
+
+    fn past_updates(&self, records: &[Record]) -> Vec<Value> {
+        let items = parallax_sessions::past::items(records);
+        let kinds = self.open.tools().into_iter().map(|tool| (tool.name, tool.kind));
+        let directory = &self.open.launch().options().directory;
+        let history = PastCalls { kinds: kinds.collect(), directory };
+        items.iter().enumerate().filter_map(|(number, item)| history.update(item, number)).collect()
     }
 
     /// Returns modes, models, and options for the result of opening the session.
     pub(crate) fn state_json(&self) -> Value {
         let (mode, model) = (self.updates.mode, &self.updates.model);
         json!({"modes": self.choices.modes_json(mode), "models": self.choices.models_json(model),
-            "configOptions": self.config_json()})
+            "configOptions": self.config_json(mode)})
     }
 
     /// Runs until the client closes the session or is gone.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         self.announce_commands().await;
-        let view = self.open.mcp_view().filter(|_| self.offers.opens_urls);
-        let sign_ins = view
-            .map(|view| tokio::spawn(follow_sign_ins(view, self.clients.clone(), self.id.clone())));
+        let mut servers = None;
+        if let Some(view) = self.open.mcp_view() {
+            servers = Some(view.news());
+            self.servers_changed(view.sign_ins()).await;
+        }
         for warning in self.open.warnings.clone() {
             tracing::warn!("{warning}");
         }
@@ -191,11 +226,11 @@ impl EditorSession {
                 },
                 Some(decide) = self.decisions.recv() => self.send(Op::Decide(Box::new(decide))).await,
                 prompt = prepared(&mut self.preparing) => self.prepared(prompt).await,
+                update = next_update(&mut servers) => self.servers_changed(update.sign_ins).await,
             }
         }
-        if let Some(sign_ins) = sign_ins {
-            sign_ins.abort();
-        }
+        drop(servers);
+        self.sign_ins.abort_all();
         if let Some(preparing) = self.preparing.take() {
             preparing.abort();
         }
@@ -219,7 +254,8 @@ impl EditorSession {
         }
     }
 
-    async fn announce_commands(&self) {
+    /// Sends the slash commands, if they changed.
+    async fn announce_commands(&mut self) {
         let mut commands: Vec<Value> = Vec::new();
         for (name, description, hint) in self.host.commands() {
             commands.push(command_json(name, description, hint));
@@ -227,19 +263,39 @@ impl EditorSession {
         let custom = self.open.commands.clone();
         let listed = tokio::task::spawn_blocking(move || custom.catalog()).await;
         if let Ok(catalog) = listed {
-            commands.extend(
-                catalog
-                    .commands()
-                    .iter()
-                    .map(|it| command_json(&it.name, &it.description, &it.argument_hint)),
-            );
+            commands.extend(catalog.commands().iter().map(|it| {
+                let hint = match it.argument_hint.as_str() {
+                    "" => "arguments",
+                    hint => hint,
+                };
+                command_json(&it.name, &it.description, hint)
+            }));
         }
         for prompt in self.open.commands.prompts() {
-            commands.push(command_json(&prompt.name, &prompt.description, ""));
+            let arguments =
+                prompt.arguments.iter().map(|(name, _, is_required)| match is_required {
+                    true => name.clone(),
+                    false => format!("[{name}]"),
+                });
+            let hint = arguments.collect::<Vec<_>>().join(" ");
+            commands.push(command_json(&prompt.name, &prompt.description, &hint));
         }
-        let update = json!({"sessionUpdate": "available_commands_update",
-            "availableCommands": commands});
-        self.clients.update(&self.id, update).await;
+        if commands != self.commands {
+            self.commands.clone_from(&commands);
+            let update = json!({"sessionUpdate": "available_commands_update",
+                "availableCommands": commands});
+            self.clients.update(&self.id, update).await;
+        }
+    }
+
+    /// Announces new prompts of MCP servers, and asks the user to sign in where they require it.
+    async fn servers_changed(&mut self, sign_ins: Vec<WantedSignIn>) {
+        self.announce_commands().await;
+        let Some(view) = self.open.mcp_view().filter(|_| self.offers.opens_urls) else { return };
+        for WantedSignIn { server, .. } in sign_ins {
+            let (view, clients) = (view.clone(), self.clients.clone());
+            self.sign_ins.spawn(sign_in(view, clients, self.id.clone(), server));
+        }
     }
 
     async fn order(&mut self, order: Order) {
@@ -247,21 +303,23 @@ impl EditorSession {
             Order::Prompt { from, blocks } => self.prompt(from, blocks).await,
             Order::Cancel { request } => self.cancel(request).await,
             Order::SetMode { from, mode } => {
-                let result = self.set_mode(&mode).await.map(|()| json!({}));
+                let result = self.set_mode(&mode).await.map(|_| json!({}));
                 from.respond(result).await;
             }
             Order::SetModel { from, model } => {
-                self.set_model(model).await;
-                from.respond(Ok(json!({}))).await;
-                self.announce_options().await;
+                let result = self.set_model(model).await.map(|()| json!({}));
+                let is_set = result.is_ok();
+                from.respond(result).await;
+                if is_set {
+                    self.announce_options().await;
+                }
             }
             Order::SetOption { from, option, value } => {
+                let mut mode = self.updates.mode;
                 let result = match option.as_str() {
-                    "mode" => self.set_mode(&value).await,
-                    "model" => {
-                        self.set_model(value).await;
-                        Ok(())
-                    }
+                    // The change is announced when the engine has made it.
+                    "mode" => self.set_mode(&value).await.map(|changed| mode = changed),
+                    "model" => self.set_model(value).await,
                     "thought_level" => self.set_thinking_level(&value).await,
                     other => {
                         let message = format!(
@@ -270,7 +328,7 @@ impl EditorSession {
                         Err(RpcError::invalid_params(message))
                     }
                 };
-                let result = result.map(|()| json!({"configOptions": self.config_json()}));
+                let result = result.map(|()| json!({"configOptions": self.config_json(mode)}));
                 from.respond(result).await;
             }
             Order::Join { from, with_history } => self.join(from, with_history).await,
@@ -284,20 +342,17 @@ impl EditorSession {
         if with_history {
             let reading = tokio::task::spawn_blocking(self.open.journal_reader());
             let records = reading.await.unwrap_or_default();
-            let items = parallax_sessions::past::items(&records);
-            for (number, item) in items.iter().enumerate() {
-                if let Some(update) = crate::history::update(item, number) {
-                    from.client.update(&self.id, update).await;
-                }
+            for update in self.past_updates(&records) {
+                from.client.update(&self.id, update).await;
             }
         }
         self.clients.add(from.client.clone());
         from.respond(Ok(self.state_json())).await;
     }
 
-    fn config_json(&self) -> Value {
+    fn config_json(&self, mode: ApprovalMode) -> Value {
         let level = self.thinking_level.as_deref();
-        self.choices.config_json(self.updates.mode, &self.updates.model, level)
+        self.choices.config_json(mode, &self.updates.model, level)
     }
 
     async fn set_thinking_level(&mut self, level: &str) -> Result<(), RpcError> {
@@ -320,29 +375,33 @@ impl EditorSession {
     }
 
     /// Changes the model. A thinking level that it lacks is reset.
-    async fn set_model(&mut self, model: String) {
+    async fn set_model(&mut self, model: String) -> Result<(), RpcError> {
+        if model.trim().is_empty() {
+            return Err(RpcError::invalid_params("the name of the model is empty"));
+        }
         self.send(Op::SetModel(model.clone())).await;
         self.updates.model = model;
         let levels = self.choices.thinking_levels(&self.updates.model);
         if self.thinking_level.take_if(|level| !levels.contains(level)).is_some() {
             self.send(Op::SetThinkingLevel(None)).await;
         }
+        Ok(())
     }
 
     async fn announce_options(&self) {
         if self.offers.config_options {
             let update = json!({"sessionUpdate": "config_option_update",
-                "configOptions": self.config_json()});
+                "configOptions": self.config_json(self.updates.mode)});
             self.clients.update(&self.id, update).await;
         }
     }
 
-    async fn set_mode(&mut self, id: &str) -> Result<(), RpcError> {
+    async fn set_mode(&mut self, id: &str) -> Result<ApprovalMode, RpcError> {
         let mode = self.choices.mode(id).ok_or_else(|| {
             RpcError::invalid_params(format!("the mode `{id}` is unknown or disabled"))
         })?;
         self.send(Op::SetMode(mode)).await;
-        Ok(())
+        Ok(mode)
     }
 
     async fn prompt(&mut self, from: PendingReply, blocks: Vec<Value>) {
@@ -357,7 +416,14 @@ impl EditorSession {
             Ok(read) => read,
             Err(error) => return from.respond(Err(error)).await,
         };
-        self.running = Some(RunningPrompt { from, is_started: false, usage: BTreeMap::new() });
+        let typed = chunk("user_message_chunk", &read.text);
+        self.clients.update_others(&from.client, &self.id, typed).await;
+        self.running = Some(RunningPrompt {
+            from,
+            is_started: false,
+            is_truncated: false,
+            usage: BTreeMap::new(),
+        });
         if read.text.starts_with('/') {
             let host = self.host.clone();
             let reply = host.slash(&self.open, &mut self.events, &read.text).await;
@@ -491,6 +557,18 @@ impl EditorSession {
             self.announce_options().await;
         }
         match event.body {
+            EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
+                if text == TRUNCATED =>
+            {
+                if let Some(running) = &mut self.running {
+                    running.is_truncated = true;
+                }
+            }
+            EventBody::ItemStarted { start: ItemStart::Tool(_), .. } => {
+                if let Some(running) = &mut self.running {
+                    running.is_truncated = false;
+                }
+            }
             EventBody::ModelCall(call) => {
                 if let Some(running) = &mut self.running {
                     running.usage.entry(call.model).or_default().add(&call.usage);
@@ -548,6 +626,9 @@ impl EditorSession {
 
     async fn turn_ended(&mut self, reason: EndReason) {
         let (stop, text) = match reason {
+            EndReason::Done if self.running.as_ref().is_some_and(|it| it.is_truncated) => {
+                ("max_tokens", None)
+            }
             EndReason::Done => ("end_turn", None),
             EndReason::Cancelled => ("cancelled", None),
             EndReason::MaxTurns { limit } => {
@@ -559,6 +640,10 @@ impl EditorSession {
             EndReason::Failed(failure) if failure.kind == FailureKind::Blocked => {
                 ("refusal", Some(failure.message))
             }
+            // The model answered with nothing.
+            EndReason::Failed(failure) if failure.kind == FailureKind::InvalidStream => {
+                ("end_turn", Some(failure.message))
+            }
             EndReason::Failed(failure) => return self.answer(Err(failure.into())).await,
         };
         if let Some(text) = text {
@@ -566,6 +651,17 @@ impl EditorSession {
         }
         self.answer(Ok(json!(stop))).await;
     }
+}
+
+/// Waits for the next change of the MCP servers, for ever if there are none.
+async fn next_update(servers: &mut Option<McpUpdates>) -> McpUpdate {
+    if let Some(news) = servers {
+        if let Some(update) = news.next().await {
+            return update;
+        }
+        *servers = None;
+    }
+    std::future::pending().await
 }
 
 async fn prepared(preparing: &mut Option<Preparing>) -> Result<Prompt, Failure> {

@@ -106,7 +106,7 @@ pub(crate) fn last_bytes(text: &str) -> &str {
     text.get(start..).unwrap_or(text)
 }
 
-fn diff_content(diff: &FileDiff) -> Value {
+pub(crate) fn diff_content(diff: &FileDiff) -> Value {
     let path: &PathBuf = &diff.file_path;
     let Some(texts) = &diff.texts else { return text_content(&diff.diff) };
     let change = if diff.is_new_file { "add" } else { "modify" };

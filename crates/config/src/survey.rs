@@ -289,13 +289,12 @@ impl Survey {
         *cut |= self.hooks.len() > places::MOST || self.mcp_servers.len() > places::MOST;
         self.hooks.truncate(places::MOST);
         self.mcp_servers.truncate(places::MOST);
+        // What runs is never shortened: the user agrees to all of it.
         for hook in &mut self.hooks {
             shorten(&mut hook.event);
-            shorten(&mut hook.command);
         }
         for server in &mut self.mcp_servers {
             shorten(&mut server.name);
-            shorten(&mut server.target);
         }
     }
 }

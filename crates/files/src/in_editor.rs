@@ -11,6 +11,8 @@ use crate::write::{ExpectedState, WriteResult};
 /// Maximum size of a file that is written through an editor.
 const MAX_WRITTEN: u64 = 64 * 1024 * 1024;
 
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 type ReadFile = (Vec<u8>, FileMetadata);
 
 /// Returns the content in the editor instead of the one on disk, for text files.
@@ -26,11 +28,19 @@ pub(crate) fn replace_by_editor(
         _ => return on_disk,
     };
     match editor.read(path.path()) {
-        Some(text) if text.len() as u64 <= limit => {
+        Ok(Some(mut text)) if text.len() as u64 <= limit => {
+            // Editors hide the byte order mark, so it could not be written back.
+            if text.starts_with(BYTE_ORDER_MARK) {
+                text.remove(0);
+            }
             let size = text.len() as u64;
             Ok((text.into_bytes(), FileMetadata { size, ..metadata }))
         }
-        _ => on_disk,
+        Ok(_) => on_disk,
+        Err(message) => {
+            let message = format!("the editor: {message}");
+            Err(FileError::from_io(path.shown(), "read", io::Error::other(message)))
+        }
     }
 }
 
@@ -70,7 +80,7 @@ pub(crate) fn write_in_editor(
 
 /// Whether the bytes are UTF-8 without a byte order mark, which editors hide.
 fn is_plain_text(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(|text| !text.starts_with('\u{feff}'))
+    std::str::from_utf8(bytes).is_ok_and(|text| !text.starts_with(BYTE_ORDER_MARK))
 }
 
 /// Returns the metadata of a file that was never saved.

@@ -127,7 +127,9 @@ impl Open {
         match &mut message {
             JsonRpcMessage::Response(answer) => answer.id = self.take(&answer.id, posted)?,
             JsonRpcMessage::Error(error) => {
-                error.id = Some(self.take(error.id.as_ref().or(posted)?, posted)?);
+                // Servers give errors ids of their own, such as `server-error`.
+                let named = error.id.as_ref().and_then(|id| self.take(id, posted));
+                error.id = Some(named.or_else(|| self.take(posted?, posted))?);
             }
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }

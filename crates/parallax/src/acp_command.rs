@@ -43,6 +43,7 @@ impl Host for Editor {
         if request.session != SessionChoice::New {
             options.session = request.session;
         }
+        options.exact_session = true;
         options.keeps_file_texts = true;
         options.editor = request.editor;
         options.mcp_servers = request.mcp_servers;

@@ -38,6 +38,7 @@ pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
     })?;
     Ok(LaunchOptions {
         auth_method: None,
+        exact_session: false,
         tools: EmbeddedTools::default(),
         directory,
         variables: std::env::vars_os().collect(),

@@ -7,9 +7,12 @@ use crate::editor_terminal::EditorTerminal;
 
 /// An editor that has files of the workspace open.
 pub trait EditorFiles: Send + Sync {
-    /// Returns the text of a file; `None` if the editor does not have the file or is unavailable.
-    /// Blocking.
-    fn read(&self, path: &Path) -> Option<String>;
+    /// Returns the text of a file; `None` if the editor does not have the file, so that the disk
+    /// counts. Blocking.
+    ///
+    /// # Errors
+    /// Returns the message of the editor if it refuses to read the file or does not respond.
+    fn read(&self, path: &Path) -> Result<Option<String>, String>;
 
     /// Writes a file through the editor; `None` if that is impossible and the file must be written
     /// to disk. Blocking.

@@ -568,6 +568,9 @@ pub struct Compaction {
 /// these words on the screen.
 pub const NOTHING_TO_COMPRESS: &str = "Nothing to compress.";
 
+/// The notice about an answer that the model's output limit cut off.
+pub const TRUNCATED: &str = "The response was truncated at the model's output limit (`MAX_TOKENS`)";
+
 /// What triggered a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -108,6 +108,9 @@ pub struct LaunchOptions {
     pub limits: RunLimits,
     /// Which session to open.
     pub session: SessionChoice,
+    /// Whether to resume exactly the named session or none: the name is an id, and a session that
+    /// another process uses is not continued in a copy.
+    pub exact_session: bool,
     /// Whether the user can answer questions.
     pub interactive: bool,
     /// Whether the first prompt of an interactive session waits for MCP servers whose tools are not
@@ -250,6 +253,7 @@ impl Launch {
     /// Returns what lists, searches, and changes stored sessions.
     pub fn session_library(&self) -> SessionLibrary<'_> {
         SessionLibrary {
+            is_exact: self.options.exact_session,
             config: &self.config,
             directory: &self.options.directory,
             highlighter: self.options.colourist,

@@ -373,12 +373,14 @@ impl OpenSession {
         Told { text: or_none(rows, "No skills."), data: data.collect() }
     }
 
-    /// Uses the journal of a resumed session, because a non-interactive run has made no requests
-    /// yet.
+    /// Uses the journal, or the records of a resumed session as long as nothing was appended.
     fn tell_stats(&self) -> Told {
         let mut models: Vec<(String, u64, Tokens)> = Vec::new();
         let (mut calls, mut failed) = (0_u64, 0_u64);
-        for record in self.past().iter() {
+        let written = self.journal_reader()();
+        let past = self.past();
+        let records = if written.is_empty() { &*past } else { &*written };
+        for record in records {
             match record {
                 Record::Content(content) => {
                     let Some(usage) = &content.usage else { continue };

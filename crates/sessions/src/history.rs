@@ -157,6 +157,7 @@ fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<Resumed, Failure> {
 }
 
 fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failure> {
+    let is_exact = library.is_exact;
     let entry = match parallax_store::find(&library.homes(), project(library), selector) {
         Ok(entry) => entry,
         Err(FindError::NoSessions { .. }) if selector == "latest" => {
@@ -169,10 +170,18 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failu
         }
         Err(error) => return Err(input(error)),
     };
+    if is_exact && (entry.id != selector || entry.origin != Origin::Parallax) {
+        return Err(input(format_args!("unknown session `{selector}`")));
+    }
     if entry.origin != Origin::Parallax {
         return adopt(library, &entry);
     }
     match Journal::open_append(&entry.path, &library.homes().keys) {
+        Ok((_, loaded)) if is_exact && is_damaged(&loaded) => Err(input(format_args!(
+            "the file of the session `{selector}` is damaged: `parallax --resume {selector}` \
+             continues a repaired copy"
+        ))),
+        Err(error @ OpenError::InUse { .. }) if is_exact => Err(input(error)),
         Ok((_, loaded)) if is_damaged(&loaded) => in_a_copy(library, &entry, loaded),
         Ok((journal, loaded)) => {
             if loaded.head.one_shot && library.interactive {

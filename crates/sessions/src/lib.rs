@@ -43,6 +43,9 @@ pub struct SessionLibrary<'a> {
     pub directory: &'a Path,
     /// Highlights code in exported sessions.
     pub highlighter: Option<SyntaxHighlighter>,
+    /// Whether to resume exactly the named session or none: the name is an id, and a session that
+    /// another process uses is not continued in a copy.
+    pub is_exact: bool,
     /// Whether the user can answer questions in new sessions.
     pub interactive: bool,
     /// Whether new sessions write no journal.

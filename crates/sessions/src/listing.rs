@@ -38,6 +38,19 @@ impl SessionLibrary<'_> {
         let homes = self.homes();
         let project = self.directory;
         let entry = parallax_store::find_listed(&homes, project, selector).map_err(input)?;
+        self.delete_entry(entry)
+    }
+
+    /// Deletes a session of any project.
+    ///
+    /// # Errors
+    /// Returns an error if the session is in use or cannot be deleted.
+    pub fn delete_entry(&self, entry: SessionEntry) -> Result<SessionEntry, Failure> {
+        let homes = self.homes();
+        let project = match entry.project.as_os_str().is_empty() {
+            true => self.directory,
+            false => &entry.project,
+        };
         let id = SessionId::from(entry.id.as_str());
         let mut artifacts = parallax_store::belongings(&homes, project, &entry);
         artifacts.push(Homes::new(&homes.parallax, "").artifacts(project, &id).root().to_owned());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parallax_protocol::content::{Content, PartView};
-use parallax_protocol::event::{EventBody, ItemDone, Level};
+use parallax_protocol::event::{EventBody, ItemDone, Level, TRUNCATED};
 use parallax_protocol::image::Image;
 use parallax_protocol::model::{Citation, FinishReason};
 
@@ -59,8 +59,7 @@ impl Session {
             self.hub.send(EventBody::Image(image));
         }
         if cut {
-            let text = "The response was truncated at the model's output limit (`MAX_TOKENS`)";
-            self.inbox.notice(Level::Warning, text);
+            self.inbox.notice(Level::Warning, TRUNCATED);
         }
         if !sources.is_empty() {
             self.hub.send(EventBody::Sources(sources));

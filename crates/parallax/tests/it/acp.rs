@@ -1,6 +1,7 @@
 //! ACP: editors as clients over stdin and stdout.
 
 mod authentication;
+mod sessions;
 mod terminal;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -396,4 +397,38 @@ fn prompt_that_waits_for_a_mute_client_can_be_cancelled() {
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(!world.home.project().join("b.txt").exists());
+}
+
+#[test]
+fn file_that_the_client_refuses_to_read_is_neither_read_nor_overwritten() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"replace","args":{"file_path":"a.txt","old_string":"saved","new_string":"changed"}}]},
+        {"text":"Done"}]"#,
+    );
+    let file = world.home.project().join("a.txt");
+    std::fs::write(&file, "saved\n").expect("file");
+    let (mut editor, session) = with_files(&world);
+    let id = editor.prompt(&session, "edit it");
+    let request = editor.until(|it| it["method"] == "fs/read_text_file");
+    let error = json!({"code": -32000, "message": "Permission denied"});
+    let answer = json!({"jsonrpc": "2.0", "id": request["id"], "error": error});
+    editor.write(&answer.to_string());
+    editor.serve_files(id, Some("saved\n"));
+    let requests = world.server.requests();
+    let body = String::from_utf8_lossy(&requests[1].body).into_owned();
+    assert!(body.contains("Permission denied"), "{body}");
+    assert_eq!(std::fs::read_to_string(file).expect("the file"), "saved\n");
+}
+
+#[test]
+fn byte_order_mark_of_the_client_does_not_hinder_an_edit() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"replace","args":{"file_path":"a.txt","old_string":"unsaved","new_string":"changed"}}]},
+        {"text":"Done"}]"#,
+    );
+    std::fs::write(world.home.project().join("a.txt"), "saved\n").expect("file");
+    let (mut editor, session) = with_files(&world);
+    let id = editor.prompt(&session, "edit it");
+    let written = editor.serve_files(id, Some("\u{feff}unsaved line\n"));
+    assert_eq!(written.first().map(|(_, text)| text.as_str()), Some("changed line\n"));
 }

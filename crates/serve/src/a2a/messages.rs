@@ -138,7 +138,9 @@ fn part(part: &TaskPart, version: A2aVersion) -> Value {
         (TaskPart::Text(text), A2aVersion::V10) => json!({"text": text}),
         (TaskPart::Text(text), A2aVersion::V03) => json!({"kind": "text", "text": text}),
         (TaskPart::Data(data), A2aVersion::V10) => json!({"data": data}),
-        (TaskPart::Data(data), A2aVersion::V03) => json!({"kind": "data", "data": data}),
+        (TaskPart::Data(data), A2aVersion::V03) => {
+            json!({"kind": "data", "data": with_confirmation(data)})
+        }
         (TaskPart::File { name, text }, A2aVersion::V10) => {
             json!({"text": text, "filename": name, "mediaType": "text/plain"})
         }
@@ -146,6 +148,26 @@ fn part(part: &TaskPart, version: A2aVersion) -> Value {
             json!({"kind": "text", "text": text, "metadata": {"filename": name}})
         }
     }
+}
+
+/// Adds the fields that clients of Gemini CLI's server read from a request for approval.
+fn with_confirmation(request: &Value) -> Value {
+    let mut request = request.clone();
+    let call = request.get("toolCall").cloned().unwrap_or_default();
+    let (Some(fields), Some(id)) = (request.as_object_mut(), call.get("toolCallId")) else {
+        return request;
+    };
+    let kind = match call.get("kind").and_then(Value::as_str) {
+        Some("edit" | "delete" | "move") => "edit",
+        Some("execute") => "exec",
+        _ => "info",
+    };
+    let named = json!({"callId": id, "name": call.get("title"), "args": call.get("rawInput")});
+    fields.insert("request".to_owned(), named);
+    fields.insert("status".to_owned(), json!("awaiting_approval"));
+    let details = json!({"type": kind, "title": call.get("title"), "content": call.get("content")});
+    fields.insert("confirmationDetails".to_owned(), details);
+    request
 }
 
 fn message(task: &str, message: &TaskMessage, version: A2aVersion) -> Value {

@@ -391,13 +391,21 @@ fn commands(state: &Arc<ServerState>) -> Response<ReplyBody> {
 /// `POST /executeCommand`: a slash command in a session of its own.
 async fn execute(state: &Arc<ServerState>, body: &Value) -> Result<Response<ReplyBody>, A2aError> {
     let name = body.get("command").and_then(Value::as_str).unwrap_or_default();
-    let name = name.trim_start_matches('/');
-    let first = name.split_whitespace().next().unwrap_or_default();
-    if first.is_empty() {
+    let name = name.trim_start_matches('/').trim();
+    if name.is_empty() {
         return Err(A2aError::InvalidParams("`command` is missing".to_owned()));
     }
+    let arguments = body.get("args").and_then(Value::as_array);
+    let arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
+    let line = std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ");
     let task = A2aTasks::create(state).await?;
-    let is_known = |command: &Value| command.get("name").and_then(Value::as_str) == Some(first);
+    // Names of subcommands contain a space.
+    let is_known = |command: &Value| {
+        let known = command.get("name").and_then(Value::as_str);
+        known
+            .and_then(|known| line.strip_prefix(known))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    };
     // The commands come right after the session.
     for _ in 0..40 {
         if !state.a2a.commands().is_empty() {
@@ -409,12 +417,9 @@ async fn execute(state: &Arc<ServerState>, body: &Value) -> Result<Response<Repl
         let error = json!({"error": format!("Command not found: {name}")});
         return Ok(json_reply(StatusCode::NOT_FOUND, &error));
     }
-    let arguments = body.get("args").and_then(Value::as_array);
-    let arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
-    let text = std::iter::once(format!("/{name}")).chain(arguments.map(str::to_owned));
     let message = messages::ClientMessage {
         task: Some(task.snapshot().id),
-        text: text.collect::<Vec<_>>().join(" "),
+        text: format!("/{line}"),
         ..messages::ClientMessage::default()
     };
     A2aTasks::send(state, &message).await?;

@@ -171,6 +171,16 @@ impl Task {
         true
     }
 
+    /// Sets the state of a loaded session. A failed one says so.
+    pub(super) fn restore(&self, state: TaskState) {
+        let mut inner = self.lock();
+        inner.snapshot.state = state;
+        if state == TaskState::Failed {
+            let text = "the last turn failed, or its process ended".to_owned();
+            inner.snapshot.said = Some(Self::agent_message(&mut inner, vec![TaskPart::Text(text)]));
+        }
+    }
+
     /// A message of a loaded session.
     pub(super) fn remember(&self, is_agent: bool, text: &str) {
         let mut inner = self.lock();

@@ -112,9 +112,12 @@ impl A2aTasks {
         let task = Arc::new(Task::new(id, TaskState::Completed));
         state.a2a.lock().insert(id.to_owned(), Arc::clone(&task));
         let params = json!({"sessionId": id, "cwd": Self::directory(), "mcpServers": []});
-        if Self::client(state).request("session/load", params).await.is_err() {
-            state.a2a.lock().remove(id);
-            return Err(missing());
+        match Self::client(state).request("session/load", params).await {
+            Ok(loaded) => task.restore(state_of(&loaded)),
+            Err(_) => {
+                state.a2a.lock().remove(id);
+                return Err(missing());
+            }
         }
         Ok(task)
     }
@@ -217,6 +220,17 @@ impl A2aTasks {
     }
 }
 
+/// The state of a task of an earlier process, by how its last turn ended.
+fn state_of(loaded: &Value) -> TaskState {
+    match loaded["_meta"]["lastTurn"].as_str() {
+        None | Some("done" | "max_turns" | "budget" | "loop" | "stopped") => TaskState::Completed,
+        Some("none") => TaskState::Submitted,
+        Some("cancelled") => TaskState::Cancelled,
+        // It failed, or its process ended while it ran.
+        Some(_) => TaskState::Failed,
+    }
+}
+
 /// The answer to a request for approval: the data part, else the text as the name or id of an
 /// option; whatever else is said rejects.
 fn decision(message: &ClientMessage, params: &Value) -> Value {
@@ -244,7 +258,8 @@ fn decision(message: &ClientMessage, params: &Value) -> Value {
     });
     match named.and_then(|option| option.get("optionId")?.as_str()) {
         Some(id) => selected(id),
-        None => json!({"outcome": {"outcome": "cancelled"}}),
+        // The model reads why.
+        None => json!({"outcome": {"outcome": "cancelled"}, "_meta": {"feedback": text}}),
     }
 }
 
@@ -299,7 +314,7 @@ fn update(state: &Arc<ServerState>, params: &Value) {
         ("user_message_chunk", Some(text)) if task.state() != TaskState::Working => {
             task.remember(false, text);
         }
-        ("tool_call" | "tool_call_update", _) if task.state() == TaskState::Working => {
+        ("tool_call" | "tool_call_update", _) => {
             let content = update.get("content").and_then(Value::as_array);
             let is_done = update.get("status").and_then(Value::as_str) == Some("completed");
             let diffs = content
@@ -312,7 +327,9 @@ fn update(state: &Arc<ServerState>, params: &Value) {
                     task.changed(path, text);
                 }
             }
-            task.show(update);
+            if task.state() == TaskState::Working {
+                task.show(update);
+            }
         }
         _ => {}
     }

@@ -1,0 +1,105 @@
+//! Sessions: loading, deleting, and what clients learn about them.
+
+use serde_json::{Value, json};
+
+use super::Editor;
+use crate::support::World;
+
+#[test]
+fn session_in_use_elsewhere_is_refused_and_not_copied() {
+    let world = World::new(r#"[{"text":"first"},{"text":"second"}]"#);
+    let mut one = Editor::ready(&world, &[]);
+    let session = one.open(&world);
+    let id = one.prompt(&session, "go");
+    one.answer(id);
+    let mut other = Editor::ready(&world, &[]);
+    for method in ["session/load", "session/resume"] {
+        let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
+        let answer = other.call(method, params);
+        let said = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(said.contains("in use by another process"), "{answer}");
+    }
+    for selector in ["latest", "1", &session[..8]] {
+        let params = json!({"sessionId": selector, "cwd": world.home.project(), "mcpServers": []});
+        let answer = other.call("session/load", params);
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+    let listed = other.call("session/list", json!({"cwd": world.home.project()}));
+    assert_eq!(listed["result"]["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
+}
+
+#[test]
+fn session_of_another_directory_is_deleted() {
+    let world = World::new(r#"[{"text":"first"}]"#);
+    let mut command = world.command(&["--acp"]);
+    command.current_dir("/");
+    let mut editor = Editor::spawn(command);
+    editor.call("initialize", json!({"protocolVersion": 1}));
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "go");
+    editor.answer(id);
+    editor.call("session/close", json!({"sessionId": session}));
+    let answer = editor.call("session/delete", json!({"sessionId": session}));
+    assert_eq!(answer["result"], json!({}), "{answer}");
+    let listed = editor.call("session/list", json!({}));
+    assert_eq!(listed["result"]["sessions"], json!([]));
+}
+
+#[test]
+fn changed_mode_is_in_the_answer() {
+    let world = World::new("[]");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    for mode in ["autoEdit", "plan", "default"] {
+        let params = json!({"sessionId": session, "configId": "mode", "value": mode});
+        let answer = editor.call("session/set_config_option", params);
+        let options = answer["result"]["configOptions"].as_array().expect("options");
+        let current = options.iter().find(|it| it["id"] == "mode").expect("the mode");
+        assert_eq!(current["currentValue"], mode);
+    }
+    let params = json!({"sessionId": session, "modelId": "  "});
+    assert_eq!(editor.call("session/set_model", params)["error"]["code"], -32602);
+}
+
+#[test]
+fn truncated_answer_ends_with_max_tokens() {
+    let world =
+        World::new(r#"[{"chunks":[{"text":"cut of"},{"finish":"MAX_TOKENS"}]},{"text":"whole"}]"#);
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    for expected in ["max_tokens", "end_turn"] {
+        let id = editor.prompt(&session, "go");
+        assert_eq!(editor.answer(id)["result"]["stopReason"], expected);
+    }
+}
+
+#[test]
+fn statistics_and_history_of_a_session_are_complete() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"read_file","args":{"file_path":"a.txt"}}]},
+        {"calls":[{"name":"write_file","args":{"file_path":"b.txt","content":"new\n"}}]},
+        {"text":"Done"}]"#,
+    );
+    std::fs::write(world.home.project().join("a.txt"), "x\n").expect("file");
+    let mut editor = Editor::ready(&world, &["--approval-mode", "auto_edit"]);
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "go");
+    editor.answer(id);
+    let id = editor.prompt(&session, "/stats");
+    editor.answer(id);
+    let chunks = editor.updates("agent_message_chunk");
+    let said = chunks.last().expect("a chunk")["content"]["text"].as_str().unwrap_or_default();
+    assert!(said.contains("2 calls") && said.contains("requests"), "{said}");
+    assert_eq!(editor.end().0, 0);
+
+    let mut again = Editor::ready(&world, &[]);
+    let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
+    let loaded = again.call("session/load", params);
+    assert_eq!(loaded["result"]["_meta"]["lastTurn"], "done");
+    let calls: Vec<Value> = again.updates("tool_call").into_iter().cloned().collect();
+    let kinds: Vec<&Value> = calls.iter().map(|call| &call["kind"]).collect();
+    assert_eq!(kinds, ["read", "edit"]);
+    let change = calls[1]["content"][0]["content"]["text"].as_str().unwrap_or_default();
+    assert!(change.contains("+new"), "{change}");
+    assert_eq!(calls[0]["locations"][0]["path"], json!(world.home.project().join("a.txt")));
+}
