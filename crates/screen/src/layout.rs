@@ -3,6 +3,16 @@
 use crate::{Line, Span, Style, grapheme_width, text_width, truncate, wrap};
 use unicode_segmentation::UnicodeSegmentation;
 
+/// The marker of the selected row.
+pub const POINTER: &str = "❯ ";
+/// The prefix of the other rows of the list.
+pub const NO_POINTER: &str = "  ";
+
+/// Returns the prefix of a list row.
+pub fn pointer(selected: bool) -> &'static str {
+    if selected { POINTER } else { NO_POINTER }
+}
+
 /// Wraps spans at exactly `columns`, even inside words. For code and output, where every space
 /// matters. Always returns at least one row.
 pub fn hard_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {

@@ -111,11 +111,16 @@ impl App {
     ) -> Self {
         let mut transcript = Transcript::new();
         transcript.options = setup::view_options(&settings, ViewOptions::default());
+        let mut composer = Composer::default();
+        composer.set_highlights(|line| {
+            let words = parallax_sdk::at_paths::tokens(line);
+            words.into_iter().map(|word| word.range).collect()
+        });
         Self {
             theme,
             keymap: Arc::new(keymap),
             transcript,
-            composer: Composer::default(),
+            composer,
             completion: Completion::default(),
             dialogs: DialogStack::default(),
             prompt_queue: PromptQueue::default(),

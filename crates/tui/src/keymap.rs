@@ -2,6 +2,7 @@
 //! elsewhere.
 
 mod command;
+mod edit_keys;
 mod file;
 mod help;
 pub mod key_text;

@@ -6,7 +6,6 @@ mod code_pieces;
 mod commands;
 pub mod completion;
 mod components;
-pub mod composer;
 mod context_view;
 mod copied;
 pub mod debug_console;
@@ -33,6 +32,7 @@ pub use code_pieces::code_pieces;
 pub use face::{FaceOptions, Left, run};
 pub use parallax_screen::{emergency_restore, theme};
 
+pub use parallax_composer as composer;
 use parallax_markdown as markdown;
 pub use parallax_markdown::highlight;
 use parallax_screen::{clean, layout};

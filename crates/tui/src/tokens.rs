@@ -1,17 +1,15 @@
-//! Design tokens: one marker per meaning, and sizes. `DESIGN.md` explains them. Colors are in
-//! `theme.rs`.
+//! Design tokens: one marker per meaning, and sizes. `DESIGN.md` explains them. Colors are in the
+//! theme.
 
 use parallax_screen::{Line, Span};
+
+pub(crate) use parallax_screen::layout::{NO_POINTER, pointer};
 
 use crate::layout::padded;
 use crate::theme::Theme;
 
 /// Windows with fewer rows omit rules and hints.
 pub(crate) const LOW: usize = 12;
-/// The marker of the selected row.
-pub(crate) const POINTER: &str = "❯ ";
-/// The prefix of the other rows of the list.
-pub(crate) const NO_POINTER: &str = "  ";
 /// Success.
 pub(crate) const DONE: &str = "✓";
 /// Failure.
@@ -34,11 +32,6 @@ pub(crate) const SEPARATOR: &str = " · ";
 pub(crate) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// How long each frame is shown, in milliseconds.
 pub(crate) const SPINNER_MS: u64 = 120;
-
-/// Returns the prefix of a list row.
-pub(crate) fn pointer(selected: bool) -> &'static str {
-    if selected { POINTER } else { NO_POINTER }
-}
 
 /// Returns the rows of a list item, with the marker before the first.
 pub(crate) fn selectable_rows(

@@ -24,6 +24,18 @@ use crate::dialog::{DialogKey, QuestionAnswer};
 use crate::keymap::{Context, KeyCommand};
 use crate::terminal_keys;
 
+/// The placeholders of the empty input; they change after each prompt.
+const PLACEHOLDERS: [&str; 6] = [
+    "Type your message or @path/to/file",
+    "Type your message or / for a command",
+    "Type your message or ! to run a shell command",
+    "Type your message or ? to see the keys",
+    "Type your message or /undo to revert the last changes",
+    "Type your message or /rewind to go back to an earlier one",
+];
+/// The placeholder while the agent is running.
+const BUSY_PLACEHOLDER: &str = "Type your message to steer the agent";
+
 impl App {
     pub(super) fn key(&mut self, key: Key) {
         if self.window.is_frozen() {
@@ -434,7 +446,7 @@ impl App {
             self.dialogs.note_typing(self.clock.now_ms());
         }
         self.surround();
-        let action = self.composer.key_at(key, &self.keymap, self.clock.input_at());
+        let action = self.composer.key_at(key, &*self.keymap, self.clock.input_at());
         self.composer_action(action, key);
     }
 
@@ -451,8 +463,11 @@ impl App {
             running: self.is_busy() || self.shell.is_running(),
             steering: true,
             queued: self.prompt_queue.len(),
-            yolo: self.facts.mode == ApprovalMode::Yolo,
-            prompts: self.session.stats().turns.len(),
+            warns: self.facts.mode == ApprovalMode::Yolo,
+            placeholder: match self.is_busy() {
+                true => BUSY_PLACEHOLDER,
+                false => PLACEHOLDERS[self.session.stats().turns.len() % PLACEHOLDERS.len()],
+            },
         });
     }
 

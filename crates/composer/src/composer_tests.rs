@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use parallax_screen::{Key, KeyCode, Line, Modifiers};
 
 use super::*;
-use crate::keymap::{Keymap, Platform};
+use crate::test_keys::{Keymap, Platform};
 
 struct Desk {
     composer: Composer,
@@ -16,7 +16,9 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let keymap = Keymap::load(Platform::Linux, "");
-        Self { composer: Composer::new(), keymap, now: Instant::now() }
+        let mut desk = Self { composer: Composer::new(), keymap, now: Instant::now() };
+        desk.around(false, false, 0);
+        desk
     }
 
     /// Presses a key one second after the previous one.
@@ -54,8 +56,8 @@ impl Desk {
             running: busy,
             steering,
             queued,
-            yolo: false,
-            prompts: 0,
+            warns: false,
+            placeholder: "Type your message or @path/to/file",
         });
     }
 }

@@ -7,20 +7,20 @@ use parallax_screen::Key;
 use super::search::{Search, SearchAction};
 use super::text::Position;
 use super::{Composer, ComposerAction, InputMode, VimMode};
-use crate::keymap::{Context, KeyCommand, Keymap};
+use crate::edit_command::{EditCommand, KeyContext, KeyTable};
 
 /// The maximum time between two Esc presses that clear the input, in milliseconds.
-pub(crate) const TWICE_MS: u64 = 2_000;
+pub const TWICE_MS: u64 = 2_000;
 const TWICE: Duration = Duration::from_millis(TWICE_MS);
 
 impl Composer {
     /// Handles a key pressed now.
-    pub fn key(&mut self, key: Key, keymap: &Keymap) -> ComposerAction {
+    pub fn key(&mut self, key: Key, keymap: &dyn KeyTable) -> ComposerAction {
         self.key_at(key, keymap, Instant::now())
     }
 
     /// Like [`key`](Self::key), for a key pressed at `now`.
-    pub fn key_at(&mut self, key: Key, keymap: &Keymap, now: Instant) -> ComposerAction {
+    pub fn key_at(&mut self, key: Key, keymap: &dyn KeyTable, now: Instant) -> ComposerAction {
         if self.search.is_some() {
             return self.search_key(key, keymap);
         }
@@ -43,11 +43,11 @@ impl Composer {
     fn plain_key(
         &mut self,
         key: Key,
-        keymap: &Keymap,
+        keymap: &dyn KeyTable,
         now: Instant,
         escaped: Option<Instant>,
     ) -> ComposerAction {
-        for command in keymap.commands_for(key, Context::COMPOSER) {
+        for command in keymap.commands(key, KeyContext::Text) {
             if let Some(action) = self.run(command, now, escaped) {
                 return action;
             }
@@ -81,46 +81,46 @@ impl Composer {
     /// Runs a command. Returns `None` if it does not apply.
     fn run(
         &mut self,
-        command: KeyCommand,
+        command: EditCommand,
         now: Instant,
         escaped: Option<Instant>,
     ) -> Option<ComposerAction> {
         use ComposerAction as Action;
         match command {
-            KeyCommand::Submit => return Some(self.enter()),
-            KeyCommand::QueueMessage => {
+            EditCommand::Submit => return Some(self.enter()),
+            EditCommand::QueueMessage => {
                 let fits = self.surroundings.busy && self.mode == InputMode::Prompt;
                 return (fits && !self.buffer.text().is_blank())
                     .then(|| Action::Queue(self.take()));
             }
-            KeyCommand::Cancel => return Some(self.escape(now, escaped)),
-            KeyCommand::Clear => {
+            EditCommand::Cancel => return Some(self.escape(now, escaped)),
+            EditCommand::Clear => {
                 let cleared = !self.buffer.is_empty();
                 if cleared {
                     self.clear();
                 }
                 return Some(Action::Interrupt { cleared });
             }
-            KeyCommand::DeleteRight if self.buffer.is_empty() => return None,
-            KeyCommand::Exit => return self.buffer.is_empty().then_some(Action::Exit),
-            KeyCommand::DeleteLeft if self.buffer.is_empty() => {
+            EditCommand::DeleteRight if self.buffer.is_empty() => return None,
+            EditCommand::Exit => return self.buffer.is_empty().then_some(Action::Exit),
+            EditCommand::DeleteLeft if self.buffer.is_empty() => {
                 if self.mode == InputMode::Shell {
                     self.change_mode(InputMode::Prompt);
                 }
             }
-            KeyCommand::OpenExternalEditor => return Some(Action::OpenEditor),
-            KeyCommand::DeprecatedOpenExternalEditor => return Some(Action::EditorHint),
-            KeyCommand::Paste => return Some(Action::PasteClipboard),
-            KeyCommand::SearchStart => self.start_search(),
-            KeyCommand::CursorUp => return self.up(),
-            KeyCommand::CursorDown => self.down(),
-            KeyCommand::HistoryPrevious => {
+            EditCommand::OpenExternalEditor => return Some(Action::OpenEditor),
+            EditCommand::DeprecatedOpenExternalEditor => return Some(Action::EditorHint),
+            EditCommand::Paste => return Some(Action::PasteClipboard),
+            EditCommand::SearchStart => self.start_search(),
+            EditCommand::CursorUp => return self.up(),
+            EditCommand::CursorDown => self.down(),
+            EditCommand::HistoryPrevious => {
                 self.step(true);
             }
-            KeyCommand::HistoryNext => {
+            EditCommand::HistoryNext => {
                 self.step(false);
             }
-            KeyCommand::ExpandPaste => {
+            EditCommand::ExpandPaste => {
                 return self.buffer.expand_paste().then_some(Action::Changed);
             }
             _ => return self.edit(command).then_some(Action::Changed),
@@ -130,29 +130,29 @@ impl Composer {
 
     /// Runs an editing command. Returns `false` if it is not one, or if it has no effect and
     /// another command of the key may apply.
-    fn edit(&mut self, command: KeyCommand) -> bool {
+    fn edit(&mut self, command: EditCommand) -> bool {
         let buffer = &mut self.buffer;
         match command {
-            KeyCommand::Newline => buffer.newline(),
-            KeyCommand::DeleteLeft => buffer.delete_left(),
-            KeyCommand::DeleteRight => buffer.delete_right(),
-            KeyCommand::DeleteWordLeft => buffer.delete_word_left(),
-            KeyCommand::DeleteWordRight => buffer.delete_word_right(),
-            KeyCommand::DeleteLeftAll => buffer.delete_left_all(),
-            KeyCommand::DeleteRightAll => buffer.delete_right_all(),
-            KeyCommand::Home => buffer.home(),
-            KeyCommand::End => buffer.end(),
-            KeyCommand::CursorLeft => buffer.left(),
-            KeyCommand::CursorRight => buffer.right(),
-            KeyCommand::WordLeft => buffer.word_left(),
-            KeyCommand::WordRight => buffer.word_right(),
-            KeyCommand::Yank => {
+            EditCommand::Newline => buffer.newline(),
+            EditCommand::DeleteLeft => buffer.delete_left(),
+            EditCommand::DeleteRight => buffer.delete_right(),
+            EditCommand::DeleteWordLeft => buffer.delete_word_left(),
+            EditCommand::DeleteWordRight => buffer.delete_word_right(),
+            EditCommand::DeleteLeftAll => buffer.delete_left_all(),
+            EditCommand::DeleteRightAll => buffer.delete_right_all(),
+            EditCommand::Home => buffer.home(),
+            EditCommand::End => buffer.end(),
+            EditCommand::CursorLeft => buffer.left(),
+            EditCommand::CursorRight => buffer.right(),
+            EditCommand::WordLeft => buffer.word_left(),
+            EditCommand::WordRight => buffer.word_right(),
+            EditCommand::Yank => {
                 self.yanked = buffer.yank();
                 return self.yanked;
             }
-            KeyCommand::YankPop => return buffer.yank_pop(),
-            KeyCommand::Undo => return buffer.undo(),
-            KeyCommand::Redo => return buffer.redo(),
+            EditCommand::YankPop => return buffer.yank_pop(),
+            EditCommand::Undo => return buffer.undo(),
+            EditCommand::Redo => return buffer.redo(),
             _ => return false,
         }
         true
@@ -253,7 +253,7 @@ impl Composer {
         self.search = Some(Search::new(self.history().entries()));
     }
 
-    fn search_key(&mut self, key: Key, keymap: &Keymap) -> ComposerAction {
+    fn search_key(&mut self, key: Key, keymap: &dyn KeyTable) -> ComposerAction {
         let Some(mut search) = self.search.take() else { return ComposerAction::Ignored };
         let action = search.key(key, keymap, self.history().entries());
         match action {

@@ -7,8 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::buffer::Buffer;
 use super::text::Position;
 use super::{Composer, words};
-use crate::keymap::Keymap;
-use crate::theme::Theme;
+use crate::test_keys::Keymap;
+use parallax_screen::theme::Theme;
 
 #[derive(Debug, Clone)]
 enum Command {

@@ -392,7 +392,7 @@ fn a_huge_count_costs_nothing() {
 }
 
 #[test]
-fn the_mode_and_what_is_pending_are_told() {
+fn mode_and_pending_command_are_reported() {
     let mut buffer = Buffer::default();
     buffer.reset("one two");
     let mut vim = Vim::default();

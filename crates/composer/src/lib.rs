@@ -1,4 +1,4 @@
-//! The composer: edits the input text. Takes keys and pasted text, returns [`ComposerAction`]s and
+//! The composer: edits the input text. Independent of the agent. Takes keys and pasted text, returns [`ComposerAction`]s and
 //! rows. Sending, completion lists, and files are handled elsewhere.
 
 mod action;
@@ -10,6 +10,7 @@ mod buffer_tests;
 mod composer_tests;
 mod dropped;
 mod edit;
+mod edit_command;
 mod history;
 mod image;
 mod keys;
@@ -19,18 +20,22 @@ mod movement;
 mod pastes;
 mod render;
 mod search;
+#[cfg(test)]
+mod test_keys;
 mod text;
 mod undo;
 mod vim;
 mod words;
 
+use std::ops::Range;
 use std::time::Instant;
 
 pub use action::{ComposerAction, InputMode, Submission, Surroundings};
 pub use buffer::Buffer;
 pub use dropped::escape as escape_path;
+pub use edit_command::{EditCommand, KeyContext, KeyTable};
 pub use history::History;
-pub(crate) use keys::TWICE_MS;
+pub use keys::TWICE_MS;
 use parallax_screen::Line;
 pub use render::RenderedInput;
 use search::Search;
@@ -38,7 +43,10 @@ pub use text::{Position, Text, clean};
 use vim::Vim;
 pub use vim::VimMode;
 
-use crate::theme::Theme;
+use parallax_screen::theme::Theme;
+
+/// Finds the parts of a line that stand out, such as names of files.
+pub type FindHighlights = fn(&str) -> Vec<Range<usize>>;
 
 /// The input text and its modes.
 #[derive(Debug, Default)]
@@ -62,12 +70,19 @@ pub struct Composer {
     escapes_at: bool,
     /// Whether deleted text was inserted again since the last query.
     yanked: bool,
+    /// Finds the parts of a line that stand out, such as names of files.
+    highlights: Option<FindHighlights>,
 }
 
 impl Composer {
     /// Creates an empty composer.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets what finds the parts of a line that stand out, such as names of files.
+    pub fn set_highlights(&mut self, find: FindHighlights) {
+        self.highlights = Some(find);
     }
 
     /// Returns the text and the cursor.

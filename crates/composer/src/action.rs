@@ -7,11 +7,11 @@ pub enum ComposerAction {
     Ignored,
     /// Used: text, cursor, or mode changed, or there was nothing to do.
     Changed,
-    /// Send this to the model (or run it if it is a slash command).
+    /// Send this.
     Submit(Submission),
-    /// Steer the running turn with this.
+    /// Send this at once, although the program is busy.
     Steer(Submission),
-    /// Send this when the turn ends.
+    /// Send this when the program is no longer busy.
     Queue(Submission),
     /// Run this in the shell.
     Shell(String),
@@ -62,16 +62,16 @@ pub enum InputMode {
 /// The state around the composer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Surroundings {
-    /// Whether the agent is running.
+    /// Whether the program works on a message.
     pub busy: bool,
     /// Whether a shell command of the user is running.
     pub running: bool,
-    /// Whether Enter steers the running turn; otherwise it queues.
+    /// Whether Enter sends at once while the program is busy; otherwise it queues.
     pub steering: bool,
     /// Number of queued messages.
     pub queued: usize,
-    /// Whether YOLO mode is on, which the prefix shows.
-    pub yolo: bool,
-    /// Number of prompts sent; the placeholder changes after each.
-    pub prompts: usize,
+    /// Whether the prefix warns, because nothing is asked before it happens.
+    pub warns: bool,
+    /// What the empty input shows.
+    pub placeholder: &'static str,
 }

@@ -7,19 +7,8 @@ use parallax_screen::{Attributes, Line, Span, Style, text_width};
 use super::layout::{AtomKind, row_of};
 use super::text::Position;
 use super::{Composer, InputMode, VimMode};
-use crate::theme::Theme;
+use parallax_screen::theme::Theme;
 
-/// The placeholders of the empty input; they change after each prompt.
-const PLACEHOLDERS: [&str; 6] = [
-    "Type your message or @path/to/file",
-    "Type your message or / for a command",
-    "Type your message or ! to run a shell command",
-    "Type your message or ? to see the keys",
-    "Type your message or /undo to revert the last changes",
-    "Type your message or /rewind to go back to an earlier one",
-];
-/// The placeholder while the agent is running.
-const BUSY_PLACEHOLDER: &str = "Type your message to steer the agent";
 /// Maximum length in bytes of a line that is highlighted.
 const MAX_COLOURED_LINE: usize = 10_000;
 
@@ -94,7 +83,7 @@ impl Composer {
     fn prefix(&self, theme: &Theme) -> (&'static str, Style) {
         match self.mode {
             InputMode::Shell => ("! ", theme.warning),
-            InputMode::Prompt if self.surroundings.yolo => ("* ", theme.error),
+            InputMode::Prompt if self.surroundings.warns => ("* ", theme.error),
             InputMode::Prompt => ("> ", theme.accent),
         }
     }
@@ -107,8 +96,7 @@ impl Composer {
             }
             (InputMode::Shell, _) => "Type your shell command (esc to leave)",
             (_, true) => "Press i to insert text",
-            _ if self.surroundings.busy => BUSY_PLACEHOLDER,
-            _ => PLACEHOLDERS[self.surroundings.prompts % PLACEHOLDERS.len()],
+            _ => self.surroundings.placeholder,
         }
     }
 
@@ -149,9 +137,8 @@ impl Composer {
                 let end = line.find(char::is_whitespace).unwrap_or(line.len());
                 styles.push((0..end, theme.accent));
             }
-            if line.contains('@') {
-                let words = parallax_sdk::at_paths::tokens(line);
-                styles.extend(words.into_iter().map(|word| (word.range, theme.accent)));
+            if let Some(find) = self.highlights {
+                styles.extend(find(line).into_iter().map(|range| (range, theme.accent)));
             }
         }
         if let Some(selection) = self.selection() {

@@ -2,9 +2,9 @@
 
 use parallax_screen::{Key, KeyCode, Line, Style, text_width, truncate};
 
-use crate::keymap::{Context, KeyCommand, Keymap};
-use crate::theme::Theme;
-use crate::tokens::pointer;
+use crate::edit_command::{EditCommand, KeyContext, KeyTable};
+use parallax_screen::layout::pointer;
+use parallax_screen::theme::Theme;
 
 /// Maximum number of rows of the list.
 const ROWS: usize = 8;
@@ -76,37 +76,37 @@ impl Search {
     }
 
     /// Handles a key.
-    pub fn key(&mut self, key: Key, keymap: &Keymap, entries: &[String]) -> SearchAction {
+    pub fn key(&mut self, key: Key, keymap: &dyn KeyTable, entries: &[String]) -> SearchAction {
         let chosen = self.selected().map(str::to_owned);
-        for command in keymap.commands_for(key, Context::SEARCH) {
+        for command in keymap.commands(key, KeyContext::Search) {
             match command {
-                KeyCommand::SearchSubmit => {
+                EditCommand::SearchSubmit => {
                     return chosen.map_or(SearchAction::Going, SearchAction::Submit);
                 }
-                KeyCommand::SearchAccept => {
+                EditCommand::SearchAccept => {
                     return chosen.map_or(SearchAction::Cancel, SearchAction::Accept);
                 }
-                KeyCommand::Cancel | KeyCommand::Quit => return SearchAction::Cancel,
-                KeyCommand::SuggestPrevious => self.step(false),
+                EditCommand::Cancel | EditCommand::Quit => return SearchAction::Cancel,
+                EditCommand::SuggestPrevious => self.step(false),
                 // Another Ctrl+R selects an older entry.
-                KeyCommand::SuggestNext | KeyCommand::SearchStart => self.step(true),
-                KeyCommand::SuggestExpand => self.expanded = true,
-                KeyCommand::SuggestCollapse => self.expanded = false,
-                KeyCommand::DeleteLeft => {
+                EditCommand::SuggestNext | EditCommand::SearchStart => self.step(true),
+                EditCommand::SuggestExpand => self.expanded = true,
+                EditCommand::SuggestCollapse => self.expanded = false,
+                EditCommand::DeleteLeft => {
                     self.query.pop();
                     self.look(entries);
                 }
-                KeyCommand::DeleteWordLeft => {
+                EditCommand::DeleteWordLeft => {
                     let start = super::words::start_of_last(&self.query);
                     self.query.truncate(start);
                     self.look(entries);
                 }
-                KeyCommand::DeleteLeftAll => {
+                EditCommand::DeleteLeftAll => {
                     self.query.clear();
                     self.look(entries);
                 }
                 // Commands of other contexts are handled below.
-                KeyCommand::Confirm => continue,
+                EditCommand::Confirm => continue,
                 _ => break,
             }
             return SearchAction::Going;
