@@ -130,7 +130,7 @@ fn servers_of(launch: &Launch, extension: &Extension, probes: &[McpProbe], told:
 }
 
 fn commands_of(launch: &Launch, extension: &Extension, told: &mut Vec<String>) {
-    let catalog = launch.command_catalog();
+    let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     for command in catalog.commands() {
         let is_its = matches!(&command.source, CommandSource::Extension(of)
                 if of == extension.name());

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use parallax_commands::{Catalog, CommandInfo, CommandSource};
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::Failure;
 use parallax_sdk::Launch;
-use parallax_sdk::custom_commands::{Catalog, CommandInfo, CommandSource};
 use serde_json::{Value, json};
 
 use crate::extending::{Said, UserScopeOption, refused};
@@ -38,13 +38,13 @@ pub(crate) enum CommandsAction {
 /// # Errors
 /// Fails on an unknown name or a file that cannot be written.
 pub(crate) fn run(launch: &Launch, action: &CommandsAction) -> Result<Said, Failure> {
-    let catalog = launch.command_catalog();
+    let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     match action {
         CommandsAction::List => Ok(list(&catalog)),
         CommandsAction::Which { name } => which(&catalog, name),
         CommandsAction::Check => Ok(check(&catalog)),
         CommandsAction::New { name, scope } => {
-            let path = launch.new_command(name, (*scope).into())?;
+            let path = parallax_commands::new_command(launch.config(), name, (*scope).into())?;
             let shown = one_line(&path.display().to_string());
             Ok(Said::new(format!("Created {shown}\n"), json!({"file": path.to_string_lossy()})))
         }

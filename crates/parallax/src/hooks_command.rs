@@ -127,7 +127,7 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
 }
 
 fn trace(launch: &Launch, session: Option<&str>) -> Result<Said, Failure> {
-    let entries = launch.hook_trace(session)?;
+    let entries = parallax_hooks::hook_trace(&launch.homes(), launch.directory(), session)?;
     let mut text = String::new();
     for entry in &entries {
         let _ = writeln!(text, "{}  {}", entry.time, one_line(&entry.line()));
@@ -241,10 +241,10 @@ fn test(
 
 fn migrate(launch: &Launch, wanted: Option<Scope>) -> Result<Said, Failure> {
     let mut scope = wanted.unwrap_or(Scope::Workspace);
-    let mut done = launch.migrate_hooks(scope.into())?;
+    let mut done = parallax_hooks::migrate_hooks(launch.config(), scope.into())?;
     if wanted.is_none() && done.read.is_empty() {
         scope = Scope::User;
-        done = launch.migrate_hooks(scope.into())?;
+        done = parallax_hooks::migrate_hooks(launch.config(), scope.into())?;
     }
     let mut text = String::new();
     for (event, count) in &done.added {

@@ -3,17 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parallax_commands::Expander;
+use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
+use parallax_commands::{Commands, Expanded, Prepared, own_of};
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{CancellationToken, Object};
-use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
-use parallax_sdk::custom_commands::{Commands, Expanded, Prepared, own_of};
 use parallax_sdk::telling::{Asked, Told, plans};
 use parallax_sdk::{
-    Answers, EmbeddedTools, EventReader, Expander, Launch, LaunchOptions, OpenSession, Recording,
+    Answers, EmbeddedTools, EventReader, Launch, LaunchOptions, OpenSession, Recording,
 };
 use parallax_sessions::{SessionChoice, SessionEntry};
 use serde_json::Value;
@@ -201,7 +202,7 @@ fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Pro
         ("commit:pr", _) => COMMIT_PR.to_owned(),
         ("parallax", "") => return Err(input("No goal given: use `/parallax GOAL`".to_owned())),
         ("parallax", goal) => coordination(goal),
-        ("init", _) => match launch.init()? {
+        ("init", _) => match parallax_commands::built_in::init(launch.directory())? {
             Init::Prompt(text) => text.to_owned(),
             Init::There(path) => {
                 return Err(input(format!(

@@ -2,9 +2,9 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use parallax_checkpoints::undo::{ChangeKind, TurnChanges, Undo, local_time};
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind, Undone};
-use parallax_sdk::undo::{ChangeKind, TurnChanges, Undo, local_time};
 
 use serde_json::{Value, json};
 

@@ -37,7 +37,7 @@ use crate::changes::{Changes, Stamp, stamp};
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
 use crate::skills;
-use crate::versions::Versions;
+use parallax_checkpoints::Versions;
 
 /// Tools that only the main agent has. Subagents cannot ask the user or change the mode of the
 /// session. The engine adds `invoke_agent` for those that may start subagents.
@@ -343,16 +343,6 @@ impl SessionAgents {
         self.reload()
     }
 
-    /// Returns whether an agent with this name can be started.
-    pub fn has(&self, name: &str) -> bool {
-        self.state().definitions.iter().any(|agent| agent.name == name)
-    }
-
-    /// Returns the names of all agents that can be started.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.state().definitions.iter().map(|agent| agent.name.clone()).collect()
-    }
-
     /// Returns the section of the system prompt about the agents; empty if there are none.
     pub(crate) fn section(&self) -> Arc<str> {
         Arc::clone(&self.state().section)
@@ -412,6 +402,16 @@ fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
         let (name, unknown) = (&agent.name, unknown.join("`, `"));
         format!("`tools` of the agent `{name}` contains the unavailable tool `{unknown}`")
     })
+}
+
+impl parallax_commands::StartableAgents for SessionAgents {
+    fn has(&self, name: &str) -> bool {
+        self.state().definitions.iter().any(|agent| agent.name == name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.state().definitions.iter().map(|agent| agent.name.clone()).collect()
+    }
 }
 
 impl Agents for SessionAgents {

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use crate::launch::Launch;
 use crate::skills::SessionSkills;
-use crate::versions::Versions;
+use parallax_checkpoints::Versions;
 
 /// How long the first request waits for a discovery command without cached results. Usual scripts
 /// finish within this time, and their results are cached.

@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
-use parallax_config::hooks::Hook;
-use parallax_protocol::event::Failure;
+use parallax_config::SettingScope;
+use parallax_config::hooks::{Hook, HookList, HookSource, accept_hooks};
+use parallax_exec::Processes;
+use parallax_hooks::{HookTestResult, RunningHook, Surroundings};
+use parallax_protocol::Object;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::hooks::HookEvent;
+use parallax_protocol::ids::SessionId;
 
-use crate::custom_commands::{Catalog, CommandSource, PromptCommand};
-use crate::hooks::RunningHook;
-use crate::launch::Launch;
+use crate::launch::{Launch, failure};
+use crate::toolbox::shell_options;
 
 /// A skill in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +84,95 @@ impl Launch {
         (found.skills.into_iter().map(info).collect(), warnings)
     }
 
+    /// Returns the hooks of all settings files. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if a settings file is invalid.
+    pub fn hook_list(&self) -> Result<HookList, Failure> {
+        parallax_hooks::hook_list(&self.config, &self.extensions())
+    }
+
+    /// Accepts the project's hooks in their current form and returns their number. An open session
+    /// runs them after it is opened again. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written.
+    pub fn accept_hooks(&self) -> Result<usize, Failure> {
+        // The session may have been opened before the hooks changed.
+        let hooks = self.reread()?.hook_list()?.hooks;
+        accept_hooks(&self.config.homes, &self.config.project, &hooks)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        Ok(hooks.iter().filter(|hook| hook.source == HookSource::Project).count())
+    }
+
+    /// Enables or disables a hook, given by name or command (`hooksConfig.disabled`). Returns the
+    /// changed file. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the hook is not found, a file cannot be written, another file disables
+    /// the hook, or the project scope would disable a hook of the user.
+    pub fn switch_hook(
+        &self,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
+        let hooks = self.reread()?.hook_list()?.hooks;
+        let is_it = |hook: &Hook| hook.name == name || hook.command == name;
+        let is_listed = self.config.settings.get("hooksConfig.disabled").is_some_and(|list| {
+            list.as_array().is_some_and(|names| names.iter().any(|it| it == name))
+        });
+        let is_known = hooks.iter().any(is_it) || on && is_listed;
+        if !is_known {
+            let near = parallax_config::near(name, hooks.iter().map(Hook::title));
+            let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+            let hint = match near.is_empty() {
+                true => "`parallax hooks list` shows all hooks".to_owned(),
+                false => format!("did you mean {}?", near.join(" or ")),
+            };
+            let name = parallax_hooks::shown_title(name);
+            return Err(failure(FailureKind::Input, format!("unknown hook `{name}`; {hint}")));
+        }
+        let file = self.switch("hooksConfig.disabled", name, on, scope)?;
+        let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);
+        if !on && self.reread()?.hook_list()?.hooks.iter().any(is_on) {
+            let why =
+                format!("a project cannot disable your own hook `{name}`: use `--scope user`");
+            return Err(failure(FailureKind::Input, why));
+        }
+        Ok(file)
+    }
+
+    /// Runs the hooks that match an event, as a session would, with an input that the user
+    /// provides. Their answers have no effect.
+    ///
+    /// # Errors
+    /// Returns an error if settings are invalid.
+    pub async fn try_hooks(
+        &self,
+        event: HookEvent,
+        subject: &str,
+        input: Object,
+    ) -> Result<HookTestResult, Failure> {
+        let id = SessionId::new("hooks-test");
+        let artifacts = self.homes().artifacts(&self.options.directory, &id).root().to_owned();
+        let around = Surroundings {
+            processes: Processes::new(artifacts.clone()),
+            shell: shell_options(self, artifacts.clone()),
+            session: id.as_str().to_owned(),
+            keys: self.homes().keys,
+            journal: self.homes().journal(&self.options.directory, &id),
+            transcript: None,
+            plans: artifacts.join("plans"),
+            versions: None,
+            trace: None,
+            observer: None,
+        };
+        let list = self.hook_list()?;
+        parallax_hooks::try_hooks(&self.config, list, self.mode, around, event, subject, input)
+            .await
+    }
+
     /// Returns the hooks of the current files, with warnings for the user. Blocking.
     ///
     /// # Errors
@@ -103,38 +197,4 @@ impl Launch {
         };
         Ok((found.hooks.into_iter().map(info).collect(), found.warnings))
     }
-}
-
-/// Groups custom commands by source: a title, then names with descriptions. Prompts of MCP servers
-/// come last.
-pub fn command_groups(
-    catalog: &Catalog,
-    prompts: &[PromptCommand],
-) -> Vec<(String, Vec<(String, String)>)> {
-    let mut groups: Vec<(String, Vec<(String, String)>)> = Vec::new();
-    let mut add = |title: String, name: &str, what: String| {
-        let entry = (name.to_owned(), what);
-        match groups.iter_mut().find(|(known, _)| *known == title) {
-            Some((_, names)) => names.push(entry),
-            None => groups.push((title, vec![entry])),
-        }
-    };
-    for wanted in 0..3 {
-        for command in catalog.commands() {
-            let (order, title) = match &command.source {
-                CommandSource::Project => (0, "Project".to_owned()),
-                CommandSource::User => (1, "Yours".to_owned()),
-                CommandSource::Extension(name) => (2, format!("Extension `{name}`")),
-            };
-            if order == wanted {
-                let what = format!("{} ({})", command.description, command.path.display());
-                add(title, &command.name, what);
-            }
-        }
-    }
-    for prompt in prompts {
-        let title = format!("MCP server `{}`", prompt.server);
-        add(title, &prompt.name, prompt.description.clone());
-    }
-    groups
 }

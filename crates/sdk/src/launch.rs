@@ -19,8 +19,8 @@ use parallax_sessions::export::SyntaxHighlighter;
 use parallax_sessions::{SessionChoice, SessionLibrary};
 
 use crate::budget::RunLimits;
-use crate::hooks::RunningHook;
 use crate::program_sandbox;
+use parallax_hooks::RunningHook;
 
 /// Source of the model's responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

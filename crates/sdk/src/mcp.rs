@@ -19,7 +19,7 @@ use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
 use crate::toolbox::{clear, redaction};
-use crate::versions::Versions;
+use parallax_checkpoints::Versions;
 
 /// Timeout of a probe.
 const PROBE: Duration = Duration::from_secs(5);

@@ -14,14 +14,14 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::Record;
 
 use crate::agents::SessionAgents;
-use crate::custom_commands::Commands;
-use crate::expand::Expander;
 use crate::found_context::NestedContext;
+use parallax_commands::Commands;
+use parallax_commands::Expander;
 use parallax_telemetry::Telemetry;
 
 use crate::launch::Launch;
 use crate::skills::SessionSkills;
-use crate::versions::Versions;
+use parallax_checkpoints::Versions;
 use parallax_devtools::TapSocket;
 use parallax_sessions::encrypted_sessions;
 use parallax_sessions::session_stats::SessionStats;

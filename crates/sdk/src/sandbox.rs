@@ -19,7 +19,7 @@ use parallax_tools::SandboxOptions;
 use parallax_tools::run_shell_command::{ClosedNames, GitDirectories};
 
 use crate::launch::{Launch, failure};
-use crate::versions::{self, Versions};
+use parallax_checkpoints::{self as checkpoints, Versions};
 
 impl Launch {
     /// Returns the sandbox options for the commands of a session, or `None` if the program cannot
@@ -229,7 +229,7 @@ impl SandboxedCommand {
     pub fn run(self) -> Result<(u8, PutBack), Failure> {
         let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
         let roots = vec![self.directory.clone()];
-        let store = versions::open(&self.homes, &self.directory, id.clone(), roots, None);
+        let store = checkpoints::open(&self.homes, &self.directory, id.clone(), roots, None);
         let kept = Versions::new(store, Arc::default())
             .before(0, Change::Command(&self.effects.runs.join("\n")));
         let ended = parallax_exec::program::run_confined(

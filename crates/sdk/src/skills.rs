@@ -14,9 +14,9 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::activate_skill::{Fill, SkillEntry};
 use serde_json::Value;
 
-use crate::custom_commands::SkillCommand;
 use crate::launch::{Launch, failure};
 use crate::settings::SettingScope;
+use parallax_commands::SkillCommand;
 
 pub use session::SessionSkills;
 

@@ -8,13 +8,11 @@ use parallax_protocol::store::Record;
 use serde_json::{Value, json};
 
 use crate::about::{INBOX, PRIVACY};
-use crate::custom_commands::{
-    OWN, RESERVED, is_alias, is_own, is_reserved, of_other_agent, own_of,
-};
-use crate::extending::command_groups;
 use crate::ide::{Companion, CompanionSnapshot, DisconnectReason, diagnosis_text, status_text};
 use crate::launch::failure;
 use crate::open::OpenSession;
+use parallax_commands::command_groups;
+use parallax_commands::{is_alias, is_own, is_reserved, of_other_agent, own_of};
 use parallax_sessions::stats::Tokens;
 
 mod asked;
@@ -57,18 +55,9 @@ const TELLING: &[&str] = &[
     "/tools [desc]",
 ];
 
-/// Names of Gemini CLI's commands that Parallax does not have.
-const NONE_HERE: &[&str] = &["?", "setup-github", "upgrade"];
-
 /// Returns whether the argument of `/plan` is a text to plan rather than a subcommand.
 pub fn plans(arguments: &str) -> bool {
     !matches!(arguments.trim(), "" | "copy")
-}
-
-/// Returns the names of the built-in commands, for suggestions.
-pub fn built_in() -> impl Iterator<Item = &'static str> {
-    let reserved = RESERVED.iter().filter(|name| !NONE_HERE.contains(name));
-    reserved.chain(OWN).copied()
 }
 
 impl OpenSession {

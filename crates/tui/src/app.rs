@@ -113,7 +113,7 @@ impl App {
         transcript.options = setup::view_options(&settings, ViewOptions::default());
         let mut composer = Composer::default();
         composer.set_highlights(|line| {
-            let words = parallax_sdk::at_paths::tokens(line);
+            let words = parallax_commands::at_paths::tokens(line);
             words.into_iter().map(|word| word.range).collect()
         });
         Self {

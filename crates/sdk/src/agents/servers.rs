@@ -12,7 +12,7 @@ use parallax_protocol::tool::{Tool, ToolSource as _};
 use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
-use crate::versions::Versions;
+use parallax_checkpoints::Versions;
 
 /// How long a subagent waits for its servers.
 const WAIT: Duration = Duration::from_secs(10);

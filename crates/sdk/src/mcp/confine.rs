@@ -16,7 +16,7 @@ use parallax_tools::SandboxOptions;
 use parallax_tools::run_shell_command::{mounts, reach, sandboxed};
 
 use super::Roots;
-use crate::versions::Versions;
+use parallax_checkpoints::Versions;
 use parallax_exec::shell::quoted;
 
 /// Returns a function that confines programs as the sandbox would confine a command with the same

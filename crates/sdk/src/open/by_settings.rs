@@ -11,7 +11,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 
 use crate::launch::{Launch, failure};
-use crate::versions::{self, Versions};
+use parallax_checkpoints::{self as checkpoints, Versions};
 use parallax_sessions::history::Resumed;
 
 impl Launch {
@@ -75,7 +75,8 @@ impl Launch {
         }
         let roots = workspace.roots();
         let project = &self.options.directory;
-        let store = versions::open(&self.homes(), project, id.clone(), roots, settings.max_bytes);
+        let store =
+            checkpoints::open(&self.homes(), project, id.clone(), roots, settings.max_bytes);
         Some(Arc::new(Versions::new(store, Arc::clone(seen))))
     }
 

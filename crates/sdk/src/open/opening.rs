@@ -29,17 +29,17 @@ use parallax_tools::ShellOptions;
 
 use super::OpenSession;
 use crate::agents::{SessionAgents, trusted_servers};
-use crate::custom_commands::{self, Commands};
 use crate::discovery::{CombinedToolSource, Discovered};
-use crate::expand::{Expander, FileSearch};
 use crate::found_context::NestedContext;
 use crate::launch::Launch;
 use crate::memory::{self, Gathered};
 use crate::rules::Unasked;
 use crate::skills::SessionSkills;
 use crate::toolbox::Toolbox;
-use crate::versions::Versions;
-use crate::{hooks, model, session_names, system, toolbox};
+use crate::{model, session_names, system, toolbox};
+use parallax_checkpoints::Versions;
+use parallax_commands::{Commands, SkillSource, StartableAgents};
+use parallax_commands::{Expander, FileSearch};
 use parallax_devtools::{Observers, SessionTap, TapSocket};
 use parallax_sessions::SessionChoice;
 use parallax_sessions::history::{self, Resumed};
@@ -77,6 +77,11 @@ struct ToolSetup {
 }
 
 impl ToolSetup {
+    /// Returns the agents that a command or a prompt may name.
+    fn startable_agents(&self) -> Option<Arc<dyn StartableAgents>> {
+        self.agents.clone().map(|agents| agents as Arc<dyn StartableAgents>)
+    }
+
     /// Returns the tools that exist from the beginning, including the skill tool.
     fn declared(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools = self.toolbox.tools();
@@ -299,7 +304,7 @@ impl Launch {
             self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
         let kept =
             |name| self.session_library().keeps_clear_text().then(|| ground.artifacts.join(name));
-        let (hooks, notices) = self.session_hooks(|| hooks::Surroundings {
+        let around = || parallax_hooks::Surroundings {
             processes: toolbox.processes(),
             shell: shell.clone(),
             session: id.as_str().to_owned(),
@@ -308,11 +313,16 @@ impl Launch {
             transcript: kept(parallax_sessions::transcript::TRANSCRIPT),
             plans: plans.clone(),
             versions: versions.clone(),
-            trace: kept(hooks::TRACE),
+            trace: kept(parallax_hooks::TRACE),
             observer: (!observers.is_empty())
                 .then(|| Arc::new(Observers(observers)) as Arc<dyn Observer>),
-        })?;
-        warnings.extend(notices);
+        };
+        let setup =
+            parallax_hooks::session_hooks(&self.config, || self.hook_list(), self.mode, around)?;
+        // Cannot be set already: one launch opens one session.
+        let _ = self.running_hooks.set(setup.running);
+        let hooks = setup.hooks;
+        warnings.extend(setup.warnings);
         Ok(RuntimeSources { found, discovered, hooks })
     }
 
@@ -351,7 +361,7 @@ impl Launch {
     ) -> Expander {
         let settings = &self.config.settings;
         Expander::new(&ground.workspace, &ground.seen, means.servers.clone())
-            .with_agents(means.agents.clone())
+            .with_agents(means.startable_agents())
             .with_found(Arc::clone(&joined.found) as Arc<dyn FolderContext>)
             .with_search(FileSearch {
                 recursive: settings.flag("context.fileFiltering.enableRecursiveFileSearch"),
@@ -361,16 +371,17 @@ impl Launch {
 
     /// Loads the custom commands. The policy engine decides before a command runs anything.
     fn typed_commands(&self, ground: &WorkspaceSetup, means: &ToolSetup) -> Commands {
-        self.commands(custom_commands::Surroundings {
+        let around = parallax_commands::Surroundings {
             workspace: Arc::clone(&ground.workspace),
             seen: Arc::clone(&ground.seen),
             judge: Arc::clone(&means.judge),
             shell: means.shell.clone(),
             processes: means.toolbox.processes(),
             servers: means.servers.clone(),
-            skills: Arc::clone(&means.skills),
-            agents: means.agents.clone(),
-        })
+            skills: Arc::clone(&means.skills) as Arc<dyn SkillSource>,
+            agents: means.startable_agents(),
+        };
+        Commands::new(&self.config, &self.extensions(), self.options.interactive, around)
     }
 
     /// Starts the engine; from here on the session accepts operations.

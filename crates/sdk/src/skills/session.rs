@@ -11,8 +11,8 @@ use parallax_tools::activate_skill::ActivateSkill;
 
 use super::{commands, entries, of_the_program, section};
 use crate::changes::{Changes, Look, Stamp, look, stamp};
-use crate::custom_commands::SkillCommand;
 use crate::launch::Launch;
+use parallax_commands::SkillCommand;
 
 /// The skills that a session can use.
 pub struct SessionSkills {
@@ -106,11 +106,6 @@ impl SessionSkills {
         Arc::clone(&self.state().section)
     }
 
-    /// Returns the skills as slash commands.
-    pub(crate) fn commands(&self) -> Vec<SkillCommand> {
-        self.state().commands.clone()
-    }
-
     /// Returns the built-in skills that the session's policy allows without approval.
     pub(crate) fn unasked(&self) -> &[String] {
         &self.unasked
@@ -163,5 +158,11 @@ impl SessionSkills {
             }
             is_asked
         });
+    }
+}
+
+impl parallax_commands::SkillSource for SessionSkills {
+    fn commands(&self) -> Vec<SkillCommand> {
+        self.state().commands.clone()
     }
 }

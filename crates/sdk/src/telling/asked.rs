@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::{Told, joined};
 use crate::EventReader;
-use crate::custom_commands::{is_alias, is_own, own_of};
 use crate::launch::failure;
 use crate::open::OpenSession;
+use parallax_commands::{is_alias, is_own, own_of};
 
 /// Output of a command, and the events that came before it.
 pub type Asked = (Told, Vec<Event>);

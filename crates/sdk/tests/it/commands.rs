@@ -1,7 +1,7 @@
 //! Output of commands and dialogs.
 
+use parallax_commands::built_in::{Docs, Init};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sdk::commands::{Docs, Init};
 use parallax_sdk::terminal_setup::{EditorKeys, TerminalEditor};
 use parallax_sdk::{ContextTier, Launch, LaunchOptions, OpenSession};
 use parallax_sessions::SessionChoice;
@@ -12,10 +12,15 @@ use crate::support::World;
 fn init_makes_an_empty_file_once() {
     let world = World::new();
     let launch = world.launch();
-    assert!(matches!(launch.init(), Ok(Init::Prompt(text)) if text.contains("GEMINI.md")));
+    assert!(
+        matches!(parallax_commands::built_in::init(launch.directory()), Ok(Init::Prompt(text)) if text.contains("GEMINI.md"))
+    );
     assert_eq!(world.read("project/GEMINI.md"), "");
     world.write("project/GEMINI.md", "mine");
-    assert_eq!(launch.init().expect("looked"), Init::There(world.project().join("GEMINI.md")));
+    assert_eq!(
+        parallax_commands::built_in::init(launch.directory()).expect("looked"),
+        Init::There(world.project().join("GEMINI.md"))
+    );
     assert_eq!(world.read("project/GEMINI.md"), "mine");
 }
 
@@ -78,11 +83,15 @@ fn models_rules_and_facts_are_told() {
 #[test]
 fn a_report_goes_where_the_settings_say() {
     let world = World::new();
-    assert_eq!(world.launch().bug_url("x", "y").expect("no address"), None);
+    assert_eq!(
+        parallax_commands::built_in::bug_url(world.launch().config(), "x", "y")
+            .expect("no address"),
+        None
+    );
     let set = |url: &str| {
         let text = format!(r#"{{"advanced": {{"bugCommand": {{"urlTemplate": "{url}"}}}}}}"#);
         world.write("home/.parallax/settings.json", &text);
-        world.launch().bug_url("it broke", "v 1")
+        parallax_commands::built_in::bug_url(world.launch().config(), "it broke", "v 1")
     };
     assert_eq!(
         set("https://x/new?title={title}&i={info}").expect("an address").as_deref(),
@@ -90,10 +99,16 @@ fn a_report_goes_where_the_settings_say() {
     );
     assert!(set("file:///etc/passwd").is_err());
     world.write("home/.parallax/settings.json", r#"{"advanced": {"docsUrl": "https://docs"}}"#);
-    assert_eq!(world.launch().docs(), Some(Docs::Url("https://docs".to_owned())));
+    assert_eq!(
+        parallax_commands::built_in::docs(world.launch().config()),
+        Some(Docs::Url("https://docs".to_owned()))
+    );
     // A project cannot change the URL.
     world.write("project/.gemini/settings.json", r#"{"advanced": {"docsUrl": "https://evil"}}"#);
-    assert_eq!(world.launch().docs(), Some(Docs::Url("https://docs".to_owned())));
+    assert_eq!(
+        parallax_commands::built_in::docs(world.launch().config()),
+        Some(Docs::Url("https://docs".to_owned()))
+    );
 }
 
 #[test]

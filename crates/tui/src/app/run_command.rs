@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
 use parallax_sdk::Launch;
 use parallax_sdk::about::{INBOX, PRIVACY};
-use parallax_sdk::commands::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
 use parallax_sdk::terminal_setup::EditorKeys;
 use parallax_sdk::trust::TrustLevel;
 use parallax_sessions::SessionChoice;
@@ -268,13 +268,16 @@ pub(crate) fn folder_trust_said(app: &mut App, mut folders: Vec<PathBuf>, truste
 }
 
 fn init(app: &mut App) {
-    app.ask(Launch::init, |app, init| match init {
-        Ok(Init::There(path)) => {
-            app.info(format!("{} already exists; nothing was changed.", path.display()));
-        }
-        Ok(Init::Prompt(prompt)) => app.submit_for_command(prompt.to_owned()),
-        Err(failure) => app.error(failure.message),
-    });
+    app.ask(
+        |launch| parallax_commands::built_in::init(launch.directory()),
+        |app, init| match init {
+            Ok(Init::There(path)) => {
+                app.info(format!("{} already exists; nothing was changed.", path.display()));
+            }
+            Ok(Init::Prompt(prompt)) => app.submit_for_command(prompt.to_owned()),
+            Err(failure) => app.error(failure.message),
+        },
+    );
 }
 
 fn add_memory(app: &mut App, fact: &str) {

@@ -1,9 +1,9 @@
 //! Parses slash commands.
 
-use parallax_config::near;
-use parallax_sdk::custom_commands::{
+use parallax_commands::{
     OWN_PREFIX, hint_of_other_agent, is_alias, is_own, of_other_agent, own_of,
 };
+use parallax_config::near;
 
 use super::table::{CommandSpec, TABLE};
 

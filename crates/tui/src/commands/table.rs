@@ -447,7 +447,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
 
 #[cfg(test)]
 mod tests {
-    use parallax_sdk::custom_commands::{OWN, RESERVED, is_alias};
+    use parallax_commands::{OWN, RESERVED, is_alias};
 
     use super::*;
 
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn every_name_can_be_told_where_no_terminal_is() {
-        let known: Vec<&str> = parallax_sdk::telling::built_in().collect();
+        let known: Vec<&str> = parallax_commands::built_in_names().collect();
         for command in TABLE {
             assert!(known.contains(&command.name), "{}", command.name);
         }

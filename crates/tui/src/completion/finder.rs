@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use parallax_sdk::FileSearch;
+use parallax_commands::FileSearch;
 
 use super::folder;
 use super::fuzzy::Fuzzy;

@@ -1,9 +1,9 @@
 //! The commands of the session besides the built-in ones: custom commands, skills, and prompts of
 //! MCP servers; and the custom command that is being run.
 
+use parallax_commands::{Commands, Prepared, PromptCommand};
 use parallax_protocol::CancellationToken;
 use parallax_screen::Line;
-use parallax_sdk::custom_commands::{Commands, Prepared, PromptCommand};
 
 use crate::clean::clean;
 use crate::commands::NAME_COLUMNS;

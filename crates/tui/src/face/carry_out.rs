@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_commands::expand::tokens_to_confirm;
 use parallax_protocol::ids::{SessionId, SteerId};
 use parallax_protocol::op::{Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sdk::expand::tokens_to_confirm;
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::TrustAnswer;
 use parallax_sdk::{clipboard, editor};

@@ -1,6 +1,7 @@
 //! The open session as held by the front end.
 
-use parallax_sdk::{EventReader, Expander, OpSender, OpenSession};
+use parallax_commands::Expander;
+use parallax_sdk::{EventReader, OpSender, OpenSession};
 
 /// An open session.
 pub(crate) struct Session {

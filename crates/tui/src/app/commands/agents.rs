@@ -67,7 +67,7 @@ pub(crate) fn coordinate(app: &mut App, goal: &str) {
     if goal.is_empty() {
         return app.error("No goal given: use `/parallax GOAL`.");
     }
-    app.submit_for_command(parallax_sdk::commands::coordination(goal));
+    app.submit_for_command(parallax_commands::built_in::coordination(goal));
 }
 
 /// Takes over the agents of the session that was opened.

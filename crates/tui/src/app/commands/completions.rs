@@ -6,8 +6,9 @@ pub(crate) mod words;
 use std::path::Path;
 use std::sync::Arc;
 
+use parallax_commands::{Expander, FileSearch};
 use parallax_screen::Key;
-use parallax_sdk::{Expander, FileSearch, OpenSession};
+use parallax_sdk::OpenSession;
 
 use crate::app::App;
 use crate::app::effect::Then;

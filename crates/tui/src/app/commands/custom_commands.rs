@@ -1,9 +1,9 @@
 //! Custom commands.
 
+use parallax_commands::{Expanded, Prepared};
 use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
 use parallax_screen::{Line, wrap};
-use parallax_sdk::custom_commands::{Expanded, Prepared};
 
 use crate::app::App;
 use crate::app::commands::completions;

@@ -73,7 +73,7 @@ pub(crate) fn bug(app: &mut App, title: &str) {
                 "Parallax {}{commit} · {} · {} · {}",
                 about.version, about.os, about.model.1, about.sandbox
             );
-            let url = launch.bug_url(&title, &info);
+            let url = parallax_commands::built_in::bug_url(launch.config(), &title, &info);
             (title, info, url)
         },
         |app, (title, info, url)| match url {

@@ -189,7 +189,9 @@ pub(crate) fn trace_hooks(app: &mut App) {
     const SHOWN: usize = 40;
     let session = app.session.id().to_owned();
     app.ask(
-        move |launch| launch.hook_trace(Some(&session)),
+        move |launch| {
+            parallax_hooks::hook_trace(&launch.homes(), launch.directory(), Some(&session))
+        },
         |app, told| match told {
             Ok(entries) => {
                 let first = entries.len().saturating_sub(SHOWN);
@@ -304,7 +306,7 @@ pub(crate) fn list_commands(app: &mut App, again: bool) {
         let prompts = commands.prompts();
         Box::new(move |app| {
             let mut rows = Vec::new();
-            for (title, names) in parallax_sdk::extending::command_groups(&catalog, &prompts) {
+            for (title, names) in parallax_commands::command_groups(&catalog, &prompts) {
                 rows.push(Line::styled(title, app.theme.accent.bold()));
                 for (name, what) in names {
                     rows.push(

@@ -1,0 +1,705 @@
+//! Checkpoints for the engine: stores file versions before changes, and reverts changes of
+//! protected files.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use parallax_files::SeenFiles;
+use parallax_policy::bash;
+use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack, Reach};
+use parallax_protocol::event::Undone;
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::permissions::{FilePermissions, Permissions};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::Effects;
+use serde::{Deserialize, Serialize};
+
+use parallax_store::{
+    BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark, PendingRestore,
+    Unfinished, is_of_lost_repository,
+};
+
+/// Timeout of reading one file from git.
+const BLOB_TIME: Duration = Duration::from_secs(20);
+/// Maximum size of a file read from git. Larger files are not stored either.
+const BLOB_SIZE: u64 = 256 * 1024 * 1024;
+
+/// Shown because checkpoints do not cover git's own data.
+const GIT_STATE: &str = "the state of git (commits, branches, the index): only files are restored";
+
+/// The checkpoints of a session.
+pub struct Versions {
+    store: Arc<parallax_store::Checkpoints>,
+    shared: Arc<CommandTracker>,
+    seen: Arc<SeenFiles>,
+}
+
+/// State shared by the commands of a session.
+#[derive(Default)]
+struct CommandTracker {
+    /// Notices already shown, so that each is shown once.
+    said: Mutex<HashSet<String>>,
+    /// The workspace before the first command. Changes of protected files by background processes
+    /// are detected against it when the session ends.
+    baseline: Mutex<Option<CommandMark>>,
+    /// Protected paths that were changed with permission.
+    open: Mutex<HashSet<PathBuf>>,
+    /// Whether a confined MCP server runs for the whole session.
+    serves: AtomicBool,
+    /// Paths that MCP servers may write.
+    given: Mutex<Vec<PathBuf>>,
+    /// What each MCP server could write when it started.
+    served: Mutex<Vec<Reach>>,
+    /// What commands could write. Background processes that they left can still write it.
+    reaches: Mutex<Vec<Reach>>,
+    commands: Mutex<RunningCommands>,
+}
+
+/// The running commands. Their permissions are known only when they end, so a watch that ends
+/// earlier waits for them.
+#[derive(Default)]
+struct RunningCommands {
+    running: usize,
+    waiting: Vec<Watch>,
+}
+
+/// A running command; it counts as ended when this is dropped.
+struct Running(Arc<CommandTracker>);
+
+impl Running {
+    fn new(shared: &Arc<CommandTracker>) -> Self {
+        lock(&shared.commands).running += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut commands = lock(&self.0.commands);
+        commands.running = commands.running.saturating_sub(1);
+    }
+}
+
+impl CommandTracker {
+    /// Returns whether a program of the session could write the path.
+    fn is_in_reach(&self, path: &Path) -> bool {
+        let of_all = [lock(&self.reaches).clone(), lock(&self.served).clone()].concat();
+        could_one_write(&of_all, path)
+    }
+
+    /// Returns the watches that waited for commands, if no command is running.
+    fn waiting(&self) -> Vec<Watch> {
+        let mut commands = lock(&self.commands);
+        match commands.running {
+            0 => std::mem::take(&mut commands.waiting),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn note(reaches: &Mutex<Vec<Reach>>, reach: &Reach) {
+    let mut reaches = lock(reaches);
+    if !reaches.contains(reach) {
+        reaches.push(reach.clone());
+    }
+}
+
+/// Returns whether one of these programs could write the path. Without any known program, it is
+/// assumed writable.
+fn could_one_write(reaches: &[Reach], path: &Path) -> bool {
+    reaches.is_empty() || reaches.iter().any(|reach| reach.holds(path))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens the checkpoint store of a session. The disk is not accessed before the first use.
+pub fn open(
+    homes: &parallax_store::Homes,
+    project: &Path,
+    session: SessionId,
+    roots: Vec<PathBuf>,
+    total_bytes: Option<u64>,
+) -> parallax_store::Checkpoints {
+    let folder = homes.parallax.join("checkpoints");
+    let project = parallax_store::project_folder(project);
+    let mut options = CheckpointOptions::new(folder, project, session, roots);
+    options.total_bytes = total_bytes.unwrap_or(options.total_bytes);
+    options.blobs = Some(BlobReader::new(read_blob));
+    parallax_store::Checkpoints::open(options)
+}
+
+/// Returns whether the command may delete git objects: it names a `.git` directory, or makes git
+/// drop objects.
+fn may_lose_objects(command: &str) -> bool {
+    let drops = [" gc", "prune", "repack"].iter().any(|word| command.contains(word));
+    if command.contains("git") && drops {
+        return true;
+    }
+    let goes_on = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let mut pieces = command.split(".git");
+    let before = pieces.next().unwrap_or_default();
+    let mut begins = !before.ends_with(goes_on);
+    pieces.any(|after| {
+        let is_name = begins && !after.starts_with(goes_on);
+        begins = !after.ends_with(goes_on);
+        is_name
+    })
+}
+
+/// Reads a blob from git. No filter or hook of the repository runs.
+fn read_blob(top: &Path, id: &str) -> std::io::Result<Vec<u8>> {
+    let arguments = ["cat-file", "blob", id];
+    let variables = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1")];
+    parallax_exec::program::output("git", arguments, top, &variables, BLOB_SIZE, BLOB_TIME)
+        .ok_or_else(|| std::io::Error::other(format!("git could not read its object {id}")))
+}
+
+impl Versions {
+    pub fn new(store: parallax_store::Checkpoints, seen: Arc<SeenFiles>) -> Self {
+        Self { store: Arc::new(store), shared: Arc::default(), seen }
+    }
+
+    /// Returns the checkpoint store.
+    pub fn store(&self) -> Arc<parallax_store::Checkpoints> {
+        Arc::clone(&self.store)
+    }
+
+    /// Records that a confined MCP server is about to start. Its changes of protected files, except
+    /// those in `given`, are detected when the session ends, as far as `reach` allows it to write
+    /// them. Blocking.
+    pub fn serve(&self, given: &[PathBuf], reach: &Reach) {
+        note(&self.shared.served, reach);
+        lock(&self.shared.given).extend(given.iter().cloned());
+        self.shared.serves.store(true, Ordering::Relaxed);
+        let mut baseline = lock(&self.shared.baseline);
+        if baseline.is_none() {
+            *baseline = self.store.begin_command(0).ok();
+        }
+    }
+
+    /// Called when all programs of the session have ended. Reverts protected files that a
+    /// background process changed in the meantime, or only lists them. Does nothing without a
+    /// background process (`background`) or an MCP server ([`serve`](Self::serve)). Blocking.
+    pub fn settle(&self, background: bool, person: bool) -> Vec<String> {
+        // Watches of commands that never reported their end.
+        let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting);
+        waiting.into_iter().for_each(|watch| drop(watch.put_back()));
+        let serves = self.shared.serves.load(Ordering::Relaxed);
+        if !serves && !background {
+            return Vec::new();
+        }
+        let Some(baseline) = lock(&self.shared.baseline).take() else { return Vec::new() };
+        let none = Permissions::default();
+        let given = to_write(lock(&self.shared.given).clone());
+        let mut changes = self.store.end_program(&baseline, &Reach::default());
+        changes.moved_repositories.retain(|moved| self.shared.is_in_reach(&moved.path));
+        let open = lock(&self.shared.open).clone();
+        let mut closed = closed(&changes, &Allowance::of(None, &given));
+        closed.retain(|path| !open.contains(path) && self.shared.is_in_reach(path));
+        // In an interactive session, the user may have changed such files as well.
+        if serves && person && !background {
+            let moved = changes.moved_repositories.iter().map(|moved| &moved.path);
+            let paths: Vec<String> =
+                moved.chain(&closed).map(|path| format!("`{}`", path.display())).collect();
+            return match paths.is_empty() {
+                true => Vec::new(),
+                false => vec![format!(
+                    "protected files changed while a confined MCP server ran; check those that you \
+                     did not change yourself: {}",
+                    paths.join(", ")
+                )],
+            };
+        }
+        let repositories = bring_back(&self.store, &changes, &none);
+        let done = put_back(&self.store, &changes, &closed).behind(repositories);
+        done.note().into_iter().collect()
+    }
+
+    /// Reverts the changes of protected files by commands whose Parallax process was killed.
+    /// Blocking.
+    pub fn finish_abandoned(&self) -> Option<String> {
+        let mut done = PutBack::default();
+        for abandoned in self.store.abandoned_changes() {
+            // An unreadable entry allows nothing.
+            let allowance: Allowance =
+                serde_json::from_value(abandoned.allowed.clone()).unwrap_or_default();
+            let closed = closed(&abandoned.changes, &allowance);
+            let reverted = put_back(&self.store, &abandoned.changes, &closed);
+            // Changes that could not be reverted are tried again at the next start.
+            if reverted.lost.is_empty() {
+                abandoned.finish();
+            }
+            done.restored.extend(reverted.restored);
+            done.lost.extend(reverted.lost);
+        }
+        done.note().map(|note| format!("An earlier session was killed during a command: {note}"))
+    }
+
+    /// Records the workspace before a confined program that is not a command runs: a hook, a
+    /// discovery command, or a call to an MCP server. Blocking.
+    pub fn watch(&self) -> Option<Watch> {
+        let mark = self.store.begin_command(0).ok()?;
+        Some(Watch {
+            store: Arc::clone(&self.store),
+            shared: Arc::clone(&self.shared),
+            mark,
+            command: String::new(),
+            given: Permissions::default(),
+            served: false,
+        })
+    }
+
+    /// Makes the model read restored files again, so that its next edit is based on the restored
+    /// contents.
+    fn forget_seen(&self, undone: &Undone) {
+        undone.restored.iter().for_each(|path| self.seen.forget(path));
+    }
+
+    /// Returns the texts that were not shown before.
+    fn unsaid(&self, texts: &[String]) -> Vec<String> {
+        let mut said = lock(&self.shared.said);
+        texts.iter().filter(|text| said.insert((*text).clone())).cloned().collect()
+    }
+}
+
+impl Checkpoints for Versions {
+    fn not_undoable(&self, change: Change<'_>) -> Vec<String> {
+        if let Change::Files(paths) = change {
+            return self.store.not_kept(paths);
+        }
+        // Begins a checkpoint only to list what cannot be undone; files stored by it are reused
+        // later.
+        let looked = self.store.begin_command(0);
+        looked.map(|mark| mark.not_undoable().to_vec()).unwrap_or_default()
+    }
+
+    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String> {
+        let wrong = |error: CheckpointError| error.to_string();
+        let store = Arc::clone(&self.store);
+        Ok(match change {
+            Change::Files(paths) => {
+                let mark = store.begin_edit(turn, paths).map_err(wrong)?;
+                lock(&self.shared.open).extend(paths.iter().cloned());
+                let not_undoable = self.unsaid(mark.not_undoable());
+                Box::new(EditGuard { store, mark, not_undoable })
+            }
+            Change::Command(command) => {
+                let running = Running::new(&self.shared);
+                let mark = match may_lose_objects(command) {
+                    true => store.begin_command_without_git(turn),
+                    false => store.begin_command(turn),
+                };
+                let mark = mark.map_err(wrong)?;
+                let mut baseline = lock(&self.shared.baseline);
+                if baseline.is_none() {
+                    *baseline = store.begin_command(turn).ok();
+                }
+                drop(baseline);
+                let mut not_undoable = mark.not_undoable().to_vec();
+                if bash::changes_git(&bash::analyse(command)) || command.contains(".git") {
+                    not_undoable.push(GIT_STATE.to_owned());
+                }
+                let not_undoable = self.unsaid(&not_undoable);
+                let _unfinished = store.stand_by(&mark);
+                let pending = None;
+                Box::new(CommandGuard { store, mark, not_undoable, running, pending, _unfinished })
+            }
+        })
+    }
+
+    fn made(&self) -> Vec<PathBuf> {
+        self.store.made()
+    }
+
+    fn changes(&self) -> Vec<(u64, Vec<PathBuf>)> {
+        let turns = self.store.list().unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to list the previous versions of files");
+            Vec::new()
+        });
+        let changed = turns.into_iter().filter(|turn| !turn.files.is_empty());
+        changed
+            .map(|turn| (turn.turn, turn.files.into_iter().map(|file| file.path).collect()))
+            .collect()
+    }
+
+    fn undo(&self, turn: Option<u64>, force: bool) -> Result<Undone, String> {
+        let undone = self.store.undo(turn, force).map_err(|error| error.to_string())?;
+        self.forget_seen(&undone);
+        Ok(undone)
+    }
+
+    fn restore(&self, moment: i64, turn: u64, force: bool) -> Result<Undone, String> {
+        let restored = self.store.restore_before(moment, turn, force);
+        let restored = restored.map_err(|error| error.to_string())?;
+        self.forget_seen(&restored);
+        Ok(restored)
+    }
+}
+
+fn to_write(paths: Vec<PathBuf>) -> Permissions {
+    let file_system = FilePermissions { read: Vec::new(), write: paths };
+    Permissions { file_system, ..Permissions::default() }
+}
+
+/// The workspace before a program ran.
+pub struct Watch {
+    store: Arc<parallax_store::Checkpoints>,
+    shared: Arc<CommandTracker>,
+    mark: CommandMark,
+    /// The command that ran.
+    command: String,
+    given: Permissions,
+    /// Whether the program is an MCP server that runs for the whole session.
+    served: bool,
+}
+
+impl Watch {
+    /// Sets the paths that an MCP server ([`serve`](Versions::serve)) may write.
+    pub fn giving(self, paths: Vec<PathBuf>) -> Self {
+        Self { given: to_write(paths), served: true, ..self }
+    }
+
+    /// Called when the program has ended. Reverts protected files that it changed without
+    /// permission. While a command is running, it is unknown which of the two changed a file; the
+    /// check then happens when the command ends. Blocking.
+    pub fn end(mut self, command: &str) -> PutBack {
+        command.clone_into(&mut self.command);
+        let shared = Arc::clone(&self.shared);
+        let mut commands = lock(&shared.commands);
+        if commands.running > 0 {
+            commands.waiting.push(self);
+            return PutBack::default();
+        }
+        drop(commands);
+        self.put_back()
+    }
+
+    fn put_back(self) -> PutBack {
+        let served = lock(&self.shared.served).clone();
+        let could_write = |path: &Path| !self.served || could_one_write(&served, path);
+        let mut changes = self.store.end_program(&self.mark, &Reach::default());
+        changes.moved_repositories.retain(|moved| could_write(&moved.path));
+        let repositories = bring_back(&self.store, &changes, &self.given);
+        let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
+        let mut closed = closed(&changes, &Allowance::of(Some(&effects), &self.given));
+        closed.retain(|path| could_write(path));
+        let open = lock(&self.shared.open).clone();
+        closed.retain(|path| !open.contains(path));
+        put_back(&self.store, &changes, &closed).behind(repositories)
+    }
+}
+
+struct EditGuard {
+    store: Arc<parallax_store::Checkpoints>,
+    mark: EditMark,
+    not_undoable: Vec<String>,
+}
+
+impl Kept for EditGuard {
+    fn not_undoable(&self) -> Vec<String> {
+        self.not_undoable.clone()
+    }
+
+    fn after(
+        self: Box<Self>,
+        _effects: &Effects,
+        _granted: &Permissions,
+        _mode: ApprovalMode,
+        _reach: &Reach,
+    ) -> PutBack {
+        if let Err(error) = self.store.end_edit(self.mark) {
+            tracing::warn!(%error, "failed to record the end of an edit");
+        }
+        PutBack::default()
+    }
+}
+
+struct CommandGuard {
+    store: Arc<parallax_store::Checkpoints>,
+    mark: CommandMark,
+    not_undoable: Vec<String>,
+    running: Running,
+    /// Dropped when protected files have been reverted.
+    pending: Option<PendingRestore>,
+    /// Dropped when the end has been recorded.
+    _unfinished: Unfinished,
+}
+
+impl Kept for CommandGuard {
+    fn not_undoable(&self) -> Vec<String> {
+        self.not_undoable.clone()
+    }
+
+    fn expect(&mut self, effects: &Effects, granted: &Permissions, mode: ApprovalMode) {
+        if effects.may_change_files || may_change_protected(granted, mode) {
+            return;
+        }
+        let allowance = Allowance::of(Some(effects), granted);
+        let saved = serde_json::to_value(allowance).map_err(std::io::Error::from);
+        let saved = saved.and_then(|allowed| self.store.save_protected(&self.mark, allowed));
+        match saved {
+            Ok(pending) => self.pending = Some(pending),
+            Err(error) => tracing::warn!(%error, "failed to save the state of protected files"),
+        }
+    }
+
+    fn after(
+        self: Box<Self>,
+        effects: &Effects,
+        granted: &Permissions,
+        mode: ApprovalMode,
+        reach: &Reach,
+    ) -> PutBack {
+        let Self { store, mark, running, pending, _unfinished, .. } = *self;
+        let shared = Arc::clone(&running.0);
+        note(&shared.reaches, reach);
+        let done = ended(&store, &shared, mark, effects, granted, mode, reach);
+        drop((running, pending, _unfinished));
+        let waiting = shared.waiting().into_iter().map(Watch::put_back);
+        waiting.fold(done, PutBack::behind)
+    }
+}
+
+/// Ends a command: reverts what it changed without permission.
+fn ended(
+    store: &parallax_store::Checkpoints,
+    shared: &CommandTracker,
+    mark: CommandMark,
+    effects: &Effects,
+    granted: &Permissions,
+    mode: ApprovalMode,
+    reach: &Reach,
+) -> PutBack {
+    let changes = match store.end_command(mark, reach) {
+        Ok(changes) => changes,
+        Err(error) => {
+            tracing::warn!(%error, "failed to record the end of a command");
+            return PutBack::default();
+        }
+    };
+    // Programs that were already running have their own watch, and give no permission to others.
+    if effects.may_change_files {
+        return PutBack::default();
+    }
+    let (repositories, closed) = match may_change_protected(granted, mode) {
+        true => (PutBack::default(), Vec::new()),
+        false => {
+            let repositories = bring_back(store, &changes, granted);
+            (repositories, closed(&changes, &Allowance::of(Some(effects), granted)))
+        }
+    };
+    let with_leave = changes.protected.iter().filter(|path| !closed.contains(path));
+    lock(&shared.open).extend(with_leave.cloned());
+    put_back(store, &changes, &closed).behind(repositories)
+}
+
+/// Returns whether a command in this mode with these permissions may change protected files.
+fn may_change_protected(granted: &Permissions, mode: ApprovalMode) -> bool {
+    mode == ApprovalMode::Yolo || granted.outside
+}
+
+/// Which protected files a program may change. Does not contain the command line, because this is
+/// saved in clear text and the session may be encrypted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Allowance {
+    permissions: Permissions,
+    /// Whether all changes are what git does when it creates a repository.
+    makes_repositories: bool,
+    /// Whether all changes are what git does when it adds or removes working trees.
+    moves_worktrees: bool,
+}
+
+impl Allowance {
+    /// Without effects, it is unknown which program made the changes.
+    fn of(effects: Option<&Effects>, granted: &Permissions) -> Self {
+        Self {
+            permissions: granted.clone(),
+            makes_repositories: effects.is_none_or(|effects| {
+                effects.runs.iter().all(|command| makes_repositories(command))
+            }),
+            moves_worktrees: effects.is_some_and(|effects| {
+                effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyse(command)))
+            }),
+        }
+    }
+}
+
+/// Moves repositories back to their places. Must happen first, so that the files in them are found
+/// at their original paths.
+fn bring_back(
+    store: &parallax_store::Checkpoints,
+    changes: &Changes,
+    granted: &Permissions,
+) -> PutBack {
+    let mut done = PutBack::default();
+    let has_leave =
+        |path: &Path| granted.file_system.write.iter().any(|open| path.starts_with(open));
+    for moved in changes.moved_repositories.iter().filter(|moved| !has_leave(&moved.path)) {
+        match store.bring_back(moved) {
+            Ok(()) => done.restored.push(moved.path.clone()),
+            Err(why) => done.lost.push((moved.path.clone(), why)),
+        }
+    }
+    done
+}
+
+fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[PathBuf]) -> PutBack {
+    if closed.is_empty() {
+        return PutBack::default();
+    }
+    match store.restore(changes, closed) {
+        Ok(undone) => PutBack { restored: undone.restored, lost: undone.kept },
+        Err(error) => {
+            tracing::warn!(%error, "failed to restore protected files");
+            let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
+            PutBack { restored: Vec::new(), lost: lost.collect() }
+        }
+    }
+}
+
+/// Returns the changed protected paths that the program was not allowed to change.
+fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
+    let Allowance { permissions: granted, makes_repositories, moves_worktrees: moves } = allowance;
+    let new_repositories = if *makes_repositories { made_by_git(changes) } else { Vec::new() };
+    // Creating instruction files for agents is restricted; changing existing ones is not.
+    let is_free = |path: &Path| {
+        let is = |paths: &[PathBuf]| paths.iter().any(|other| other == path);
+        is(&changes.instructions) && !is(&changes.created)
+    };
+    // Git's data about a working tree, and the contents of a removed working tree.
+    let of_worktrees = |path: &Path| {
+        *moves
+            && (path.ancestors().any(|folder| folder.ends_with(".git/worktrees"))
+                || path.parent().is_some_and(|folder| !folder.exists()))
+    };
+    let is_open = |path: &Path| {
+        of_worktrees(path)
+            || granted.file_system.write.iter().any(|open| path.starts_with(open))
+            || new_repositories.iter().any(|repository| path.starts_with(repository))
+    };
+    let closed = changes.protected.iter().filter(|path| !is_open(path) && !is_free(path));
+    // Files of a removed repository cannot be restored, but files placed where a repository may be
+    // created are removed.
+    let is_lost = |path: &Path| is_of_lost_repository(path) && path.symlink_metadata().is_err();
+    closed.filter(|path| !is_lost(path)).cloned().collect()
+}
+
+/// Returns whether the command creates repositories and no other program in it writes files. What
+/// git puts into a new repository is allowed.
+fn makes_repositories(command: &str) -> bool {
+    const BESIDE: [&str; 12] =
+        ["[", "cat", "cd", "echo", "git", "head", "ls", "mkdir", "printf", "pwd", "tail", "test"];
+    let line = bash::analyse(command);
+    let is_plain = |command: &bash::Command| {
+        command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
+    };
+    line.trouble.is_none()
+        && line.commands.iter().all(is_plain)
+        && line.redirections.iter().all(bash::redirects_nowhere)
+        && line.commands.iter().any(|command| {
+            bash::git_subcommand(command).is_some_and(|call| {
+                matches!(call.name, "init" | "clone" | "worktree" | "submodule")
+            })
+        })
+}
+
+/// Returns what git created: each new repository, the repository data and link file of each new
+/// working tree, and the directories created with them.
+fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
+    let is_new = |path: &Path| changes.created.iter().any(|new| new == path);
+    let mut made: Vec<PathBuf> = changes.new_repositories.clone();
+    made.retain(|git| git.join("HEAD").is_file());
+    let with_tree = |git: &Path| git.parent().filter(|tree| is_new(tree)).map(Path::to_path_buf);
+    // Files that were checked out there also come from git.
+    made.extend(made.iter().filter_map(|git| with_tree(git)).collect::<Vec<_>>());
+    let trees = changes.created.iter().filter(|path| path.ends_with("gitdir"));
+    for tree in trees.filter_map(|path| path.parent()) {
+        let of_repository = tree.parent().filter(|folder| folder.ends_with(".git/worktrees"));
+        if of_repository.is_none() || !is_new(&tree.join("commondir")) {
+            continue;
+        }
+        let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let file = PathBuf::from(text(&tree.join("gitdir")).trim());
+        let back = text(&file);
+        let back = back.trim().strip_prefix("gitdir:").map(|path| PathBuf::from(path.trim()));
+        if text(&tree.join("commondir")).trim() == "../.." && back.as_deref() == Some(tree) {
+            made.extend(with_tree(&file));
+            made.extend([tree.to_owned(), file]);
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_may_take_gits_objects_away_are_known() {
+        for line in ["rm -rf .git", "mv n/.git /tmp", "python3 -c 'rmtree(\".git\")'", "git gc"] {
+            assert!(may_lose_objects(line), "{line}");
+        }
+        for line in ["cat .gitignore", "ls .github/x", "echo x > a.gitx", "git status"] {
+            assert!(!may_lose_objects(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_watch_waits_for_commands_that_may_have_leave() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("a path");
+        let (root, kept) = (top.join("w"), top.join("kept"));
+        std::fs::create_dir(&root).expect("a folder");
+        let options = CheckpointOptions::new(kept, "p".into(), "s".into(), vec![root.clone()]);
+        let versions = Versions::new(parallax_store::Checkpoints::open(options), Arc::default());
+        let (open, closed) = (root.join(".envrc"), root.join(".mcp.json"));
+        for path in [&open, &closed] {
+            std::fs::write(path, "mine").expect("a file");
+        }
+        let command = versions.before(1, Change::Command("sh x")).expect("kept");
+        let watch = versions.watch().expect("a watch");
+        for path in [&open, &closed] {
+            std::fs::write(path, "changed").expect("a file");
+        }
+        assert_eq!(watch.end(""), PutBack::default());
+        let granted = to_write(vec![open.clone()]);
+        let done =
+            command.after(&Effects::default(), &granted, ApprovalMode::Default, &Reach::default());
+        assert_eq!(done.restored.as_slice(), std::slice::from_ref(&closed));
+        let read = |path: &Path| std::fs::read_to_string(path).expect("a file");
+        assert_eq!((read(&open), read(&closed)), ("changed".into(), "mine".into()));
+        // A change that nothing had permission for is reverted at once.
+        let watch = versions.watch().expect("a watch");
+        std::fs::write(&closed, "changed").expect("a file");
+        assert_eq!(watch.end("").restored, [closed]);
+    }
+
+    #[test]
+    fn only_git_itself_makes_repositories() {
+        for line in [
+            "git clone . x",
+            "git init && ls -la",
+            "mkdir x && cd x && git init -q 2>/dev/null; echo done",
+            "git worktree add ../x",
+        ] {
+            assert!(makes_repositories(line), "{line}");
+        }
+        for line in [
+            "git init x; echo y > x/.git/config",
+            "git init x; cp y x/.git/config",
+            "GIT_TEMPLATE_DIR=y git init x",
+            "make; git clone . x",
+            "git status",
+            "echo init",
+            "$X init",
+        ] {
+            assert!(!makes_repositories(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Parses `@path` references in prompts. Does not access files.
+
+use std::ops::Range;
+
+/// A path that a prompt references with `@`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtToken {
+    /// Byte range from the `@` to the end of the reference, including quotes.
+    pub range: Range<usize>,
+    /// The path without quotes and escapes. Never empty.
+    pub path: String,
+}
+
+/// Returns the `@path` references in order.
+///
+/// An `@` starts a reference at the start of the text and after whitespace, a comma, a semicolon,
+/// an opening bracket, or a character of a script without spaces, so `a@b.org` is not a reference.
+/// `\\@` is a plain at sign. The path is quoted (`@"with spaces"`) or ends at whitespace, at one of
+/// `, ; ! ? ( ) [ ] { }` or their full-width forms, or at dots or a colon that end a sentence. A
+/// backslash escapes the next character; `\u{1b}` is the control character with that code.
+pub fn tokens(prompt: &str) -> Vec<AtToken> {
+    let mut found = Vec::new();
+    let mut before = None;
+    let mut at = 0;
+    while let Some(char) = prompt.get(at..).and_then(|rest| rest.chars().next()) {
+        let next = at + char.len_utf8();
+        if char == '@'
+            && before.is_none_or(opens)
+            && let Some((path, length)) = read_path(prompt.get(next..).unwrap_or(""))
+        {
+            let range = at..next + length;
+            at = range.end;
+            found.push(AtToken { range, path });
+            before = Some('@');
+            continue;
+        }
+        before = Some(char);
+        at = next;
+    }
+    found
+}
+
+fn opens(char: char) -> bool {
+    char.is_whitespace() || matches!(char, '(' | '[' | '{' | '<' | ',' | ';') || is_cjk(char)
+}
+
+fn closes(char: char) -> bool {
+    char.is_whitespace()
+        || matches!(char, ',' | ';' | '!' | '?' | '(' | ')' | '[' | ']' | '{' | '}')
+        || matches!(char, '\u{3001}' | '\u{3002}' | '\u{3008}'..='\u{3011}' | '\u{3014}'..='\u{301b}')
+        || matches!(
+            char,
+            '\u{ff01}'
+                | '\u{ff08}'
+                | '\u{ff09}'
+                | '\u{ff0c}'
+                | '\u{ff1a}'
+                | '\u{ff1b}'
+                | '\u{ff1f}'
+        )
+}
+
+/// Returns whether the character belongs to a script without spaces between words.
+pub fn is_cjk(char: char) -> bool {
+    matches!(char, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Parses the path after an `@` and returns it with its length in bytes.
+fn read_path(text: &str) -> Option<(String, usize)> {
+    let (path, length) = match text.strip_prefix('"') {
+        Some(quoted) => {
+            let (path, length) = read_quoted(quoted)?;
+            (path, length + 1)
+        }
+        None => read_bare(text),
+    };
+    (!path.is_empty()).then_some((path, length))
+}
+
+/// Parses up to the closing quote; returns `None` if there is none.
+fn read_quoted(text: &str) -> Option<(String, usize)> {
+    let mut path = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '"' => return Some((path, at + 1)),
+            '\\' => {
+                let rest = text.get(at + 1..).unwrap_or("");
+                if let Some((control, length)) = control(rest) {
+                    path.push(control);
+                    // The escape is all ASCII.
+                    chars.nth(length - 1);
+                } else {
+                    path.extend(chars.next().map(|(_, escaped)| escaped));
+                }
+            }
+            _ => path.push(char),
+        }
+    }
+    None
+}
+
+/// Parses `u{…}` at the start of a text. Returns the control character and the length in bytes.
+fn control(text: &str) -> Option<(char, usize)> {
+    let (digits, _) = text.strip_prefix("u{")?.split_once('}')?;
+    if !(1..=6).contains(&digits.len()) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let char = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32)?;
+    char.is_control().then_some((char, digits.len() + 3))
+}
+
+fn read_bare(text: &str) -> (String, usize) {
+    let mut path = String::new();
+    let mut at = 0;
+    while let Some(char) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        if closes(char) {
+            break;
+        }
+        let mut next = at + char.len_utf8();
+        let rest = text.get(next..).unwrap_or("");
+        match char {
+            '.' | ':' => {
+                // Handles a run of dots at once to avoid quadratic time.
+                let run =
+                    if char == '.' { rest.len() - rest.trim_start_matches('.').len() } else { 0 };
+                next += run;
+                let ends = text.get(next..).and_then(|rest| rest.chars().next()).is_none_or(closes);
+                if ends && !(char == '.' && is_folder(&path, run + 1)) {
+                    break;
+                }
+                path.push_str(text.get(at..next).unwrap_or(""));
+            }
+            '\\' => match (control(rest), rest.chars().next()) {
+                (Some((control, length)), _) => {
+                    path.push(control);
+                    next += length;
+                }
+                (None, Some(escaped)) => {
+                    path.push(escaped);
+                    next += escaped.len_utf8();
+                }
+                (None, None) => path.push(char),
+            },
+            _ => path.push(char),
+        }
+        at = next;
+    }
+    (path, at)
+}
+
+/// Returns whether dots after this path are a `.` or `..` component rather than the end of a
+/// sentence.
+fn is_folder(path: &str, dots: usize) -> bool {
+    dots <= 2 && (path.is_empty() || path.ends_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn paths(prompt: &str) -> Vec<String> {
+        tokens(prompt).into_iter().map(|token| token.path).collect()
+    }
+
+    #[test]
+    fn paths_are_found_where_people_write_them() {
+        for (prompt, expected) in [
+            ("@src/main.rs", vec!["src/main.rs"]),
+            ("Look at @a.rs, @b.rs; and (@c.rs)!", vec!["a.rs", "b.rs", "c.rs"]),
+            ("See @README.md. Then @lib/x... end", vec!["README.md", "lib/x"]),
+            ("In @src/main.rs: explain", vec!["src/main.rs"]),
+            (r#"@"with spaces/a b.txt" now"#, vec!["with spaces/a b.txt"]),
+            (r"@with\ spaces/a\,b.txt now", vec!["with spaces/a,b.txt"]),
+            ("@. @.. @../.. @./x.", vec![".", "..", "../..", "./x"]),
+            ("@/abs/größe.txt\n@b", vec!["/abs/größe.txt", "b"]),
+            ("@src/*.rs", vec!["src/*.rs"]),
+            ("@a.py,@docs/b.md;@c", vec!["a.py", "docs/b.md", "c"]),
+            ("请看@a.py，然后@b.md。", vec!["a.py", "b.md"]),
+            ("@a.py、@b.py」", vec!["a.py", "b.py"]),
+            (r"@a\u{1b}b\u{9}c d", vec!["a\u{1b}b\tc"]),
+            (r#"@"a\u{1b}b c" d"#, vec!["a\u{1b}b c"]),
+            // Not a control character, or not a number.
+            (r"@\u{41}x @\user", vec!["u", "user"]),
+        ] {
+            assert_eq!(paths(prompt), expected, "{prompt}");
+        }
+    }
+
+    #[test]
+    fn other_at_signs_are_text() {
+        for prompt in
+            ["bob@inner.txt", r"\@name", "a @ b", "@", "@,", r#"@"" x"#, r#"@"open"#, "@!x"]
+        {
+            assert_eq!(paths(prompt), Vec::<String>::new(), "{prompt}");
+        }
+    }
+
+    #[test]
+    fn a_long_run_of_dots_is_read_once() {
+        let prompt = format!("@{}x", ".".repeat(1_000_000));
+        assert_eq!(tokens(&prompt).len(), 1);
+    }
+
+    #[test]
+    fn a_range_covers_the_word_as_written() {
+        let prompt = r#"see @"a b" and @c\ d."#;
+        let words: Vec<&str> =
+            tokens(prompt).into_iter().map(|token| &prompt[token.range]).collect();
+        assert_eq!(words, [r#"@"a b""#, r"@c\ d"]);
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_ordered_and_inside_the_text(prompt in r#"[@a."\\ ,/é(:\n]{0,40}"#) {
+            let mut end = 0;
+            for token in tokens(&prompt) {
+                prop_assert!(token.range.start >= end && token.range.end <= prompt.len());
+                prop_assert!(prompt[token.range.clone()].starts_with('@'));
+                prop_assert!(!token.path.is_empty());
+                end = token.range.end;
+            }
+        }
+
+        #[test]
+        fn a_quoted_path_comes_back(path in any::<String>().prop_filter("not empty", |path| !path.is_empty())) {
+            let quoted = path.replace('\\', r"\\").replace('"', "\\\"");
+            prop_assert_eq!(paths(&format!("x @\"{quoted}\" y")), vec![path]);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Expands `@path` in prompts: the text is kept, and the referenced content is attached.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_files::{Access, PathError, SeenFiles, Workspace};
+use parallax_mcp::Servers;
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{Part, PartView};
+use parallax_protocol::context::FolderContext;
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::Prompt;
+use parallax_sessions::past::READ_FILES;
+use parallax_tools::read_many_files::{ReadMany, read_many};
+
+use crate::StartableAgents;
+use crate::at_paths::{is_cjk, tokens};
+
+/// Expands `@path` references. Cheap to clone.
+#[derive(Clone)]
+pub struct Expander {
+    pub workspace: Arc<Workspace>,
+    seen: Arc<SeenFiles>,
+    servers: Option<Servers>,
+    agents: Option<Arc<dyn StartableAgents>>,
+    found: Option<Arc<dyn FolderContext>>,
+    search: FileSearch,
+}
+
+/// How files are found by a part of their name (`context.fileFiltering.enableRecursiveFileSearch`,
+/// `.enableFuzzySearch`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSearch {
+    /// Whether to search the whole project rather than only the typed directory.
+    pub recursive: bool,
+    /// Whether letters may match with gaps rather than as a contiguous part of the path.
+    pub loose: bool,
+}
+
+impl Default for FileSearch {
+    fn default() -> Self {
+        Self { recursive: true, loose: true }
+    }
+}
+
+impl Expander {
+    pub fn new(
+        workspace: &Arc<Workspace>,
+        seen: &Arc<SeenFiles>,
+        servers: Option<Servers>,
+    ) -> Self {
+        let (workspace, seen) = (Arc::clone(workspace), Arc::clone(seen));
+        Self { workspace, seen, servers, agents: None, found: None, search: FileSearch::default() }
+    }
+
+    /// Sets the file search options.
+    pub fn with_search(self, search: FileSearch) -> Self {
+        Self { search, ..self }
+    }
+
+    /// Returns the file search options.
+    pub fn file_search(&self) -> FileSearch {
+        self.search
+    }
+
+    /// Sets the agents that a prompt may name.
+    pub fn with_agents(self, agents: Option<Arc<dyn StartableAgents>>) -> Self {
+        Self { agents, ..self }
+    }
+
+    /// Sets the source of context files for referenced directories.
+    pub fn with_found(self, found: Arc<dyn FolderContext>) -> Self {
+        Self { found: Some(found), ..self }
+    }
+
+    /// Returns a prompt with its references expanded. Reads files: must be called on a blocking
+    /// thread of a runtime. A reference that is neither a workspace path nor a resource
+    /// (`server:uri`) stays text.
+    ///
+    /// # Errors
+    /// Returns an error if an existing file or resource cannot be read.
+    pub fn prompt(&self, text: String) -> Result<Prompt, Failure> {
+        let mut include = Vec::new();
+        let mut resources: Vec<(String, String)> = Vec::new();
+        let mut agents: Vec<String> = Vec::new();
+        let mut missing: Vec<String> = Vec::new();
+        for token in tokens(&text) {
+            if self.agents.as_ref().is_some_and(|agents| agents.has(&token.path)) {
+                if !agents.contains(&token.path) {
+                    agents.push(token.path);
+                }
+            } else if let Some(resource) = self.resource(&token.path)? {
+                if !resources.iter().any(|(known, _)| *known == token.path) {
+                    resources.push((token.path, resource));
+                }
+            } else if let Some(pattern) = self.pattern_at_start(&token.path) {
+                if !include.contains(&pattern) {
+                    include.push(pattern);
+                }
+            } else if looks_like_path(&token.path) && !missing.contains(&token.path) {
+                missing.push(token.path);
+            }
+        }
+        let mut notices: Vec<String> = missing
+            .iter()
+            .map(|path| format!("`@{path}` was not found; the text was sent as is"))
+            .collect();
+        let text = text.replace("\\@", "@");
+        if include.is_empty() {
+            let mut attachments = enclosed(of_resources(resources));
+            attachments.extend(delegation(&agents));
+            return Ok(Prompt { text, attachments, notices, ..Prompt::default() });
+        }
+        let wanted = ReadMany::of(include.clone());
+        let never = CancellationToken::new();
+        let read = read_many(&self.workspace, &self.seen, &wanted, &never)
+            .map_err(|error| Failure::new(FailureKind::Input, error.message))?;
+        let (shown, skipped): (Vec<_>, Vec<_>) =
+            read.skipped.into_iter().partition(|(_, why)| why.starts_with(CANNOT_DISPLAY));
+        if let Some((path, why)) = self.refused(&skipped, &include) {
+            let message = format!("failed to read `{}` from the prompt: {why}", path.display());
+            return Err(Failure::new(FailureKind::Input, message));
+        }
+        let size: usize = read.files.iter().map(|file| size_of(&file.part)).sum();
+        if read.files.len() > 1 && size >= LARGE {
+            let named: Vec<String> = include.iter().map(|name| format!("`@{name}`")).collect();
+            notices.push(format!(
+                "{} adds {} files with about {} tokens to the conversation",
+                named.join(", "),
+                read.files.len(),
+                size / BYTES_PER_TOKEN
+            ));
+        }
+        let mut attachments = of_resources(resources);
+        // Adds nested context files, as a reading tool would.
+        let touched: Vec<PathBuf> = read.files.iter().map(|file| file.path.clone()).collect();
+        let context = self.found.as_ref().and_then(|found| found.discover(&touched));
+        for file in read.files {
+            let shown = self.workspace.relative(&file.path);
+            attachments.push(Part::text(format!("\nContent from @{}:\n", shown.display())));
+            match file.part.view() {
+                PartView::Text("") => attachments.push(Part::text("(empty file)")),
+                _ => attachments.push(file.part),
+            }
+        }
+        for (path, why) in shown {
+            let path = self.workspace.relative(&path);
+            attachments.push(Part::text(format!("\nContent from @{}:\n", path.display())));
+            attachments.push(Part::text(why));
+        }
+        let mut attachments = enclosed(attachments);
+        attachments.extend(context.map(Part::text));
+        attachments.extend(delegation(&agents));
+        Ok(Prompt { text, attachments, notices, ..Prompt::default() })
+    }
+
+    /// Returns the existing files and directories outside the workspace that a prompt references.
+    /// The user may allow reading them ([`Self::allow`]).
+    pub fn outside(&self, text: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for token in tokens(text) {
+            let path = match (token.path.strip_prefix("~/"), std::env::home_dir()) {
+                (Some(rest), Some(home)) => home.join(rest),
+                _ => self.workspace.root().join(&token.path),
+            };
+            let named = path.to_string_lossy();
+            let refused = matches!(
+                self.workspace.resolve(&named, Access::Read),
+                Err(PathError::Outside { .. })
+            );
+            if refused
+                && let Ok(real) = path.canonicalize()
+                && !found.contains(&real)
+            {
+                found.push(real);
+            }
+        }
+        found
+    }
+
+    /// Allows reading a path outside the workspace for the rest of the session.
+    pub fn allow(&self, path: &Path) {
+        self.workspace.add_readable(path);
+    }
+
+    /// Returns the text of a resource, if the path names a server.
+    fn resource(&self, path: &str) -> Result<Option<String>, Failure> {
+        let Some(servers) = &self.servers else { return Ok(None) };
+        let Some((server, uri)) = servers.resource_address(path) else { return Ok(None) };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return Ok(None) };
+        let text = runtime.block_on(servers.read_resource(&server, uri));
+        text.map(Some).map_err(|message| Failure::new(FailureKind::Input, message))
+    }
+
+    /// Like [`Self::pattern`], but in scripts without spaces, text may follow the path, so the
+    /// longest existing prefix is used.
+    fn pattern_at_start(&self, path: &str) -> Option<String> {
+        if let Some(pattern) = self.pattern(path) {
+            return Some(pattern);
+        }
+        let borders = path.char_indices().rev().filter(|(_, letter)| is_cjk(*letter));
+        borders.take(MOST_BORDERS).find_map(|(at, _)| {
+            let start = path.get(..at)?.trim_end_matches(['.', ':']);
+            let place = self.workspace.resolve(start, Access::Read).ok()?;
+            let is_there = !start.is_empty() && place.path().exists();
+            is_there.then(|| self.pattern(start)).flatten()
+        })
+    }
+
+    /// Returns the path or glob pattern of a reference, or `None` if nothing matches.
+    fn pattern(&self, path: &str) -> Option<String> {
+        if let Ok(confined) = self.workspace.resolve(path, Access::Read) {
+            let real = confined.path();
+            if real.is_dir() {
+                return Some(format!("{}/**", path.trim_end_matches('/')));
+            }
+            if real.exists() {
+                return Some(path.to_owned());
+            }
+        } else {
+            return None;
+        }
+        if path.contains(['*', '?', '[']) {
+            return Some(path.to_owned());
+        }
+        // A bare name may match anywhere below the root.
+        if path.contains('/') || path.len() < 3 || !self.search.recursive {
+            return None;
+        }
+        self.search(path)
+    }
+
+    /// Returns the first file named `name` below the root. Otherwise, returns the first file or
+    /// directory whose name contains it, preferring names that start with it.
+    fn search(&self, name: &str) -> Option<String> {
+        let root = self.workspace.root().to_owned();
+        let options = parallax_files::WalkOptions::default();
+        let walk = parallax_files::walk(&self.workspace, std::slice::from_ref(&root), &options);
+        let mut best: Option<(bool, String)> = None;
+        for entry in walk.build().flatten().take(SEARCHED) {
+            let found = entry.file_name().to_string_lossy();
+            let Some(at) = found.find(name).filter(|_| entry.depth() > 0) else { continue };
+            let path = || entry.path().display().to_string();
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            if found == name && !is_folder {
+                return Some(path());
+            }
+            let begins = at == 0;
+            if best.as_ref().is_none_or(|(better, _)| begins && !better) {
+                let shown = path();
+                best = Some((begins, if is_folder { format!("{shown}/**") } else { shown }));
+            }
+        }
+        best.map(|(_, path)| path)
+    }
+
+    /// Returns a directly referenced file that exists but could not be read. Ignored files are
+    /// skipped silently.
+    fn refused<'a>(
+        &self,
+        skipped: &'a [(std::path::PathBuf, String)],
+        include: &[String],
+    ) -> Option<(&'a Path, &'a str)> {
+        skipped
+            .iter()
+            .find(|(path, why)| {
+                !why.contains("ignore")
+                    && include.iter().any(|pattern| {
+                        self.workspace
+                            .resolve(pattern, Access::Read)
+                            .is_ok_and(|named| named.path() == path || named.shown() == path)
+                    })
+            })
+            .map(|(path, why)| (path.as_path(), why.as_str()))
+    }
+}
+
+/// Maximum number of positions in text without spaces at which a path is assumed to end.
+const MOST_BORDERS: usize = 64;
+/// Size in bytes above which attached content is reported.
+const LARGE: usize = 80_000;
+const BYTES_PER_TOKEN: usize = 4;
+/// Number of attached tokens above which the user must confirm.
+const CONFIRMED: usize = 100_000;
+
+fn size_of(part: &Part) -> usize {
+    match part.view() {
+        PartView::Text(text) => text.len(),
+        PartView::Inline { data, .. } => data.len(),
+        _ => 0,
+    }
+}
+
+/// Returns the approximate number of attached tokens if the user should confirm the prompt.
+pub fn tokens_to_confirm(prompt: &Prompt) -> Option<usize> {
+    let tokens = prompt.attachments.iter().map(size_of).sum::<usize>() / BYTES_PER_TOKEN;
+    (tokens > CONFIRMED).then_some(tokens)
+}
+
+/// Returns whether a word after `@` looks like a path: it contains a slash or has a file extension.
+/// `@name` may be a user name.
+fn looks_like_path(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|it| it.1);
+    let has_ending = ending.is_some_and(|ending| {
+        (1..=8).contains(&ending.len())
+            && ending.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && ending.chars().all(|letter| letter.is_ascii_alphanumeric())
+    });
+    // `@scope/package@1.2` is a package.
+    let is_package = word.contains('@');
+    (word.contains('/') || has_ending) && !is_package && !word.contains("://")
+}
+
+/// Asks the model to delegate the work to the agents named in the prompt.
+pub fn delegation(agents: &[String]) -> Option<Part> {
+    if agents.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = agents.iter().map(|name| format!("`{name}`")).collect();
+    Some(Part::text(format!(
+        "\n<system_note>\nThe user mentioned the subagent(s) {} in this prompt: delegate the work \
+         to them with `invoke_agent`.\n</system_note>\n",
+        names.join(", ")
+    )))
+}
+
+fn of_resources(resources: Vec<(String, String)>) -> Vec<Part> {
+    let parts = |(name, text)| [Part::text(format!("\nContent from @{name}:\n")), Part::text(text)];
+    resources.into_iter().flat_map(parts).collect()
+}
+
+/// Puts contents between marker lines; returns nothing if there are none.
+fn enclosed(contents: Vec<Part>) -> Vec<Part> {
+    if contents.is_empty() {
+        return contents;
+    }
+    let mut attachments = vec![Part::text(READ_FILES)];
+    attachments.extend(contents);
+    attachments.push(Part::text("\n--- End of content ---"));
+    attachments
+}
+
+/// Start of the content that the reader returns for binary files.
+const CANNOT_DISPLAY: &str = "Cannot display content";
+
+/// Maximum number of entries searched for a bare name.
+const SEARCHED: usize = 20_000;

@@ -1,0 +1,287 @@
+//! A command with its arguments, before it is expanded to a prompt.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::content::{Part, PartView};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::op::{Prompt, TurnOverrides};
+use parallax_protocol::policy::ApprovalMode;
+use parallax_tools::activate_skill::{SkillEntry, activation};
+use tokio::time::{Instant, timeout_at};
+
+use crate::catalog::{Catalog, CommandInfo};
+use crate::expand::{Expander, delegation};
+use crate::making::Making;
+use crate::shell::{self, CheckedCommand};
+use crate::skill_commands::SkillCommand;
+use crate::wishes::{mode_of, wishes_of};
+use crate::{Shared, template_files as files};
+
+/// A command with arguments filled in and decisions about its shell commands.
+pub struct Prepared {
+    shared: Arc<Shared>,
+    name: String,
+    /// The whole line as typed.
+    pub(crate) line: String,
+    steps: Vec<Step>,
+    /// The arguments as typed, for file references in them.
+    arguments: String,
+    mode: ApprovalMode,
+    /// Overrides for the turn from the command's file.
+    wishes: Option<Box<TurnOverrides>>,
+    /// Total time limit of its shell commands.
+    timeout: Option<Duration>,
+    /// The agent to delegate the work to.
+    agent: Option<String>,
+    notices: Vec<String>,
+}
+
+/// A piece of the template that is expanded when the command runs.
+pub(crate) enum Step {
+    Text(String),
+    File(String),
+    Shell(CheckedCommand),
+    /// The messages of an MCP server's prompt.
+    Prompt {
+        server: String,
+        prompt: String,
+        values: Vec<(String, String)>,
+    },
+    /// The instructions of a skill.
+    Skill(SkillEntry),
+}
+
+/// The result of expanding a command.
+#[derive(Debug)]
+pub struct Expanded {
+    /// The prompt to send.
+    pub prompt: Prompt,
+    /// Notices for the user, one line each.
+    pub notices: Vec<String>,
+}
+
+impl Prepared {
+    /// The tuple contains the typed line and its part after the name. Blocking.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        catalog: &Catalog,
+        command: &CommandInfo,
+        (line, arguments): (&str, &str),
+        now: ApprovalMode,
+    ) -> Result<Self, Failure> {
+        let name = command.name.clone();
+        let (mode, refused) = mode_of(&command.wishes, &command.source, now, shared.trusted);
+        let mut making = Making::new(shared, catalog, mode);
+        let steps = making
+            .steps(command, line, arguments)
+            .map_err(|why| Failure::new(FailureKind::Input, format!("`/{name}`: {why}")))?;
+        let (mut wishes, notices) = wishes_of(&command.wishes, &command.source);
+        wishes.mode = (mode != now).then_some(mode);
+        let (agent, nobody) = match &command.wishes.agent {
+            Some(agent) => shared.agent(agent),
+            None => (None, None),
+        };
+        let notices = notices.into_iter().chain(refused).chain(nobody).chain(making.notices);
+        let notices = notices.map(|notice| format!("`/{name}`: {notice}")).collect();
+        let has_none = wishes == TurnOverrides::default();
+        Ok(Self {
+            timeout: wishes.timeout,
+            wishes: (!has_none).then(|| Box::new(wishes)),
+            agent,
+            notices,
+            ..Self::plain(
+                Arc::clone(shared),
+                command.name.clone(),
+                steps,
+                arguments.to_owned(),
+                mode,
+            )
+        })
+    }
+
+    /// Creates a command without turn overrides.
+    fn plain(
+        shared: Arc<Shared>,
+        name: String,
+        steps: Vec<Step>,
+        arguments: String,
+        mode: ApprovalMode,
+    ) -> Self {
+        Self {
+            shared,
+            line: String::new(),
+            name,
+            steps,
+            arguments,
+            mode,
+            wishes: None,
+            timeout: None,
+            agent: None,
+            notices: Vec::new(),
+        }
+    }
+
+    /// Creates a command from the prompt of an MCP server.
+    pub(crate) fn of_prompt(
+        shared: Arc<Shared>,
+        name: String,
+        server: String,
+        prompt: String,
+        values: Vec<(String, String)>,
+    ) -> Self {
+        let steps = vec![Step::Prompt { server, prompt, values }];
+        // File references in the arguments are left to the server.
+        Self::plain(shared, name, steps, String::new(), ApprovalMode::Default)
+    }
+
+    /// Creates a command that activates a skill and sends a text.
+    pub(crate) fn of_skill(shared: Arc<Shared>, skill: &SkillCommand, text: String) -> Self {
+        let steps = vec![Step::Skill(skill.entry.clone()), Step::Text(format!("\n\n{text}"))];
+        let name = skill.name.clone();
+        Self::plain(shared, name, steps, text, ApprovalMode::Default)
+    }
+
+    /// Returns the command's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the shell commands that need the user's approval.
+    pub fn questions(&self) -> Vec<&str> {
+        self.shell().filter(|judged| judged.asks).map(|judged| judged.text.as_str()).collect()
+    }
+
+    /// Returns whether the command runs shell commands.
+    pub fn runs_commands(&self) -> bool {
+        self.shell().next().is_some()
+    }
+
+    /// Approves all shell commands, once or for the session.
+    pub fn agree(&mut self, for_session: bool) {
+        let mut agreed = self.shared.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        for step in &mut self.steps {
+            let Step::Shell(judged) = step else { continue };
+            if judged.asks && for_session {
+                agreed.insert(judged.text.clone());
+            }
+            judged.asks = false;
+        }
+    }
+
+    fn shell(&self) -> impl Iterator<Item = &CheckedCommand> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Shell(judged) => Some(judged),
+            _ => None,
+        })
+    }
+
+    /// Reads files, runs shell commands, and returns the prompt.
+    ///
+    /// # Errors
+    /// Returns an error if a shell command is not approved or cannot be started, or if the run is
+    /// cancelled.
+    pub async fn run(self, cancel: &CancellationToken) -> Result<Expanded, Failure> {
+        let name = self.name.clone();
+        let refused = |why: String| Failure::new(FailureKind::Input, format!("`/{name}`: {why}"));
+        if let Some(command) = self.questions().first() {
+            return Err(refused(format!(
+                "its shell command `{command}` requires approval: allow it with a rule (see \
+                 `parallax policy`), or run it in the terminal"
+            )));
+        }
+        let Self {
+            shared, line, steps, arguments, mode, wishes, timeout, agent, mut notices, ..
+        } = self;
+        let end = timeout.map(|timeout| (Instant::now() + timeout, timeout));
+        let mut parts: Vec<Part> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Text(text) => parts.push(Part::text(text)),
+                Step::File(path) => {
+                    let shared = Arc::clone(&shared);
+                    let reading = tokio::task::spawn_blocking(move || files::read(&shared, &path));
+                    let brought = reading.await.map_err(|error| refused(error.to_string()))?;
+                    parts.extend(brought.parts);
+                    notices.extend(brought.notices);
+                }
+                Step::Prompt { server, prompt, values } => {
+                    let Some(servers) = &shared.servers else { continue };
+                    let asking = servers.prompt(&server, &prompt, &values);
+                    parts.extend(asking.await.map_err(refused)?);
+                }
+                Step::Skill(skill) => {
+                    let workspace = Arc::clone(&shared.workspace);
+                    let reading = tokio::task::spawn_blocking(move || {
+                        let text = activation(&skill)?;
+                        // As when the model activates the skill, its files become readable.
+                        if let Some(folder) = skill.folder() {
+                            workspace.add_readable(folder);
+                        }
+                        Ok::<_, std::io::Error>(text)
+                    });
+                    let text = reading.await.map_err(|error| refused(error.to_string()))?;
+                    let text = text.map_err(|error| refused(error.to_string()))?;
+                    parts.push(Part::text(text));
+                }
+                Step::Shell(judged) => {
+                    let running = shell::run(&shared, &judged, mode, cancel);
+                    let output = match end {
+                        None => running.await,
+                        // Dropping the future ends the command.
+                        Some((end, all)) => timeout_at(end, running).await.map_err(|_| {
+                            refused(format!(
+                                "`{}` was stopped after {} s (`timeout`)",
+                                judged.text,
+                                all.as_secs_f64()
+                            ))
+                        })?,
+                    };
+                    let output = output.map_err(|why| {
+                        refused(format!("`{}` failed to start: {why}", judged.text))
+                    })?;
+                    parts.push(Part::text(output));
+                }
+            }
+            if cancel.is_cancelled() {
+                return Err(refused("cancelled".to_owned()));
+            }
+        }
+        let mut prompt = prompt_of(parts);
+        if prompt.text.trim().is_empty() && prompt.attachments.is_empty() {
+            return Err(refused("its prompt is empty".to_owned()));
+        }
+        // File references in the arguments are read as in any prompt.
+        let expander = Expander::new(&shared.workspace, &shared.seen, None);
+        let naming = tokio::task::spawn_blocking(move || expander.prompt(arguments));
+        let named = naming.await.map_err(|error| refused(error.to_string()))??;
+        prompt.attachments.extend(named.attachments);
+        prompt.attachments.extend(delegation(agent.as_slice()));
+        prompt.overrides = wishes;
+        prompt.typed = Some(line);
+        Ok(Expanded { prompt, notices })
+    }
+}
+
+/// Text before the first media part becomes the prompt; the rest is attached.
+fn prompt_of(parts: Vec<Part>) -> Prompt {
+    let mut prompt = Prompt::default();
+    for part in parts {
+        let is_text = matches!(part.view(), PartView::Text(_));
+        if !is_text {
+            prompt.attachments.push(part);
+            continue;
+        }
+        let text = part.into_text().unwrap_or_default();
+        match prompt.attachments.last_mut() {
+            None => prompt.text.push_str(&text),
+            Some(last) => {
+                if let Err(apart) = last.try_join(Part::text(text)) {
+                    prompt.attachments.push(apart);
+                }
+            }
+        }
+    }
+    prompt
+}

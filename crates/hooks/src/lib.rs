@@ -1,0 +1,570 @@
+//! The hooks of a session: loading, matching, and running them.
+//!
+//! Not in this crate: the definitions in settings files (`config`), and when hooks run (`engine`).
+
+mod matcher;
+mod merge;
+mod migrate;
+mod own;
+mod quoting;
+mod result;
+mod standing;
+mod trace;
+mod trial;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::Timestamp;
+use parallax_config::Config;
+use parallax_config::extensions::Extensions;
+use parallax_config::hooks::{Hook, HookKind, HookList, HookSource, find_hooks};
+use parallax_config::other_agents::their_tool;
+use parallax_exec::environment::is_system_variable;
+use parallax_exec::{Ending, PipedCommand, PipedOutput, Processes};
+use parallax_protocol::code_text::code_text;
+use parallax_protocol::event::{Failure, FailureKind, Level};
+use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
+use parallax_protocol::observer::{EventScope, HookRun, Observation, Observer, SpanOf};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::{BoxFuture, CancellationToken, Object};
+use parallax_tools::ShellOptions;
+use parallax_tools::run_shell_command::{sandboxed, tell_dropped};
+use serde_json::Value;
+
+use matcher::Matcher;
+use merge::{into_input, merge};
+pub use migrate::{MigratedHooks, migrate_hooks};
+use parallax_checkpoints::{Versions, Watch};
+use parallax_sessions::transcript::Transcript;
+use quoting::quoted;
+use result::{Single, interpret};
+use standing::Standing;
+use trace::Trace;
+pub use trace::{HookTraceEntry, TRACE, hook_trace};
+pub use trial::{HookTestResult, try_hooks};
+
+/// The hooks of a session.
+pub(crate) struct SessionHooks {
+    shared: Arc<Shared>,
+}
+
+/// The hooks and everything that running them needs.
+pub(crate) struct Shared {
+    hooks: Vec<Hook>,
+    /// Whether to show the names of running hooks (`hooksConfig.notifications`).
+    notifies: bool,
+    /// The matcher of each hook, in the same order as `hooks`.
+    matchers: Vec<Matcher>,
+    processes: Processes,
+    shell: ShellOptions,
+    project: PathBuf,
+    plans: PathBuf,
+    session: String,
+    transcript: Transcript,
+    versions: Option<Arc<Versions>>,
+    mode: ApprovalMode,
+    /// Whether the user was notified of the variables that hooks do not receive.
+    told_dropped: AtomicBool,
+    /// For each project hook, its hash at the start of the session.
+    hashes: Vec<Option<String>>,
+    /// The long-running hook processes.
+    standing: Standing,
+    trace: Trace,
+    /// Log file for hooks of type `log` that name no file.
+    log: PathBuf,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+/// The facts about a session that its hooks need.
+pub struct Surroundings {
+    pub processes: Processes,
+    pub shell: ShellOptions,
+    pub session: String,
+    pub journal: PathBuf,
+    /// The keys that decrypt the journal.
+    pub keys: parallax_store::Keys,
+    /// Transcript file for hooks to read; `None` if none is written.
+    pub transcript: Option<PathBuf>,
+    pub plans: PathBuf,
+    pub versions: Option<Arc<Versions>>,
+    /// File that records hook runs; `None` if none is written.
+    pub trace: Option<PathBuf>,
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+/// Identifies a hook of an open session.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RunningHook {
+    event: HookEvent,
+    source: HookSource,
+    matcher: String,
+    name: String,
+    command: String,
+}
+
+impl RunningHook {
+    /// Identifies a hook.
+    pub fn of(hook: &Hook) -> Self {
+        let Hook { event, source, matcher, name, command, .. } = hook.clone();
+        Self { event, source, matcher, name, command }
+    }
+}
+
+/// A value and notices for the user.
+type WithNotices<T> = (T, Vec<String>);
+
+/// The hooks of a session, if there are any to run, and what identifies them.
+pub struct HookSetup {
+    /// Runs the hooks; `None` if none can run.
+    pub hooks: Option<Arc<dyn Hooks>>,
+    /// The hooks that the session runs.
+    pub running: Vec<RunningHook>,
+    /// Notices for the user.
+    pub warnings: Vec<String>,
+}
+
+/// Returns the hooks of all settings files. Blocking.
+///
+/// # Errors
+/// Returns an error if a settings file is invalid.
+pub fn hook_list(config: &Config, extensions: &Extensions) -> Result<HookList, Failure> {
+    let mut list = find_hooks(config, extensions)
+        .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
+    for hook in &list.hooks {
+        if let Some(why) = Matcher::of(hook).1 {
+            list.warnings.push(format!(
+                "the matcher `{}` of the hook `{}` is not a valid pattern ({why}), so it \
+                     matches only a tool of exactly this name",
+                code_text(&hook.matcher),
+                code_text(hook.title())
+            ));
+        }
+    }
+    Ok(list)
+}
+
+/// Returns the hooks of a session. `list` reads them, and `around` collects what running them needs.
+///
+/// # Errors
+/// Returns an error if a settings file is invalid.
+pub fn session_hooks(
+    config: &Config,
+    list: impl FnOnce() -> Result<HookList, Failure>,
+    mode: ApprovalMode,
+    around: impl FnOnce() -> Surroundings,
+) -> Result<HookSetup, Failure> {
+    let (shared, warnings) = session_hook_runner(config, list, mode, around)?;
+    let running = shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::of).collect();
+    let hooks = shared.map(|shared| Arc::new(SessionHooks { shared }) as Arc<dyn Hooks>);
+    Ok(HookSetup { hooks, running, warnings })
+}
+
+pub(crate) fn session_hook_runner(
+    config: &Config,
+    list: impl FnOnce() -> Result<HookList, Failure>,
+    mode: ApprovalMode,
+    around: impl FnOnce() -> Surroundings,
+) -> Result<WithNotices<Option<Arc<Shared>>>, Failure> {
+    if !config.settings.flag("hooksConfig.enabled") {
+        return Ok((None, Vec::new()));
+    }
+    let HookList { hooks, mut warnings } = list()?;
+    // Problems of extension hooks are reported with their extension.
+    let of_project = |hook: &&Hook| hook.source == HookSource::Project;
+    let waiting = hooks.iter().filter(of_project);
+    let refused: Vec<_> = waiting
+        .filter(|hook| !hook.accepted && !hook.disabled)
+        .map(|hook| code_text(hook.title()))
+        .collect();
+    if !refused.is_empty() {
+        warnings.push(format!(
+            "these hooks of the project are new or changed and do not run: `{}`; run `parallax \
+                 hooks list` to see them and `parallax hooks accept` to accept them",
+            refused.join("`, `")
+        ));
+    }
+    let hooks: Vec<Hook> =
+        hooks.into_iter().filter(|hook| hook.accepted && !hook.disabled).collect();
+    if hooks.is_empty() {
+        return Ok((None, warnings));
+    }
+    let around = around();
+    let Surroundings { processes, shell, session, plans, versions, trace, observer, .. } = around;
+    let transcript = Transcript::new(around.journal, around.keys, around.transcript);
+    let project = config.project.clone();
+    let of_project = |hook: &Hook| hook.source == HookSource::Project;
+    let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
+    let hashes = hooks.iter().map(hash).collect();
+    let shared = Shared {
+        notifies: config.settings.flag("hooksConfig.notifications"),
+        matchers: hooks.iter().map(|hook| Matcher::of(hook).0).collect(),
+        hooks,
+        hashes,
+        processes,
+        shell,
+        project: config.cwd.clone(),
+        plans,
+        session,
+        transcript,
+        mode,
+        versions,
+        told_dropped: AtomicBool::new(false),
+        standing: Standing::default(),
+        trace: Trace::new(trace),
+        log: config.homes.parallax.join("hooks.log"),
+        observer,
+    };
+    Ok((Some(Arc::new(shared)), warnings))
+}
+
+impl Hooks for SessionHooks {
+    fn listens(&self, event: HookEvent, chunk: bool) -> bool {
+        self.shared.hooks.iter().any(|hook| hook.event == event && hook.chunks == chunk)
+    }
+
+    fn titles(&self, call: &HookCall) -> Vec<String> {
+        if self.shared.notifies { self.shared.titles(call) } else { Vec::new() }
+    }
+
+    fn run(&self, call: HookCall, cancel: CancellationToken) -> BoxFuture<'static, HookOutcome> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.run(call, &cancel).await })
+    }
+}
+
+impl Shared {
+    /// Runs the matching hooks: in parallel, or one after another if any of them is sequential.
+    /// Sequential hooks receive the input as changed by earlier ones.
+    async fn run(self: Arc<Self>, call: HookCall, cancel: &CancellationToken) -> HookOutcome {
+        let matching = self.matching(&call);
+        if !matching.is_empty() {
+            self.transcript.update().await;
+        }
+        let sequential =
+            matching.iter().any(|index| self.hooks.get(*index).is_some_and(|hook| hook.sequential));
+        let mut singles = Vec::with_capacity(matching.len());
+        if sequential {
+            let mut input = call.input;
+            for index in matching {
+                let single = self.one(index, &call.subject, input.clone(), cancel).await;
+                into_input(&mut input, call.event, &single);
+                let ends = single.ends();
+                singles.push(single);
+                if ends {
+                    break;
+                }
+            }
+        } else {
+            let mut running = tokio::task::JoinSet::new();
+            for (order, index) in matching.into_iter().enumerate() {
+                let (shared, input) = (Arc::clone(&self), call.input.clone());
+                let (cancel, subject) = (cancel.clone(), call.subject.clone());
+                running.spawn(
+                    async move { (order, shared.one(index, &subject, input, &cancel).await) },
+                );
+            }
+            let mut done: Vec<(usize, Single)> = running.join_all().await;
+            done.sort_by_key(|(order, _)| *order);
+            singles.extend(done.into_iter().map(|(_, single)| single));
+        }
+        let ran = !singles.is_empty();
+        let mut outcome = merge(singles);
+        if ran && !self.told_dropped.swap(true, Ordering::Relaxed) {
+            outcome.asides = self.dropped();
+        }
+        outcome
+    }
+
+    /// Returns the names of the user's variables that hooks do not receive.
+    fn dropped(&self) -> Vec<String> {
+        let dropped = self.shell.hook_environment(true).dropped;
+        tell_dropped("hooks", &dropped)
+    }
+
+    /// Returns the indexes of the matching hooks, without duplicates.
+    fn matching(&self, call: &HookCall) -> Vec<usize> {
+        let mut seen = HashSet::new();
+        (0..self.hooks.len())
+            .filter(|index| {
+                self.hooks.get(*index).zip(self.matchers.get(*index)).is_some_and(|(hook, of)| {
+                    hook.event == call.event
+                        && hook.chunks == call.chunk
+                        && of.wants(&call.subject)
+                        && seen.insert((hook.name.clone(), hook.command.clone()))
+                })
+            })
+            .collect()
+    }
+
+    /// Returns the names of the matching hooks.
+    fn titles(&self, call: &HookCall) -> Vec<String> {
+        let hooks = self.matching(call).into_iter().filter_map(|index| self.hooks.get(index));
+        hooks.map(|hook| hook.title().to_owned()).collect()
+    }
+
+    async fn one(
+        &self,
+        index: usize,
+        subject: &str,
+        input: Object,
+        cancel: &CancellationToken,
+    ) -> Single {
+        let Some(hook) = self.hooks.get(index).cloned() else { return Single::default() };
+        let (begun, started) = (Instant::now(), SystemTime::now());
+        let observer = self.observer.as_ref().filter(|observer| observer.is_active());
+        let read = observer.map(|_| self.input(&hook, input.clone()));
+        let mut single = self.ran(index, &hook, subject, input, cancel).await;
+        self.trace.note(&hook, subject, begun.elapsed(), &single).await;
+        let end = single.end.take();
+        if let (Some(observer), Some(read)) = (observer, read) {
+            let run = observed_run(&hook, started, begun.elapsed(), read, &single, end);
+            observer.observe(&EventScope::default(), &Observation::HookEnded(&run));
+        }
+        single
+    }
+
+    async fn ran(
+        &self,
+        index: usize,
+        hook: &Hook,
+        subject: &str,
+        input: Object,
+        cancel: &CancellationToken,
+    ) -> Single {
+        if hook.source == HookSource::Project {
+            // The files that the hook runs may have changed since it was accepted.
+            let (project, looked) = (self.project.clone(), hook.clone());
+            let looking = tokio::task::spawn_blocking(move || looked.hash(&project));
+            let accepted = self.accepted(index, looking.await.ok());
+            if !accepted {
+                return Single::failed(
+                    hook,
+                    "it changed since it was accepted and was not run; run `parallax hooks list` \
+                     to see it and `parallax hooks accept` to accept it",
+                );
+            }
+        }
+        match &hook.kind {
+            HookKind::Command | HookKind::Process => {}
+            HookKind::Log(file) => {
+                let input = self.input(hook, input);
+                return self.write_log(hook, file.as_deref(), input).await;
+            }
+            HookKind::Notify(words) => return own::told(hook, words, subject),
+            HookKind::Broken(why) => return Single::failed(hook, why),
+        }
+        let watch = self.watch(hook).await;
+        let fed = self.feed(hook, input, cancel).await;
+        let note = match watch {
+            Some(watch) => {
+                let text = hook.command.clone();
+                let ending = tokio::task::spawn_blocking(move || watch.end(&text));
+                ending.await.ok().and_then(|done| done.note())
+            }
+            None => None,
+        };
+        let (mut single, skipped) = match fed {
+            Ok((end, skipped)) if end.ending.is_none() && !end.timed_out => {
+                (Single::default(), skipped)
+            }
+            Ok((end, skipped)) => {
+                let mut single = interpret(hook, &end);
+                single.end = self.observer.is_some().then(|| Box::new(end));
+                (single, skipped)
+            }
+            Err(why) => (Single::failed(hook, &why), Vec::new()),
+        };
+        single.skipped = skipped;
+        single.title = hook.title().to_owned();
+        single.messages.extend(note.map(|note| message(hook, Level::Warning, &note)));
+        single
+    }
+
+    /// Watches protected files while a sandboxed hook runs, as for commands.
+    async fn watch(&self, hook: &Hook) -> Option<Watch> {
+        let versions = self.versions.clone();
+        let versions = versions.filter(|_| hook.sandbox && self.mode != ApprovalMode::Yolo)?;
+        tokio::task::spawn_blocking(move || versions.watch()).await.ok().flatten()
+    }
+
+    /// Returns whether a project hook is unchanged since the session began.
+    fn accepted(&self, index: usize, now: Option<String>) -> bool {
+        self.hashes.get(index).is_some_and(|before| before.is_some() && *before == now)
+    }
+
+    /// Builds the JSON input of a hook.
+    fn input(&self, hook: &Hook, mut input: Object) -> Object {
+        let text = |text: &str| Value::String(text.to_owned());
+        for (name, value) in [
+            ("session_id", text(&self.session)),
+            ("transcript_path", text(&self.transcript.path().to_string_lossy())),
+            ("cwd", text(&self.project.to_string_lossy())),
+            ("hook_event_name", text(hook.alias.as_deref().unwrap_or(hook.event.as_str()))),
+            // Scripts expect exactly three fractional digits.
+            ("timestamp", text(&format!("{:.3}", Timestamp::now()))),
+        ] {
+            input.insert(name.to_owned(), value);
+        }
+        // A script written for another agent expects that agent's tool names.
+        if hook.alias.is_some()
+            && let Some(Value::String(name)) = input.get_mut("tool_name")
+        {
+            *name = their_tool(name).to_owned();
+        }
+        input
+    }
+
+    async fn feed(
+        &self,
+        hook: &Hook,
+        input: Object,
+        cancel: &CancellationToken,
+    ) -> Result<(PipedOutput, Vec<String>), String> {
+        let input = self.input(hook, input);
+        let cannot = |why: String| format!("failed to start: {why}");
+        if hook.kind == HookKind::Process {
+            let start = async || {
+                let environment = self.environment(hook);
+                let (sandbox, environment) = self.confine(hook, environment).await?;
+                let (text, folder) = (quoted(&hook.command), self.project.clone());
+                let started =
+                    self.processes.start_stdio_shell(text, folder, environment, sandbox).await;
+                started.map_err(|error| error.to_string())
+            };
+            return self.standing.ask(hook, input, start, cancel).await;
+        }
+        let mut bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
+        bytes.push(b'\n');
+        let environment = self.environment(hook);
+        let (sandbox, environment) = self.confine(hook, environment).await.map_err(cannot)?;
+        let command = PipedCommand {
+            text: quoted(&hook.command),
+            directory: self.project.clone(),
+            environment,
+            input: bytes,
+            timeout: hook.timeout,
+            // One byte over the limit, to detect longer output.
+            kept: result::ANSWER + 1,
+            sandbox,
+            leaves_background: true,
+        };
+        let fed = self.processes.run_piped(command, cancel).await;
+        fed.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))
+    }
+
+    /// Returns the environment of a hook: the user's variables without secrets (in the sandbox,
+    /// those that commands receive), the variables for all hooks, and the hook's own.
+    fn environment(&self, hook: &Hook) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        let of_user = matches!(hook.source, HookSource::User | HookSource::System);
+        let mut environment = match hook.sandbox {
+            true => self.shell.environment().variables,
+            false => self.shell.hook_environment(of_user).variables,
+        };
+        if hook.extension.is_some() {
+            // Only the user's variables that the extension's settings name.
+            environment.retain(|(name, _)| is_system_variable(&name.to_string_lossy()));
+        }
+        let project = self.project.clone().into_os_string();
+        let mut set: Vec<(String, std::ffi::OsString)> = vec![
+            ("GEMINI_PROJECT_DIR".into(), project.clone()),
+            ("GEMINI_CWD".into(), project.clone()),
+            ("CLAUDE_PROJECT_DIR".into(), project),
+            ("GEMINI_PLANS_DIR".into(), self.plans.clone().into()),
+            ("GEMINI_SESSION_ID".into(), self.session.clone().into()),
+        ];
+        let trace = self.observer.as_ref();
+        let trace = trace.and_then(|it| it.traceparent(&EventScope::default(), SpanOf::Turn));
+        set.extend(trace.map(|trace| ("TRACEPARENT".into(), trace.into())));
+        set.extend(hook.env.iter().map(|(name, value)| (name.clone(), value.into())));
+        for (name, value) in set {
+            environment.retain(|(known, _)| *known != *name);
+            environment.push((name.into(), value));
+        }
+        environment
+    }
+
+    /// Prepares the sandbox for a hook that runs in one.
+    async fn confine(
+        &self,
+        hook: &Hook,
+        environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    ) -> Result<
+        (Option<parallax_sandbox::Plan>, Vec<(std::ffi::OsString, std::ffi::OsString)>),
+        String,
+    > {
+        if !hook.sandbox {
+            return Ok((None, environment));
+        }
+        let options = self.shell.sandbox.clone();
+        let mut options = options.ok_or("the sandbox is not available in this program")?;
+        options.enabled = true;
+        let (command, project, mode) = (quoted(&hook.command), self.project.clone(), self.mode);
+        let preparing = tokio::task::spawn_blocking(move || {
+            let roots = [project.clone()];
+            let none = Permissions::default();
+            sandboxed(&options, &command, &project, &roots, mode, &none, environment)
+        });
+        let prepared = preparing.await.map_err(|error| error.to_string())??;
+        Ok((Some(prepared.0), prepared.1))
+    }
+}
+
+/// Maximum characters of a hook's output that observers receive.
+const OBSERVED_OUTPUT: usize = 64 * 1024;
+
+/// Builds the description of a run for observers.
+fn observed_run(
+    hook: &Hook,
+    started: SystemTime,
+    took: Duration,
+    input: Object,
+    single: &Single,
+    end: Option<Box<PipedOutput>>,
+) -> HookRun {
+    let text = |bytes: &[u8]| {
+        let mut text = String::from_utf8_lossy(bytes).into_owned();
+        text.truncate(text.floor_char_boundary(OBSERVED_OUTPUT));
+        text
+    };
+    let exit_code = end.as_ref().and_then(|end| match end.ending {
+        Some(Ending::Exited { code }) => Some(code),
+        _ => None,
+    });
+    let warned = single.messages.iter().find(|(level, _)| *level != Level::Info);
+    let is_program = matches!(hook.kind, HookKind::Command | HookKind::Process);
+    let success = if is_program { exit_code == Some(0) } else { warned.is_none() };
+    HookRun {
+        event: hook.event,
+        kind: match &hook.kind {
+            HookKind::Command | HookKind::Broken(_) => "command",
+            HookKind::Process => "process",
+            HookKind::Log(_) => "log",
+            HookKind::Notify(_) => "notify",
+        },
+        name: if hook.command.is_empty() { hook.title() } else { &hook.command }.to_owned(),
+        started,
+        duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        success,
+        exit_code,
+        output: end.as_ref().and_then(|end| serde_json::from_slice(&end.stdout).ok()),
+        stdout: end.as_ref().map_or_else(String::new, |end| text(&end.stdout)),
+        stderr: end.as_ref().map_or_else(String::new, |end| text(&end.stderr)),
+        input,
+        error: warned.filter(|_| !success).map(|(_, text)| text.clone()),
+    }
+}
+
+/// Formats a message of a hook for the user.
+pub(crate) fn message(hook: &Hook, level: Level, text: &str) -> (Level, String) {
+    (level, format!("hook `{}`: {text}", result::clean(hook.title(), 200)))
+}
+
+/// Formats the name of a hook for a message.
+pub fn shown_title(name: &str) -> String {
+    result::clean(name, result::TITLE)
+}

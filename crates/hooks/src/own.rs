@@ -1,0 +1,87 @@
+//! Built-in hook types: writing a log and notifying the user.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use parallax_config::hooks::Hook;
+use parallax_protocol::Object;
+use parallax_protocol::event::Level;
+
+use crate::result::{Single, clean};
+use crate::{Shared, message};
+
+/// Maximum size of a log in bytes. A larger log is renamed to `.old` and a new one begins.
+const MOST: u64 = 10 * 1024 * 1024;
+/// Maximum length in bytes of a notification text.
+const WORDS: usize = 500;
+
+/// Returns the result of a hook that notifies the user.
+pub(crate) fn told(hook: &Hook, words: &str, subject: &str) -> Single {
+    let event = hook.event.as_str();
+    let text = match (words.trim(), subject) {
+        ("", "") => event.to_owned(),
+        ("", subject) => format!("{event}: {}", clean(subject, WORDS)),
+        (words, _) => clean(words, WORDS),
+    };
+    Single { messages: vec![message(hook, Level::Info, &text)], ..Single::default() }
+}
+
+impl Shared {
+    /// Appends an event to a log as one line.
+    pub(crate) async fn write_log(
+        &self,
+        hook: &Hook,
+        file: Option<&Path>,
+        input: Object,
+    ) -> Single {
+        let path = match file {
+            None => self.log.clone(),
+            Some(file) => self.project.join(self.in_home(file)),
+        };
+        let shown = path.display().to_string();
+        let writing = tokio::task::spawn_blocking(move || append(&path, &input));
+        match writing.await {
+            Ok(Ok(())) => Single::default(),
+            Ok(Err(error)) => Single::failed(hook, &format!("`{shown}`: {error}")),
+            Err(error) => Single::failed(hook, &error.to_string()),
+        }
+    }
+
+    /// Expands a leading `~`.
+    fn in_home(&self, path: &Path) -> PathBuf {
+        let variables = self.shell.environment().variables;
+        let home = || variables.iter().find(|it| it.0 == "HOME").map(|it| PathBuf::from(&it.1));
+        match path.strip_prefix("~") {
+            Ok(rest) => home().map_or_else(|| path.to_owned(), |home| home.join(rest)),
+            Err(_) => path.to_owned(),
+        }
+    }
+}
+
+/// Appends a line of JSON to a file that only the user can read. Blocking.
+pub(crate) fn append(path: &Path, line: &impl serde::Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    let mut file = open(path)?;
+    if file.metadata()?.len() > MOST {
+        let mut old = path.as_os_str().to_owned();
+        old.push(".old");
+        std::fs::rename(path, old)?;
+        file = open(path)?;
+    }
+    // A single write, so that lines of several sessions do not mix.
+    file.write_all(&text)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    if let Some(folder) = path.parent() {
+        parallax_exec::create_private_folder(folder)?;
+    }
+    // Opening a named pipe would block the session.
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("not a regular file"));
+    }
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
