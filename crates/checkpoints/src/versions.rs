@@ -185,7 +185,7 @@ impl Versions {
     /// Called when all programs of the session have ended. Reverts protected files that a
     /// background process changed in the meantime, or only lists them. Does nothing without a
     /// background process (`background`) or an MCP server ([`serve`](Self::serve)). Blocking.
-    pub fn settle(&self, background: bool, person: bool) -> Vec<String> {
+    pub fn settle(&self, background: bool, has_user: bool) -> Vec<String> {
         // Watches of commands that never reported their end.
         let waiting = std::mem::take(&mut lock(&self.shared.commands).waiting);
         waiting.into_iter().for_each(|watch| drop(watch.put_back()));
@@ -202,7 +202,7 @@ impl Versions {
         let mut closed = closed(&changes, &Allowance::of(None, &given));
         closed.retain(|path| !open.contains(path) && self.shared.is_in_reach(path));
         // In an interactive session, the user may have changed such files as well.
-        if serves && person && !background {
+        if serves && has_user && !background {
             let moved = changes.moved_repositories.iter().map(|moved| &moved.path);
             let paths: Vec<String> =
                 moved.chain(&closed).map(|path| format!("`{}`", path.display())).collect();
@@ -216,8 +216,11 @@ impl Versions {
             };
         }
         let repositories = bring_back(&self.store, &changes, &none);
-        let done = put_back(&self.store, &changes, &closed).behind(repositories);
-        done.note().into_iter().collect()
+        let mut done = put_back(&self.store, &changes, &closed).behind(repositories);
+        if !has_user {
+            done = done.behind(remove_set_id(&self.store, &changes));
+        }
+        done.behind(unsearched(&changes)).note().into_iter().collect()
     }
 
     /// Reverts the changes of protected files by commands whose Parallax process was killed.
@@ -390,7 +393,9 @@ impl Watch {
         closed.retain(|path| could_write(path));
         let open = lock(&self.shared.open).clone();
         closed.retain(|path| !open.contains(path));
-        put_back(&self.store, &changes, &closed).behind(repositories)
+        changes.set_id.retain(|path| could_write(path));
+        let done = put_back(&self.store, &changes, &closed).behind(repositories);
+        done.behind(remove_set_id(&self.store, &changes)).behind(unsearched(&changes))
     }
 }
 
@@ -495,7 +500,26 @@ fn ended(
     };
     let with_leave = changes.protected.iter().filter(|path| !closed.contains(path));
     lock(&shared.open).extend(with_leave.cloned());
-    put_back(store, &changes, &closed).behind(repositories)
+    let done = put_back(store, &changes, &closed).behind(repositories);
+    let done = match granted.outside {
+        true => done,
+        false => done.behind(remove_set_id(store, &changes)),
+    };
+    match may_change_protected(granted, mode) {
+        true => done,
+        false => done.behind(unsearched(&changes)),
+    }
+}
+
+/// Removes the bits with which changed programs would run with the rights of their owner or group.
+fn remove_set_id(store: &parallax_store::Checkpoints, changes: &Changes) -> PutBack {
+    let (set_id, lost) = store.remove_set_id(&changes.set_id);
+    PutBack { set_id, lost, ..PutBack::default() }
+}
+
+/// Reports the directories in which changed protected files may have been missed.
+fn unsearched(changes: &Changes) -> PutBack {
+    PutBack { unsearched: changes.unsearched.clone(), ..PutBack::default() }
 }
 
 /// Returns whether a command in this mode with these permissions may change protected files.
@@ -554,11 +578,13 @@ fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[Pa
         return PutBack::default();
     }
     match store.restore(changes, closed) {
-        Ok(undone) => PutBack { restored: undone.restored, lost: undone.kept },
+        Ok(undone) => {
+            PutBack { restored: undone.restored, lost: undone.kept, ..PutBack::default() }
+        }
         Err(error) => {
             tracing::warn!(%error, "failed to restore protected files");
             let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
-            PutBack { restored: Vec::new(), lost: lost.collect() }
+            PutBack { lost: lost.collect(), ..PutBack::default() }
         }
     }
 }

@@ -56,6 +56,14 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
                 let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
                 let _ = writeln!(io::stderr(), "Failed to restore protected path: {path} ({why})");
             }
+            for (path, why) in put_back.unsearched {
+                let (path, why) = (one_line(&path.to_string_lossy()), one_line(&why));
+                let _ = writeln!(io::stderr(), "Check for protected files: {path} ({why})");
+            }
+            for path in put_back.set_id {
+                let path = one_line(&path.to_string_lossy());
+                let _ = writeln!(io::stderr(), "Removed set-ID bits of changed program: {path}");
+            }
             Ok(Done::Ran(ExitCode(code)))
         }
     }

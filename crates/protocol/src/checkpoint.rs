@@ -98,6 +98,10 @@ pub struct PutBack {
     pub restored: Vec<PathBuf>,
     /// Files that could not be restored, each with the reason.
     pub lost: Vec<(PathBuf, String)>,
+    /// Directories that could not be searched completely, each with the reason.
+    pub unsearched: Vec<(PathBuf, String)>,
+    /// Changed programs that no longer run with the rights of their owner or group.
+    pub set_id: Vec<PathBuf>,
 }
 
 impl PutBack {
@@ -109,28 +113,53 @@ impl PutBack {
         let alone = |path: &PathBuf| !whole.iter().any(|folder| path.starts_with(folder));
         folders.restored.extend(self.restored.into_iter().filter(|path| alone(path)));
         folders.lost.extend(self.lost.into_iter().filter(|(path, _)| alone(path)));
+        folders.unsearched.extend(self.unsearched);
+        folders.set_id.extend(self.set_id);
         folders
     }
 
     /// Returns a note for the user and the model; `None` if there is nothing to report.
     pub fn note(&self) -> Option<String> {
+        let names = |paths: &[PathBuf]| {
+            let names: Vec<String> =
+                paths.iter().map(|path| format!("`{}`", path.display())).collect();
+            names.join(", ")
+        };
+        let reasons = |paths: &[(PathBuf, String)]| {
+            let names: Vec<String> =
+                paths.iter().map(|(path, why)| format!("`{}` ({why})", path.display())).collect();
+            names.join(", ")
+        };
         let mut notes = Vec::new();
         if !self.restored.is_empty() {
-            let paths: Vec<String> =
-                self.restored.iter().map(|path| format!("`{}`", path.display())).collect();
             notes.push(format!(
                 "they were restored: {} (the replaced contents are saved: if you made the change \
                  yourself, run `parallax undo --redo` to reapply it)",
-                paths.join(", ")
+                names(&self.restored)
             ));
         }
         if !self.lost.is_empty() {
-            let lost = self.lost.iter().map(|(path, why)| format!("`{}` ({why})", path.display()));
-            let lost: Vec<String> = lost.collect();
-            notes.push(format!("these could not be restored: {}", lost.join(", ")));
+            notes.push(format!("these could not be restored: {}", reasons(&self.lost)));
         }
-        let notes = notes.join("; ");
-        (!notes.is_empty()).then(|| format!("commands cannot change protected files; {notes}"))
+        if !self.unsearched.is_empty() {
+            let unsearched = reasons(&self.unsearched);
+            notes.push(format!(
+                "check these yourself for files that should not be there: {unsearched}"
+            ));
+        }
+        let mut note = notes.join("; ");
+        if !note.is_empty() {
+            note.insert_str(0, "commands cannot change protected files; ");
+        }
+        if !self.set_id.is_empty() {
+            let end = if note.is_empty() { "" } else { "; " };
+            note.push_str(&format!(
+                "{end}the command changed programs that run with the rights of their owner or \
+                 group, so their set-ID bits were removed: {}",
+                names(&self.set_id)
+            ));
+        }
+        (!note.is_empty()).then_some(note)
     }
 }
 

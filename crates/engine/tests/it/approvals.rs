@@ -353,7 +353,7 @@ impl Kept for Mark {
         _: &Reach,
     ) -> PutBack {
         self.0.lock().expect("log").push(format!("after {}", granted.repository_programs));
-        PutBack { restored: vec!["/w/.envrc".into()], lost: Vec::new() }
+        PutBack { restored: vec!["/w/.envrc".into()], ..PutBack::default() }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Keeps hidden and protected files of a writable tree covered.
+//! Keeps hidden and protected files of a writable tree covered, and hidden files of directories that
+//! are not filtered.
 //!
 //! The kernel detaches a mount on a file when a process outside the sandbox replaces the file, as
 //! editors and `git config` do on every save. Running commands could then read or write the new
@@ -6,7 +7,7 @@
 //! still write it.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::mem::MaybeUninit;
@@ -22,7 +23,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
-use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::failure::{Explain as _, Outcome, is_missing};
 use crate::inside::overmounts::Stage;
 use crate::inside::{kernel, layout};
 use crate::plan::Plan;
@@ -88,8 +89,9 @@ enum CoverResult {
 /// Watched directories.
 struct NameWatch {
     events: OwnedFd,
-    /// The indexes of the covers in each.
-    watched: HashMap<i32, Vec<usize>>,
+    /// The indexes of the covers in each, with the awaited name: of the path itself or, while its
+    /// directory does not exist, of a directory above it.
+    watched: HashMap<i32, Vec<(usize, OsString)>>,
 }
 
 impl CoverKeeper {
@@ -110,14 +112,25 @@ impl CoverKeeper {
         let in_tree =
             |path: &Path| layout::mounted_tree(plan, path).is_some_and(|tree| tree != path);
         let covers = hidden.chain(protected).filter(|(path, _)| in_tree(path));
-        let covers = covers
+        let mut covers: Vec<Cover> = covers
             .map(|(path, hidden)| {
                 let known = layout::open_real(&root, path).is_ok();
                 Cover { path: path.clone(), hidden, known }
             })
             .collect();
+        let first_outside = covers.len();
+        let outside = plan.hidden.iter().filter(|path| !in_tree(path));
+        // The command cannot create these.
+        covers.extend(unfiltered(&root, &stage, outside).map(|path| {
+            let path = path.clone();
+            Cover { path, hidden: true, known: true }
+        }));
+        let has_outside = covers.len() > first_outside;
         let stage = Stage::of(stage);
-        let keeper = Self { mounts, names: None, root, proc, stage, report, covers, command };
+        let mut keeper = Self { mounts, names: None, root, proc, stage, report, covers, command };
+        if has_outside {
+            keeper.watch_names();
+        }
         // A file may have been replaced after it was covered and before this watched for changes.
         keeper.cover_these(0..keeper.covers.len());
         Ok(keeper)
@@ -202,36 +215,53 @@ impl CoverKeeper {
         }
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let Ok(events) = inotify::init(flags) else { return };
-        let mut watched: HashMap<i32, Vec<usize>> = HashMap::new();
-        for (at, cover) in self.covers.iter().enumerate() {
-            let Some(folder) = cover.path.parent() else { continue };
+        let mut names = NameWatch { events, watched: HashMap::new() };
+        (0..self.covers.len()).for_each(|at| self.await_name(&mut names, at));
+        self.names = Some(names);
+    }
+
+    /// Watches the deepest existing directory above a path.
+    fn await_name(&self, names: &mut NameWatch, at: usize) {
+        let Some(cover) = self.covers.get(at) else { return };
+        let mut awaited = cover.path.file_name();
+        for folder in cover.path.ancestors().skip(1) {
+            let Some(name) = awaited else { return };
             // A symbolic link in the path could lead to any directory of the host.
-            let Ok(folder) = layout::open_real(&self.root, folder) else { continue };
-            if let Ok(number) = watch_open(&events, &self.proc, &folder) {
-                watched.entry(number).or_default().push(at);
+            match layout::open_real(&self.root, folder) {
+                Ok(open) => {
+                    if let Ok(number) = watch_open(&names.events, &self.proc, &open) {
+                        let waiting = names.watched.entry(number).or_default();
+                        if !waiting.iter().any(|(other, known)| *other == at && known == name) {
+                            waiting.push((at, name.to_owned()));
+                        }
+                    }
+                    return;
+                }
+                Err(error) if is_missing(error) => awaited = folder.file_name(),
+                Err(_) => return,
             }
         }
-        self.names = Some(NameWatch { events, watched });
     }
 
     /// Reads which names appeared and covers the affected paths. Returns whether all of them are
     /// covered.
-    fn cover_new(&self) -> bool {
-        let Some(names) = self.names.as_ref() else { return true };
+    fn cover_new(&mut self) -> bool {
+        let Some(mut names) = self.names.take() else { return true };
         let mut space = [MaybeUninit::uninit(); 8 << 10];
         let mut concerned = Vec::new();
         let mut reader = inotify::Reader::new(&names.events, &mut space);
         loop {
             match reader.next() {
                 Ok(event) => {
-                    let all = event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW);
+                    if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
+                        concerned.extend(0..self.covers.len());
+                    }
                     let name = event.file_name().map(|name| name.to_bytes().to_owned());
-                    let inside = names.watched.get(&event.wd()).cloned().unwrap_or_default();
-                    concerned.extend((0..self.covers.len()).filter(|at| {
-                        let path = self.covers.get(*at).map(|cover| cover.path.as_path());
-                        let last = path.and_then(Path::file_name).map(OsStr::as_bytes);
-                        all || inside.contains(at) && last == name.as_deref()
-                    }));
+                    let inside = names.watched.get(&event.wd()).into_iter().flatten();
+                    let awaited = inside
+                        .filter(|(_, awaited)| Some(awaited.as_bytes()) == name.as_deref())
+                        .map(|(at, _)| *at);
+                    concerned.extend(awaited);
                     if reader.is_buffer_empty() {
                         break;
                     }
@@ -242,6 +272,9 @@ impl CoverKeeper {
         }
         concerned.sort_unstable();
         concerned.dedup();
+        // A directory above a path may have appeared.
+        concerned.iter().for_each(|at| self.await_name(&mut names, *at));
+        self.names = Some(names);
         !self.cover_these(concerned.into_iter()).open
     }
 
@@ -333,6 +366,29 @@ impl CoverKeeper {
         let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
         flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
     }
+}
+
+/// Returns those of the paths whose directory is a real one, not one that the sandbox created.
+fn unfiltered<'a>(
+    root: &OwnedFd,
+    stage: &OwnedFd,
+    paths: impl Iterator<Item = &'a PathBuf>,
+) -> impl Iterator<Item = &'a PathBuf> {
+    let made = fstat(stage).map(|stat| stat.st_dev).ok();
+    let mut known: HashMap<PathBuf, bool> = HashMap::new();
+    let mut is_real = move |folder: &Path| {
+        *known.entry(folder.to_owned()).or_insert_with(|| {
+            // The first directory that exists decides. A closed one cannot be passed.
+            let open =
+                folder.ancestors().find_map(|folder| match layout::open_real(root, folder) {
+                    Err(error) if is_missing(error) => None,
+                    found => Some(found.ok()),
+                });
+            let device = open.flatten().and_then(|open| Some(fstat(&open).ok()?.st_dev));
+            device.is_some() && device != made
+        })
+    };
+    paths.filter(move |path| path.parent().is_some_and(&mut is_real))
 }
 
 fn own_process() -> i32 {

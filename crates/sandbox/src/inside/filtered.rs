@@ -19,8 +19,9 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use crate::inside::layout;
 use crate::plan::Plan;
 
-/// Directories with more entries are not filtered, because each entry is a mount.
-const MOST_ENTRIES: usize = 2000;
+/// Directories with more entries are not filtered, because each entry is a mount, which takes time.
+/// Their hidden entries are covered one by one, and again when they are replaced.
+const MOST_ENTRIES: usize = 1000;
 
 /// A directory to filter, with its state when the command started.
 #[derive(Debug, Default)]

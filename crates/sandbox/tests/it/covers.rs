@@ -91,6 +91,45 @@ fn hidden_files_of_the_home_stay_hidden_when_they_are_saved() {
 }
 
 #[test]
+fn hidden_files_of_a_large_directory_are_covered_again() {
+    if !has(Tier::Namespaces) || !support().gate.works {
+        return;
+    }
+    let place = Place::new();
+    let mut plan = filtered(&place, Tier::Namespaces);
+    (0..1200).for_each(|number| {
+        fs::write(place.home.join(format!("f{number}")), "").unwrap();
+    });
+    // Not below the home, and not filtered at all.
+    let elsewhere = place.home.parent().unwrap().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("key"), "secret").unwrap();
+    plan.hidden.push(elsewhere.join("key"));
+    plan.hidden.push(elsewhere.join("a/b/later"));
+    let names = "~/.netrc ~/.npmrc ~/.later ~/.docker/config.json ~/.config/gh/hosts ~/.aws/c \
+                 ../../elsewhere/key ../../elsewhere/a/b/later ~/.ssh/id";
+    let waiting = Waiting::start(&place, &plan, &format!("cat {names}; cat ~/f1200"));
+    for name in [".config/gh", ".aws"] {
+        fs::create_dir(place.home.join(name)).unwrap();
+    }
+    for name in [".netrc", ".npmrc", ".later", ".docker/config.json"] {
+        save_by_rename(&place.home.join(name), "stolen");
+    }
+    for name in [".config/gh/hosts", ".aws/c"] {
+        fs::write(place.home.join(name), "stolen").unwrap();
+    }
+    fs::rename(place.home.join(".ssh"), place.home.join("old")).unwrap();
+    fs::create_dir(place.home.join(".ssh")).unwrap();
+    fs::write(place.home.join(".ssh/id"), "stolen").unwrap();
+    save_by_rename(&elsewhere.join("key"), "stolen");
+    fs::create_dir_all(elsewhere.join("a/b")).unwrap();
+    fs::write(elsewhere.join("a/b/later"), "stolen").unwrap();
+    fs::write(place.home.join("f1200"), "plain").unwrap();
+    let said = waiting.go_on();
+    assert_eq!(said, "plain");
+}
+
+#[test]
 fn filtered_home_looks_and_works_like_the_home() {
     for tier in tiers() {
         let place = Place::new();

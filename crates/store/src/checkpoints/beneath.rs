@@ -327,6 +327,42 @@ pub(super) fn mode_of(mode: u32) -> Mode {
     Mode::from_raw_mode((mode & 0o7777) as rustix::fs::RawMode)
 }
 
+/// Sets the mode of a directory that may not be readable. Anything else is left alone.
+pub(super) fn set_folder_mode(folder: &OwnedFd, name: &OsStr, mode: u32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let flags = FOLDER | OFlags::NOFOLLOW;
+        let folder = match openat(folder, name, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+            opened => opened?,
+        };
+        // A path-only descriptor can be named but not changed.
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
+        Ok(rustix::fs::chmod(path, mode_of(mode))?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return Ok(());
+        }
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        Ok(rustix::fs::chmodat(folder, name, mode_of(mode), flags)?)
+    }
+}
+
+/// Gives the owner of a workspace directory all permissions, unless it has the wanted ones.
+pub(super) fn open_root(root: &Path, wanted: u32) {
+    let Some((above, name)) = root.parent().zip(root.file_name()) else { return };
+    let Ok(above) = folder_at(above, Path::new(""), false) else { return };
+    let Ok(stat) = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    let mode = Stamp::of(&stat).mode;
+    if mode & wanted != wanted {
+        // If this is not the owner, using the directory fails.
+        let _ = set_folder_mode(&above, name, mode | 0o700);
+    }
+}
+
 /// Opens a regular file in a directory without following links or blocking on a named pipe.
 pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Stamp)> {
     let flags =

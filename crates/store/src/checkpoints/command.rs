@@ -12,18 +12,20 @@ use parallax_files::{IgnoreFlags, real_path};
 use parallax_protocol::checkpoint::Reach;
 use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
-use super::beneath::{EntryHandle, Place, look};
+use super::beneath::{EntryHandle, Place};
 use super::compare::{Comparison, is_of_new_repository};
 use super::edit::not_kept;
 use super::git::Known;
 use super::journal::{FileRecord, Record};
-use super::moved_folders::MovedFolders;
+use super::listing::{Entry, Found, WalkResult};
+use super::moved_folders::{MovedFolders, closed_in};
 use super::objects::{Taken, file_blob_id};
 use super::observe::{store_full, too_large};
 use super::protected::{is_instruction, is_of_planted_repository, is_protected};
 use super::repositories::{self, MovedRepository};
+use super::set_id;
 use super::state::{Content, GitId, ObjectId, PathText, Stamp, State, human_size};
-use super::walk::{Entry, Found, WalkResult, walk};
+use super::walk::{WalkLimits, walk};
 use super::{ChangedBy, CheckpointError, Checkpoints, lock};
 
 /// Size limit in bytes for ignored files, to save local settings but not build products.
@@ -87,7 +89,7 @@ impl CommandMark {
     }
 
     /// Returns the state of a path.
-    fn state_at(&self, place: &Place) -> Option<State> {
+    pub(super) fn state_at(&self, place: &Place) -> Option<State> {
         let at = self.walked.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
         let (entry, old) = (self.walked.entries.get(at)?, self.old.get(at)?);
         Some(self.state(entry, *old))
@@ -138,6 +140,10 @@ pub struct Changes {
     pub protected: Vec<PathBuf>,
     /// Those of the protected paths that are only instructions for agents.
     pub instructions: Vec<PathBuf>,
+    /// Directories in which changed protected files may not have been found, with the reasons.
+    pub unsearched: Vec<(PathBuf, String)>,
+    /// Changed programs that run with the rights of their owner or group.
+    pub set_id: Vec<PathBuf>,
     /// `.git` directories that did not exist before.
     pub new_repositories: Vec<PathBuf>,
     /// `.git` directories that are no longer at their original path.
@@ -272,11 +278,17 @@ impl Checkpoints {
     }
 
     fn changes_since(&self, mark: &CommandMark, reach: &Reach) -> (Changes, Vec<FileRecord>) {
-        let after = self.walk(None);
+        let after = self.walk_after(&mark.walked.unseen);
         let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
         let mut records = found.run();
         records.retain(|(place, ..)| reach.holds(&place.path()));
         let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
+        let newly = after.unsearched.iter().filter(|(place, _)| {
+            !mark.walked.unsearched.contains_key(place) && !mark.walked.unseen.contains(place)
+        });
+        changes.unsearched = newly.map(|(place, why)| (place.path(), (*why).to_owned())).collect();
+        changes.set_id = set_id::changed(&mark.walked, &after);
+        changes.set_id.retain(|path| reach.holds(path));
         let mut files = Vec::new();
         let is_before = |place| mark.walked.repositories.iter().any(|(before, _)| before == place);
         let new = after.repositories.iter().filter(|(place, _)| !is_before(place));
@@ -312,7 +324,22 @@ impl Checkpoints {
         (changes, files)
     }
 
+    /// Walks the workspace before a command.
     pub(super) fn walk(&self, added_time: Option<Duration>) -> WalkResult {
+        self.walk_with(added_time, None)
+    }
+
+    /// Walks the workspace after a command and makes directories readable that were not closed
+    /// before.
+    pub(super) fn walk_after(&self, closed_before: &HashSet<Place>) -> WalkResult {
+        self.walk_with(None, Some(closed_before))
+    }
+
+    fn walk_with(
+        &self,
+        added_time: Option<Duration>,
+        opening: Option<&HashSet<Place>>,
+    ) -> WalkResult {
         let Some((roots, workspace)) = self.places() else { return WalkResult::default() };
         let flags = IgnoreFlags { git: true, gemini: false, custom: false };
         let rules = workspace.ignore_rules(flags);
@@ -321,9 +348,14 @@ impl Checkpoints {
         let excluded = self.options.folder.parent().unwrap_or(&self.options.folder);
         let excluded = real_path(excluded).unwrap_or_else(|| excluded.to_path_buf());
         let mut caches = lock(&self.caches);
-        let too_large = caches.too_large.clone();
-        let (indexes, entries) = (&mut caches.indexes, self.options.entries);
-        walk(&roots, &rules, indexes, &excluded, entries, too_large, added_time)
+        let limits = WalkLimits {
+            excluded: &excluded,
+            entries: self.options.entries,
+            too_large: caches.too_large.clone(),
+            added_time,
+            opening,
+        };
+        walk(&roots, &rules, &mut caches.indexes, limits)
     }
 
     /// Saves the contents of every file, as far as the limits allow.
@@ -500,6 +532,9 @@ impl Checkpoints {
                 self.options.entries
             ));
         }
+        for (place, why) in &mark.walked.unsearched {
+            lines.push(format!("{}: {why}", place.path().display()));
+        }
         let names = &mark.walked.ignored_names;
         if !names.is_empty() && !self.said_ignored.swap(true, Ordering::Relaxed) {
             let some: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
@@ -515,36 +550,6 @@ impl Checkpoints {
 
 /// The index of an entry, where its contents are, and the stamp of the file that was read.
 type TakeResult = (usize, Old, Option<Stamp>);
-
-/// Returns where the protected file of a change must be restored, if anywhere: in a moved
-/// directory, an unchanged file may stay. Stores the previous state in `before`.
-fn closed_in(
-    place: &Place,
-    after: &State,
-    mark: &CommandMark,
-    moved: &MovedFolders,
-    before: &mut HashMap<PathBuf, State>,
-) -> Option<PathBuf> {
-    let path = place.path();
-    if after.is_absent() {
-        let Some(now) = moved.is_now(place) else { return Some(path) };
-        if look(&now).is_ok_and(|state| !state.is_absent()) {
-            return None;
-        }
-        let now = now.path();
-        before.insert(now.clone(), mark.state_at(place)?);
-        return Some(now);
-    }
-    let Some(was) = moved.was(place).filter(|was| is_protected(&was.relative)) else {
-        return Some(path);
-    };
-    let Some(state) = mark.state_at(&was) else { return Some(path) };
-    if state.is_same(after) {
-        return None;
-    }
-    before.insert(path.clone(), state);
-    Some(path)
-}
 
 /// The limits on bytes and time for reading before one command.
 #[derive(Debug)]

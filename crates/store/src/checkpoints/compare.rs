@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use super::Checkpoints;
 use super::beneath::{Place, look};
 use super::command::{CommandMark, Old};
+use super::listing::{Entry, Found, WalkResult};
 use super::observe::Bytes;
 use super::state::{Content, State};
-use super::walk::{Entry, Found, WalkResult};
 
 /// Whether a git file was created together with its repository; removing only that file would break
 /// the repository.
@@ -49,7 +49,7 @@ impl Comparison<'_> {
 
     fn created(&mut self, new: &Entry, differences: &mut Vec<(Place, State, State)>) {
         // The entry may have existed in a part that the first walk did not reach.
-        if self.mark.walked.is_unseen(&new.place) {
+        if self.mark.walked.is_unseen(new) {
             return;
         }
         if let Some(state) = self.state_after(&new.place, None)

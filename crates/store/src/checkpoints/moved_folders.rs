@@ -2,11 +2,13 @@
 //! directory, but its contents must not change.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::beneath::Place;
+use super::beneath::{Place, look};
+use super::command::CommandMark;
+use super::listing::{Found, WalkResult};
 use super::protected::is_protected;
-use super::walk::{Found, WalkResult};
+use super::state::State;
 
 /// Directories that have another path after a command, identified by inode. Directories that are
 /// protected themselves are not included.
@@ -54,4 +56,34 @@ fn led(folders: &HashMap<Place, Place>, place: &Place) -> Option<Place> {
         let rest = place.relative.strip_prefix(folder).ok()?;
         Some(Place { root: there.root.clone(), relative: there.relative.join(rest) })
     })
+}
+
+/// Returns where the protected file of a change must be restored, if anywhere: in a moved
+/// directory, an unchanged file may stay. Stores the previous state in `before`.
+pub(super) fn closed_in(
+    place: &Place,
+    after: &State,
+    mark: &CommandMark,
+    moved: &MovedFolders,
+    before: &mut HashMap<PathBuf, State>,
+) -> Option<PathBuf> {
+    let path = place.path();
+    if after.is_absent() {
+        let Some(now) = moved.is_now(place) else { return Some(path) };
+        if look(&now).is_ok_and(|state| !state.is_absent()) {
+            return None;
+        }
+        let now = now.path();
+        before.insert(now.clone(), mark.state_at(place)?);
+        return Some(now);
+    }
+    let Some(was) = moved.was(place).filter(|was| is_protected(&was.relative)) else {
+        return Some(path);
+    };
+    let Some(state) = mark.state_at(&was) else { return Some(path) };
+    if state.is_same(after) {
+        return None;
+    }
+    before.insert(path.clone(), state);
+    Some(path)
 }

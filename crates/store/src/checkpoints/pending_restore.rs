@@ -93,7 +93,7 @@ impl Checkpoints {
             allowed,
             files: mark.states().filter(|(path, _)| is_protected(path)).collect(),
             unseen: texts(mark.walked.unseen.iter().map(Place::path).collect()),
-            cut: mark.walked.cut,
+            cut: mark.walked.cut && !mark.walked.unsearched.is_empty(),
         };
         let mut out = BufWriter::new(&file);
         serde_json::to_writer(&mut out, &saved)?;
@@ -172,7 +172,8 @@ impl Checkpoints {
             let git = path.ancestors().find(|above| above.ends_with(".git"));
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
-        for entry in self.walk(None).entries.iter().filter(|_| !saved.cut) {
+        let closed = unseen.iter().filter_map(|path| roots.place(path)).collect();
+        for entry in self.walk_after(&closed).entries.iter().filter(|_| !saved.cut) {
             let path = entry.place.path();
             let protected =
                 is_protected(&entry.place.relative) || is_of_planted_repository(&entry.place);

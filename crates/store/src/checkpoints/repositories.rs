@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::Checkpoints;
 use super::beneath::{EntryHandle, Place};
+use super::listing::{Found, WalkResult};
 use super::moved_folders::MovedFolders;
-use super::walk::{Found, WalkResult};
 
 /// A `.git` directory that is no longer at its original path.
 #[derive(Debug, Clone, PartialEq, Eq)]

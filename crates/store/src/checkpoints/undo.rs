@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::Undone;
 use rustix::fs::FileType;
 
-use super::beneath::{EntryHandle, Place, Roots, is_nothing, look, mode_of};
+use super::beneath::{
+    EntryHandle, Place, Roots, is_nothing, look, mode_of, open_root, set_folder_mode,
+};
 use super::command::Changes;
 use super::history::UndoneFiles;
 use super::journal::{FileRecord, Record};
@@ -228,7 +230,7 @@ impl Checkpoints {
         if force {
             clear_the_way(&mut changes, &roots);
         }
-        self.open_folders(&changes, &roots);
+        self.open_folders(&changes, &roots, force);
         let mut wanted = Vec::new();
         let mut missing = Missing::default();
         let mut lost = Vec::new();
@@ -365,9 +367,18 @@ impl Checkpoints {
         outcome
     }
 
-    /// Makes directories accessible that the agent closed.
-    fn open_folders(&self, changes: &[(PathBuf, State, Option<State>)], roots: &Roots) {
+    /// Makes directories accessible that the agent closed, and those of new files that are to be
+    /// removed.
+    fn open_folders(
+        &self,
+        changes: &[(PathBuf, State, Option<State>)],
+        roots: &Roots,
+        force: bool,
+    ) {
         for (path, before, after) in changes {
+            if force && before.is_absent() {
+                open_parent(path, roots);
+            }
             let (State::Folder { mode }, Some(State::Folder { mode: left })) = (before, after)
             else {
                 continue;
@@ -377,7 +388,7 @@ impl Checkpoints {
             if is_as_left && left & 0o700 != 0o700 {
                 // The exact permission bits are set at the end.
                 let _ = EntryHandle::open(&place, false)
-                    .and_then(|leaf| set_mode_by_path(&leaf, mode | 0o700));
+                    .and_then(|leaf| set_folder_mode(&leaf.folder, &leaf.name, mode | 0o700));
             }
         }
     }
@@ -619,23 +630,20 @@ fn holds(leaf: &EntryHandle, content: &Content, stamp: Stamp) -> bool {
         }
 }
 
-/// Sets the mode of a directory that cannot be opened for reading.
-fn set_mode_by_path(leaf: &EntryHandle, mode: u32) -> io::Result<()> {
-    let stat = leaf.stat()?;
-    let is_folder = stat.is_some_and(|stat| {
-        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
-    });
-    if !is_folder {
-        return Ok(());
+/// Makes the directory of a new path writable.
+fn open_parent(path: &Path, roots: &Roots) {
+    let Some(parent) = path.parent() else { return };
+    let Some(parent) = roots.place(parent) else {
+        let root = roots.folders().iter().find(|root| ***root == *parent);
+        root.into_iter().for_each(|root| open_root(root, 0o700));
+        return;
+    };
+    if let Ok(State::Folder { mode }) = look(&parent)
+        && mode & 0o700 != 0o700
+    {
+        let _ = EntryHandle::open(&parent, false)
+            .and_then(|leaf| set_folder_mode(&leaf.folder, &leaf.name, mode | 0o700));
     }
-    let flags = rustix::fs::OFlags::DIRECTORY
-        | rustix::fs::OFlags::NOFOLLOW
-        | rustix::fs::OFlags::CLOEXEC
-        | rustix::fs::OFlags::PATH;
-    let folder = rustix::fs::openat(&leaf.folder, &leaf.name, flags, rustix::fs::Mode::empty())?;
-    // A path-only descriptor can be named but not changed.
-    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
-    Ok(rustix::fs::chmod(path, mode_of(mode))?)
 }
 
 /// Returns the old state with the stamp of the file that now holds it.

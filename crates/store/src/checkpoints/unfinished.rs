@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::beneath::{EntryHandle, Place};
 use super::command::CommandMark;
 use super::journal::{FileRecord, Record};
+use super::listing::Found;
 use super::observe::Bytes;
 use super::state::{Content, PathText, Stamp, State};
-use super::walk::Found;
 use super::{ChangedBy, CheckpointError, Checkpoints};
 use crate::paths::create_private_dir;
 

@@ -8,96 +8,36 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use parallax_files::IgnoreRules;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
+use rustix::io::Errno;
 
-use super::beneath::{Place, Roots, folder_at, link_target};
+use super::beneath::{Place, Roots, folder_at, link_target, open_root, set_folder_mode};
 use super::git::{Attributes, Indexes, Known, Repository};
+use super::listing::{Entry, Found, WalkResult};
 use super::protected::{is_git_private, is_protected_name, may_hold_git_private};
 use super::shared_work::WorkQueue;
-use super::state::{PathText, Stamp, now};
+use super::state::{Stamp, now};
 
-/// The kind of an entry.
-#[derive(Debug, Clone)]
-pub(super) enum Found {
-    File {
-        /// What git knows about it.
-        known: Known,
-        /// The root of the working tree that tracks it.
-        top: Option<Arc<Path>>,
-        /// Whether an ignore rule matches it.
-        ignored: bool,
-    },
-    Link(PathText),
-    Folder,
-    Special,
-}
-
-/// An entry of the workspace.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub place: Place,
-    pub stamp: Stamp,
-    pub found: Found,
-    pub protected: bool,
-}
-
-/// The entries of the workspace at one point in time.
-#[derive(Debug, Default)]
-pub(super) struct WalkResult {
-    /// Sorted by place.
-    pub entries: Vec<Entry>,
-    /// Directories that were not entered because they are ignored or not readable; their contents
-    /// are unknown.
-    pub unseen: HashSet<Place>,
-    /// Directories named `.git`, each with its inode, which it keeps when it is renamed.
-    pub repositories: Vec<(Place, u64)>,
-    /// Names of ignored directories, for display.
-    pub ignored_names: BTreeSet<String>,
-    /// Whether the limit was exceeded.
-    pub cut: bool,
-    /// Added directories that are too large to scan.
-    pub too_large: BTreeSet<PathBuf>,
-    /// When the walk began, in nanoseconds since 1970.
-    pub began: i64,
-}
-
-impl WalkResult {
-    pub fn get(&self, place: &Place) -> Option<&Entry> {
-        let at = self.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
-        self.entries.get(at)
-    }
-
-    /// Removes a root from the result.
-    fn leave_out(&mut self, root: &Arc<Path>) {
-        self.unseen.insert(Place { root: root.clone(), relative: PathBuf::new() });
-        self.too_large.insert(root.to_path_buf());
-    }
-
-    /// Adds what another thread found in other directories of the same walk.
-    fn append(&mut self, mut other: Self) {
-        self.entries.append(&mut other.entries);
-        self.unseen.extend(other.unseen);
-        self.repositories.append(&mut other.repositories);
-        self.ignored_names.append(&mut other.ignored_names);
-        self.cut |= other.cut;
-    }
-
-    /// Whether the walk has no information about this place.
-    pub fn is_unseen(&self, place: &Place) -> bool {
-        self.cut
-            || place.relative.ancestors().any(|relative| {
-                let place = Place { root: place.root.clone(), relative: relative.to_path_buf() };
-                self.unseen.contains(&place)
-            })
-    }
-}
-
-/// Maximum directory depth.
-const MAX_DEPTH: usize = 128;
+/// Below this depth, only protected entries are listed: everything else takes time that grows with
+/// the depth, and no project has such directories.
+const DEEP: usize = 128;
+/// Maximum length in bytes of the path of a directory: longer ones cannot be opened by their path,
+/// so no program works in them.
+const LONGEST: usize = 4096;
+/// Directories at this depth and its multiples stay open while the directories below them wait;
+/// above it, every directory does.
+const STRIDE: usize = 32;
+/// Time limit for finding protected entries once the limit of entries was exceeded.
+const SEARCH: Duration = Duration::from_secs(2);
+/// How often to check the time while reading the entries of a directory.
+const BETWEEN: usize = 4096;
+const TOO_DEEP: &str = "its path is too long to be searched for protected files";
+const NOT_READABLE: &str = "it cannot be searched for protected files";
+const TOO_MANY: &str = "it has too many files to be searched for all protected ones";
 /// Minimum time limit for the workspace itself.
 const LEAST: Duration = Duration::from_secs(2);
 /// Number of entries that a single thread processes before others help; smaller walks are done
@@ -106,19 +46,30 @@ const ALONE: usize = 1_000;
 /// Maximum number of threads; more would only contend for kernel caches.
 const THREADS: usize = 4;
 
-/// Walks all roots. `excluded` is the store itself. `added_time` is the time limit for all added
-/// directories together and half of the limit for the workspace itself. A directory that takes
-/// longer is skipped as a whole, as are the root of the file system and directories that are
-/// already in `too_large`.
+/// The limits of a walk.
+pub(super) struct WalkLimits<'a> {
+    /// The store itself, which is skipped.
+    pub excluded: &'a Path,
+    /// Maximum number of entries; of more, only protected ones are listed.
+    pub entries: usize,
+    /// Directories to skip because earlier walks took too long.
+    pub too_large: BTreeSet<PathBuf>,
+    /// The time limit for all added directories together and half of the limit for the workspace
+    /// itself. A directory that takes longer is skipped as a whole.
+    pub added_time: Option<Duration>,
+    /// Makes directories of this user readable, except for these. A command could otherwise close a
+    /// directory to hide what it put there.
+    pub opening: Option<&'a HashSet<Place>>,
+}
+
+/// Walks all roots except for the root of the file system.
 pub(super) fn walk(
     roots: &Roots,
     rules: &IgnoreRules,
     indexes: &mut Indexes,
-    excluded: &Path,
-    limit: usize,
-    too_large: BTreeSet<PathBuf>,
-    added_time: Option<Duration>,
+    limits: WalkLimits<'_>,
 ) -> WalkResult {
+    let WalkLimits { excluded, entries: limit, too_large, added_time, opening } = limits;
     let mut walked = WalkResult { began: now(), too_large, ..WalkResult::default() };
     let (count, mut added_until) = (AtomicUsize::new(0), None);
     for (root, is_added) in roots.by_weight() {
@@ -133,6 +84,10 @@ pub(super) fn walk(
             }
             false => added_time.map(|time| Instant::now() + (2 * time).max(LEAST)),
         };
+        let place = Place { root: root.clone(), relative: PathBuf::new() };
+        if opening.is_some_and(|closed| !closed.contains(&place)) {
+            open_root(root, 0o500);
+        }
         let Ok(folder) = folder_at(root, Path::new(""), false) else { continue };
         let here = CurrentDirectory {
             root: root.clone(),
@@ -147,7 +102,7 @@ pub(super) fn walk(
             git: None,
             depth: 0,
         };
-        let first = UnreadDirectory { above: Arc::new(folder), name: ".".into(), here };
+        let first = UnreadDirectory { above: Arc::new(folder), path: ".".into(), here };
         let ground = Ground {
             rules,
             excluded,
@@ -155,6 +110,8 @@ pub(super) fn walk(
             count: &count,
             until,
             is_late: AtomicBool::new(false),
+            opening,
+            search_until: OnceLock::new(),
             indexes: Mutex::new(&mut *indexes),
             unread: WorkQueue::new(first),
         };
@@ -167,6 +124,10 @@ pub(super) fn walk(
     walked.entries.sort_unstable_by(|one, two| one.place.cmp(&two.place));
     walked.repositories.sort_unstable();
     walked
+}
+
+fn is_git(name: &OsStr) -> bool {
+    name.as_bytes().eq_ignore_ascii_case(b".git")
 }
 
 /// Returns the name of a directory relative to its repository, with a trailing slash.
@@ -213,11 +174,23 @@ struct CurrentDirectory {
     depth: usize,
 }
 
-/// A directory that has not been read yet, by its name in its parent.
+/// A directory that has not been read yet, by its path below an open directory.
 struct UnreadDirectory {
     above: Arc<OwnedFd>,
-    name: OsString,
+    path: PathBuf,
     here: CurrentDirectory,
+}
+
+impl UnreadDirectory {
+    fn open(&self) -> Result<OwnedFd, Errno> {
+        let parent = self.path.parent().unwrap_or(Path::new(""));
+        let mut at: Option<OwnedFd> = None;
+        for name in parent.iter() {
+            at = Some(openat(at.as_ref().unwrap_or(&self.above), name, READ, Mode::empty())?);
+        }
+        let name = self.path.file_name().unwrap_or(OsStr::new("."));
+        openat(at.as_ref().unwrap_or(&self.above), name, READ, Mode::empty())
+    }
 }
 
 /// State shared by the threads of a walk.
@@ -231,6 +204,9 @@ struct Ground<'a> {
     until: Option<Instant>,
     /// Whether the deadline passed.
     is_late: AtomicBool,
+    opening: Option<&'a HashSet<Place>>,
+    /// When to stop searching for protected entries, set once there are too many others.
+    search_until: OnceLock<Instant>,
     indexes: Mutex<&'a mut Indexes>,
     unread: WorkQueue<UnreadDirectory>,
 }
@@ -282,10 +258,14 @@ impl Walker<'_, '_> {
     /// Reads a directory and returns its subdirectories.
     fn read(&mut self, unread: UnreadDirectory) -> Vec<UnreadDirectory> {
         let before = self.walked.entries.len();
-        let folders = match openat(&*unread.above, &unread.name, READ, Mode::empty()) {
-            Ok(folder) => self.folder(folder, &unread.here),
-            Err(_) => {
-                self.walked.unseen.insert(unread.here.place());
+        let folders = match unread.open() {
+            Ok(folder) => self.folder(folder, &unread),
+            Err(error) => {
+                let place = unread.here.place();
+                if !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP) {
+                    self.walked.miss(place.clone(), NOT_READABLE);
+                }
+                self.walked.unseen.insert(place);
                 Vec::new()
             }
         };
@@ -293,8 +273,8 @@ impl Walker<'_, '_> {
         folders
     }
 
-    fn folder(&mut self, folder: OwnedFd, here: &CurrentDirectory) -> Vec<UnreadDirectory> {
-        let ground = self.ground;
+    fn folder(&mut self, folder: OwnedFd, unread: &UnreadDirectory) -> Vec<UnreadDirectory> {
+        let (ground, here) = (self.ground, &unread.here);
         if ground.until.is_some_and(|until| Instant::now() >= until) {
             ground.is_late.store(true, Ordering::Relaxed);
         }
@@ -304,6 +284,10 @@ impl Walker<'_, '_> {
         // The count of all threads; other threads add little while this one reads.
         let before = ground.count.load(Ordering::Relaxed);
         let room = ground.limit.saturating_sub(before) + self.walked.entries.len();
+        if self.is_search_over() {
+            self.walked.miss(Place { root: here.root.clone(), relative: PathBuf::new() }, TOO_MANY);
+            return Vec::new();
+        }
         let folder = Arc::new(folder);
         let mut names: Vec<OsString> = Vec::new();
         let mut buffer = [const { MaybeUninit::uninit() }; 32 * 1024];
@@ -316,6 +300,7 @@ impl Walker<'_, '_> {
             // Stop; which names were seen depends on the order on disk.
             if names.len() > 4 * ground.limit {
                 self.walked.cut = true;
+                self.walked.miss(here.place(), TOO_MANY);
                 break;
             }
         }
@@ -327,7 +312,7 @@ impl Walker<'_, '_> {
         let path = here.root.join(&here.relative);
         if here.git.is_none()
             && has(".git")
-            && here.depth > 0
+            && (1..=DEEP).contains(&here.depth)
             && let Some(found) = self.repository_at(&path)
         {
             let repository_here =
@@ -342,16 +327,39 @@ impl Walker<'_, '_> {
         let mut folders = Vec::new();
         let top: Option<Arc<Path>> =
             repository.as_ref().map(|found| Arc::from(found.repository.top.as_path()));
-        for name in names {
-            if self.walked.entries.len() >= room {
-                self.walked.cut = true;
+        for (number, name) in names.into_iter().enumerate() {
+            if number % BETWEEN == BETWEEN - 1 && self.is_search_over() {
+                self.walked.miss(here.place(), TOO_MANY);
                 return Vec::new();
             }
-            let Ok(stat) = statat(&*folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let stat = match statat(&*folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT) => continue,
+                Err(_) => {
+                    // The directory can be listed but not used.
+                    self.walked.unseen.insert(here.place());
+                    return Vec::new();
+                }
+            };
             let stamp = Stamp::of(&stat);
             let place = Place { root: here.root.clone(), relative: here.relative.join(&name) };
             let protected = here.protected || is_protected_name(&place.relative);
             let kind = FileType::from_raw_mode(stat.st_mode);
+            let is_over = self.walked.entries.len() >= room;
+            if is_over {
+                self.walked.cut = true;
+                ground.search_until.get_or_init(|| Instant::now() + SEARCH);
+            }
+            let is_deep = here.depth > DEEP;
+            let is_over = is_over || is_deep;
+            let counts = protected || here.git.is_some() || is_git(&name);
+            if is_over && kind != FileType::Directory && !counts {
+                continue;
+            }
+            let stamp = match kind {
+                FileType::Directory => self.opened(&folder, &name, &place, &stat, stamp),
+                _ => stamp,
+            };
             if let Some(git) = &here.git {
                 let inside = git.join(&name);
                 if kind == FileType::Directory {
@@ -363,7 +371,7 @@ impl Walker<'_, '_> {
                 }
                 continue;
             }
-            if name.as_bytes().eq_ignore_ascii_case(b".git") {
+            if is_git(&name) {
                 if kind == FileType::Directory {
                     self.walked.repositories.push((place.clone(), stamp.inode));
                     let inside = Some(PathBuf::new());
@@ -388,8 +396,8 @@ impl Walker<'_, '_> {
                     name.push(b'/');
                     InRepository { name, ..found.clone() }
                 });
-                let ignored =
-                    here.ignored || (!protected && ground.rules.entry(&path, true).is_some());
+                let ignored = here.ignored
+                    || (!protected && !is_deep && ground.rules.entry(&path, true).is_some());
                 if ignored {
                     let tracks = inside
                         .as_ref()
@@ -402,7 +410,7 @@ impl Walker<'_, '_> {
                     if !tracks {
                         continue;
                     }
-                } else {
+                } else if !is_over || protected {
                     self.push(place.clone(), stamp, Found::Folder, protected);
                 }
                 let below =
@@ -418,22 +426,56 @@ impl Walker<'_, '_> {
             if here.ignored && untracked {
                 continue;
             }
-            let ignored =
-                untracked && !protected && ground.rules.entry(&place.path(), false).is_some();
+            let ignored = untracked
+                && !protected
+                && !is_deep
+                && ground.rules.entry(&place.path(), false).is_some();
             let found = Found::File { known, top: top.clone().filter(|_| !untracked), ignored };
             self.entry(&folder, &name, place, stamp, kind, found, protected);
         }
-        let mut unread = Vec::with_capacity(folders.len());
+        let mut waiting = Vec::with_capacity(folders.len());
+        // Open directories are scarce, and many levels may wait at the same time.
+        let stays_open = here.depth < STRIDE || here.depth.is_multiple_of(STRIDE);
         for (name, below) in folders {
-            if below.depth > MAX_DEPTH {
+            if below.root.as_os_str().len() + below.relative.as_os_str().len() + 2 > LONGEST {
+                self.walked.miss(below.place(), TOO_DEEP);
                 self.walked.unseen.insert(below.place());
-            } else {
-                unread.push(UnreadDirectory { above: Arc::clone(&folder), name, here: below });
+                continue;
             }
+            let (above, path) = match stays_open {
+                true => (Arc::clone(&folder), PathBuf::from(name)),
+                false => (Arc::clone(&unread.above), unread.path.join(name)),
+            };
+            waiting.push(UnreadDirectory { above, path, here: below });
         }
         // The last one is read first.
-        unread.reverse();
-        unread
+        waiting.reverse();
+        waiting
+    }
+
+    /// Whether the time for finding protected entries is over.
+    fn is_search_over(&self) -> bool {
+        self.ground.search_until.get().is_some_and(|until| Instant::now() >= *until)
+    }
+
+    /// Makes a directory of this user readable, if that is requested, and returns its stamp.
+    fn opened(
+        &self,
+        folder: &OwnedFd,
+        name: &OsStr,
+        place: &Place,
+        stat: &Stat,
+        stamp: Stamp,
+    ) -> Stamp {
+        let may_open = self.ground.opening.is_some_and(|closed| !closed.contains(place));
+        if !may_open || !is_closed(stat) {
+            return stamp;
+        }
+        let mode = stamp.mode | 0o700;
+        match set_folder_mode(folder, name, mode) {
+            Ok(()) => Stamp { mode, ..stamp },
+            Err(_) => stamp,
+        }
     }
 
     fn repository_at(&self, folder: &Path) -> Option<Repository> {
@@ -468,10 +510,11 @@ impl Walker<'_, '_> {
     }
 }
 
-impl Found {
-    fn untracked() -> Self {
-        Self::File { known: Known::Untracked, top: None, ignored: false }
-    }
+/// Whether a directory of this user cannot be listed and entered.
+fn is_closed(stat: &Stat) -> bool {
+    const LISTED: u32 = 0o500;
+    let user = rustix::process::geteuid();
+    Stamp::of(stat).mode & LISTED != LISTED && !user.is_root() && stat.st_uid == user.as_raw()
 }
 
 impl CurrentDirectory {

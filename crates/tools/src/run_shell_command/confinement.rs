@@ -194,9 +194,12 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let closed_tree: Vec<PathBuf> =
         tree.filter(|tree| !plan.writable.contains(tree)).cloned().collect();
     plan.readable.extend(closed_tree);
-    for home in options.other_homes.iter().chain([&options.home]) {
+    secrets::add_targets(&mut plan.hidden, &plan.readable);
+    let homes: Vec<&PathBuf> = options.other_homes.iter().chain([&options.home]).collect();
+    for home in &homes {
         plan.filtered.extend(secrets::directories_with_hidden(home, &plan.hidden));
     }
+    plan.filtered.extend(secrets::directories_elsewhere(&plan.hidden, &homes));
     plan.filtered.sort();
     plan.filtered.dedup();
     let mut left_alone = found.left_alone.clone();

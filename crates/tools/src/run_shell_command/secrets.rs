@@ -1,9 +1,11 @@
 //! The names in the home directory and the workspace that are hidden from commands or protected
 //! from changes.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use parallax_files::real_path;
 use parallax_protocol::protected_names;
 
 /// Parts of `~/.parallax` that are not secret.
@@ -45,6 +47,37 @@ pub(super) fn directories_with_hidden<'a>(
     let inside = hidden.iter().filter(move |path| path.starts_with(home) && *path != home);
     let above = inside.flat_map(|path| path.ancestors().skip(1));
     above.filter(move |path| path.starts_with(home)).map(Path::to_path_buf)
+}
+
+/// Adds the targets of hidden links and of paths through links, and removes links to what may be
+/// read: a link and its target are one secret.
+pub(super) fn add_targets(hidden: &mut Vec<PathBuf>, readable: &[PathBuf]) {
+    let known: HashSet<PathBuf> = hidden.iter().cloned().collect();
+    let mut targets = Vec::new();
+    hidden.retain(|path| match real_path(path).filter(|real| real != path) {
+        Some(real) if readable.contains(&real) => false,
+        Some(real) => {
+            targets.extend((!known.contains(&real)).then_some(real));
+            true
+        }
+        None => true,
+    });
+    hidden.extend(targets);
+}
+
+/// Directories of the system, where only an administrator replaces files.
+const OF_SYSTEM: [&str; 12] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/nix", "/proc", "/sbin", "/sys", "/usr",
+    "/var",
+];
+
+/// Returns the directories of hidden paths outside the home directories.
+pub(super) fn directories_elsewhere(hidden: &[PathBuf], homes: &[&PathBuf]) -> Vec<PathBuf> {
+    let is_of_home = |path: &Path| homes.iter().any(|home| path.starts_with(home));
+    let is_of_system = |path: &Path| OF_SYSTEM.iter().any(|top| path.starts_with(top));
+    let parents = hidden.iter().filter(|path| !is_of_home(path)).filter_map(|path| path.parent());
+    let parents = parents.filter(|path| path.parent().is_some() && !is_of_system(path));
+    parents.map(Path::to_path_buf).collect()
 }
 
 /// Returns the shell startup files of a home directory.
@@ -93,6 +126,47 @@ mod tests {
         ] {
             assert_eq!(session_folder(Path::new(temporary), ours), Path::new(folder));
         }
+    }
+
+    #[test]
+    fn targets_of_hidden_links_are_hidden_with_their_directories() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap().join("home");
+        let away = home.with_file_name("away");
+        for path in [home.join("dots/docker"), away.clone()] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        for path in [home.join("dots/npmrc"), away.join("netrc"), home.join("dots/read")] {
+            std::fs::write(path, "").unwrap();
+        }
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, home.join(name)).unwrap();
+        link("dots/npmrc", ".npmrc");
+        link("dots/docker", ".docker");
+        link("../away/netrc", ".netrc");
+        link("dots/read", ".pypirc");
+        link("dots/none", ".vault-token");
+        let names = [".npmrc", ".docker/config.json", ".netrc", ".pypirc", ".vault-token", ".ssh"];
+        let mut hidden: Vec<PathBuf> = names.map(|name| home.join(name)).into();
+        add_targets(&mut hidden, &[home.join("dots/read")]);
+        let added = ["dots/npmrc", "dots/docker/config.json", "../away/netrc", "dots/none"];
+        let added: Vec<PathBuf> = added
+            .iter()
+            .map(|name| match name.strip_prefix("../away/") {
+                Some(name) => away.join(name),
+                None => home.join(name),
+            })
+            .collect();
+        assert_eq!(hidden.get(5..), Some(added.as_slice()));
+        assert!(!hidden.contains(&home.join(".pypirc")));
+        assert_eq!(directories_elsewhere(&hidden, &[&home]), [away]);
+        for hidden in ["/key", "/etc/key", "/proc/1/x"] {
+            assert!(directories_elsewhere(&[hidden.into()], &[]).is_empty(), "{hidden}");
+        }
+        let mut filtered: Vec<PathBuf> = directories_with_hidden(&home, &hidden).collect();
+        filtered.sort();
+        filtered.dedup();
+        let expected = ["", ".docker", "dots", "dots/docker"].map(|name| home.join(name));
+        assert_eq!(filtered, expected);
     }
 
     #[test]

@@ -135,3 +135,205 @@ fn what_was_put_back_can_be_had_and_what_was_out_of_reach_is_not_touched() {
         assert_eq!(fixture.read(name).as_deref(), Some("user"), "{name}");
     }
 }
+
+/// Runs a test of this file again as an ordinary user, from whom a mode can hide a directory.
+/// Returns whether this is that run.
+#[expect(clippy::disallowed_methods, reason = "a test runs itself as another user")]
+fn as_ordinary_user(test: &str) -> bool {
+    use std::os::unix::process::CommandExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return true;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    set_mode(folder.path(), 0o777);
+    let copy = folder.path().join("tests");
+    fs::copy(std::env::current_exe().expect("the test"), &copy).expect("a copy");
+    set_mode(&copy, 0o755);
+    let mut command = std::process::Command::new(&copy);
+    command.args(["--exact", test]).current_dir("/").env("TMPDIR", folder.path());
+    command.env("HOME", folder.path()).uid(65534).gid(65534);
+    // A child of another test may still hold the copy open for writing.
+    let output = loop {
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::yield_now();
+            }
+            output => break output.expect("the test"),
+        }
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+/// What a command may create and what must not stay.
+const PLANTED: [&str; 4] = [".envrc", ".git/hooks/pre-commit", ".vscode/tasks.json", ".git/config"];
+
+#[test]
+fn protected_files_in_a_closed_directory_are_found() {
+    if !as_ordinary_user("checkpoints::guarded::protected_files_in_a_closed_directory_are_found") {
+        return;
+    }
+    for closed in [0o111, 0o311, 0o000, 0o600, 0o400, 0o555, 0o100] {
+        let fixture = Fixture::new();
+        fixture.write("mine/a", "a");
+        fixture.git(&["init", "-q"]);
+        let checkpoints = fixture.checkpoints();
+        let changes = command(&checkpoints, 1, || {
+            for folder in ["one/two", "mine"] {
+                for name in PLANTED {
+                    fixture.write(&format!("{folder}/{name}"), "evil");
+                }
+                set_mode(&fixture.path(folder), closed);
+            }
+            set_mode(&fixture.path("one"), closed);
+            for name in [".nvim.lua", ".zed/tasks.json"] {
+                fixture.write(name, "evil");
+            }
+            set_mode(&fixture.work, closed);
+        });
+        assert_eq!(
+            (&changes.unsearched, &changes.moved_repositories),
+            (&vec![], &vec![]),
+            "{closed:o}"
+        );
+        let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
+        assert_eq!(undone.kept, [], "{closed:o}");
+        for name in ["one/two", "mine"].map(|top| PLANTED.map(|name| format!("{top}/{name}"))) {
+            for name in name {
+                assert!(!fixture.path(&name).exists(), "{closed:o} {name}");
+            }
+        }
+        for name in [".nvim.lua", ".zed/tasks.json"] {
+            assert!(!fixture.path(name).exists(), "{closed:o} {name}");
+        }
+        assert_eq!(fixture.read("mine/a").as_deref(), Some("a"), "{closed:o}");
+    }
+}
+
+#[test]
+fn directory_that_was_closed_before_stays_as_it_is() {
+    if !as_ordinary_user("checkpoints::guarded::directory_that_was_closed_before_stays_as_it_is") {
+        return;
+    }
+    for closed in [0o000, 0o600, 0o111] {
+        let fixture = Fixture::new();
+        fixture.write("mine/.envrc", "mine");
+        set_mode(&fixture.path("mine"), closed);
+        let checkpoints = fixture.checkpoints();
+        let changes = command(&checkpoints, 1, || fixture.write("b", "b"));
+        assert_eq!((changes.unsearched, changes.protected), (vec![], vec![]), "{closed:o}");
+        assert_eq!(mode(&fixture.path("mine")), closed);
+        // Opened by a command, its files are not taken for new ones.
+        let changes = command(&checkpoints, 1, || set_mode(&fixture.path("mine"), 0o700));
+        assert_eq!(changes.protected, [""; 0].map(PathBuf::from), "{closed:o}");
+        assert_eq!(fixture.read("mine/.envrc").as_deref(), Some("mine"));
+    }
+}
+
+#[test]
+fn protected_files_are_found_at_every_depth_that_a_path_reaches() {
+    let fixture = Fixture::new();
+    let checkpoints = fixture.checkpoints();
+    let depths = [20, 127, 128, 129, 130, 400, 1000];
+    let changes = command(&checkpoints, 1, || {
+        for depth in depths {
+            // Every level has another directory that waits to be read.
+            let mut folder = fixture.path(&format!("d{depth}"));
+            for _ in 0..depth {
+                folder.push("a");
+                fs::create_dir_all(folder.with_file_name("b")).expect("a folder");
+                fs::create_dir_all(&folder).expect("a folder");
+            }
+            fs::write(folder.join(".envrc"), "evil").expect("a file");
+        }
+    });
+    assert_eq!(changes.unsearched, []);
+    assert_eq!(changes.protected.len(), depths.len());
+    let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
+    assert_eq!((undone.restored.len(), undone.kept.len()), (depths.len(), 0));
+    assert!(changes.protected.iter().all(|path| !path.exists()));
+}
+
+#[test]
+fn search_that_stops_is_reported_and_takes_no_long_time() {
+    let fixture = Fixture::new();
+    let checkpoints = fixture.checkpoints();
+    let mut began = std::time::Instant::now();
+    let changes = command(&checkpoints, 1, || {
+        let mut folder =
+            rustix::fs::open(&fixture.work, rustix::fs::OFlags::PATH, rustix::fs::Mode::empty())
+                .expect("the workspace");
+        for _ in 0..10_000 {
+            rustix::fs::mkdirat(&folder, "a", rustix::fs::Mode::RWXU).expect("a folder");
+            let flags = rustix::fs::OFlags::PATH;
+            folder = rustix::fs::openat(&folder, "a", flags, rustix::fs::Mode::empty())
+                .expect("a folder");
+        }
+        began = std::time::Instant::now();
+    });
+    let (path, why) = changes.unsearched.first().expect("a report");
+    assert!(path.starts_with(&fixture.work) && why.contains("too long"), "{why}");
+    let next = command(&checkpoints, 1, || fixture.write("b/.envrc", "evil"));
+    assert_eq!((next.protected.len(), next.unsearched.len()), (1, 0));
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    // The test's own directory is removed level by level.
+    parallax_files::remove_tree(&fixture.work).expect("removed");
+}
+
+#[test]
+fn protected_files_are_found_behind_too_many_others() {
+    let fixture = Fixture::new();
+    let options = CheckpointOptions { entries: 50, ..fixture.options() };
+    let checkpoints = Checkpoints::open(options);
+    for turn in 1..4 {
+        let changes = command(&checkpoints, turn, || {
+            (0..100).for_each(|number| fixture.write(&format!("a{turn}/{number}"), ""));
+            for name in PLANTED {
+                fixture.write(&format!("z{turn}/{name}"), "evil");
+            }
+        });
+        assert_eq!(changes.unsearched, [], "{turn}");
+        checkpoints.restore(&changes, &changes.protected).expect("restore");
+        for name in PLANTED {
+            assert!(!fixture.path(&format!("z{turn}/{name}")).exists(), "{turn} {name}");
+        }
+    }
+    // One directory with more names than are read at once.
+    let changes = command(&checkpoints, 4, || {
+        (0..300).for_each(|number| fixture.write(&format!("many/{number}"), ""));
+    });
+    assert_eq!(changes.unsearched.len(), 1);
+    let mark = checkpoints.begin_command(5).expect("begin");
+    let said = mark.not_undoable().join("; ");
+    assert!(said.contains("many: it has too many files"), "{said}");
+}
+
+#[test]
+fn changed_program_loses_its_set_id_bits() {
+    let fixture = Fixture::new();
+    for name in ["same", "mapped", "moved"] {
+        fixture.write(name, "#!/bin/sh\n");
+        set_mode(&fixture.path(name), 0o6755);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        // A write through a memory mapping changes the file and keeps its bits and its size.
+        fixture.write("mapped", "#!/bin/rm\n");
+        set_mode(&fixture.path("mapped"), 0o6755);
+        fs::rename(fixture.path("moved"), fixture.path("elsewhere")).expect("moved");
+        fixture.write("new", "");
+        set_mode(&fixture.path("new"), 0o4755);
+    });
+    let expected = ["elsewhere", "mapped", "new"].map(|name| fixture.path(name));
+    assert_eq!(changes.set_id, expected);
+    let (done, lost) = checkpoints.remove_set_id(&changes.set_id);
+    assert_eq!((done, lost), (expected.to_vec(), vec![]));
+    for path in expected {
+        assert_eq!(mode(&path), 0o755, "{path:?}");
+    }
+    assert_eq!(mode(&fixture.path("same")), 0o6755);
+    let changes = command(&checkpoints, 2, || fixture.write("other", ""));
+    assert_eq!(changes.set_id, [""; 0].map(PathBuf::from));
+}

@@ -1,0 +1,115 @@
+//! The entries of the workspace that a walk found.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::beneath::Place;
+use super::git::Known;
+use super::state::{PathText, Stamp};
+
+/// Length in bytes of a path with many components.
+const LONG: usize = 512;
+/// Maximum number of directories to name in which protected entries may have been missed.
+const MOST_UNSEARCHED: usize = 8;
+
+/// The kind of an entry.
+#[derive(Debug, Clone)]
+pub(super) enum Found {
+    File {
+        /// What git knows about it.
+        known: Known,
+        /// The root of the working tree that tracks it.
+        top: Option<Arc<Path>>,
+        /// Whether an ignore rule matches it.
+        ignored: bool,
+    },
+    Link(PathText),
+    Folder,
+    Special,
+}
+
+/// An entry of the workspace.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub place: Place,
+    pub stamp: Stamp,
+    pub found: Found,
+    pub protected: bool,
+}
+
+/// The entries of the workspace at one point in time.
+#[derive(Debug, Default)]
+pub(super) struct WalkResult {
+    /// Sorted by place.
+    pub entries: Vec<Entry>,
+    /// Directories that were not entered because they are ignored or not readable; their contents
+    /// are unknown.
+    pub unseen: HashSet<Place>,
+    /// Directories named `.git`, each with its inode, which it keeps when it is renamed.
+    pub repositories: Vec<(Place, u64)>,
+    /// Names of ignored directories, for display.
+    pub ignored_names: BTreeSet<String>,
+    /// Whether the limit was exceeded. From then on, only protected entries are listed.
+    pub cut: bool,
+    /// Directories in which protected entries may have been missed, with the reason.
+    pub unsearched: BTreeMap<Place, &'static str>,
+    /// Added directories that are too large to scan.
+    pub too_large: BTreeSet<PathBuf>,
+    /// When the walk began, in nanoseconds since 1970.
+    pub began: i64,
+}
+
+impl WalkResult {
+    pub fn get(&self, place: &Place) -> Option<&Entry> {
+        let at = self.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
+        self.entries.get(at)
+    }
+
+    /// Removes a root from the result.
+    pub fn leave_out(&mut self, root: &Arc<Path>) {
+        self.unseen.insert(Place { root: root.clone(), relative: PathBuf::new() });
+        self.too_large.insert(root.to_path_buf());
+    }
+
+    /// Adds what another thread found in other directories of the same walk.
+    pub fn append(&mut self, mut other: Self) {
+        self.entries.append(&mut other.entries);
+        self.unseen.extend(other.unseen);
+        self.repositories.append(&mut other.repositories);
+        self.ignored_names.append(&mut other.ignored_names);
+        self.cut |= other.cut;
+        self.unsearched.append(&mut other.unsearched);
+    }
+
+    /// Whether the walk has no information about this entry.
+    pub fn is_unseen(&self, entry: &Entry) -> bool {
+        let place = &entry.place;
+        if self.cut && !(entry.protected && self.unsearched.is_empty()) {
+            return true;
+        }
+        if place.relative.as_os_str().len() > LONG {
+            // A set of its many ancestors takes longer than a comparison with each directory.
+            return self.unseen.iter().any(|unseen| {
+                place.root == unseen.root && place.relative.starts_with(&unseen.relative)
+            });
+        }
+        place.relative.ancestors().any(|relative| {
+            let place = Place { root: place.root.clone(), relative: relative.to_path_buf() };
+            self.unseen.contains(&place)
+        })
+    }
+
+    /// Records that protected entries in a directory may have been missed.
+    pub fn miss(&mut self, place: Place, why: &'static str) {
+        if self.unsearched.len() < MOST_UNSEARCHED {
+            self.unsearched.insert(place, why);
+        }
+    }
+}
+
+impl Found {
+    pub fn untracked() -> Self {
+        Self::File { known: Known::Untracked, top: None, ignored: false }
+    }
+}
