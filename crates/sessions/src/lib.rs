@@ -20,6 +20,7 @@ pub mod stats;
 pub mod transcript;
 mod tree;
 pub mod usage_report;
+pub mod usage_text;
 pub mod used;
 
 use std::path::Path;

@@ -20,6 +20,18 @@ pub(crate) struct TerminalColors {
     pub(crate) depth: ColorDepth,
 }
 
+/// Returns the background color that `COLORFGBG` states: numbers of the 16 colors, foreground first
+/// and background last (`15;0`, `0;default;15`). The color is black or white, because terminals
+/// define the 16 colors as they like.
+pub(crate) fn stated_background(colorfgbg: &str) -> Option<(u8, u8, u8)> {
+    let (_, background) = colorfgbg.rsplit_once(';')?;
+    match background.trim().parse::<u8>().ok()? {
+        7 | 9..=15 => Some((255, 255, 255)),
+        0..=6 | 8 => Some((0, 0, 0)),
+        _ => None,
+    }
+}
+
 /// Returns the theme for the settings and any problem with them. Without a setting, the theme
 /// follows the terminal background, if known.
 pub(crate) fn choose(settings: &UiSettings, terminal: TerminalColors) -> (Theme, Option<String>) {
@@ -114,4 +126,18 @@ pub(crate) fn names(custom: &Object) -> Vec<(String, bool)> {
             (name, light)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn background_is_read_from_the_last_number() {
+        assert_eq!(stated_background("15;0"), Some((0, 0, 0)));
+        assert_eq!(stated_background("0;default;15"), Some((255, 255, 255)));
+        for unknown in ["", "15", "15;default", "15;300", "x;-1", "0;16"] {
+            assert_eq!(stated_background(unknown), None, "{unknown}");
+        }
+    }
 }

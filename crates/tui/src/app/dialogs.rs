@@ -234,7 +234,7 @@ impl App {
             }
             Purpose::Settings => settings::chosen(self, id),
             // These have nothing to choose.
-            Purpose::Help | Purpose::DocsPage => {}
+            Purpose::Help | Purpose::DocsPage | Purpose::Pages => {}
             Purpose::Footer => status_line_items::chosen(self, id),
             Purpose::Docs => info::docs_page(self, id),
             Purpose::SettingValue(key) => settings::typed(self, &key, id),

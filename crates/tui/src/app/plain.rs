@@ -39,6 +39,11 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
 
 /// Announces changes of the mode, hints, and work, one line each.
 fn announce(app: &mut App, finished: &mut Vec<Line>) {
+    if app.session.is_ready() {
+        finished.extend(app.screen_reader.opened(&app.facts));
+    }
+    let now_ms = app.clock.now_ms();
+    finished.extend(app.screen_reader.retry(app.turn.retries_at(), now_ms));
     let mode = crate::footer::mode(app.facts.mode, &app.theme).0;
     finished.extend(app.screen_reader.mode(mode));
     finished.extend(app.screen_reader.hint(app.hints.text()));

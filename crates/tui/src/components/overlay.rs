@@ -49,6 +49,8 @@ pub(crate) enum Purpose {
     /// Which items the footer shows.
     Footer,
     Help,
+    /// Text pages that need no answer.
+    Pages,
     /// The list of guide pages.
     Docs,
     /// A guide page.

@@ -3,6 +3,7 @@
 use parallax_screen::Line;
 
 use crate::dialog::DialogView;
+use crate::footer::{Facts, mode_name};
 
 /// What was already announced.
 #[derive(Debug, Default)]
@@ -13,6 +14,10 @@ pub(crate) struct ScreenReader {
     completions: Vec<String>,
     has_shortcuts: bool,
     mode: Option<&'static str>,
+    /// Whether the state of the session was announced.
+    is_open: bool,
+    /// The retry that was announced.
+    retry: Option<u64>,
     hint: Option<String>,
     is_working: bool,
 }
@@ -31,7 +36,7 @@ impl ScreenReader {
         for (at, (text, row)) in texts.iter().zip(&view.rows).enumerate() {
             // A deselected choice is not announced.
             if is_new(at, text) && (opened || !text.starts_with("  ")) {
-                rows.push(row.clone());
+                rows.push(in_words(row));
             }
         }
         self.rows = texts;
@@ -41,6 +46,36 @@ impl ScreenReader {
     /// Records that no dialog is open.
     pub(crate) fn no_dialog(&mut self) {
         self.rows.clear();
+    }
+
+    /// Announces what the footer shows, once the session is open.
+    pub(crate) fn opened(&mut self, facts: &Facts) -> Vec<Line> {
+        if std::mem::replace(&mut self.is_open, true) {
+            return Vec::new();
+        }
+        let mode = mode_name(facts.mode);
+        let mut text = format!("Parallax. Model: {}. Approval mode: {mode}.", facts.model);
+        if !facts.directory.is_empty() {
+            text.push_str(&format!(" Directory: {}.", facts.directory));
+        }
+        if !facts.confined {
+            text.push_str(" Commands run without a sandbox.");
+        }
+        if !facts.trusted {
+            text.push_str(" The directory is not trusted.");
+        }
+        vec![Line::raw(text)]
+    }
+
+    /// Announces a request that is retried. `until`: when the next attempt begins, in milliseconds
+    /// of the clock.
+    pub(crate) fn retry(&mut self, until: Option<u64>, now_ms: u64) -> Option<Line> {
+        if self.retry == until {
+            return None;
+        }
+        self.retry = until;
+        let seconds = until?.saturating_sub(now_ms).div_ceil(1000);
+        Some(Line::raw(format!("The request failed; retrying in {seconds} seconds.")))
     }
 
     /// Announces another approval mode.
@@ -93,6 +128,17 @@ impl ScreenReader {
     }
 }
 
+/// Returns a row with words in place of a marker at its start.
+fn in_words(row: &Line) -> Line {
+    let text = row.text();
+    for (marker, word) in [("? ", "asks: "), ("❯ ", "selected: "), ("⌕ ", "search: ")] {
+        if let Some(rest) = text.strip_prefix(marker) {
+            return Line::raw(format!("{word}{rest}"));
+        }
+    }
+    row.clone()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,7 +152,7 @@ mod tests {
         };
         assert_eq!(reader.dialog(&view(&["Title", "❯ a", "  b"])).len(), 3);
         let rows = reader.dialog(&view(&["Title", "  a", "❯ b"]));
-        assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["❯ b"]);
+        assert_eq!(rows.iter().map(Line::text).collect::<Vec<_>>(), ["selected: b"]);
         reader.no_dialog();
         assert_eq!(reader.dialog(&view(&["Title"])).len(), 1);
     }

@@ -173,6 +173,11 @@ impl TurnView {
         self.working.as_ref()
     }
 
+    /// When the next attempt of a failed request begins, in milliseconds of the clock.
+    pub(crate) fn retries_at(&self) -> Option<u64> {
+        Some(self.working.as_ref()?.retry.as_ref()?.0)
+    }
+
     /// Whether the row about the work moves by itself.
     pub(crate) fn is_moving(&self) -> bool {
         self.working.as_ref().is_some_and(|working| !working.waiting)

@@ -65,12 +65,18 @@ impl Face {
             status: None,
         })?;
         let depth = screen.capabilities().depth;
+        // Counts until the terminal reports its background, and in those that never do.
+        let stated = std::env::var("COLORFGBG").ok();
+        let background = stated.as_deref().and_then(crate::theme_choice::stated_background);
         let (theme, problem) =
-            crate::theme_choice::choose(&ui, TerminalColors { background: None, depth });
+            crate::theme_choice::choose(&ui, TerminalColors { background, depth });
         let keymap = Keymap::load(Platform::HERE, &keys);
         let mut app = App::new(screen.size(), ui, theme, keymap);
         app.debug.log = options.log;
         app.window.set_depth(depth);
+        if let Some(color) = background {
+            app.window.set_background(color);
+        }
         app.dialogs.was_typed_ahead(screen.had_keys());
         app.settings.screen_reader |= plain;
         app.facts.warn_at = 0.5;

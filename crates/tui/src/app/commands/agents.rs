@@ -10,6 +10,7 @@ use parallax_screen::Line;
 use parallax_sdk::agents::{Agent, AgentSet, SessionAgents};
 
 use crate::app::App;
+use crate::app::commands::info;
 use crate::app::effect::Effect;
 use crate::clean::clean;
 
@@ -17,10 +18,25 @@ use crate::clean::clean;
 pub(crate) fn list(app: &mut App) {
     let Some(agents) = session_agents(app) else { return };
     let set = agents.set();
-    let mut rows: Vec<Line> =
-        set.agents.iter().flat_map(|agent| agent_rows(app, agent, true)).collect();
-    rows.extend(set.unacknowledged.iter().flat_map(|agent| agent_rows(app, agent, false)));
-    app.say_wrapped(rows);
+    let rows = |agents: &[Agent], counts| -> Vec<Line> {
+        agents.iter().flat_map(|agent| agent_rows(app, agent, counts)).collect()
+    };
+    let (on, off): (Vec<Agent>, Vec<Agent>) =
+        set.agents.iter().cloned().partition(|agent| !agent.disabled);
+    let pages = [
+        ("Enabled", rows(&on, true)),
+        ("Disabled", rows(&off, true)),
+        ("Not accepted", rows(&set.unacknowledged, false)),
+    ];
+    let pages: Vec<_> = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
+    if pages.is_empty() {
+        app.info("No agents. A Markdown file in `.parallax/agents` defines one.");
+    } else if set.unacknowledged.is_empty() {
+        info::show_pages(app, pages, 0);
+    } else {
+        // The question about new agents takes the place of the panel.
+        pages.into_iter().for_each(|(_, rows)| app.say_wrapped(rows));
+    }
     accept::offer(app, &set);
     warnings(app, &set);
 }

@@ -11,7 +11,7 @@ use parallax_sdk::mcp_view::open_address;
 use parallax_sdk::settings::SettingScope;
 
 use crate::app::App;
-use crate::app::commands::skills_and_hooks;
+use crate::app::commands::{info, skills_and_hooks};
 use crate::app::effect::Effect;
 use crate::clean::clean;
 use crate::commands::Command;
@@ -54,13 +54,16 @@ pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
 fn list(app: &mut App) {
     app.ask(Launch::extensions, |app, found| {
         if found.all.is_empty() {
-            app.info("No extensions installed. Install one with `/extensions install SOURCE`.");
+            return app
+                .info("No extensions installed. Install one with `/extensions install SOURCE`.");
         }
-        let mut rows = Vec::new();
-        for extension in &found.all {
-            rows.extend(extension_rows(app, extension));
-        }
-        app.say_wrapped(rows);
+        let rows = |active: bool| -> Vec<Line> {
+            let shown = found.all.iter().filter(|extension| extension.active == active);
+            shown.flat_map(|extension| extension_rows(app, extension)).collect()
+        };
+        let pages = [("Enabled", rows(true)), ("Disabled", rows(false))];
+        let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
+        info::show_pages(app, pages, 0);
     });
 }
 

@@ -252,9 +252,40 @@ pub(crate) fn policies(app: &mut App) {
     });
 }
 
+/// Shows pages of rows in a panel, or one after the other for screen readers.
+pub(crate) fn show_pages(app: &mut App, pages: Vec<(&'static str, Vec<Line>)>, first: usize) {
+    if app.settings.screen_reader {
+        for (title, rows) in pages {
+            let head = Line::styled(title, app.theme.text.bold());
+            app.say_wrapped(std::iter::once(head).chain(rows).collect());
+        }
+        return;
+    }
+    let pages = pages.into_iter().map(|(title, rows)| (title.to_owned(), Text::Rows(rows)));
+    app.open(Overlay::panel(Purpose::Pages, Panel::new(pages.collect()).at(first)));
+}
+
+/// `/stats`: the session, its models and tools, and all sessions.
 pub(crate) fn stats(app: &mut App, part: stats_view::Part) {
-    let rows = stats_view::rows(app.session.stats(), part, stats_look(app));
-    app.say(rows);
+    if app.settings.screen_reader {
+        let rows = stats_view::rows(app.session.stats(), part, stats_look(app));
+        return app.say(rows);
+    }
+    app.ask(
+        |launch| parallax_sessions::usage_text::of(&launch.session_library().usage_report(None)),
+        move |app, all| {
+            let parts =
+                [stats_view::Part::Session, stats_view::Part::Models, stats_view::Part::Tools];
+            let titles = ["Session", "Models", "Tools"];
+            let mut pages: Vec<(&'static str, Vec<Line>)> = titles
+                .into_iter()
+                .zip(parts.map(|it| stats_view::rows(app.session.stats(), it, stats_look(app))))
+                .collect();
+            pages.push(("All sessions", plain_rows(&all)));
+            let first = parts.iter().position(|it| *it == part).unwrap_or_default();
+            show_pages(app, pages, first);
+        },
+    );
 }
 
 fn stats_look(app: &App) -> stats_view::StatsOptions<'_> {

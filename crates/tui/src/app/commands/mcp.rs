@@ -5,7 +5,7 @@ use parallax_sdk::OpenSession;
 use parallax_sdk::mcp_view::{McpItem, McpRow, McpState, McpView};
 
 use crate::app::App;
-use crate::app::commands::completions;
+use crate::app::commands::{completions, info};
 use crate::app::effect::{Effect, Then};
 use crate::clean::clean;
 use crate::theme::Theme;
@@ -29,8 +29,17 @@ pub(crate) fn list(app: &mut App, detail: Detail) {
         let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
             return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
         };
-        let lines = rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect();
-        app.say_wrapped(lines);
+        let lines = |detail| -> Vec<Line> {
+            rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect()
+        };
+        let details = [Detail::Names, Detail::Descriptions, Detail::Schemas];
+        let first = details.iter().position(|it| *it == detail).unwrap_or_default();
+        let pages = ["Servers", "Descriptions", "Schemas"].into_iter().zip(details.map(lines));
+        let pages: Vec<_> = match app.settings.screen_reader {
+            true => pages.skip(first).take(1).collect(),
+            false => pages.collect(),
+        };
+        info::show_pages(app, pages, first);
     };
     app.ask_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), show);
 }

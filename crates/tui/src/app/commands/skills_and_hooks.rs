@@ -9,7 +9,7 @@ use parallax_sdk::settings::SettingScope;
 
 use crate::app::App;
 use crate::app::commands::agents;
-use crate::app::commands::custom_commands;
+use crate::app::commands::{custom_commands, info};
 use crate::app::effect::Effect;
 use crate::clean::clean;
 use crate::components::dialog_stack::{Overlay, Purpose};
@@ -35,33 +35,41 @@ pub(crate) fn reload_all_and_say(app: &mut App) {
 /// `list [nodesc] [all]`.
 pub(crate) fn list_skills(app: &mut App, arguments: &str) {
     let has = |word: &str| arguments.split_whitespace().any(|it| it == word);
-    let (described, all) = (!has("nodesc"), has("all"));
+    let described = !has("nodesc");
     app.ask(Launch::skill_infos, move |app, (skills, notes)| {
-        let shown: Vec<&SkillInfo> = skills.iter().filter(|skill| all || skill.enabled).collect();
-        let off: Vec<String> = (skills.iter().filter(|skill| !skill.enabled && !all))
-            .map(|skill| format!("`{}`", clean(&skill.name)))
-            .collect();
         if skills.is_empty() {
             return app.info("No skills. Install some with `parallax skills install SOURCE`.");
         }
-        let mut rows = Vec::new();
-        for skill in shown {
-            let off = if skill.enabled { "" } else { ", disabled" };
-            rows.push(
-                Line::styled(format!("  {}", clean(&skill.name)), app.theme.accent)
-                    .and(format!(" ({}{off})", skill.source), app.theme.secondary),
-            );
-            if described {
-                let text = format!("    {}", clean(&skill.description));
-                rows.push(Line::styled(text, app.theme.text));
+        let (on, off): (Vec<&SkillInfo>, Vec<&SkillInfo>) =
+            skills.iter().partition(|skill| skill.enabled);
+        let rows = |skills: &[&SkillInfo]| -> Vec<Line> {
+            let mut rows = Vec::new();
+            for skill in skills {
+                rows.push(
+                    Line::styled(format!("  {}", clean(&skill.name)), app.theme.accent)
+                        .and(format!(" ({})", skill.source), app.theme.secondary),
+                );
+                if described {
+                    let text = format!("    {}", clean(&skill.description));
+                    rows.push(Line::styled(text, app.theme.text));
+                }
             }
-        }
+            rows
+        };
+        let mut pages = vec![("Enabled", rows(&on))];
         if !off.is_empty() {
-            let text = format!("  Disabled: {} (`/skills enable NAME`)", off.join(", "));
-            rows.push(Line::styled(text, app.theme.secondary));
+            let mut rows = rows(&off);
+            let hint = "  `/skills enable NAME` enables one.";
+            rows.push(Line::styled(hint, app.theme.secondary));
+            pages.push(("Disabled", rows));
         }
-        rows.extend(notes.iter().map(|note| Line::styled(format!("  {note}"), app.theme.warning)));
-        app.say_wrapped(rows);
+        if !notes.is_empty() {
+            let note = |note: &String| Line::styled(format!("  {note}"), app.theme.warning);
+            pages.push(("Problems", notes.iter().map(note).collect()));
+        }
+        // The disabled ones are a page, so `all` adds nothing.
+        pages.retain(|(_, rows)| !rows.is_empty());
+        info::show_pages(app, pages, 0);
     });
 }
 
