@@ -35,6 +35,7 @@ mod schema;
 mod search_tool;
 mod server;
 mod servers;
+mod spread;
 mod sse;
 mod starts;
 mod status;

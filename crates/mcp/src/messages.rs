@@ -22,6 +22,8 @@ pub(crate) const UNREADABLE: i32 = i32::MIN;
 pub(crate) const UNREADABLE_ENTRY: &str = "unreadable";
 /// Maximum messages in one batch.
 const MOST_IN_BATCH: usize = 1_000;
+/// Maximum places of a line at which an answer is looked for.
+const MOST_STARTS: usize = 32;
 /// The lists that servers return.
 const LISTS: [&str; 4] = ["tools", "prompts", "resources", "resourceTemplates"];
 
@@ -90,7 +92,7 @@ impl Open {
         }
         let remains = PartialAnswer::of(text);
         if !remains.is_message() {
-            return None;
+            return self.behind_text(text).map(Some);
         }
         if remains.is_call {
             return Some(None);
@@ -109,6 +111,31 @@ impl Open {
                 let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
                 serde_json::from_value(answer).ok()
             }
+        })
+    }
+
+    /// Parses the answer to an open request behind other text of the same line: a server may print
+    /// a log text without a line ending. Requests and notifications are not looked for, because a
+    /// log may quote them.
+    fn behind_text(&self, text: &str) -> Option<ServerJsonRpcMessage> {
+        if !text.contains("\"jsonrpc\"") {
+            return None;
+        }
+        let starts = text.match_indices('{').skip_while(|(at, _)| *at == 0);
+        starts.take(MOST_STARTS).find_map(|(at, _)| {
+            let rest = text.get(at..)?;
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+            let object = values.next().and_then(Result::ok).map(RawValue::get);
+            if let Some(message) = object.and_then(|object| serde_json::from_str(object).ok()) {
+                answer_id(&message)?;
+                return self.matched(message, None);
+            }
+            let remains = PartialAnswer::of(rest);
+            if !remains.is_message() || remains.is_call || !remains.is_answer {
+                return None;
+            }
+            let id = serde_json::from_value(remains.id.or_else(|| shown_id(rest))?).ok()?;
+            Some(failure(self.take(&id, None)?, why(rest)))
         })
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use crate::lines::{FloodDetector, Lines, ReadRateLimit};
 use crate::messages::Open;
+use crate::spread::SpreadObject;
 use crate::tail::Tail;
 
 /// Maximum messages that may wait for the server to read them. They accumulate once the pipe is
@@ -32,6 +33,8 @@ pub(crate) struct Stdio {
     lines: Lines<BufReader<ChildStdout>>,
     pace: ReadRateLimit,
     skipped: FloodDetector,
+    /// Lines that are not messages, but may be one together.
+    spread: SpreadObject,
     open: Open,
     batch: VecDeque<ServerJsonRpcMessage>,
     process: Option<StdioServer>,
@@ -49,6 +52,7 @@ impl Stdio {
             lines: Lines::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
             pace: ReadRateLimit::new(),
             skipped: FloodDetector::new(),
+            spread: SpreadObject::default(),
             open: Open::default(),
             batch: VecDeque::new(),
             process: Some(process),
@@ -56,19 +60,42 @@ impl Stdio {
         }
     }
 
-    /// Reads the messages of a line. A line that is not a message is skipped. Returns `false` if
-    /// there are too many of those.
+    /// Reads the messages of a line, or of several lines that are one JSON object. Lines that are
+    /// not a message are skipped. Returns `false` if there are too many of those.
     fn take(&mut self, line: &[u8]) -> bool {
         let received = self.open.read(line, None);
-        if !received.is_message {
-            let shown = line.get(..line.len().min(1_000)).unwrap_or_default();
-            self.tail.push(shown);
-            self.tail.push(b"\n");
-            self.tail.skipped(shown);
-            return !self.skipped.is_flood(line.len() + 1);
+        if received.is_message {
+            let is_calm = self.skip_spread();
+            self.batch.extend(received.messages);
+            return is_calm;
         }
-        self.batch.extend(received.messages);
-        true
+        if !self.spread.push(line) {
+            // The line may be the first of another object.
+            return self.skip_spread() && (self.spread.push(line) || self.skip(line));
+        }
+        if !self.spread.is_complete() {
+            return true;
+        }
+        let lines = self.spread.take();
+        let received = self.open.read(&lines.join(&b'\n'), None);
+        if received.is_message {
+            self.batch.extend(received.messages);
+            return true;
+        }
+        lines.iter().all(|line| self.skip(line))
+    }
+
+    /// Skips the lines that turned out to be no object. Returns `false` if there are too many.
+    fn skip_spread(&mut self) -> bool {
+        self.spread.take().iter().all(|line| self.skip(line))
+    }
+
+    fn skip(&mut self, line: &[u8]) -> bool {
+        let shown = line.get(..line.len().min(1_000)).unwrap_or_default();
+        self.tail.push(shown);
+        self.tail.push(b"\n");
+        self.tail.skipped(shown);
+        !self.skipped.is_flood(line.len() + 1)
     }
 
     /// Ends a faulty server immediately, because it would not react to the end of its input.
@@ -108,7 +135,11 @@ impl Transport<RoleClient> for Stdio {
             }
             self.pace.wait().await;
             let line = match self.lines.next().await {
-                Ok(line) => line?,
+                Ok(Some(line)) => line,
+                Ok(None) => {
+                    self.skip_spread();
+                    return None;
+                }
                 Err(_) => {
                     return self.give_up("a message is larger than 32 MiB");
                 }

@@ -66,6 +66,39 @@ fn line_that_is_not_a_message_affects_no_call() {
 }
 
 #[test]
+fn answer_behind_other_text_ends_its_call() {
+    let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
+    for line in [
+        format!("DEBUG {answer}"),
+        format!("loading {{x}} {{\"a\":1}}{answer}"),
+        format!("{{\"level\":\"info\"}}{answer}"),
+        format!("sent {answer} in 3 ms"),
+    ] {
+        let got = read(&open(&[1]), line.as_bytes()).remove(0);
+        assert_eq!((&got["id"], &got["result"]), (&json!(1), &json!({"content": []})), "{line}");
+        assert!(read(&open(&[2]), line.as_bytes()).is_empty(), "{line}");
+    }
+    for line in [
+        r#"DEBUG {"jsonrpc":"2.0","id":1,"result":{"content":[{"te"#,
+        r#"DEBUG {"jsonrpc":"2.0","id":1,"result":{"x":NaN}}"#,
+        r#"DEBUG {"result":{"x":NaN},"jsonrpc":"2.0","id":1}"#,
+    ] {
+        let got = read(&open(&[1]), line.as_bytes()).remove(0);
+        assert_eq!((&got["id"], &got["error"]["code"]), (&json!(1), &json!(UNREADABLE)), "{line}");
+    }
+    for line in [
+        r#"received {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#,
+        r#"received {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"na"#,
+        r#"notice {"jsonrpc":"2.0","method":"notifications/message","params":{}}"#,
+        r#"DEBUG {"id":1,"result":"ok"}"#,
+        r#"{"level":"info","message":"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"}"#,
+    ] {
+        let received = open(&[1]).read(line.as_bytes(), None);
+        assert!(received.messages.is_empty() && !received.is_message, "{line}: {received:?}");
+    }
+}
+
+#[test]
 fn answer_without_id_is_for_the_request_that_was_posted() {
     for text in [
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,

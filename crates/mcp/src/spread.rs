@@ -1,0 +1,99 @@
+//! A message that a server prints over several lines, as pretty-printed JSON.
+
+/// Maximum size in bytes of the lines that are held.
+const MOST_BYTES: usize = 512 * 1024;
+/// Maximum number of lines that are held.
+const MOST_LINES: usize = 5_000;
+
+/// Lines that may be the beginning of a JSON object.
+#[derive(Debug, Default)]
+pub(crate) struct SpreadObject {
+    lines: Vec<Vec<u8>>,
+    bytes: usize,
+    /// Brackets that are open.
+    depth: usize,
+}
+
+impl SpreadObject {
+    /// Adds a line, if it can begin or continue the object. Otherwise returns `false`.
+    pub(crate) fn push(&mut self, line: &[u8]) -> bool {
+        let trimmed = line.trim_ascii();
+        let begins = match self.lines.is_empty() {
+            true => trimmed.starts_with(b"{"),
+            false => trimmed.first().is_some_and(|first| b"\"{}[],:-0123456789tfn".contains(first)),
+        };
+        let Some(depth) = begins.then(|| depth_after(trimmed, self.depth)).flatten() else {
+            return false;
+        };
+        let is_full = self.lines.len() >= MOST_LINES || self.bytes + line.len() > MOST_BYTES;
+        if is_full || (self.lines.is_empty() && depth == 0) {
+            return false;
+        }
+        self.depth = depth;
+        self.bytes += line.len();
+        self.lines.push(line.to_vec());
+        true
+    }
+
+    /// Whether all brackets are closed.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.depth == 0 && !self.lines.is_empty()
+    }
+
+    /// Returns the lines and starts over.
+    pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(self).lines
+    }
+}
+
+/// Counts the brackets that are open after a line of JSON. `None`: the line is not JSON, because
+/// strings end on their line, or it closes more than was opened.
+fn depth_after(line: &[u8], mut depth: usize) -> Option<usize> {
+    let (mut in_string, mut is_escaped) = (false, false);
+    for (at, byte) in line.iter().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 && at + 1 < line.len() {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+    }
+    (!in_string).then_some(depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(lines: &[&str]) -> (bool, bool) {
+        let mut spread = SpreadObject::default();
+        let all = lines.iter().all(|line| spread.push(line.as_bytes()));
+        (all, spread.is_complete())
+    }
+
+    #[test]
+    fn lines_of_one_object_are_held_until_it_is_closed() {
+        assert_eq!(held(&["{", "  \"a\": [", "    \"}\\\"\"", "  ]", "}"]), (true, true));
+        assert_eq!(held(&["{ \"jsonrpc\": \"2.0\",", "  \"id\": 1,"]), (true, false));
+        for lines in [
+            &["plain"][..],
+            &["{\"a\": 1}"],
+            &["{\"a\": \"cut"],
+            &["{", "Starting server"],
+            &["{", "} and more"],
+            &["[", "]"],
+        ] {
+            assert!(!held(lines).0, "{lines:?}");
+        }
+        let many = vec!["{"; MOST_LINES + 1];
+        assert!(!held(&many).0);
+    }
+}
