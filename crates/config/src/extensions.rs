@@ -305,20 +305,13 @@ impl Config {
     ) -> Result<(), String> {
         let name = installed.file_name().map(|name| name.to_string_lossy().into_owned());
         let Some(known) = name.and_then(|name| locked(&self.homes, &name)) else { return Ok(()) };
-        let said = |install: &InstallMetadata| {
-            format!("`{}` (type `{}`)", install.source, install.kind.as_str())
-        };
         match install {
-            Some(install)
-                if install.source == known.install.source && install.kind == known.install.kind =>
-            {
-                Ok(())
-            }
+            Some(install) if install.is_same_source(&known.install) => Ok(()),
             Some(install) => Err(format!(
                 "its `{INSTALL_METADATA}` says that it came from {}, but it was installed from \
                  {}: reinstall it",
-                said(install),
-                said(&known.install)
+                install.described_source(),
+                known.install.described_source()
             )),
             None => Err(format!("its `{INSTALL_METADATA}` is missing or invalid: reinstall it")),
         }

@@ -2,6 +2,7 @@
 //! may not contain.
 
 mod agents;
+mod capability;
 mod commands;
 mod programs;
 mod servers;
@@ -16,6 +17,7 @@ use parallax_config::skills::{SkillTier, read_skill, skill_files};
 use parallax_policy::{RuleFile, Tier, lint};
 use serde_json::Value;
 
+use capability::Capability;
 use servers::servers;
 
 /// Maximum bytes of a rule file.
@@ -36,6 +38,8 @@ pub struct Review {
     details: BTreeMap<String, String>,
     /// The lines that are lists of names. When versions are compared, only new names count.
     lists: Vec<NameList>,
+    /// The capabilities behind lines that a newer version can narrow.
+    capabilities: BTreeMap<String, Vec<Capability>>,
     /// Missing context files that the manifest names, one line each.
     pub missing: Vec<String>,
 }
@@ -90,16 +94,35 @@ impl Review {
     /// or changed programs.
     pub fn beyond(&self, other: &Self) -> Vec<String> {
         let is_list = |line: &String| self.lists.iter().any(|list| list.line() == *line);
-        let new = self.lines.iter().filter(|line| !other.lines.contains(line) && !is_list(line));
+        let is_new = |line: &&String| {
+            !other.lines.contains(line) && !is_list(line) && !self.is_within(line, other)
+        };
+        let new = self.lines.iter().filter(is_new);
         let mut beyond: Vec<String> = new.cloned().collect();
         beyond.extend(self.lists.iter().filter_map(|list| list.beyond(other)));
         for (line, detail) in &self.details {
-            if other.details.get(line).is_some_and(|it| it != detail) && !beyond.contains(line) {
+            if other.details.get(line).is_some_and(|it| it != detail)
+                && !beyond.contains(line)
+                && !self.is_within(line, other)
+            {
                 beyond.push(format!("{line}; its settings changed"));
             }
         }
         beyond.extend(programs::changed(&self.programs, &other.programs));
         beyond
+    }
+
+    /// Whether the other version may do everything that the line shows.
+    fn is_within(&self, line: &str, other: &Self) -> bool {
+        let granted: Vec<&Capability> = other.capabilities.values().flatten().collect();
+        self.capabilities
+            .get(line)
+            .is_some_and(|own| own.iter().all(|it| granted.iter().any(|known| it.is_within(known))))
+    }
+
+    /// Adds the capability behind a line, which a newer version can narrow.
+    fn can(&mut self, line: &str, capability: Capability) {
+        self.capabilities.entry(line.to_owned()).or_default().push(capability);
     }
 
     /// Adds a line for a list of names, unless it is empty.
@@ -132,6 +155,11 @@ pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     // The value of a variable is only known when the extension is used.
     for name in manifest.variable_context_files() {
         wrong.retain(|wrong| *wrong != format!("its context file `{name}` does not exist"));
+        if name.starts_with("${workspacePath}") {
+            let note = format!("its context file `{name}` is outside its directory and is ignored");
+            review.notes.push(note);
+            continue;
+        }
         review.lines.push(format!("context: `{name}` is included in every session"));
     }
     if let Some(wrong) = wrong
@@ -200,7 +228,15 @@ fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
         let of =
             if hook.matcher.is_empty() { String::new() } else { format!(" of {}", hook.matcher) };
         let line = format!("hook at {}{of}: runs `{}`", hook.event.as_str(), hook.command);
-        review.add(line, &(&hook.env, hook.sandbox, hook.fail_closed, hook.sequential));
+        let details = (&hook.env, hook.sandbox, hook.fail_closed, hook.sequential);
+        let capability = Capability::Hook {
+            event: hook.event.as_str(),
+            command: hook.command.clone(),
+            matcher: hook.matcher.clone(),
+            details: format!("{details:?}"),
+        };
+        review.can(&line, capability);
+        review.add(line, &details);
     }
     Ok(())
 }
@@ -351,6 +387,36 @@ mod tests {
             ]
         );
         assert_eq!(review.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn version_that_only_narrows_is_not_beyond() {
+        let version = |tools: &str, server: &str, matcher: &str| {
+            let manifest =
+                format!(r#"{{"name": "a", "version": "1", "mcpServers": {{"s": {server}}}}}"#);
+            let agent = format!("---\nname: one\ndescription: x\ntools: [{tools}]\n---\n");
+            let hooks = format!(
+                r#"{{"hooks": {{"BeforeTool": [{{"matcher": "{matcher}", "hooks":
+                    [{{"type": "command", "command": "true"}}]}}]}}}}"#
+            );
+            let files = [
+                ("gemini-extension.json", manifest.as_str()),
+                ("agents/one.md", &agent),
+                ("hooks/hooks.json", &hooks),
+            ];
+            looked(&files).expect("reviewed")
+        };
+        let wide = version("glob, read_file", r#"{"command": "c", "env": {"A": "$A"}}"#, "a|b");
+        let narrow = version("glob", r#"{"command": "c", "excludeTools": ["x"]}"#, "a");
+        assert_eq!(narrow.beyond(&wide), Vec::<String>::new());
+        assert_eq!(
+            wide.beyond(&narrow),
+            [
+                "MCP server `s`: runs `c`; sets A; reads your variables A",
+                "hook at BeforeTool of a|b: runs `true`",
+                "agent `one`: can use `glob`, `read_file`",
+            ]
+        );
     }
 
     #[test]

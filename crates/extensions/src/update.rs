@@ -59,12 +59,13 @@ impl ExtensionManager<'_> {
         }
         // The metadata file is in the extension's directory, where its own programs can change it.
         if let Some(known) = locked(&self.config.homes, extension.name())
-            && (known.install.source != install.source || known.install.kind != install.kind)
+            && !known.install.is_same_source(install)
         {
             return Err(refused(format!(
-                "`{INSTALL_METADATA}` says that it came from `{}`, but it was installed from \
-                 `{}`: reinstall it from there",
-                install.source, known.install.source
+                "`{INSTALL_METADATA}` says that it came from {}, but it was installed from {}: \
+                 reinstall it from there",
+                install.described_source(),
+                known.install.described_source()
             )));
         }
         let options = FetchOptions {

@@ -273,7 +273,11 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         let shown = one_line(name, 100);
-        if name.is_empty() || !is_plain {
+        if name.trim().is_empty() {
+            wrong.push("`contextFileName` has an empty name".to_owned());
+            continue;
+        }
+        if !is_plain {
             wrong.push(format!("its context file `{shown}` is outside its directory"));
             continue;
         }

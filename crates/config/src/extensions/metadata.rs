@@ -84,6 +84,20 @@ impl InstallMetadata {
         })
     }
 
+    /// Whether both install the same thing from the same place.
+    pub fn is_same_source(&self, other: &Self) -> bool {
+        let of = |it: &Self| (it.source.clone(), it.kind, it.reference.clone(), it.pre_release);
+        of(self) == of(other)
+    }
+
+    /// Describes the source for messages.
+    pub fn described_source(&self) -> String {
+        let reference = self.reference.as_ref().map(|it| format!(" at `{it}`"));
+        let pre_release = if self.pre_release { ", prereleases included" } else { "" };
+        let reference = reference.unwrap_or_default();
+        format!("`{}`{reference} (type `{}`{pre_release})", self.source, self.kind.as_str())
+    }
+
     /// Returns the text of the file.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", Value::Object(self.to_object()))

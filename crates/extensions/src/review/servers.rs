@@ -6,6 +6,7 @@ use parallax_protocol::code_text::{check_command, check_name, code_text};
 use serde_json::Value;
 
 use super::Review;
+use super::capability::Capability;
 
 /// Adds a line for each server. `agent` is the agent that brings the servers, if any.
 ///
@@ -62,6 +63,12 @@ pub(super) fn servers(
         if !read.is_empty() {
             line.push_str(&format!("; reads your variables {}", read.join(", ")));
         }
+        let capability = Capability::Server {
+            name: name.clone(),
+            agent: agent.map(str::to_owned),
+            value: server.clone(),
+        };
+        review.can(&line, capability);
         review.add(line, server);
     }
     Ok(())
