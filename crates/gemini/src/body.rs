@@ -143,8 +143,10 @@ fn add_defaults(settings: &mut Object, request: &Request, table: &ModelTable) {
             if !utility {
                 thinking.entry("includeThoughts").or_insert(Value::Bool(true));
             }
-            if let Thinking::Level(default) = family.thinking {
-                normalize_level(thinking, &request.model, default);
+            match family.thinking {
+                Thinking::Level(default) => normalize_level(thinking, &request.model, default),
+                Thinking::Budget(default) => normalize_budget(thinking, default),
+                Thinking::Silent => {}
             }
         }
         Some(_) => {}
@@ -178,6 +180,20 @@ fn normalize_level(thinking: &mut Object, model: &str, default: &str) {
     if thinking.get("thinkingLevel").is_some_and(is_minimal) && !supports_minimal(model) {
         thinking.insert("thinkingLevel".into(), json!("LOW"));
     }
+}
+
+/// Converts a level to a token budget: Gemini 2.5 has no levels.
+fn normalize_budget(thinking: &mut Object, default: u32) {
+    let Some(level) = thinking.shift_remove("thinkingLevel") else { return };
+    let level = level.as_str().unwrap_or_default().to_ascii_uppercase();
+    let budget = match level.as_str() {
+        "MINIMAL" => 512,
+        "LOW" => 2_048,
+        "MEDIUM" => 8_192,
+        "HIGH" | "XHIGH" => 24_576,
+        _ => default,
+    };
+    thinking.entry("thinkingBudget").or_insert(json!(budget));
 }
 
 #[cfg(test)]
@@ -301,6 +317,10 @@ mod tests {
                 json!({"thinkingLevel": expected}),
                 "{model} {set}"
             );
+        }
+        for (level, budget) in [("MINIMAL", 512), ("low", 2_048), ("HIGH", 24_576), ("?", 8_192)] {
+            let set = json!({"thinkingLevel": level});
+            assert_eq!(sent("gemini-2.5-flash", set), json!({"thinkingBudget": budget}), "{level}");
         }
         assert_eq!(
             sent("gemini-2.5-pro", json!({"thinkingBudget": 0})),

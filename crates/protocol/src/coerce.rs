@@ -18,7 +18,8 @@ fn within(value: &mut Value, schema: &Value, depth: usize) {
     match value {
         Value::String(text) => {
             let meant = match schema.get("type").and_then(Value::as_str) {
-                Some("integer" | "number") => number(text),
+                Some("integer") => integer(text),
+                Some("number") => number(text),
                 Some("boolean") => match text.trim() {
                     text if text.eq_ignore_ascii_case("true") => Some(Value::Bool(true)),
                     text if text.eq_ignore_ascii_case("false") => Some(Value::Bool(false)),
@@ -54,6 +55,18 @@ fn number(text: &str) -> Option<Value> {
     serde_json::from_str::<Number>(text.trim()).ok().map(Value::Number)
 }
 
+/// Parses an integer, even if it is written as `1e3`, `5.0`, or `-0`.
+fn integer(text: &str) -> Option<Value> {
+    let Value::Number(number) = number(text)? else { return None };
+    if !number.is_f64() {
+        return Some(Value::Number(number));
+    }
+    let float = number.as_f64()?;
+    // Beyond 2^53, a float cannot represent every integer.
+    let is_whole = float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0;
+    is_whole.then(|| Value::from(float as i64))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,12 +92,21 @@ mod tests {
                 "list": [1, 2], "deep": {"on": false}, "other": "5",
             })
         );
-        for (text, kind) in
-            [("1x", "integer"), ("", "number"), ("yes", "boolean"), ("0x1", "integer")]
-        {
+        for (text, kind) in [
+            ("1x", "integer"),
+            ("", "number"),
+            ("yes", "boolean"),
+            ("0x1", "integer"),
+            ("1.5", "integer"),
+        ] {
             let mut value = json!({"v": text});
             coerce(&mut value, &json!({"properties": {"v": {"type": kind}}}));
             assert_eq!(value, json!({"v": text}));
+        }
+        for (text, meant) in [("1e3", "1000"), ("-0", "0"), ("5.0", "5"), ("-7", "-7")] {
+            let mut value = json!({"v": text});
+            coerce(&mut value, &json!({"properties": {"v": {"type": "integer"}}}));
+            assert_eq!(value["v"].to_string(), meant);
         }
     }
 }
