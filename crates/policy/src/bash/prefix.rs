@@ -1,5 +1,6 @@
 //! Command prefixes for suggested rules.
 
+use super::git::git_subcommand;
 use super::line::{Command, Line};
 use super::safe::{SafePlace, command_is_safe};
 use std::path::Path;
@@ -192,6 +193,16 @@ pub fn prefixes(command: &Command) -> Vec<Vec<String>> {
                 && word.chars().all(|c| c.is_alphanumeric() || "_-:./@".contains(c))
         })
     };
+    // The global options before the subcommand are a part of the prefix.
+    if name == "git"
+        && rest.first().is_some_and(|first| first.starts_with('-'))
+        && let Some(call) = git_subcommand(command).filter(|call| !call.configured)
+    {
+        let width = command.arguments().len() - call.rest.len() + 1;
+        let narrowest = words.get(..width).map(|words| words.iter().map(|it| (*it).to_owned()));
+        let program = vec![(*program).to_owned()];
+        return narrowest.map(Iterator::collect).into_iter().chain([program]).collect();
+    }
     match name {
         "python" | "python3" | "py" if rest.first() == Some(&"-m") && is_word(rest.get(1)) => {
             width = 3

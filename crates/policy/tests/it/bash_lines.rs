@@ -178,6 +178,8 @@ fn always_allow_is_as_narrow_as_it_can_be() {
         ("bash -c 'cargo fmt && rm x'", "cargo fmt,cargo,rm"),
         ("./run.sh a", "./run.sh"),
         ("git -c a=b log", "git"),
+        ("git -C sub commit -m x", "git -C sub commit,git"),
+        ("git --no-pager -C sub push", "git --no-pager -C sub push,git"),
         ("echo \"$(touch x)\"", "echo,touch"),
         ("$x", ""),
     ] {
