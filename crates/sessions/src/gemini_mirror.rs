@@ -28,7 +28,10 @@ pub fn record_name(head: &SessionHead) -> String {
 /// A journal that is mirrored as a Gemini CLI record at the end of each turn.
 pub struct MirroredJournal {
     journal: Arc<dyn Store>,
-    mirror: Mutex<Making>,
+    /// `None`: the mirror cannot be written.
+    mirror: Mutex<Option<Making>>,
+    /// A problem that the user has not been told yet.
+    problem: Mutex<Option<String>>,
 }
 
 impl Store for MirroredJournal {
@@ -39,15 +42,18 @@ impl Store for MirroredJournal {
     fn sync(&self) -> Result<(), StoreError> {
         self.journal.sync()?;
         let mut mirror = self.mirror.lock().unwrap_or_else(PoisonError::into_inner);
-        // The session itself is saved; a failed mirror is only logged.
-        if let Err(error) = mirror.update() {
-            tracing::warn!(%error, "failed to write the mirror of the session");
+        let failed = mirror.as_mut().and_then(|mirror| mirror.update().err());
+        // The session itself is saved; a failed mirror is only reported.
+        if let Some(error) = failed {
+            *mirror = None;
+            *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem(&error));
         }
         Ok(())
     }
 
     fn notice(&self) -> Option<String> {
-        self.journal.notice()
+        let problem = || self.problem.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.journal.notice().or_else(problem)
     }
 }
 
@@ -63,14 +69,20 @@ impl SessionLibrary<'_> {
         }
         let project = self.directory;
         let folder = parallax_store::gemini_folder(&self.homes(), project);
-        if let Err(error) = parallax_store::claim_gemini_folder(&folder, project) {
-            tracing::warn!(%error, "`{SETTING}` was turned off: failed to write `{}`", folder.display());
-            return journal;
-        }
+        let claimed = parallax_store::claim_gemini_folder(&folder, project);
+        let error = claimed.err().map(|error| format!("`{}`: {error}", folder.display()));
         let chats = Place::Chats(folder.join("chats"));
-        let mirror = Mutex::new(Making::new(path, self.homes().keys, chats));
-        Arc::new(MirroredJournal { journal, mirror })
+        let mirror = error.is_none().then(|| Making::new(path, self.homes().keys, chats));
+        Arc::new(MirroredJournal {
+            journal,
+            mirror: Mutex::new(mirror),
+            problem: Mutex::new(error.map(|error| problem(&error))),
+        })
     }
+}
+
+fn problem(error: &dyn std::fmt::Display) -> String {
+    format!("`{SETTING}` is off for this session: failed to write its mirror: {error}")
 }
 
 #[cfg(test)]

@@ -179,8 +179,13 @@ impl SessionLibrary<'_> {
                 ExportForm::GeminiJson => folder.join("chats").join(record_name(&head)),
                 form => folder.join(format!("{}.{}", entry.id, form.extension())),
             };
-            let written = parallax_store::create_private_dir(file.parent().unwrap_or(&folder))
-                .and_then(|()| std::fs::write(&file, text));
+            let prepared = match form {
+                ExportForm::GeminiJson => {
+                    parallax_store::claim_gemini_folder(&folder, Path::new(&entry.project))
+                }
+                _ => parallax_store::create_private_dir(&folder),
+            };
+            let written = prepared.and_then(|()| std::fs::write(&file, text));
             match written {
                 Ok(()) => done.files.push(file),
                 Err(error) => {

@@ -43,7 +43,7 @@ fn project_list_of_tools_narrows_and_never_empties() {
     world.home.write(".gemini/settings.json", &settings).expect("written");
     let done = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
     let warnings = warnings(&done.out());
-    assert!(warnings.iter().any(|it| it.contains("no existing tool")), "{warnings:?}");
+    assert!(warnings.iter().any(|it| it.contains("has no tools")), "{warnings:?}");
 }
 
 #[test]
@@ -317,6 +317,16 @@ fn exported_and_mirrored_sessions_are_records_of_gemini_cli() {
     let codex = world.run_well(&["sessions", "export", id, "--format", "codex"]).out();
     assert!(codex.contains(r#""type":"token_count""#), "{codex}");
     assert!(codex.contains(r#""cached_input_tokens":40"#), "{codex}");
+}
+
+#[test]
+fn mirror_that_cannot_be_written_is_reported() {
+    let world = World::new(ANSWER);
+    let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
+    world.home.write_home(".parallax/settings.json", settings).expect("written");
+    world.home.write_home(".gemini/tmp", "a file").expect("written");
+    let done = world.run_well(&["-p", "one"]);
+    assert!(done.err().contains("`sessions.mirror` is off for this session"), "{}", done.err());
 }
 
 #[test]

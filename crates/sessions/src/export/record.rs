@@ -123,8 +123,9 @@ impl Messages {
             self.list.push(message.into());
             return Ok(());
         }
-        let calls = record.wire.open().map(|content| calls_of(&content)).unwrap_or_default();
         let mut message = self.message("gemini", &record.time, parts);
+        let id = message.get("id").and_then(Value::as_str).unwrap_or_default();
+        let calls = record.wire.open().map(|content| calls_of(&content, id)).unwrap_or_default();
         if !record.thoughts.is_empty() {
             let thoughts = record.thoughts.iter();
             let thoughts: Vec<Value> = thoughts.map(|text| thought(text, &record.time)).collect();
@@ -203,21 +204,22 @@ fn parse(raw: &RawValue) -> serde_json::Result<Value> {
     serde_json::from_str(raw.get())
 }
 
-fn calls_of(content: &Content) -> Vec<Value> {
-    let call = |part: &Part| match part.view() {
+/// Returns the calls of a message. The provider assigns ids to some calls only, and readers expect
+/// one for each: the others get one that is unique across sessions.
+fn calls_of(content: &Content, message: &str) -> Vec<Value> {
+    let call = |(number, part): (usize, &Part)| match part.view() {
         PartView::Call(call) => {
             let mut said = Map::new();
-            // The provider assigns ids to some calls only.
-            if let Some(id) = call.id {
-                said.insert("id".into(), id.into());
-            }
+            let id = call.id.filter(|id| !id.is_empty()).map(str::to_owned);
+            let id = id.unwrap_or_else(|| format!("{}-{message}-{number}", call.name));
+            said.insert("id".into(), id.into());
             said.insert("name".into(), call.name.into());
             said.insert("args".into(), call.args.cloned().unwrap_or_default().into());
             Some(Value::Object(said))
         }
         _ => None,
     };
-    content.parts.iter().filter_map(call).collect()
+    content.parts.iter().enumerate().filter_map(call).collect()
 }
 
 /// Builds a thought. Its first bold text is the subject.
@@ -228,4 +230,22 @@ fn thought(text: &str, time: &str) -> Value {
     });
     let (subject, description) = bold.unwrap_or(("", text.to_owned()));
     json!({"subject": subject, "description": description.trim(), "timestamp": time})
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::Object;
+
+    use super::*;
+
+    #[test]
+    fn every_call_has_an_id_of_its_own() {
+        let call = |id: Option<&str>| Part::function_call(id, "glob", Object::new());
+        let parts = vec![Part::text("x"), call(None), call(Some("call_1")), call(None)];
+        let content = Content::model(parts);
+        let calls = calls_of(&content, "s-2");
+        let ids: Vec<&str> = calls.iter().filter_map(|call| call["id"].as_str()).collect();
+        assert_eq!(ids, ["glob-s-2-1", "call_1", "glob-s-2-3"]);
+        assert_eq!(calls_of(&content, "s-2"), calls, "the next export has the same ids");
+    }
 }
