@@ -2,8 +2,8 @@
 //!
 //! | code | meaning |
 //! | --- | --- |
-//! | 0 | success; also if a tool or hook stopped the run or the reader of stdout is gone |
-//! | 1 | any other failure: invalid arguments, provider failure, no valid answer |
+//! | 0 | success; also if a tool or hook stopped the run (`continue: false`) or the reader of stdout is gone |
+//! | 1 | any other failure: invalid arguments, provider failure, no valid answer, denial by a hook |
 //! | 41 | missing or invalid credentials |
 //! | 42 | invalid input: no prompt, unknown session, unreadable schema |
 //! | 44 | the requested sandbox is not available |

@@ -150,12 +150,15 @@ impl From<&EndReason> for Outcome {
                     "Loop detected: the model repeats itself, so the run was stopped: {detail}"
                 ),
             ),
-            EndReason::Stopped { reason, blocked } => Self {
+            EndReason::Stopped { reason, blocked: true } => Self::failed(
+                ExitCode::GENERAL,
+                "stopped",
+                "HOOK_BLOCKED",
+                format!("Agent execution blocked: {reason}"),
+            ),
+            EndReason::Stopped { reason, blocked: false } => Self {
                 reason: "stopped",
-                warning: Some(match blocked {
-                    true => format!("Agent execution blocked: {reason}"),
-                    false => format!("Agent execution stopped: {reason}"),
-                }),
+                warning: Some(format!("Agent execution stopped: {reason}")),
                 ..Self::success()
             },
             EndReason::Failed(failure) => Self::failure(failure),
@@ -319,6 +322,21 @@ mod tests {
         let line: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(line["type"], "result");
         assert_eq!(line["error"]["type"], "FatalUntrustedWorkspaceError");
+    }
+
+    #[test]
+    fn denial_by_a_hook_fails_and_a_stop_does_not() {
+        let of = |blocked| Outcome::from(&EndReason::Stopped { reason: "no".into(), blocked });
+        let denied = of(true);
+        assert_eq!(
+            (denied.exit, denied.reason, denied.warning),
+            (ExitCode::GENERAL, "stopped", None)
+        );
+        let message = denied.error.map(|error| error.message);
+        assert_eq!(message.as_deref(), Some("Agent execution blocked: no"));
+        let stopped = of(false);
+        assert_eq!(stopped.exit, ExitCode::SUCCESS);
+        assert_eq!(stopped.warning.as_deref(), Some("Agent execution stopped: no"));
     }
 
     #[test]

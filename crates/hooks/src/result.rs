@@ -1,5 +1,7 @@
 //! Interprets the output and exit status of one hook.
 
+use std::borrow::Cow;
+
 use parallax_config::hooks::{Hook, HookKind};
 use parallax_exec::{Ending, PipedOutput};
 use parallax_protocol::Object;
@@ -123,7 +125,13 @@ fn answer(hook: &Hook, end: &PipedOutput) -> Single {
             }
         };
     }
-    let shown = clean(text, TEXT);
+    // A failed hook may have printed its reason beside other output.
+    let reason = String::from_utf8_lossy(&end.stderr);
+    let text = match code == 0 || blank(&end.stdout) || blank(&end.stderr) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("{}\n{text}", trimmed(&reason))),
+    };
+    let shown = clean(&text, TEXT);
     // A long-running hook can allow only with a valid line.
     let unreadable = text.starts_with(['{', '['])
         || std::str::from_utf8(raw).is_err()
@@ -145,7 +153,8 @@ fn answer(hook: &Hook, end: &PipedOutput) -> Single {
         (1, true) => single.messages.push(message(hook, Level::Warning, "it exited with code 1")),
         (1, false) => {
             single.decision = Some(HookDecision::Allow);
-            single.messages.push(message(hook, Level::Warning, &shown));
+            let why = format!("it exited with code 1: {shown}");
+            single.messages.push(message(hook, Level::Warning, &why));
         }
         (code, false) if !hook.event.can_be_refused() => {
             let why = format!("it exited with code {code}: {shown}");
@@ -348,12 +357,16 @@ pub(crate) mod tests {
             assert_eq!((said(false), said(true)), (open, closed), "{code} {stdout} {stderr}");
         }
         assert_eq!(interpret(&hook(false), &end(2, "", "no\u{1b}[31m")).reason, "no[31m");
+        assert_eq!(interpret(&hook(false), &end(2, "out", "no")).reason, "no\nout");
     }
 
     #[test]
     fn failure_where_nothing_can_be_refused_is_a_warning_with_name_and_output() {
         for (code, stdout, stderr, expected) in [
-            (1, "", "careful", "hook `guard`: careful"),
+            (1, "", "careful", "hook `guard`: it exited with code 1: careful"),
+            (1, "out\n", "why\n", "hook `guard`: it exited with code 1: why\nout"),
+            (2, "out", "why", "hook `guard`: it exited with code 2: why\nout"),
+            (1, "out", "", "hook `guard`: it exited with code 1: out"),
             (1, "", "", "hook `guard`: it exited with code 1"),
             (2, "", "no", "hook `guard`: it exited with code 2: no"),
             (

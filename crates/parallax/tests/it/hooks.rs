@@ -179,19 +179,19 @@ fn hook_message_is_in_the_document_and_not_on_stderr() {
     let json: Value = serde_json::from_str(&done.out()).expect("json");
     assert_eq!(json["warnings"], json!(["Hook system message: look here"]));
     assert_eq!(done.err(), "", "programs read standard error as one document");
-    for (event, answer, told) in [
-        ("BeforeAgent", refuse, "Agent execution blocked: not this"),
-        (
-            "BeforeModel",
-            r#"echo '{"continue": false, "stopReason": "halt"}'"#,
-            "Agent execution stopped: halt",
-        ),
-    ] {
+    let world = World::new(&script("exit 3"));
+    let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
+    settings(&world, &json!({"BeforeModel": one(halt)}));
+    let done = world.run_well(&["-p", "go", "-o", "json"]);
+    let json: Value = serde_json::from_str(&done.out()).expect("json");
+    assert_eq!(json["warnings"], json!(["Agent execution stopped: halt"]));
+    for event in ["BeforeAgent", "BeforeModel"] {
         let world = World::new(&script("exit 3"));
-        settings(&world, &json!({event: one(answer)}));
-        let done = world.run_well(&["-p", "go", "-o", "json"]);
+        settings(&world, &json!({event: one(refuse)}));
+        let done = world.run(&["-p", "go", "-o", "json"]);
         let json: Value = serde_json::from_str(&done.out()).expect("json");
-        assert_eq!(json["warnings"], json!([told]));
+        assert_eq!(done.code(), 1, "{event}: there is no answer");
+        assert_eq!(json["error"]["message"], "Agent execution blocked: not this");
     }
 }
 
@@ -237,7 +237,8 @@ fn prompts_are_refused_completed_and_continued() {
     settings(&world, &json!({"BeforeAgent": one("echo 'no prompts' >&2; exit 2")}));
     let done = world.run(&["-p", "go"]);
     assert!(world.server.requests().is_empty());
-    assert!(format!("{}{}", done.out(), done.err()).contains("no prompts"), "{}", done.err());
+    assert!(done.err().contains("no prompts"), "{}", done.err());
+    assert_eq!(done.code(), 1);
 
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let context = |text: &str| {
