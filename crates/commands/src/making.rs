@@ -105,7 +105,11 @@ impl<'a> Making<'a> {
         let end = call.find(char::is_whitespace).unwrap_or(call.len());
         let (name, arguments) = call.split_at(end);
         let Some(command) = self.catalog.find(name) else {
-            self.notices.push(format!("unknown command `/{name}`: `/{{{call}}}` is sent as text"));
+            let why = match self.catalog.broken(name) {
+                Some(problem) => format!("the file of `/{name}` is invalid: {problem}"),
+                None => format!("unknown command `/{name}`"),
+            };
+            self.notices.push(format!("{why}: `/{{{call}}}` is sent as text"));
             return Ok(vec![Step::Text(format!("/{{{call}}}"))]);
         };
         if self.trail.contains(&command.name) {

@@ -105,9 +105,9 @@ pub fn is_alias(name: &str) -> bool {
     ALIASES.contains(&name)
 }
 
-/// Returns the plain name of `parallax:NAME`, if it is a built-in command.
+/// Returns the plain name of `parallax:NAME`, if it is a built-in command or an alias of one.
 pub fn own_of(name: &str) -> Option<&str> {
-    name.strip_prefix(OWN_PREFIX).filter(|name| is_own(name))
+    name.strip_prefix(OWN_PREFIX).filter(|name| is_own(name) || is_alias(name) || is_reserved(name))
 }
 
 /// Commands of other agents with the equivalent command here.

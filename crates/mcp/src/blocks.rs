@@ -40,7 +40,7 @@ impl Reading<'_> {
     pub(crate) fn outcome(&self, result: &Value) -> Outcome {
         let mut read = ResultParts::default();
         match result.get("content") {
-            None | Some(Value::Null) => {}
+            None | Some(Value::Null) if result.is_object() => {}
             Some(Value::Array(blocks)) => {
                 blocks.iter().take(MOST_BLOCKS).for_each(|block| self.block(block, &mut read));
                 if blocks.len() > MOST_BLOCKS {
@@ -48,7 +48,7 @@ impl Reading<'_> {
                     read.say(format!("[{more} more parts of the result omitted]"));
                 }
             }
-            Some(_) => {
+            _ => {
                 let message = format!(
                     "[Error: Could not parse tool response] (MCP tool `{}` of the server `{}`)",
                     shown_name(self.tool),
@@ -224,6 +224,14 @@ mod tests {
 
     fn outcome(result: Value) -> Outcome {
         Reading { server: "s", tool: "t" }.outcome(&result)
+    }
+
+    #[test]
+    fn result_that_is_not_an_object_is_an_error() {
+        for result in [json!("hello"), json!(null), json!([1]), json!({"content": "abc"})] {
+            assert!(outcome(result.clone()).error.is_some(), "{result}");
+        }
+        assert!(outcome(json!({})).error.is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_commands::Expander;
 use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
-use parallax_commands::{Commands, Expanded, Prepared, own_of};
+use parallax_commands::{Commands, Expanded, Prepared, built_in_names, own_of};
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -217,6 +217,9 @@ fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Pro
     Ok(Some(Prompt { text, typed, ..Prompt::default() }))
 }
 
+/// The built-in commands of [`own_prompt`].
+const SENDS_A_PROMPT: [&str; 5] = ["commit", "commit:no-push", "commit:pr", "init", "parallax"];
+
 /// Converts the text of a prompt to what is sent.
 ///
 /// # Errors
@@ -246,6 +249,15 @@ impl InputContext {
         if !self.launch.has_plan_mode() {
             let message = "Plan mode is disabled. Enable `general.plan.enabled` to use `/plan`.";
             return Err(input(message.to_owned()));
+        }
+        if let Slash::Command { name, .. } = classify(task)
+            && !self.commands.takes(name)
+            && !SENDS_A_PROMPT.contains(&name)
+            && built_in_names().any(|known| known == name)
+        {
+            let message =
+                format!("`/plan` needs a task to plan, and `/{name}` is a command: run it alone");
+            return Err(input(message));
         }
         let mut expanded = self.expand_text(task.to_owned()).await?;
         let wishes = expanded.prompt.overrides.get_or_insert_default();

@@ -269,8 +269,8 @@ impl Launch {
         seen.map(|spec| spec.name.clone()).collect()
     }
 
-    /// Returns a warning if `tools.core` has entries but none of them is a tool: a misspelled list
-    /// leaves the model without tools.
+    /// Returns a warning if `tools.core` has entries but none of them is an available tool: a
+    /// misspelled list leaves the model without tools.
     pub(crate) fn lists_no_tool(&self, offered: &[String]) -> Option<String> {
         let core = self.config.settings.core_tools().unwrap_or_default();
         let of_server = |entry: &String| entry.starts_with("mcp_") || entry == "*";
@@ -278,8 +278,8 @@ impl Launch {
             return None;
         }
         Some(format!(
-            "`tools.core` lists no existing tool, so the model has no tools: `{}`. For the tool \
-             names, see the page on tools (`/docs`)",
+            "The model has no tools: none of those in `tools.core` (`{}`) exists, or they are \
+             excluded. For the tool names, see the page on tools (`/docs`)",
             core.join("`, `")
         ))
     }

@@ -96,6 +96,7 @@ impl Order {
     fn title_of(self, sessions: &[SessionEntry]) -> String {
         match sessions.iter().filter(|entry| !self.lists(entry)).count() {
             0 => self.title(),
+            1 => format!("{} · 1 headless run hidden (ctrl+o)", self.title()),
             hidden => format!("{} · {hidden} headless runs hidden (ctrl+o)", self.title()),
         }
     }
