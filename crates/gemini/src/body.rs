@@ -282,7 +282,8 @@ mod tests {
                 "main",
                 json!({"temperature": 0.5, "thinkingConfig": {"thinkingLevel": "LOW"}})
             ),
-            json!({"temperature": 0.5, "thinkingConfig": {"thinkingLevel": "LOW"}})
+            json!({"temperature": 0.5,
+                "thinkingConfig": {"thinkingLevel": "LOW", "includeThoughts": true}})
         );
         assert_eq!(
             config("gemini-3-flash-preview", "web_search", json!({})),
@@ -298,7 +299,10 @@ mod tests {
     #[test]
     fn budget_and_level_never_go_together() {
         let sent = |model: &str, thinking: Value| {
-            config(model, "main", json!({"thinkingConfig": thinking}))["thinkingConfig"].clone()
+            let mut sent = config(model, "main", json!({"thinkingConfig": thinking}));
+            let thinking = sent["thinkingConfig"].as_object_mut().expect("an object");
+            assert_eq!(thinking.remove("includeThoughts"), Some(json!(true)), "the default");
+            Value::Object(thinking.clone())
         };
         for (model, set, expected) in [
             ("gemini-4-argon", json!({"thinkingLevel": "MINIMAL"}), "LOW"),
@@ -326,13 +330,9 @@ mod tests {
             sent("gemini-2.5-pro", json!({"thinkingBudget": 0})),
             json!({"thinkingBudget": 0})
         );
-        let both = json!({"thinkingConfig": {"thinkingLevel": "LOW", "thinkingBudget": 1}});
-        assert_eq!(
-            config("gemini-3.8-flash", "main", both.clone()),
-            json!({"thinkingConfig": {"thinkingLevel": "LOW"}})
-        );
-        let old = config("gemini-2.5-pro", "main", both);
-        assert_eq!(old.get("thinkingConfig"), Some(&json!({"thinkingBudget": 1})));
+        let both = json!({"thinkingLevel": "LOW", "thinkingBudget": 1});
+        assert_eq!(sent("gemini-3.8-flash", both.clone()), json!({"thinkingLevel": "LOW"}));
+        assert_eq!(sent("gemini-2.5-pro", both), json!({"thinkingBudget": 1}));
     }
 
     #[test]

@@ -475,6 +475,7 @@ async fn converse(
     };
     if let Some(told) = told {
         drop(signals);
+        options.warnings.extend(command_warnings.await.unwrap_or_default());
         let ops = session.ops();
         return Ok(print_told(Io::standard(), ops, events, told, typed, options).await);
     }
