@@ -29,6 +29,8 @@ pub struct UiSettings {
     /// Whether the terminal reports when a background command ends, because nothing else does:
     /// `tools.shell.backgroundCompletionBehavior` is `silent`.
     pub tells_background: bool,
+    /// `general.checkpointing.enabled`: whether `/restore` has anything to restore.
+    pub checkpointing: bool,
     /// `ui.footer.showLabels`.
     pub footer_labels: bool,
     /// Whether the user chose the items (`ui.footer.items`): each is then shown even if it has
@@ -303,12 +305,12 @@ impl UiSettings {
             hide_banner: flag("ui.hideBanner"),
             hide_context_summary: flag("ui.hideContextSummary"),
             footer: (!flag("ui.hideFooter")).then(|| footer(settings)),
-            // Labels need a second row, so they are shown only if requested.
             tells_background: !matches!(
                 settings.text("tools.shell.backgroundCompletionBehavior").as_deref(),
                 Some("notify" | "inject")
             ),
-            footer_labels: settings.get("ui.footer.showLabels") == Some(&Value::Bool(true)),
+            checkpointing: flag("general.checkpointing.enabled"),
+            footer_labels: flag("ui.footer.showLabels"),
             footer_is_chosen: settings.get("ui.footer.items").is_some(),
             status_line: settings
                 .text("ui.statusLine.command")

@@ -635,6 +635,7 @@ impl Policy {
             && let Some(shell) = &call.shell
         {
             verdict.parts = shell.line.parts();
+            verdict.destructive = line_checks::destroyed(call, shell);
         }
         if verdict.decision == Decision::Ask {
             verdict.sensitive = self.sensitive(call);

@@ -19,15 +19,22 @@ pub(crate) struct ApprovalReason {
     pub(crate) why: String,
     /// Whether approval is required every time.
     pub(crate) each_time: bool,
+    /// The command as written, if it destroys data.
+    pub(crate) destroys: Option<String>,
 }
 
 impl ApprovalReason {
     fn once(name: &'static str, why: impl Into<String>) -> Self {
-        Self { name, why: why.into(), each_time: false }
+        Self { name, why: why.into(), each_time: false, destroys: None }
     }
 
     fn each_time(name: &'static str, why: impl Into<String>) -> Self {
         Self { each_time: true, ..Self::once(name, why) }
+    }
+
+    fn destructive(command: &bash::Command, why: impl Into<String>) -> Self {
+        let destroys = Some(command.source.clone());
+        Self { destroys, ..Self::each_time("destructive command", why) }
     }
 }
 
@@ -152,6 +159,13 @@ fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Approval
     }
 }
 
+/// Returns the commands of the line that destroy data, as written.
+pub(crate) fn destroyed(call: &Call<'_>, shell: &ShellCall<'_>) -> Vec<String> {
+    let mut doubts = Vec::new();
+    destruction(call, shell, &mut doubts);
+    doubts.into_iter().filter_map(|doubt| doubt.destroys).collect()
+}
+
 fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let own = |word: &bash::Word| match shell.place_of(word).as_slice() {
         [] => false,
@@ -166,8 +180,12 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Approval
         if !destruction.operands.is_empty() && destruction.operands.iter().all(own) {
             continue;
         }
-        let why = format!("`{}`: {}", shortened(&command.source), destruction.why);
-        doubts.push(ApprovalReason::each_time("destructive command", why));
+        let source = shortened(&command.source);
+        let why = match destruction.why.strip_prefix("it ") {
+            Some(deletes) => format!("`{source}` {deletes}"),
+            None => format!("`{source}`: {}", destruction.why),
+        };
+        doubts.push(ApprovalReason::destructive(command, why));
     }
     if let Some(why) = shell.line.hidden {
         doubts.push(ApprovalReason::each_time(
@@ -188,7 +206,7 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Approval
             shortened(&command.source),
             shortened(&word.source)
         );
-        doubts.push(ApprovalReason::each_time("destructive command", why));
+        doubts.push(ApprovalReason::destructive(command, why));
     }
 }
 

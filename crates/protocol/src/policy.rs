@@ -96,6 +96,9 @@ pub struct Verdict {
     /// read or write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitive: Vec<String>,
+    /// If the user must approve the call: the commands of the line that destroy data, as written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destructive: Vec<String>,
 }
 
 impl Verdict {
@@ -109,6 +112,7 @@ impl Verdict {
             each_time: false,
             parts: Vec::new(),
             sensitive: Vec::new(),
+            destructive: Vec::new(),
         }
     }
 }

@@ -78,7 +78,7 @@ impl ActivateSkill {
         let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
         let spec = ToolSpec {
             name: "activate_skill".into(),
-            display_name: "Activate Skill".into(),
+            display_name: "ActivateSkill".into(),
             description: include_str!("activate_skill/description.md").trim_end().into(),
             parameters: json!({
                 "type": "object",

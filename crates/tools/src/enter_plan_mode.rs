@@ -27,7 +27,7 @@ impl EnterPlanMode {
     pub fn new(plans: PathBuf) -> Self {
         let spec = ToolSpec {
             name: "enter_plan_mode".into(),
-            display_name: "Enter Plan Mode".into(),
+            display_name: "EnterPlanMode".into(),
             description: include_str!("enter_plan_mode/description.md").trim_end().into(),
             parameters: json!({
                 "type": "object",

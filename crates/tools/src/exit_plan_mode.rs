@@ -42,7 +42,7 @@ impl ExitPlanMode {
     pub fn new(place: PlanPlace, workspace: Arc<Workspace>) -> Self {
         let spec = ToolSpec {
             name: "exit_plan_mode".into(),
-            display_name: "Exit Plan Mode".into(),
+            display_name: "ExitPlanMode".into(),
             description: include_str!("exit_plan_mode/description.md").trim_end().into(),
             parameters: json!({
                 "type": "object",

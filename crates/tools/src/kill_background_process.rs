@@ -24,7 +24,7 @@ impl KillBackgroundProcess {
         Self {
             spec: ToolSpec {
                 name: "kill_background_process".into(),
-                display_name: "Kill Background Process".into(),
+                display_name: "KillBackgroundProcess".into(),
                 description: include_str!("kill_background_process/description.md")
                     .trim_end()
                     .into(),

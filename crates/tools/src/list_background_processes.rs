@@ -27,7 +27,7 @@ impl ListBackgroundProcesses {
         Self {
             spec: ToolSpec {
                 name: "list_background_processes".into(),
-                display_name: "List Background Processes".into(),
+                display_name: "ListBackgroundProcesses".into(),
                 description: include_str!("list_background_processes/description.md")
                     .trim_end()
                     .into(),

@@ -31,7 +31,7 @@ impl ReadBackgroundOutput {
         Self {
             spec: ToolSpec {
                 name: "read_background_output".into(),
-                display_name: "Read Background Output".into(),
+                display_name: "ReadBackgroundOutput".into(),
                 description: include_str!("read_background_output/description.md")
                     .trim_end()
                     .into(),

@@ -330,9 +330,9 @@ impl Completion {
     }
 
     fn accept(&mut self, enter: bool, composer: &mut Composer) -> CompletionAction {
-        let (Some(offer), Some(chosen)) = (self.offer.clone(), self.list.selected().cloned())
-        else {
-            // The search is still running; do not hold back the key.
+        let chosen = if enter { self.list.selected() } else { self.list.first_or_selected() };
+        let (Some(offer), Some(chosen)) = (self.offer.clone(), chosen.cloned()) else {
+            // The search is still running, or only options could follow; do not hold back the key.
             self.close();
             return CompletionAction::Ignored;
         };
@@ -421,6 +421,15 @@ mod tests {
                     false,
                     vec![command("list", true, vec![]), command("save", false, vec![])],
                 ),
+                CommandInfo {
+                    completer: Some(Arc::new(|typed: &str| {
+                        let value = "--force".to_owned();
+                        let fits = value.starts_with(typed);
+                        let argument = Argument { value, ..Argument::default() };
+                        fits.then_some(argument).into_iter().collect()
+                    })),
+                    ..command("undo", false, vec![])
+                },
             ]);
             let keymap = Keymap::load(crate::keymap::Platform::Linux, "");
             Self { composer: Composer::new(), completion, keymap, found }
@@ -508,6 +517,19 @@ mod tests {
         assert_eq!(bench.labels(), ["list", "save"]);
         assert_eq!(sent(bench.keys("↓↓\n")), "/chat list");
         assert_eq!(sent(bench.keys("/chat\n")), "/chat");
+    }
+
+    #[test]
+    fn an_option_is_taken_only_when_it_is_chosen() {
+        let mut bench = Bench::new();
+        bench.keys("/un\n");
+        assert_eq!((bench.text().as_str(), bench.labels()), ("/undo ", vec!["--force"]));
+        assert_eq!(sent(bench.keys("\n")).trim(), "/undo");
+        bench.keys("/undo ↓\n");
+        assert_eq!(bench.text(), "/undo --force ");
+        bench.composer.clear();
+        bench.keys("/undo \t");
+        assert_eq!(bench.text(), "/undo --force ");
     }
 
     #[test]

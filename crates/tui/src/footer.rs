@@ -100,7 +100,7 @@ pub(crate) fn rows(
 ) -> Vec<Line> {
     let mut drawn: Vec<FooterCell> = items
         .iter()
-        .map(|item| (*item, spans(*item, facts, theme)))
+        .map(|item| (*item, spans(*item, facts, labels, theme)))
         .filter(|(_, spans)| !spans.is_empty())
         .collect();
     let mut used = 0;
@@ -240,7 +240,8 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
     }
 }
 
-fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
+/// Returns the value of an item; with labels, without the word that the label already says.
+fn spans(item: FooterItem, facts: &Facts, labels: bool, theme: &Theme) -> Vec<Span> {
     let plain = |text: String| match text.is_empty() {
         true => Vec::new(),
         false => vec![Span::styled(text, theme.secondary)],
@@ -277,7 +278,7 @@ fn spans(item: FooterItem, facts: &Facts, theme: &Theme) -> Vec<Span> {
         FooterItem::Trust if facts.trusted && !facts.shows_all => Vec::new(),
         FooterItem::Trust if facts.trusted => plain("trusted".to_owned()),
         FooterItem::Trust => vec![Span::styled("untrusted", theme.warning)],
-        FooterItem::ContextUsed => context(facts, theme),
+        FooterItem::ContextUsed => context(facts, labels, theme),
         FooterItem::TokenCount => tokens(facts, theme),
         FooterItem::Cost if facts.cost == 0.0 => Vec::new(),
         FooterItem::Cost => plain(dollars(facts.cost)),
@@ -325,8 +326,8 @@ pub(crate) fn mode(mode: ApprovalMode, theme: &Theme) -> (&'static str, Style) {
     (mode_name(mode), style)
 }
 
-/// `23% context`
-fn context(facts: &Facts, theme: &Theme) -> Vec<Span> {
+/// `23% context`, or `23%` below its label.
+fn context(facts: &Facts, labels: bool, theme: &Theme) -> Vec<Span> {
     let Some(percent) = facts.percent() else { return Vec::new() };
     #[expect(clippy::cast_precision_loss, reason = "a share between 0 and 1")]
     let share = percent as f64 / 100.0;
@@ -335,7 +336,8 @@ fn context(facts: &Facts, theme: &Theme) -> Vec<Span> {
         () if share >= facts.warn_at => theme.warning,
         () => theme.secondary,
     };
-    vec![Span::styled(format!("{percent}% context"), style)]
+    let what = if labels { "" } else { " context" };
+    vec![Span::styled(format!("{percent}%{what}"), style)]
 }
 
 /// `12.3k↑ (87% cached) 1.2k↓`
@@ -434,6 +436,19 @@ mod tests {
             Facts { confined: false, sandbox: "no sandbox".to_owned(), trusted: false, ..facts() };
         let row = super::rows(&risky, &USUAL, false, 120, &Theme::default())[0].text();
         assert!(row.ends_with(" · ⎇ main · no sandbox · untrusted"), "{row}");
+    }
+
+    #[test]
+    fn labels_stand_above_their_values() {
+        let rows = rows(&facts(), &USUAL, true, 120, &Theme::default());
+        let rows: Vec<String> = rows.iter().map(Line::text).collect();
+        assert_eq!(
+            rows.iter().map(|row| row.trim_end()).collect::<Vec<_>>(),
+            [
+                "mode      /model         context   tokens                      branch",
+                "default   gemini-3-pro   25%       12.3k↑ (81% cached) 1.2k↓   ⎇ main"
+            ]
+        );
     }
 
     #[test]

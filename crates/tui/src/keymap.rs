@@ -137,6 +137,12 @@ impl Keymap {
         self.keys_of(command).into_iter().next().unwrap_or_default()
     }
 
+    /// Returns the first key of a command for a hint, in lower case (`ctrl+x`); empty if it has
+    /// none.
+    pub fn hinted(&self, command: KeyCommand) -> String {
+        self.key_of(command).to_lowercase()
+    }
+
     /// Returns sentences about commands whose keys were overridden by user bindings.
     pub fn taken(&self) -> Vec<String> {
         let mut found = Vec::new();

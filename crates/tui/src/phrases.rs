@@ -11,15 +11,15 @@ const TIPS: [&str; 12] = [
     "Tip: @ adds a file, with completion",
     "Tip: ! runs a command in your shell",
     "Tip: type while the agent works to steer it",
-    "Tip: Esc stops; Esc twice goes back to an earlier prompt",
+    "Tip: esc stops; esc twice goes back to an earlier prompt",
     "Tip: /undo reverts the file changes of a turn",
     "Tip: /diff shows the agent's edits",
-    "Tip: Shift+Tab changes the approval mode",
-    "Tip: Ctrl+R searches your earlier prompts",
-    "Tip: Ctrl+G opens your editor for the prompt",
+    "Tip: shift+tab changes the approval mode",
+    "Tip: ctrl+r searches your earlier prompts",
+    "Tip: ctrl+g opens your editor for the prompt",
     "Tip: /compress compacts the history",
     "Tip: /stats shows tokens and tool time",
-    "Tip: Ctrl+O shows long outputs in full",
+    "Tip: ctrl+o shows long outputs in full",
 ];
 
 const WITTY: [&str; 12] = [

@@ -7,6 +7,7 @@ use parallax_sessions::session_stats::SessionStats;
 use parallax_sessions::stats::Decisions;
 
 use crate::footer::{count, dollars, percent};
+use crate::layout::count as noun;
 use crate::status::time;
 use crate::theme::Theme;
 
@@ -270,9 +271,9 @@ fn models_in_words(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
         let share = percent(model.tokens.cached, model.tokens.prompt);
         rows.push(Line::styled(format!("Model {}", truncate(name, 60)), theme.accent.bold()));
         let told = format!(
-            "  {} requests, {} failed, {:.1}s each; {} in, {share}% cached, {} out, {} thoughts; \
+            "  {}, {} failed, {:.1}s each; {} in, {share}% cached, {} out, {} thoughts; \
              {}",
-            api.total_requests,
+            noun(usize::try_from(api.total_requests).unwrap_or(usize::MAX), "request"),
             api.failures(),
             Duration::from_millis(mean).as_secs_f64(),
             count(model.tokens.prompt),

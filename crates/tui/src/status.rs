@@ -9,12 +9,21 @@ use crate::footer;
 use crate::layout::cut_marked;
 use crate::phrases::phrase;
 use crate::theme::Theme;
-use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS};
+use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS, STEADY};
 
 /// Minimum columns for the current activity beside facts and keys that may be left out.
 const SUBJECT: usize = 40;
 /// Estimated bytes of streamed text per token; the exact number arrives only at the end.
 const BYTES_PER_TOKEN: u64 = 4;
+
+/// A running tool call. Its row in the transcript shows what it does and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct RunningTool {
+    pub(crate) item: ItemId,
+    pub(crate) title: String,
+    /// Whether it runs a command.
+    pub(crate) is_command: bool,
+}
 
 /// The current work of the agent.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +45,7 @@ pub(crate) struct Working {
     /// When the wait began, in milliseconds of the app's clock.
     pub(crate) waiting_since_ms: u64,
     /// The running tool calls and their titles.
-    pub(crate) running: Vec<(ItemId, String)>,
+    pub(crate) running: Vec<RunningTool>,
     /// Tokens received by finished requests of the turn.
     pub(crate) received: u64,
     /// Bytes of text streamed by the running request.
@@ -56,22 +65,23 @@ pub(crate) struct Look<'a> {
     pub(crate) own_phrases: &'a [String],
     /// Whether Escape cancels the work.
     pub(crate) stops: bool,
-    /// Hints for other keys. Dropped from the end if there is no space.
+    /// Hints for other keys. Those that do not fit are left out.
     pub(crate) keys: &'a [String],
 }
 
 impl Working {
     /// Records that a tool call is running.
-    pub(crate) fn runs(&mut self, item: &ItemId, title: &str) {
-        self.running.retain(|(running, _)| running != item);
-        self.running.push((item.clone(), title.to_owned()));
+    pub(crate) fn runs(&mut self, item: &ItemId, title: &str, is_command: bool) {
+        self.running.retain(|running| running.item != *item);
+        let title = title.to_owned();
+        self.running.push(RunningTool { item: item.clone(), title, is_command });
         self.thought.clear();
         self.writes = false;
     }
 
     /// Records that a tool call ended.
     pub(crate) fn ran(&mut self, item: &ItemId) {
-        self.running.retain(|(running, _)| running != item);
+        self.running.retain(|running| running.item != *item);
     }
 
     /// Records that the model starts a text.
@@ -101,7 +111,7 @@ impl Working {
         match self.running.as_slice() {
             _ if !self.subject.is_empty() => self.subject.clone(),
             [] => self.thought.clone(),
-            [(_, title)] => title.clone(),
+            [only] => only.title.clone(),
             several => format!("Running {} tools", several.len()),
         }
     }
@@ -136,6 +146,11 @@ impl Working {
             return Line::styled("Thinking", theme.text)
                 .and(format!("{SEPARATOR}{what}"), theme.secondary);
         }
+        if let ([only], true) = (self.running.as_slice(), self.subject.is_empty())
+            && only.is_command
+        {
+            return Line::styled("Running a command", theme.text);
+        }
         if !what.is_empty() {
             return Line::styled(what, theme.text);
         }
@@ -168,10 +183,13 @@ pub(crate) fn row(
     let phase = working.phase(look, now_ms, theme);
     let sign = if look.spinner { 2 } else { 0 };
     let least = sign + SUBJECT.min(phase.width());
+    // The rows of running tools have spinners of their own.
+    let turns = look.spinner && (working.running.is_empty() || !working.subject.is_empty());
     let tail = tail(working, look, seconds, width.saturating_sub(least));
     let room = width.saturating_sub(sign + text_width(&tail));
     let mut line = match look.spinner {
-        true => Line::styled(spinner(now_ms), theme.accent).and(" ", theme.text),
+        true if turns => Line::styled(spinner(now_ms), theme.accent).and(" ", theme.text),
+        true => Line::styled(STEADY, theme.accent).and(" ", theme.text),
         false => Line::EMPTY,
     };
     if room > 0 {
@@ -187,20 +205,19 @@ fn tail(working: &Working, look: Look<'_>, seconds: u64, room: usize) -> String 
         0 => String::new(),
         tokens => format!("{}↓", footer::count(tokens)),
     };
-    let stop = if look.stops { "esc to cancel".to_owned() } else { String::new() };
-    let always = [time(seconds), tokens, stop];
-    let text = |tokens: bool, keys: usize| {
-        let facts = always.iter().enumerate().filter(|(at, _)| *at != 1 || tokens);
-        let parts: Vec<&str> = facts
-            .map(|(_, part)| part.as_str())
-            .chain(look.keys.iter().take(keys).map(String::as_str))
-            .filter(|part| !part.is_empty())
-            .collect();
-        format!(" ({})", parts.join(SEPARATOR))
-    };
-    let with_keys = (0..=look.keys.len()).rev().map(|keys| text(true, keys));
-    let mut fitting = with_keys.filter(|text| text_width(text) <= room);
-    fitting.next().unwrap_or_else(|| text(false, 0))
+    let time = time(seconds);
+    // Programs wait for `(esc to cancel,`.
+    let first = if look.stops { format!("esc to cancel, {time}") } else { time };
+    let mut told = format!(" ({first}");
+    for part in std::iter::once(&tokens).chain(look.keys).filter(|part| !part.is_empty()) {
+        // A later part may be shorter.
+        if text_width(&told) + text_width(SEPARATOR) + text_width(part) < room {
+            told.push_str(SEPARATOR);
+            told.push_str(part);
+        }
+    }
+    told.push(')');
+    told
 }
 
 /// Formats a duration in seconds.
@@ -220,8 +237,8 @@ mod tests {
     fn the_row_tells_what_still_runs() {
         let mut working = Working::default();
         let (one, two) = (ItemId::new("1"), ItemId::new("2"));
-        working.runs(&one, "Read a");
-        working.runs(&two, "Read b");
+        working.runs(&one, "Read a", false);
+        working.runs(&two, "Read b", false);
         assert_eq!(working.what(), "Running 2 tools");
         working.ran(&two);
         assert_eq!(working.what(), "Read a");
@@ -238,21 +255,29 @@ mod tests {
     fn each_phase_has_its_words() {
         let text = |working: &Working| row(working, look(&[]), 3_000, 80, &Theme::default()).text();
         let mut working = Working::default();
-        assert!(text(&working).contains("Thinking… (3s · esc to cancel)"));
+        assert!(text(&working).contains("Thinking… (esc to cancel, 3s)"));
         "the retry".clone_into(&mut working.thought);
-        assert!(text(&working).contains("Thinking · the retry (3s"));
+        assert!(text(&working).contains("Thinking · the retry (esc to cancel, 3s"));
         working.begins_text(true);
         working.streamed = 4_800;
-        assert!(text(&working).contains("Writing… (3s · esc"), "{}", text(&working));
+        assert!(text(&working).contains("Writing… (esc to cancel, 3s)"), "{}", text(&working));
         working.count(3_000);
-        assert!(text(&working).contains("Writing… (3s · 1.2k↓ · esc"), "{}", text(&working));
+        assert!(
+            text(&working).contains("Writing… (esc to cancel, 3s · 1.2k↓)"),
+            "{}",
+            text(&working)
+        );
         // Within a second the number does not change.
         working.streamed = 8_000;
         working.count(3_900);
         assert!(text(&working).contains("1.2k↓"));
         working.requested(1_000);
         working.count(4_000);
-        assert!(text(&working).contains("Thinking… (3s · 1.0k↓"), "{}", text(&working));
+        assert!(
+            text(&working).contains("Thinking… (esc to cancel, 3s · 1.0k↓"),
+            "{}",
+            text(&working)
+        );
         working.waiting = true;
         assert_eq!(text(&working), "? Waiting for approval");
     }
@@ -261,18 +286,29 @@ mod tests {
     fn keys_are_shown_where_they_leave_room() {
         let title = "for i in $(seq 1 40); do echo $i; sleep 1; done";
         let mut working = Working::default();
-        working.runs(&ItemId::new("1"), title);
+        working.runs(&ItemId::new("1"), title, false);
         let text = |look, width| row(&working, look, 3_000, width, &Theme::default()).text();
         let keys = ["enter to steer".to_owned(), "tab to queue".to_owned()];
         let full = text(look(&keys), 100);
-        assert!(full.ends_with("… (3s · esc to cancel · enter to steer · tab to queue)"), "{full}");
+        assert!(full.ends_with("… (esc to cancel, 3s · enter to steer · tab to queue)"), "{full}");
         let some = text(look(&keys), 84);
-        assert!(some.ends_with("… (3s · esc to cancel · enter to steer)"), "{some}");
-        assert!(text(look(&keys), 40).ends_with("… (3s · esc to cancel)"));
+        assert!(some.ends_with("… (esc to cancel, 3s · enter to steer)"), "{some}");
+        assert!(text(look(&keys), 40).ends_with("… (esc to cancel, 3s)"));
         assert!(text(Look { stops: false, ..look(&[]) }, 40).ends_with("… (3s)"));
         for width in 1..100 {
             assert!(text_width(&text(look(&keys), width)) <= width.max(2), "{width}");
         }
+    }
+
+    #[test]
+    fn a_command_is_not_repeated_and_its_row_has_the_spinner() {
+        let mut working = Working::default();
+        working.runs(&ItemId::new("1"), "sleep 4", true);
+        let keys = ["enter to steer", "ctrl+b to run it in the background", "tab to queue"];
+        let keys = keys.map(str::to_owned);
+        let text = row(&working, look(&keys), 3_000, 80, &Theme::default()).text();
+        // What does not fit leaves its place to what follows.
+        assert_eq!(text, "» Running a command (esc to cancel, 3s · enter to steer · tab to queue)");
     }
 
     #[test]
@@ -285,7 +321,7 @@ mod tests {
         let row = row(&working, look(&[]), 9_500, 100, &Theme::default());
         assert!(
             row.text().contains("attempt 2 of 10 in 3s")
-                && row.text().contains("(9s · esc to cancel)")
+                && row.text().contains("(esc to cancel, 9s)")
         );
     }
 }

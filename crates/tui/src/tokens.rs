@@ -28,6 +28,8 @@ pub(crate) const BLOCKED: &str = "!";
 pub(crate) const TURN_END: &str = "─";
 /// Between facts in one row.
 pub(crate) const SEPARATOR: &str = " · ";
+/// Runs now, beside rows that turn by themselves.
+pub(crate) const STEADY: &str = CURRENT;
 /// The frames of the spinner, each shown for [`SPINNER_MS`].
 pub(crate) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// How long each frame is shown, in milliseconds.

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use parallax_protocol::ids::{AskId, CallId, ItemId};
 
-pub(crate) use describe::{display_name, without_verb};
+pub(crate) use describe::{display_name, done_of, without_verb};
 pub use find::SearchNeedle;
 pub use item::{LocalId, LocalItem};
 pub use page::{Anchor, Page};

@@ -1,8 +1,8 @@
 //! Handles engine events.
 
 use parallax_protocol::event::{
-    CallPhase, CompactionCause, EndReason, Event, EventBody, Failure, FailureKind, ItemDone,
-    ItemStart, Level, SteerFate, TurnEnded,
+    CallPhase, CompactionCause, EndReason, Event, EventBody, FailureKind, ItemDone, ItemStart,
+    Level, SteerFate, TurnEnded,
 };
 use parallax_protocol::op::Op;
 use parallax_protocol::routing::RouteSource;
@@ -21,12 +21,6 @@ use crate::components::prompt_queue::TurnEnd;
 use crate::dialog::QuestionDialog;
 use crate::footer::Quota;
 use crate::transcript::LocalItem;
-
-/// Advice for a request that the service rejects.
-const REFUSED: &str = "The same request would fail again. The cause may be the model name \
-                       (`/model`), a setting in `modelConfigs`, or the conversation itself: \
-                       `/compress` summarizes it and `/rewind` goes back to an earlier prompt. \
-                       F12 shows the requests; `parallax --debug` writes a log.";
 
 impl App {
     /// Handles an event: updates the transcript and the rest of the state.
@@ -245,11 +239,6 @@ impl App {
         let is_cancelled = matches!(ended.reason, EndReason::Cancelled);
         let end = TurnEnd { is_cancelled, taken_back: ended.taken_back, too_long };
         let back = self.prompt_queue.turn_ended(end);
-        if let EndReason::Failed(Failure { status: Some(400), kind, .. }) = &ended.reason
-            && !matches!(kind, FailureKind::Overflow | FailureKind::Auth)
-        {
-            self.info(REFUSED);
-        }
         self.give_back(&back);
         if !is_cancelled {
             self.notify(&format!("{} is done", self.notifier()));

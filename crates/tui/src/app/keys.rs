@@ -274,7 +274,7 @@ impl App {
             Ok(Unfolded { rows, has_more }) => {
                 self.say(rows);
                 if has_more {
-                    let key = self.keymap.key_of(KeyCommand::ShowMoreLines);
+                    let key = self.keymap.hinted(KeyCommand::ShowMoreLines);
                     self.toast(format!("{key} again for earlier truncated content"));
                 }
             }
@@ -337,9 +337,9 @@ impl App {
         } else if self.is_busy() || self.shell.is_running() {
             self.interrupt();
         } else if !self.composer.is_empty() {
-            self.hint_second_press(SecondPress::Escape, "press escape again to clear");
+            self.hint_second_press(SecondPress::Escape, "press esc again to clear");
         } else if self.session.is_ready() && self.session.is_prompted() {
-            let text = "press escape again to go back to an earlier prompt";
+            let text = "press esc again to go back to an earlier prompt";
             self.hint_second_press(SecondPress::Escape, text);
         }
     }
@@ -370,7 +370,7 @@ impl App {
             return;
         }
         self.hints.note_yank();
-        let name = |command| self.keymap.key_of(command).to_lowercase();
+        let name = |command| self.keymap.hinted(command);
         let (pasted, yolo) = (name(KeyCommand::Yank), name(KeyCommand::ToggleYolo));
         // Before that, the key inserts deleted text.
         self.toast(format!(
@@ -422,7 +422,7 @@ impl App {
             self.background_key();
         } else {
             if commands.contains(&KeyCommand::ShellUnfocusWarning) {
-                let key = self.keymap.key_of(KeyCommand::UnfocusShell);
+                let key = self.keymap.hinted(KeyCommand::UnfocusShell);
                 self.toast(format!("{key} returns to the input"));
             }
             self.type_to_shell(terminal_keys::bytes(key, self.shell.application_cursor()));
@@ -501,7 +501,7 @@ impl App {
             ComposerAction::PasteClipboard => self.effect(Effect::PasteClipboard),
             ComposerAction::OpenEditor => self.edit_prompt(),
             ComposerAction::EditorHint => {
-                let key = self.keymap.key_of(KeyCommand::OpenExternalEditor);
+                let key = self.keymap.hinted(KeyCommand::OpenExternalEditor);
                 self.toast(format!("{key} opens the external editor"));
             }
             ComposerAction::ToggleShortcuts => self.hints.toggle_shortcuts(),

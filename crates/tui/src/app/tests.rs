@@ -159,10 +159,10 @@ fn a_silent_command_is_told_of_and_the_keys_show_whose_they_are() {
     // Not before five seconds have passed.
     assert!(bench.app.next_tick_ms().is_some_and(|ms| ms <= 5_000));
     bench.app.clock.advance(std::time::Duration::from_secs(6));
-    bench.shows("has had no output for a while; press Tab to type into it");
+    bench.shows("has had no output for a while; press tab to type into it");
     bench.keys("\t");
     assert!(bench.app.shell.has_focus());
-    bench.shows("Keys go to the command; press Shift+Tab to return to the input");
+    bench.shows("Keys go to the command; press shift+tab to return to the input");
     bench.hides("Type your message");
     bench.keys("x");
     assert!(matches!(bench.ops().back(), Some(Op::ToolInput { .. })));
@@ -290,18 +290,18 @@ fn a_turned_down_todo_counts_as_it_does_in_the_block() {
         todo("b", TodoStatus::Cancelled),
         todo("c", TodoStatus::InProgress),
     ]);
-    bench.shows("Todo 2/3 done");
+    bench.shows("Todo 1/2 done");
     bench.app.todos.toggle();
     bench.shows("  - b");
     // When the work is over the list is hidden but can still be shown.
     bench.app.todos.toggle();
     bench.turn();
-    bench.shows("Todo 2/3 done");
+    bench.shows("Todo 1/2 done");
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, taken_back: false };
     bench.event(EventBody::TurnEnded(ended));
     bench.hides("Todo 2/3 done");
     bench.app.todos.toggle();
-    bench.shows("Todo 2/3 done");
+    bench.shows("Todo 1/2 done");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::app::plain;
 use crate::components::shell_view::focus_row;
 use crate::footer;
 use crate::keymap::{Context, KeyCommand};
-use crate::layout::cut;
+use crate::layout::{cut, shortened};
 use crate::status;
 use crate::tokens::LOW;
 
@@ -19,6 +19,8 @@ use crate::tokens::LOW;
 const COMPOSER_SHARE: usize = 3;
 /// Minimum rows available to a dialog for an empty row below it.
 const AIRY: usize = 18;
+/// Minimum rows of the window for labels above the items of the status line.
+const LABELED: usize = 24;
 /// Columns of the input's rules that have the color of the approval mode: enough to be visible, few
 /// enough to be cheap to repaint.
 const RULE_TELLS: usize = 12;
@@ -103,7 +105,7 @@ impl App {
         let mut rows = Vec::new();
         let asked = self.dialogs.is_asking();
         if !(asked && self.settings.collapse_for_questions) {
-            let todos_key = self.keymap.key_of(KeyCommand::ShowFullTodos);
+            let todos_key = self.keymap.hinted(KeyCommand::ShowFullTodos);
             rows.extend(self.todos.tray(width, height, &todos_key, &self.theme));
         }
         // Pending messages stay visible, even above a dialog.
@@ -115,7 +117,7 @@ impl App {
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
         if self.dialogs.text_is_in_the_way(&self.around_dialogs()) {
-            let text = "Your text is kept. Press ↑, ↓, y, or Enter to answer the request first.";
+            let text = "Your text is kept. Press ↑, ↓, y, or enter to answer the request first.";
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning));
         }
         if self.window.is_frozen() {
@@ -123,7 +125,7 @@ impl App {
             rows.push(Line::styled(truncate(text, width).to_owned(), self.theme.warning.bold()));
         }
         if let Some(hint) = self.hints.text() {
-            rows.push(Line::styled(truncate(hint, width).to_owned(), self.theme.warning));
+            rows.push(Line::styled(shortened(hint, width), self.theme.warning));
         }
         if !asked {
             rows.extend(self.shell.silence_row(&self.around_shell(), width, &self.theme));
@@ -145,11 +147,11 @@ impl App {
             rows.push(status::row(working, look, self.clock.now_ms(), width, &self.theme));
         }
         if self.debug.is_open() {
-            let key = self.keymap.key_of(KeyCommand::ShowErrorDetails);
+            let key = self.keymap.hinted(KeyCommand::ShowErrorDetails);
             rows.extend(self.debug.rows(width, (height / 3).max(3), &key, &self.theme));
         }
         if self.facts.mode == ApprovalMode::Yolo {
-            let key = self.keymap.key_of(KeyCommand::CycleApprovalMode);
+            let key = self.keymap.hinted(KeyCommand::CycleApprovalMode);
             let asked = parallax_sdk::asked_in_yolo().join(", ");
             let text =
                 format!("YOLO mode: all actions auto-approved, except {asked} · {key} to exit");
@@ -167,7 +169,7 @@ impl App {
             rows.insert(0, Line::EMPTY);
         }
         self.facts.vim = self.vim_state();
-        self.facts.mode_key = self.keymap.key_of(KeyCommand::CycleApprovalMode).to_lowercase();
+        self.facts.mode_key = self.keymap.hinted(KeyCommand::CycleApprovalMode);
         self.facts.shows_all = self.settings.footer_is_chosen;
         // The input line stays visible regardless of what is below it.
         let writing = if low { 1 } else { 3 };
@@ -258,7 +260,8 @@ impl App {
         }
         let mut rows = match &self.settings.footer {
             Some(items) => {
-                footer::rows(&self.facts, items, self.settings.footer_labels, width, &self.theme)
+                let labels = self.settings.footer_labels && self.window.rows() >= LABELED;
+                footer::rows(&self.facts, items, labels, width, &self.theme)
             }
             None => Vec::new(),
         };
@@ -330,17 +333,19 @@ impl App {
         if self.shell.has_focus() {
             return Vec::new();
         }
-        let mut keys = self.shell.keys(&self.around_shell());
-        let key = |command| self.keymap.key_of(command).to_lowercase();
+        let own = self.shell.keys(&self.around_shell());
+        let mut keys = Vec::new();
+        let key = |command| self.keymap.hinted(command);
         let steers = [(KeyCommand::Submit, "to steer"), (KeyCommand::QueueMessage, "to queue")];
-        // Tab is for the command while the composer is empty.
-        let counts = self.turn.is_busy() && (keys.is_empty() || !self.composer.is_empty());
-        for (command, what) in steers.into_iter().filter(|_| counts) {
+        for (command, what) in steers.into_iter().filter(|_| self.turn.is_busy()) {
             let key = key(command);
-            if !key.is_empty() {
+            // Tab is for the command while the composer is empty.
+            let is_taken = own.iter().any(|own| own.split(' ').next() == Some(key.as_str()));
+            if !key.is_empty() && !is_taken {
                 keys.push(format!("{key} {what}"));
             }
         }
+        keys.extend(own);
         keys
     }
 }

@@ -34,6 +34,8 @@ pub struct CommandInfo {
     pub auto_execute: bool,
     /// The heading of the command in the list.
     pub section: Option<String>,
+    /// Whether a setting turns the command off; it is then offered last.
+    pub disabled: bool,
     /// The subcommands.
     pub subcommands: Vec<CommandInfo>,
     /// Completes the arguments.
@@ -103,6 +105,7 @@ pub fn fitting(
         }
         candidates.extend(arguments.into_iter().map(|argument| Candidate {
             exact: argument.value == typed,
+            optional: is_optional(typed, &argument.value),
             label: argument.value.clone(),
             insert: argument.value,
             description: argument.description,
@@ -113,11 +116,18 @@ pub fn fitting(
     Some(CommandMatches { range: (if start == 1 { 0 } else { start })..end, candidates })
 }
 
+/// Whether a value adds an option that the user has not begun to type.
+fn is_optional(typed: &str, value: &str) -> bool {
+    let is_between = typed.is_empty() || typed.ends_with(char::is_whitespace);
+    is_between && value.strip_prefix(typed).is_some_and(|rest| rest.starts_with('-'))
+}
+
 /// Frequently used commands; among equal matches they come first, in this order.
-const USUAL: [&str; 8] = ["help", "model", "memory", "mcp", "chat", "clear", "settings", "stats"];
+const USUAL: [&str; 9] =
+    ["help", "model", "memory", "mcp", "chat", "clear", "settings", "stats", "resume"];
 
 /// Ranks matching commands: exact names, exact aliases, name prefixes (usual commands first), alias
-/// prefixes, then by score.
+/// prefixes, then by score. Commands that are turned off follow what begins alike.
 fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy) -> Vec<Candidate> {
     let mut fitting: Vec<(u8, u16, &CommandInfo)> = Vec::new();
     for command in commands.iter().filter(|command| !command.hidden) {
@@ -138,6 +148,10 @@ fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy)
                 .max()
                 .map(|score| (4, u16::MAX - score))
         };
+        let rank = match rank {
+            Some((0..=3, _)) if command.disabled && command.name != typed => Some((3, u16::MAX)),
+            rank => rank,
+        };
         fitting.extend(rank.map(|(rank, score)| (rank, score, command)));
     }
     fitting.sort_by_key(|(rank, score, _)| (*rank, *score));
@@ -155,6 +169,7 @@ fn ranked(commands: &[CommandInfo], typed: &str, slash: bool, fuzzy: &mut Fuzzy)
             whole: true,
             runs: command.auto_execute && command.completer.is_none(),
             exact: !typed.is_empty() && command.is(typed),
+            optional: false,
         })
         .collect()
 }
@@ -249,6 +264,26 @@ mod tests {
         assert_eq!([first("/mo"), first("/mod"), first("/model")], ["/model"; 3]);
         assert_eq!([first("/mode"), first("/mop")], ["/mode", "/mop"]);
         assert_eq!(first("/"), "/mode");
+    }
+
+    #[test]
+    fn commands_that_are_off_come_last() {
+        let off = CommandInfo { disabled: true, ..command("restore", &[]) };
+        let commands = [off, command("rewind", &[]), command("resume", &[]), command("reset", &[])];
+        let first = |line: &str| {
+            let fitting = fitting(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
+            fitting.candidates[0].insert.clone()
+        };
+        assert_eq!(
+            [first("/re"), first("/res"), first("/rest")],
+            ["/resume", "/resume", "/restore"]
+        );
+    }
+
+    #[test]
+    fn options_are_told_apart_from_values() {
+        assert!(is_optional("", "--force") && is_optional("3 ", "3 --force"));
+        assert!(!is_optional("--f", "--force") && !is_optional("", "3"));
     }
 
     #[test]

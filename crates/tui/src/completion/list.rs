@@ -45,6 +45,8 @@ pub struct Candidate {
     pub runs: bool,
     /// Whether it equals the typed text.
     pub exact: bool,
+    /// Whether it is chosen only after the user selects it: options can do harm.
+    pub optional: bool,
 }
 
 /// The candidates and the selection.
@@ -114,6 +116,11 @@ impl List {
 
     /// Returns the selected candidate.
     pub fn selected(&self) -> Option<&Candidate> {
+        self.candidates.get(self.selected).filter(|it| self.moved || !it.optional)
+    }
+
+    /// Returns the candidate that Tab accepts, which may be an option.
+    pub fn first_or_selected(&self) -> Option<&Candidate> {
         self.candidates.get(self.selected)
     }
 
@@ -125,7 +132,9 @@ impl List {
     /// Selects the next or previous candidate, wrapping around.
     pub fn step(&mut self, down: bool) {
         let count = self.candidates.len().max(1);
-        self.selected = if down { self.selected + 1 } else { self.selected + count - 1 } % count;
+        // The first step selects an option that is not preselected.
+        let next = if self.selected().is_none() && down { 0 } else { 1 };
+        self.selected = if down { self.selected + next } else { self.selected + count - 1 } % count;
         self.moved = true;
         let before = self.top;
         self.scroll();
@@ -239,10 +248,16 @@ impl List {
         (most_name, room, whole): (usize, usize, bool),
         theme: &Theme,
     ) -> Line {
-        let chosen = number == self.selected;
+        let chosen = number == self.selected && (self.moved || !candidate.optional);
         let mark = pointer(chosen);
         let style = if chosen { theme.selected } else { theme.text };
-        let name = shortened(&candidate.label, most_name);
+        // Of a command, its name is more informative than its aliases.
+        let command = candidate.insert.trim_start_matches('/');
+        let has_aliases = !command.is_empty() && candidate.label.len() > command.len();
+        let name = match has_aliases && candidate.label.starts_with(command) {
+            true => crate::layout::shortened(&candidate.label, most_name),
+            false => shortened(&candidate.label, most_name),
+        };
         let mut row = Line::styled(mark, theme.accent).and(name.clone(), style);
         let description: String = candidate
             .description
@@ -339,6 +354,18 @@ mod tests {
                 assert!(row.width() <= columns.max(3), "{columns}: {}", row.text());
             }
         }
+    }
+
+    #[test]
+    fn a_command_keeps_its_name_where_its_aliases_do_not_fit() {
+        let mut list = List::default();
+        let command = Candidate {
+            insert: "/shells".to_owned(),
+            label: "shells (tasks, bg, background, bashes)".to_owned(),
+            ..Candidate::default()
+        };
+        list.set(vec![command], false);
+        assert_eq!(shown(&list, 22, 9), ["❯ shells (tasks, bg, …"]);
     }
 
     #[test]

@@ -133,8 +133,17 @@ pub(crate) struct SessionBrowser {
 }
 
 impl SessionBrowser {
-    /// Opens the browser with these sessions. Returns the dialog and the id of the first one.
-    pub(crate) fn open(&mut self, mut sessions: Vec<SessionEntry>) -> (Overlay, String) {
+    /// Opens the browser with these sessions, without the open one. Returns the dialog and the id
+    /// of the first one, or `None` if there are no others.
+    pub(crate) fn open(
+        &mut self,
+        mut sessions: Vec<SessionEntry>,
+        current: &str,
+    ) -> Option<(Overlay, String)> {
+        sessions.retain(|entry| entry.id != current);
+        if sessions.is_empty() {
+            return None;
+        }
         sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
         let with_one_shots = sessions.iter().all(|entry| entry.one_shot);
         let order = Order { with_one_shots, ..Order::default() };
@@ -147,7 +156,7 @@ impl SessionBrowser {
         );
         self.order = order;
         self.sessions = sessions;
-        (Overlay::list(Purpose::Sessions, list), first)
+        Some((Overlay::list(Purpose::Sessions, list), first))
     }
 
     /// Sorts by the next property.

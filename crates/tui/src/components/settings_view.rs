@@ -232,7 +232,7 @@ pub(crate) fn setting_items(rows: &[SettingRow], theme: &Theme) -> Vec<ListItem>
 
 fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListItem {
     let mut preview = vec![Line::styled(row.doc, theme.text), Line::styled(row.key, theme.accent)];
-    let mut facts = format!("default: {}", shown(&row.default));
+    let mut facts = format!("default: {}", default_of(row));
     if let Some(origin) = &row.origin {
         facts.push_str(&format!(" · set in {}", origin.file.display()));
     }
@@ -267,7 +267,7 @@ pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) ->
         }
         _ if row.key == "ui.theme" => SettingStep::Themes,
         _ => {
-            let mut intro = vec![row.doc.to_owned(), format!("default: {}", shown(&row.default))];
+            let mut intro = vec![row.doc.to_owned(), format!("default: {}", default_of(row))];
             intro.extend(wanted(row.key, row.kind));
             if let (FOOTER, Some(items)) = (row.key, footer) {
                 let items: Vec<&str> = items.iter().map(|item| item.as_str()).collect();
@@ -293,6 +293,11 @@ fn tabs(rows: &[SettingRow]) -> Vec<&'static str> {
     let mut tabs: Vec<&'static str> = rows.iter().map(|row| row.category).collect();
     tabs.dedup();
     tabs
+}
+
+/// Formats the default of a setting.
+fn default_of(row: &SettingRow) -> String {
+    if row.default.is_null() { "none".to_owned() } else { shown(&row.default) }
 }
 
 /// Formats a value as one line.

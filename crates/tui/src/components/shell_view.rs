@@ -173,8 +173,9 @@ impl ShellView {
     /// The command as work outside a turn.
     pub(crate) fn work(&self) -> Option<Working> {
         let running = self.running.as_ref()?;
-        let subject = running.title.clone();
-        Some(Working { since_ms: running.since, subject, ..Working::default() })
+        let mut working = Working { since_ms: running.since, ..Working::default() };
+        working.runs(&running.item, &running.title, true);
+        Some(working)
     }
 
     /// The state of the command for the window title.
@@ -219,14 +220,12 @@ impl ShellView {
         // Tab has another meaning in text, and silence has its own row.
         let types = !around.has_draft && !self.is_silent(around);
         let keys = [
-            (KeyCommand::FocusShell, "to type into it", types),
+            (KeyCommand::FocusShell, "to type into the command", types),
             (KeyCommand::BackgroundToggle, "to run it in the background", true),
         ];
         let told = keys.into_iter().filter(|(.., counts)| *counts);
-        let told = told.map(|(command, what, _)| (around.keymap.key_of(command), what));
-        told.filter(|(key, _)| !key.is_empty())
-            .map(|(key, what)| format!("{} {what}", key.to_lowercase()))
-            .collect()
+        let told = told.map(|(command, what, _)| (around.keymap.hinted(command), what));
+        told.filter(|(key, _)| !key.is_empty()).map(|(key, what)| format!("{key} {what}")).collect()
     }
 
     /// The row with the silence hint.
@@ -272,12 +271,12 @@ pub(crate) fn focus_row(keymap: &Keymap, width: usize, theme: &Theme) -> Line {
 }
 
 fn silence_words(keymap: &Keymap) -> String {
-    let key = keymap.key_of(KeyCommand::FocusShell);
+    let key = keymap.hinted(KeyCommand::FocusShell);
     format!("The command has had no output for a while; press {key} to type into it")
 }
 
 fn focus_words(keymap: &Keymap) -> String {
-    let key = keymap.key_of(KeyCommand::UnfocusShell);
+    let key = keymap.hinted(KeyCommand::UnfocusShell);
     format!("Keys go to the command; press {key} to return to the input")
 }
 

@@ -6,6 +6,7 @@ use parallax_screen::{Line, Span, wrap};
 use crate::clean::one_row;
 use crate::layout::cut;
 use crate::theme::Theme;
+use crate::transcript::done_of;
 
 /// Windows with fewer rows do not show the list.
 const LOW: usize = crate::tokens::LOW;
@@ -56,7 +57,7 @@ impl TodoTray {
 
     /// Returns the list above the composer: the current task, or all tasks. `key` shows all.
     pub(crate) fn tray(&self, width: usize, height: usize, key: &str, theme: &Theme) -> Vec<Line> {
-        // Cancelled tasks are not open; the tool call's display counts the same way.
+        // Cancelled tasks are not open.
         let is_over =
             |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
         let done = self.todos.iter().filter(is_over).count();
@@ -64,7 +65,7 @@ impl TodoTray {
         if self.todos.is_empty() || !shown || height < LOW {
             return Vec::new();
         }
-        let head = format!("Todo {done}/{} done ({key})", self.todos.len());
+        let head = format!("Todo {} ({key})", done_of(&self.todos));
         if !self.is_shown {
             let current = self.todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
             let mut line = Line::styled(head, theme.secondary);
@@ -97,7 +98,7 @@ fn row(todo: &Todo, width: usize, theme: &Theme) -> Vec<Line> {
         TodoStatus::InProgress => ("» ", theme.accent),
         TodoStatus::Cancelled => ("- ", theme.secondary),
         TodoStatus::Blocked => ("! ", theme.warning),
-        TodoStatus::Pending => ("☐ ", theme.text),
+        TodoStatus::Pending => ("○ ", theme.text),
     };
     let text = one_row(&todo.description).into_owned();
     let text_style = match todo.status {

@@ -413,11 +413,14 @@ impl TranscriptPane {
         match word {
             Some(word) => line.push(Span::styled(format!("· {word} "), theme.warning)),
             None => {
-                let more = keymap.key_of(KeyCommand::ShowMoreLines);
-                let hints = ["q close", "/ search", "n N next, previous"];
+                let more = keymap.hinted(KeyCommand::ShowMoreLines);
                 let shortens = format!("{more} truncate");
-                for hint in hints.into_iter().chain([shortens.as_str()]) {
-                    if line.width() + text_width(hint) + 3 <= width {
+                let hints = ["/ search", "n next match", "N previous match", &shortens];
+                let close = "q close";
+                let end = text_width(close) + 3;
+                for hint in hints.into_iter().chain([close]) {
+                    let end = if hint == close { 0 } else { end };
+                    if line.width() + text_width(hint) + 3 + end <= width {
                         line.push(Span::styled(format!("· {hint} "), theme.secondary));
                     }
                 }

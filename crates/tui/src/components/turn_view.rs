@@ -3,6 +3,7 @@
 use parallax_protocol::event::{CallPhase, EventBody, ItemDone, ItemStart};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::routing::{Fallback, Route};
+use parallax_protocol::tool::ToolKind;
 
 use crate::status::{Working, time};
 
@@ -51,7 +52,7 @@ impl TurnView {
             EventBody::ItemDone { item, done } => self.item_done(item, done),
             EventBody::CallState(state) if state.phase == CallPhase::Executing => {
                 if let (Some(title), Some(working)) = (&state.title, &mut self.working) {
-                    working.runs(&state.item, title);
+                    working.runs(&state.item, title, state.kind == Some(ToolKind::Execute));
                 }
             }
             EventBody::ModelCall(call) => {
@@ -122,7 +123,8 @@ impl TurnView {
         if taken_back {
             return None;
         }
-        let mut facts = vec![time(duration_ms / 1000)];
+        // A duration of zero would say nothing.
+        let mut facts = vec![time((duration_ms / 1000).max(1))];
         let cost = cost - self.cost_before;
         if cost > 0.0 {
             facts.push(crate::footer::dollars(cost));

@@ -13,7 +13,7 @@ use super::{DialogKey, DialogView};
 use crate::clean;
 use crate::layout::shortened;
 use crate::theme::Theme;
-use crate::tokens::{pointer, selectable};
+use crate::tokens::{DONE, IDLE, pointer, selectable};
 
 /// The result of a key.
 #[derive(Debug, PartialEq)]
@@ -322,7 +322,7 @@ impl AnswerForm {
     fn tabs(&self, theme: &Theme) -> Line {
         let mut line = Line::styled("? ", theme.warning.bold());
         for (index, page) in self.pages.iter().enumerate() {
-            let sign = if page.answer().is_empty() { "☐" } else { "✓" };
+            let sign = if page.answer().is_empty() { IDLE } else { DONE };
             let header = clean::one_row(&page.question.header).into_owned();
             let style = if index == self.at { theme.accent.bold() } else { theme.secondary };
             line = line.and(format!("{sign} {header}"), style).and("  ", theme.text);

@@ -58,13 +58,34 @@ fn is_open(rule: &RuleDraft) -> bool {
 
 /// Describes the whole rule.
 pub(crate) fn words(rule: &RuleDraft) -> String {
+    let modes = match rule.modes.as_slice() {
+        [] => String::new(),
+        some => format!(", {}", modes(some)),
+    };
+    format!("{}{modes}", described(rule, commands(&rule.command_prefix)))
+}
+
+/// Describes the rule for an answer to a request that shows the command: without exact commands and
+/// modes.
+pub(crate) fn short_words(rule: &RuleDraft) -> String {
+    let prefixes = &rule.command_prefix;
+    let is_exact = !prefixes.is_empty() && prefixes.iter().all(|prefix| prefix.ends_with(" $"));
+    let commands = match prefixes.len() {
+        1 if is_exact => "this exact command".to_owned(),
+        _ if is_exact => "these exact commands".to_owned(),
+        _ => commands(prefixes),
+    };
+    described(rule, commands)
+}
+
+fn described(rule: &RuleDraft, commands: String) -> String {
     let mut text = match (&rule.mcp_name, rule.command_prefix.as_slice()) {
-        (Some(server), _) => format!("{} of {server}", tool(rule)),
+        (Some(server), _) => format!("{} of {server}", mcp_tool(rule, server)),
         (None, []) => tool(rule).to_owned(),
-        (None, prefixes) => commands(prefixes),
+        (None, _) => commands,
     };
     if let Some(glob) = &rule.path_glob {
-        text.push_str(&format!(" on `{glob}`"));
+        text.push_str(&format!(" for `{glob}`"));
     }
     if let Some(pattern) = &rule.args_pattern {
         text.push_str(&format!(" with arguments like `{pattern}`"));
@@ -76,10 +97,14 @@ pub(crate) fn words(rule: &RuleDraft) -> String {
     if !leave.is_empty() {
         text.push_str(&format!(", with {leave}"));
     }
-    if !rule.modes.is_empty() {
-        text.push_str(&format!(" ({})", modes(&rule.modes)));
-    }
     text
+}
+
+/// Returns the tool's name as its server calls it.
+fn mcp_tool<'r>(rule: &'r RuleDraft, server: &str) -> &'r str {
+    let name = tool(rule);
+    let own = name.strip_prefix("mcp_").and_then(|name| name.strip_prefix(server));
+    own.and_then(|name| name.strip_prefix('_')).unwrap_or(name)
 }
 
 /// Returns the syntax of the pattern as a hint for editing.

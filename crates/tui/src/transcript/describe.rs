@@ -1,8 +1,12 @@
 //! Describes tool calls: display names and the relevant arguments.
 
+use std::borrow::Cow;
+
 use parallax_protocol::Object;
-use parallax_protocol::tool::{FileDiff, ToolKind};
+use parallax_protocol::tool::{FileDiff, Todo, TodoStatus, ToolKind};
 use serde_json::Value;
+
+use crate::tokens::SEPARATOR;
 
 /// Maximum number of characters shown of an argument.
 const MAX_VALUE: usize = 200;
@@ -22,17 +26,17 @@ const TOOLS: &[(&str, &str, ToolKind, &[&str])] = &[
     ("google_web_search", "GoogleSearch", ToolKind::Search, &["query"]),
     ("web_fetch", "WebFetch", ToolKind::Fetch, &["prompt", "url"]),
     ("write_todos", "WriteTodos", ToolKind::Plan, &[]),
-    ("enter_plan_mode", "Enter Plan Mode", ToolKind::Plan, &["reason"]),
-    ("exit_plan_mode", "Exit Plan Mode", ToolKind::Plan, &["plan_filename"]),
+    ("enter_plan_mode", "EnterPlanMode", ToolKind::Plan, &["reason"]),
+    ("exit_plan_mode", "ExitPlanMode", ToolKind::Plan, &["plan_filename"]),
     ("invoke_agent", "Agent", ToolKind::Agent, &["agent_name"]),
     ("ask_user", "AskUser", ToolKind::Communicate, &[]),
     ("update_topic", "Topic", ToolKind::Think, &["title", "strategic_intent"]),
     ("complete_task", "CompleteTask", ToolKind::Other, &[]),
-    ("list_background_processes", "List Background Processes", ToolKind::Read, &[]),
-    ("read_background_output", "Read Background Output", ToolKind::Read, &["pid"]),
-    ("kill_background_process", "Kill Background Process", ToolKind::Execute, &["pid"]),
+    ("list_background_processes", "ListBackgroundProcesses", ToolKind::Read, &[]),
+    ("read_background_output", "ReadBackgroundOutput", ToolKind::Read, &["pid"]),
+    ("kill_background_process", "KillBackgroundProcess", ToolKind::Execute, &["pid"]),
     ("save_memory", "SaveMemory", ToolKind::Edit, &["fact"]),
-    ("activate_skill", "Activate Skill", ToolKind::Other, &["name"]),
+    ("activate_skill", "ActivateSkill", ToolKind::Other, &["name"]),
     ("get_internal_docs", "GetInternalDocs", ToolKind::Think, &["path"]),
     ("list_mcp_resources", "ListMcpResources", ToolKind::Search, &["serverName"]),
     ("read_mcp_resource", "ReadMcpResource", ToolKind::Search, &["uri"]),
@@ -98,7 +102,46 @@ fn short(value: &Value) -> String {
 
 /// Formats the number of lines that a change adds and removes.
 pub(crate) fn counts(diff: &FileDiff) -> String {
-    format!("+{} −{}", diff.lines_added, diff.lines_removed)
+    match (diff.lines_added, diff.lines_removed) {
+        (added, 0) => format!("+{added}"),
+        (0, removed) => format!("−{removed}"),
+        (added, removed) => format!("+{added} −{removed}"),
+    }
+}
+
+/// Formats how many tasks are done. Cancelled tasks do not count.
+pub(crate) fn done_of(todos: &[Todo]) -> String {
+    let is = |status| todos.iter().filter(|todo| todo.status == status).count();
+    let all = todos.len() - is(TodoStatus::Cancelled);
+    format!("{}/{all} done", is(TodoStatus::Completed))
+}
+
+/// Returns the tool of an MCP server and the call in words, from the title of the call: `NAME
+/// (SERVER MCP Server) {JSON}`, in which the JSON may be cut.
+pub(crate) fn mcp(title: &str) -> Option<(String, String)> {
+    let (tool, rest) = title.split_once(" (")?;
+    let (server, json) = rest.split_once(" MCP Server) ")?;
+    if tool.contains(' ') || !json.starts_with('{') {
+        return None;
+    }
+    let cut = [json.to_owned(), format!("{json}…\"}}"), format!("{json}…}}")];
+    let args = cut.iter().find_map(|json| serde_json::from_str::<Object>(json).ok());
+    let told = args.map_or_else(|| format!("{json}…"), |args| arguments("", &args));
+    let sign = if told.is_empty() { "" } else { SEPARATOR };
+    Some((tool.to_owned(), format!("{server}{sign}{told}")))
+}
+
+/// Returns an error without the part that is not true of protected paths.
+pub(crate) fn plain_error(message: &str) -> Cow<'_, str> {
+    let path = message.strip_prefix("Path not in workspace: Attempted path \"");
+    let path = path.and_then(|rest| rest.split_once('"'));
+    let reason = message.rsplit_once(" (`").filter(|(_, why)| why.contains("protected from tools"));
+    match (path, reason) {
+        (Some((path, _)), Some((_, reason))) => {
+            format!("`{}: {path}", reason.trim_end_matches(['.', ')'])).into()
+        }
+        _ => message.into(),
+    }
 }
 
 /// Returns a title without the verb that the display name already contains.
@@ -117,4 +160,45 @@ pub(crate) fn without_verb<'t>(name: &str, title: &'t str) -> &'t str {
         _ => return title,
     };
     title.strip_prefix(verb).unwrap_or(title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_of_a_server_is_told_in_words() {
+        let told = |title| mcp(title).map(|(tool, rest)| format!("{tool}  {rest}"));
+        let title = r#"create_issue (tracker MCP Server) {"title":"Retry loop","count":2}"#;
+        assert_eq!(
+            told(title).as_deref(),
+            Some("create_issue  tracker · title: Retry loop, count: 2")
+        );
+        let title = r#"create_issue (tracker MCP Server) {"title":"Retry lo"#;
+        assert_eq!(told(title).as_deref(), Some("create_issue  tracker · title: Retry lo…"));
+        assert_eq!(told("list (tracker MCP Server) {}").as_deref(), Some("list  tracker"));
+        assert_eq!(told("echo (x MCP Server) y"), None);
+    }
+
+    #[test]
+    fn a_protected_path_is_not_called_outside() {
+        let message = "Path not in workspace: Attempted path \"/p/.env\" resolves outside the \
+                       allowed workspace directories: /p (`.env` is protected from tools)";
+        assert_eq!(plain_error(message), "`.env` is protected from tools: /p/.env");
+        let outside = "Path not in workspace: Attempted path \"/x\" resolves outside the allowed \
+                       workspace directories: /p";
+        assert_eq!(plain_error(outside), outside);
+    }
+
+    #[test]
+    fn cancelled_tasks_are_not_done() {
+        let todo = |status| Todo { description: "x".to_owned(), status };
+        let todos = [
+            TodoStatus::Completed,
+            TodoStatus::Completed,
+            TodoStatus::Pending,
+            TodoStatus::Cancelled,
+        ];
+        assert_eq!(done_of(&todos.map(todo)), "2/3 done");
+    }
 }

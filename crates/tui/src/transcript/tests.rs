@@ -321,7 +321,7 @@ fn a_broken_answer_is_taken_back_or_marked() {
 }
 
 #[test]
-fn a_denial_names_its_rule() {
+fn a_denial_gives_the_reason_and_the_rule_on_request() {
     let mut show = Show::default();
     let mut done = tool("d", "run_shell_command", ToolKind::Execute, "rm -rf /");
     done.status = ToolStatus::Error;
@@ -331,7 +331,7 @@ fn a_denial_names_its_rule() {
     show.call("d", "run_shell_command", json!({"command": "rm -rf /"})).end(done);
     let rows = show.take().join("\n");
     assert!(rows.contains("✕ Shell  rm -rf /"), "{rows}");
-    assert!(rows.contains("Denied by rule no-rm in policies/x.toml: `rm -rf`"), "{rows}");
+    assert!(rows.contains("Denied: `rm -rf` is not allowed") && !rows.contains("no-rm"), "{rows}");
 }
 
 #[test]

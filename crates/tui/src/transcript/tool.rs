@@ -24,6 +24,8 @@ const MAX_TEXT: usize = 100_000;
 const MAX_DIFF: usize = 400_000;
 /// The start of the message to the model about a cancelled call.
 const CANCELLED: &str = "[Operation Cancelled]";
+/// What a call that asks the user shows if the user dismissed the questions.
+const UNANSWERED: &str = "no answer";
 /// The message if the user denied the call.
 const REFUSED: &str = "User denied execution";
 /// The text before the user's instruction in that message.
@@ -291,14 +293,18 @@ impl Tool {
         let mut error = done.error.as_ref().map(|(kind, text)| (*kind, without_marks(text)));
         let message = error.as_ref().map(|(_, message)| message.as_ref());
         let body = body_of(unsaid(done.display.as_ref(), message), done.kind);
-        if done.status == ToolStatus::Cancelled {
+        let mut status = done.status;
+        if self.name == "ask_user" && matches!(&body, Body::Text(text) if text == UNANSWERED) {
+            status = ToolStatus::Cancelled;
+        }
+        if status == ToolStatus::Cancelled {
             // The sign and the note already show it.
             error = None;
         }
         let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
         self.state = State::Done(Done {
             kind: done.kind,
-            status: done.status,
+            status,
             body,
             error: error.as_ref().map(|(kind, text)| (*kind, head_of(text))),
             denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),

@@ -89,6 +89,10 @@ fn head(
     let title =
         clean::one_row_of_lines(describe::without_verb(&tool.name, &tool.title)).into_owned();
     let title = if title == tool.name { String::new() } else { title };
+    let (name, title) = match describe::mcp(&title) {
+        Some((tool, rest)) => (shortened(&tool, columns / 2), rest),
+        None => (name, title),
+    };
     let mut line = Line::from(vec![sign]);
     line.push(Span::raw(" "));
     line.push(Span::styled(name, strike(theme.text.bold())));
@@ -172,6 +176,7 @@ fn compact(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let note = match &done.body {
         _ if cancelled => CANCELLED_NOTE.to_owned(),
         Body::Text(text) => format!("→ {}", text.trim()),
+        _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
     };
     head(tool, sign(done, draw), &note, cancelled, draw.width, draw)
@@ -183,11 +188,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> (Vec<Line>, S
     let columns = draw.inner();
     let note = match &done.body {
         Body::Diff(diff) => describe::counts(diff),
-        Body::Todos(todos) => {
-            let open =
-                |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
-            format!("{}/{} done", todos.iter().filter(open).count(), todos.len())
-        }
+        Body::Todos(todos) => describe::done_of(todos),
         _ if done.status == ToolStatus::Cancelled => CANCELLED_NOTE.to_owned(),
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
@@ -226,13 +227,18 @@ fn done_rows(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> (Vec<Line>, S
     let error_rows = if draw.options.whole_errors { usize::MAX } else { most(ERROR_ROWS) };
     match (&done.denied, &done.error) {
         (Some((rule, why)), _) => {
-            let text = format!("Denied by rule {rule}: {why}");
+            // The rule is a detail, as in approval requests.
+            let text = match draw.options.expanded {
+                true => format!("Denied: {why}\nRule: {rule}"),
+                false => format!("Denied: {why}"),
+            };
             rows.extend(text_rows(&text, columns, error_rows, theme.error, draw));
         }
         // The result of the subagent is already shown.
         (None, Some(_)) if matches!(done.body, Body::Agent(_)) => {}
         (None, Some((_, message))) => {
-            rows.extend(text_rows(message, columns, error_rows, theme.error, draw));
+            let message = describe::plain_error(message);
+            rows.extend(text_rows(&message, columns, error_rows, theme.error, draw));
         }
         _ => {}
     }
@@ -246,9 +252,12 @@ fn done_rows(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> (Vec<Line>, S
 /// Colors the numbers of added and removed lines.
 fn colour_counts(row: &mut Line, note: &str, draw: &ItemRenderer<'_>) {
     let Some(last) = row.spans.pop_if(|span| span.text == note) else { return };
-    let (added, removed) = last.text.split_once(' ').unwrap_or((&last.text, ""));
-    row.push(Span::styled(added.to_owned(), draw.theme.success));
-    row.push(Span::styled(format!(" {removed}"), draw.theme.error));
+    for (at, count) in last.text.split(' ').enumerate() {
+        let is_added = count.starts_with('+');
+        let style = if is_added { draw.theme.success } else { draw.theme.error };
+        let gap = if at > 0 { " " } else { "" };
+        row.push(Span::styled(format!("{gap}{count}"), style));
+    }
 }
 
 /// Returns the first rows of a text and a note about the remaining lines.
@@ -281,7 +290,7 @@ fn text_rows(
 fn todo_rows(todo: &Todo, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let (sign, word, style) = match todo.status {
-        TodoStatus::Pending => ("☐", "to do:", theme.text),
+        TodoStatus::Pending => (IDLE, "pending:", theme.text),
         TodoStatus::InProgress => (CURRENT, "in progress:", theme.accent),
         TodoStatus::Completed => (DONE, "done:", theme.secondary),
         TodoStatus::Cancelled => {

@@ -53,6 +53,9 @@ fn failed(retry: &Retry) -> String {
     let status = retry.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
     let message = clean::one_row(&retry.message);
     let message = message.trim_end_matches(|char: char| char == '.' || char.is_whitespace());
+    // The status is already given.
+    let code = retry.status.map(|status| status.to_string()).unwrap_or_default();
+    let message = message.strip_prefix(code.as_str()).unwrap_or(message).trim_start();
     let end = if message.ends_with(['!', '?', '…']) { "" } else { "." };
     format!("{what}{status}: {message}{end}")
 }
@@ -80,8 +83,15 @@ pub(super) fn ended(reason: &EndReason) -> Option<(Level, String)> {
         ),
         EndReason::Stopped { reason, .. } => (Level::Info, format!("Stopped: {reason}")),
         EndReason::Failed(failure) => {
-            let hint = hint(failure).map(|hint| format!("\n{hint}")).unwrap_or_default();
-            (Level::Error, format!("{}{hint}", failure.message))
+            let (what, advice) = what_and_advice(&failure.message);
+            let advice = advice.or_else(|| hint(failure).map(str::to_owned));
+            (
+                Level::Error,
+                match advice {
+                    Some(advice) => format!("{what}\n{advice}"),
+                    None => what,
+                },
+            )
         }
     })
 }
@@ -98,6 +108,34 @@ pub(super) fn ended_before(reason: &str, detail: Option<&str>) -> Option<(Level,
     ended(&reason)
 }
 
+/// Splits a message into what failed and its own advice, each a sentence in plain text.
+fn what_and_advice(message: &str) -> (String, Option<String>) {
+    let advised = message.rsplit_once("; ").filter(|(_, advice)| {
+        let verb = advice.split(' ').next().unwrap_or_default();
+        matches!(verb, "check" | "use" | "set" | "run" | "try" | "wait" | "choose" | "sign")
+    });
+    match advised {
+        Some((what, advice)) => (sentence(what), Some(sentence(advice))),
+        None => (sentence(message), None),
+    }
+}
+
+/// Returns a text that begins with a capital letter and ends with a period, without backticks.
+fn sentence(text: &str) -> String {
+    let text = text.trim().replace('`', "");
+    let mut chars = text.chars();
+    let first: String =
+        chars.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
+    let end = if text.ends_with(['.', '!', '?', '…', ':']) || text.is_empty() { "" } else { "." };
+    format!("{first}{}{end}", chars.as_str())
+}
+
+/// Advice for a request that the service rejects.
+const REFUSED: &str = "The same request would fail again. The cause may be the model name \
+                       (/model), a setting in modelConfigs, or the conversation itself: /compress \
+                       summarizes it and /rewind goes back to an earlier prompt. F12 shows the \
+                       requests; parallax --debug writes a log.";
+
 /// Returns what the user can do about a failure.
 fn hint(failure: &Failure) -> Option<&'static str> {
     Some(match failure.kind {
@@ -112,6 +150,7 @@ fn hint(failure: &Failure) -> Option<&'static str> {
         FailureKind::Api if failure.status.is_some_and(|status| status >= 500) => {
             "The service is having problems. Try again later."
         }
+        _ if failure.status == Some(400) => REFUSED,
         _ => return None,
     })
 }

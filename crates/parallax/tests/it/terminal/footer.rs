@@ -8,7 +8,8 @@ use crate::support::World;
 #[test]
 fn items_are_chosen_ordered_and_unknown_ones_told_of() {
     let world = World::new("[]");
-    let settings = r#"{"ui": {"footer": {"items": ["mode", "weather", "workspace"]}}}"#;
+    let settings =
+        r#"{"ui": {"footer": {"items": ["mode", "weather", "workspace"], "showLabels": false}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let seat = Seat::in_world(world, &Start::sized(110, 40));
     seat.has_seen("unknown item `weather`");

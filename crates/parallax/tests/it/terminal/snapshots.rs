@@ -43,8 +43,12 @@ fn without_spinner(row: &str) -> String {
     };
     let what: String = before.chars().skip(1).collect();
     // Tokens are shown only after the first second.
-    let keys: Vec<&str> = facts.split(" · ").filter(|fact| fact.contains(" to ")).collect();
-    format!("⠋{what} (TIME · {}", keys.join(" · "))
+    let mut keys: Vec<&str> = facts.split(" · ").filter(|fact| fact.contains(" to ")).collect();
+    if let Some((stop, _)) = keys.first().and_then(|stop| stop.split_once(", ")) {
+        keys[0] = stop;
+    }
+    let keys = keys.join(" · ");
+    format!("⠋{what} ({}", keys.replacen("cancel", "cancel, TIME", 1))
 }
 
 /// Removes the duration and the time from the row that ends a turn.

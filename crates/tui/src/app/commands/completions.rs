@@ -12,7 +12,7 @@ use parallax_sdk::OpenSession;
 
 use crate::app::App;
 use crate::app::effect::Then;
-use crate::commands::{CommandSpec, TABLE, called};
+use crate::commands::{Command, CommandSpec, TABLE, called};
 use crate::completion::{
     Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, Found,
 };
@@ -78,7 +78,8 @@ pub(crate) fn set_commands(app: &mut App) {
     let taken = |name: &str| app.catalog.has_custom(name);
     let ours = |spec| {
         let (name, aliases) = called(spec, taken);
-        CommandInfo { name, aliases, ..info(spec) }
+        let disabled = spec.command == Command::Restore && !app.settings.checkpointing;
+        CommandInfo { name, aliases, disabled, ..info(spec) }
     };
     let mut commands: Vec<CommandInfo> = TABLE.iter().map(ours).collect();
     for (name, description) in app.catalog.custom() {

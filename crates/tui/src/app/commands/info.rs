@@ -10,6 +10,7 @@ use crate::app::effect::Effect;
 use crate::commands::{NAME_COLUMNS, TABLE, called};
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem, Panel, Text};
+use crate::footer::mode_name;
 use crate::layout::{explained, plain_rows};
 use crate::stats_view;
 
@@ -158,7 +159,7 @@ pub(crate) fn help(app: &mut App) {
 fn about_rows(app: &App) -> Vec<Line> {
     let theme = &app.theme;
     let row = |name: &str, text: String| {
-        Line::styled(format!("  {name:<10}"), theme.accent).and(text, theme.text)
+        Line::styled(format!("  {name:<11}"), theme.accent).and(text, theme.text)
     };
     vec![
         Line::styled("Parallax", theme.accent.bold()),
@@ -233,7 +234,7 @@ pub(crate) fn policies(app: &mut App) {
     app.ask(Launch::rule_rows, |app, groups| {
         let mut rows = Vec::new();
         for (mode, rules) in groups {
-            let title = mode.map_or("In all modes", |mode| mode.as_str());
+            let title = mode.map_or("In all modes", mode_name);
             rows.push(Line::styled(title.to_owned(), app.theme.accent.bold()));
             for rule in rules {
                 let (word, style) = match rule.decision {

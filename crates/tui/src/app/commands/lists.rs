@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
+use crate::footer::mode_name;
 
 /// Number of output lines shown of a background process.
 const LOG_LINES: usize = 15;
@@ -19,7 +20,7 @@ pub(crate) fn mode_dialog(app: &mut App) {
         (ApprovalMode::Plan, "reads and plans without making changes"),
         (ApprovalMode::Yolo, "auto-approves all actions"),
     ]
-    .map(|(mode, what)| ListItem::new(mode.as_str(), mode.as_str(), what));
+    .map(|(mode, what)| ListItem::new(mode.as_str(), mode_name(mode), what));
     let list = ListDialog::new("Select an approval mode", items.into());
     app.open(Overlay::list(Purpose::Mode, list.at(app.facts.mode.as_str())));
 }

@@ -29,11 +29,11 @@ pub(crate) fn open(app: &mut App) {
     app.effect(Effect::Run(Box::new(move || {
         let sessions = launch.session_library().sessions();
         Box::new(move |app| {
-            if sessions.is_empty() {
+            let current = app.session.id().to_owned();
+            let Some((overlay, first)) = app.browser.open(sessions, &current) else {
                 app.dialogs.close();
-                return app.info("No earlier sessions of this project.");
-            }
-            let (overlay, first) = app.browser.open(sessions);
+                return app.info("No other sessions of this project.");
+            };
             app.open(overlay);
             preview(app, &first);
         })

@@ -218,7 +218,7 @@ fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
     let line = |text: String| Line::styled(text, app.theme.secondary);
     let mut preview = vec![line(format!("  $ {}", clean(&hook.command)))];
     if !hook.matcher.is_empty() {
-        preview.push(line(format!("  of: {}", clean(&hook.matcher))));
+        preview.push(line(format!("  for: {}", clean(&hook.matcher))));
     }
     if !hook.description.is_empty() {
         preview.push(line(format!("  {}", clean(&hook.description))));

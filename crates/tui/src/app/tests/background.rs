@@ -45,13 +45,13 @@ fn a_command_of_the_persons_shows_its_seconds_and_how_to_stop_it() {
     let mut bench = Bench::new(Layout::Inline);
     bench.app.window.resize((80, 24));
     bench.shell("sleep 60");
-    bench.shows("sleep 60 (0s · esc to cancel)");
+    bench.shows("Running a command (esc to cancel, 0s)");
     bench.app.clock.advance(Duration::from_secs(3));
-    bench.shows("sleep 60 (3s · esc to cancel · tab to type into it)");
+    bench.shows("Running a command (esc to cancel, 3s · tab to type into the command");
     bench.shows("sleep 60  3s");
     // In text, Tab has another meaning.
     bench.keys("x");
-    bench.shows("(3s · esc to cancel · ctrl+b to run it in the background)");
+    bench.shows("(esc to cancel, 3s · ctrl+b to run it in the background)");
     bench.keys("\u{1b}");
     assert!(bench.ops().iter().any(|op| matches!(op, Op::Interrupt)));
 }

@@ -49,7 +49,8 @@ fn it_scrolls_and_goes_without_a_trace() {
     assert!(frame.over && frame.finished.is_empty());
     assert_eq!(frame.live.len(), 30);
     bench.shows("The answer to number 99");
-    bench.shows(" Transcript end · q close");
+    bench.shows(" Transcript end · / search");
+    bench.shows(" · q close");
     bench.press(Key::plain(KeyCode::Home));
     bench.shows("> prompt 0");
     bench.press(Key::plain(KeyCode::PageDown));

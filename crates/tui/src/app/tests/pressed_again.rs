@@ -8,7 +8,7 @@ use parallax_protocol::op::AskOutcome;
 use super::*;
 
 const ESCAPE: &str = "\u{1b}";
-const BACK: &str = "press escape again to go back to an earlier prompt";
+const BACK: &str = "press esc again to go back to an earlier prompt";
 
 /// A session with one finished turn.
 fn talked() -> Bench {
@@ -79,7 +79,7 @@ fn a_hint_goes_with_whatever_is_done_next() {
 fn without_a_prompt_there_is_nothing_to_go_back_to() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys(ESCAPE);
-    bench.hides("press escape again");
+    bench.hides("press esc again");
 }
 
 #[test]

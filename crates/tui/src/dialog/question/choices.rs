@@ -8,6 +8,7 @@ use parallax_protocol::tool::Preview;
 use super::QuestionDialog;
 use crate::dialog::rule_text;
 use crate::hunks::Hunks;
+
 /// An answer that can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -80,21 +81,30 @@ pub(super) fn choices(ask: &Ask) -> Vec<Choice> {
 }
 
 impl QuestionDialog {
-    /// Returns the rule in words. Adds a note if the command also runs programs that need no rule.
-    fn rule_words(&self, rule: &RuleDraft) -> String {
+    /// Returns the whole rule that an answer would save, if its label does not say it already.
+    pub(super) fn rule_detail(&self, choice: Choice) -> Option<String> {
+        let keeps =
+            matches!(choice, Choice::Keep(_) | Choice::Outcome(AskOutcome::ProceedAlwaysTool));
+        let rule = self.draft().filter(|_| keeps)?;
         let words = rule_text::words(rule);
+        let words = match self.runs_more(rule) {
+            true => format!("{words}; the other commands need no rule"),
+            false => words,
+        };
+        (words != rule_text::short_words(rule)).then_some(words)
+    }
+
+    /// Whether the line runs programs that the rule does not name because they need none.
+    fn runs_more(&self, rule: &RuleDraft) -> bool {
         let program = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
         let named: Vec<String> = rule.command_prefix.iter().map(|prefix| program(prefix)).collect();
         let mut runs = self.ask.verdict.parts.iter().filter_map(|part| part.strip_prefix("runs "));
         let is_more = !named.is_empty() && runs.any(|command| !named.contains(&program(command)));
-        match is_more && self.edited.is_none() {
-            true => format!("{words} (the other commands here need no rule)"),
-            false => words,
-        }
+        is_more && self.edited.is_none()
     }
 
     pub(super) fn label(&self, choice: Choice) -> String {
-        let rule = || self.draft().map(|rule| self.rule_words(rule)).unwrap_or_default();
+        let rule = || self.draft().map(rule_text::short_words).unwrap_or_default();
         if self.ask.question == Question::ExitPlanMode {
             let words = match choice {
                 Choice::Outcome(_) => "Yes, and auto-approve edits",
@@ -145,7 +155,7 @@ impl QuestionDialog {
                 format!("Yes, and this session: {}", rule())
             }
             Choice::Outcome(AskOutcome::ProceedAlwaysServer) => {
-                let widest = self.ask.rules.last().map(rule_text::words);
+                let widest = self.ask.rules.last().map(rule_text::short_words);
                 format!("Yes, and this session: {}", widest.unwrap_or_default())
             }
             Choice::Outcome(_) if self.ask.question == Question::Edit => {

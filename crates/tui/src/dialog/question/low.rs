@@ -23,7 +23,10 @@ impl QuestionDialog {
         theme: &Theme,
     ) -> DialogView {
         let title = head.first().map(Line::text).unwrap_or_default();
-        let change = self.first_change(&body) + head.len().saturating_sub(1);
+        let change = match self.first_change(&body) {
+            0 => 0,
+            row => row + head.len().saturating_sub(1),
+        };
         let mut body: Vec<Line> = head.drain(..).skip(1).chain(body).collect();
         let rest = height.saturating_sub(1);
         let answers = self.choices.len();

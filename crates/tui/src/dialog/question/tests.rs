@@ -409,3 +409,88 @@ fn the_answer_under_the_cursor_is_inverse() {
     assert_eq!(selected.len(), 1);
     assert!(selected[0].text().starts_with("❯ 1. ") && selected[0].width() == 80);
 }
+
+#[test]
+fn an_exact_command_is_not_repeated_and_its_rule_is_shown_where_it_is_chosen() {
+    let mut question = ask();
+    question.rules.truncate(1);
+    question.rules[0].command_prefix = vec!["cargo test --workspace $".to_owned()];
+    question.rules[0].modes = vec![
+        parallax_protocol::policy::ApprovalMode::Default,
+        parallax_protocol::policy::ApprovalMode::AutoEdit,
+        parallax_protocol::policy::ApprovalMode::Yolo,
+    ];
+    let mut dialog = QuestionDialog::new(question);
+    let rows = |dialog: &QuestionDialog| -> Vec<String> {
+        let rows = dialog.view(80, 30, 1, &Theme::default()).rows;
+        rows.iter().map(|row| row.text().trim().to_owned()).collect()
+    };
+    let first = rows(&dialog);
+    assert!(first.contains(&"2. Yes, and this session: this exact command".to_owned()));
+    assert!(!first.iter().any(|row| row.contains("plan mode")), "{first:#?}");
+    press(&mut dialog, Key::plain(KeyCode::Down));
+    let rule = "Rule: exactly `cargo test --workspace`, not in plan mode".to_owned();
+    assert!(rows(&dialog).contains(&rule), "{:#?}", rows(&dialog));
+}
+
+#[test]
+fn what_destroys_data_has_the_color_of_danger() {
+    let mut question = ask();
+    question.verdict.destructive = vec!["rm -rf src".to_owned()];
+    question.verdict.each_time = true;
+    question.no_rule = Some("this always requires approval".to_owned());
+    question.rules.clear();
+    question.outcomes = vec![AskOutcome::ProceedOnce, AskOutcome::Cancel];
+    question.preview = Some(Preview::Command {
+        command: "cd a && rm -rf src && ls".to_owned(),
+        directory: "/p".into(),
+    });
+    let theme = Theme::default();
+    let rows = QuestionDialog::new(question).view(80, 30, 1, &theme).rows;
+    let danger: String = rows
+        .iter()
+        .flat_map(|row| &row.spans)
+        .filter(|span| span.style == theme.error.bold())
+        .map(|span| span.text.as_ref())
+        .collect();
+    assert_eq!(danger, "rm -rf src");
+    assert!(rows.iter().any(|row| row.text() == "It needs approval each time."), "{rows:?}");
+}
+
+#[test]
+fn the_tool_of_a_server_is_announced_once() {
+    let mut question = ask();
+    question.question = Question::Mcp;
+    "mcp_tracker_create_issue".clone_into(&mut question.name);
+    r#"create_issue (tracker MCP Server) {"title":"x"}"#.clone_into(&mut question.title);
+    question.preview = Some(Preview::Mcp {
+        server: "tracker".to_owned(),
+        tool: "create_issue".to_owned(),
+        description: "Creates an issue".to_owned(),
+        arguments: serde_json::from_str(r#"{"title": "x"}"#).expect("an object"),
+    });
+    for height in [8, 30] {
+        let rows =
+            QuestionDialog::new(question.clone()).view(80, height, 1, &Theme::default()).rows;
+        let named: Vec<String> =
+            rows.iter().map(Line::text).filter(|row| row.contains("create_issue")).collect();
+        assert_eq!(named, ["  create_issue of the MCP server tracker"], "{rows:?}");
+    }
+}
+
+#[test]
+fn only_hidden_rows_are_counted() {
+    let mut long = ask();
+    long.preview = Some(Preview::Command {
+        command: (0..60).map(|line| format!("echo {line}\n")).collect(),
+        directory: "/p".into(),
+    });
+    let mut dialog = QuestionDialog::new(long);
+    let place = |dialog: &QuestionDialog| -> String {
+        let rows = dialog.view(80, 30, 1, &Theme::default()).rows;
+        rows.iter().map(Line::text).find(|row| row.contains("page up/down")).unwrap_or_default()
+    };
+    assert!(!place(&dialog).contains('↑') && place(&dialog).contains('↓'), "{}", place(&dialog));
+    press(&mut dialog, Key::plain(KeyCode::PageDown));
+    assert!(place(&dialog).contains('↑') && place(&dialog).contains('↓'), "{}", place(&dialog));
+}

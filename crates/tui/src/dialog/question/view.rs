@@ -2,15 +2,17 @@
 
 use parallax_protocol::event::Question;
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Line, Span, wrap};
+use parallax_screen::{Line, Span, text_width, wrap};
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::choices::Choice;
 use super::{Made, QuestionDialog, Typing};
+use crate::clean;
 use crate::dialog::{DialogView, rule_text};
 use crate::diff_view::{self, DiffOptions};
 use crate::highlight::{self, is_loaded, shell_line};
 use crate::layout::cut_marked;
-use crate::layout::{count, hint_row, prefixed};
+use crate::layout::{count, hint_row, prefixed, shortened};
 use crate::markdown::{Look, render};
 use crate::theme::Theme;
 use crate::tokens::{selectable, selectable_rows};
@@ -20,6 +22,10 @@ use crate::transcript::{display_name, without_verb};
 const LEAST: usize = 4;
 /// Minimum visible body rows before empty rows are added between the parts.
 const AIRY_BODY: usize = 8;
+/// Maximum number of commands that a command in one row shows by itself.
+const SHOWN_RUNS: usize = 2;
+/// Columns before a command.
+const MARKS: usize = 4;
 /// Columns of the marker before an answer.
 const MARKER: usize = 2;
 
@@ -72,7 +78,10 @@ impl QuestionDialog {
             let below = body.len() - shown - scroll;
             rows.extend(body.into_iter().skip(scroll).take(shown));
             if room > shown {
-                let hint = format!("  ↑ {scroll} more · ↓ {below} more · page up/down");
+                let above = (scroll > 0).then(|| format!("↑ {scroll} more · "));
+                let below = (below > 0).then(|| format!("↓ {below} more · "));
+                let place = [above, below].into_iter().flatten().collect::<String>();
+                let hint = format!("  {place}page up/down");
                 let line = Line::styled(hint, theme.secondary);
                 let longer = self.and_parts(line.clone(), theme);
                 rows.push(if longer.width() <= width { longer } else { line });
@@ -101,7 +110,11 @@ impl QuestionDialog {
         let named = format!("`{}`", display_name(&self.ask.name));
         let why = verdict.why.replace(&format!("`{}`", self.ask.name), &named);
         let why = why.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`");
-        let mut rows = wrap(&with_names(&sentence(&why), theme), width, &[]);
+        // The question itself gives the reason.
+        let mut rows = match self.ask.question {
+            Question::ExitPlanMode => Vec::new(),
+            _ => wrap(&with_names(&sentence(&why), theme), width, &[]),
+        };
         if self.shows_rule {
             let rule = Line::styled(format!("Rule: {}", verdict.rule), theme.secondary);
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
@@ -110,8 +123,11 @@ impl QuestionDialog {
         if let Some(why) = &self.ask.no_rule
             && self.choices.iter().all(only_once)
         {
-            let why = sentence(&format!("It cannot be allowed permanently: {why}"));
-            rows.push(cut_marked(Line::styled(why, theme.secondary), width));
+            let why = match verdict.each_time {
+                true => "It needs approval each time.".to_owned(),
+                false => sentence(&format!("It cannot be allowed permanently: {why}")),
+            };
+            rows.extend(wrap(&with_names(&why, theme), width, &[]));
         }
         rows
     }
@@ -144,7 +160,14 @@ impl QuestionDialog {
         theme: &Theme,
     ) -> Vec<Line> {
         let room = width.saturating_sub(MARKER);
-        let rows = wrap(&self.answer_line(index, choice, theme), room, &[Span::raw("   ")]);
+        let hang = [Span::raw("   ")];
+        let mut rows = wrap(&self.answer_line(index, choice, theme), room, &hang);
+        if index == self.cursor
+            && let Some(rule) = self.rule_detail(choice)
+        {
+            let rule = Line::styled(format!("   Rule: {rule}"), theme.text);
+            rows.extend(wrap(&rule, room, &hang));
+        }
         selectable_rows(rows, index == self.cursor, width, theme)
     }
 
@@ -178,7 +201,11 @@ impl QuestionDialog {
             Question::Budget => "The budget is used up. Continue?",
             Question::ExitPlanMode => "Start working on this plan?",
             Question::AskUser => "Your answer?",
-            Question::Info => "Allow this?",
+            Question::Info => match &self.ask.preview {
+                Some(Preview::Urls { .. }) => "Allow this web request?",
+                Some(Preview::Skill { .. }) => "Allow this skill?",
+                _ => "Allow this?",
+            },
         };
         let mut title = Line::styled("? ", theme.warning.bold()).and(question, theme.text.bold());
         if waiting > 1 {
@@ -187,15 +214,18 @@ impl QuestionDialog {
         if let Some(editor) = &self.in_editor {
             title = title.and(format!("  also open in {editor}"), theme.secondary);
         }
+        if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = shortened(&clean::one_row(&name), width.saturating_sub(title.width() + 2));
+            title = title.and(format!("  {name}"), theme.secondary);
+        }
         let mut rows = vec![title];
         if !self.ask.verdict.sensitive.is_empty() {
             let paths = self.ask.verdict.sensitive.join(", ");
             let what = Line::styled(format!("Keys or passwords: {paths}"), theme.error.bold());
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
         }
-        if let Some(Preview::Plan { path, .. }) = &self.ask.preview {
-            let place = Line::styled(path.display().to_string(), theme.secondary);
-            rows.extend(wrap(&place, width, &[Span::raw("  ")]));
+        if let Some(Preview::Plan { .. }) = &self.ask.preview {
             return rows;
         }
         if matches!(self.ask.question, Question::Fallback | Question::Budget | Question::Loop) {
@@ -212,7 +242,8 @@ impl QuestionDialog {
         let (name, title) = (&self.ask.name, &self.ask.title);
         let what = Line::styled(format!("{} ", display_name(name)), theme.text.bold())
             .and(without_verb(name, title).to_owned(), theme.text);
-        if !matches!(self.ask.preview, Some(Preview::Command { .. })) {
+        // These previews name the tool.
+        if !matches!(self.ask.preview, Some(Preview::Command { .. } | Preview::Mcp { .. })) {
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
         }
         rows
@@ -231,6 +262,7 @@ impl QuestionDialog {
                         Ok(line) => {
                             let text = theme.text.bold();
                             let line = shell_line(&mut highlighter, &tabs(line), text, theme);
+                            let line = self.with_danger(line, theme);
                             prefixed(&[Span::styled(sign, theme.accent)], line)
                         }
                         Err(count) => Line::styled(sign, theme.accent)
@@ -260,8 +292,9 @@ impl QuestionDialog {
                 rows.extend(wrap(&line, width, &hang));
             }
             Some(Preview::Mcp { server, tool, description, arguments }) => {
-                let of = format!("  {} of {}", tabs(tool), tabs(server));
-                rows.extend(wrap(&Line::styled(of, theme.text.bold()), width, &hang));
+                let of = Line::styled(format!("  {}", tabs(tool)), theme.text.bold())
+                    .and(format!(" of the MCP server {}", tabs(server)), theme.secondary);
+                rows.extend(wrap(&of, width, &hang));
                 for line in description.lines() {
                     let line = Line::styled(format!("  {}", tabs(line)), theme.secondary);
                     rows.extend(wrap(&line, width, &hang));
@@ -318,11 +351,65 @@ impl QuestionDialog {
 
     /// Adds the parts of a compound command: what it runs and writes.
     fn parts(&self, rows: &mut Vec<Line>, width: usize, theme: &Theme) {
-        for part in &self.ask.verdict.parts {
+        for part in self.told_parts(width) {
             let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
             let line = Line::styled("  · ", theme.border).and(tabs(part), style);
+            let line = self.with_danger(line, theme);
             rows.extend(wrap(&line, width, &[Span::raw("    ")]));
         }
+    }
+
+    /// Returns the parts that the command and the required permission do not show already.
+    fn told_parts(&self, width: usize) -> impl Iterator<Item = &String> {
+        let command = match &self.ask.preview {
+            Some(Preview::Command { command, .. }) => command.trim(),
+            _ => "",
+        };
+        let parts = &self.ask.verdict.parts;
+        let runs = parts.iter().filter_map(|part| part.strip_prefix("runs "));
+        let is_short = !command.contains('\n')
+            && text_width(command) + MARKS <= width
+            && runs.clone().count() <= SHOWN_RUNS
+            && runs.clone().all(|run| command.contains(run));
+        let leave = self.ask.permissions.leave();
+        parts.iter().filter(move |part| match part.split_once(" to ") {
+            _ if part.starts_with("runs ") => !is_short,
+            Some(("writes" | "appends", file)) => !leave.contains(&format!("to write {file}")),
+            _ => true,
+        })
+    }
+
+    /// Shows commands that destroy data in the color of danger.
+    fn with_danger(&self, line: Line, theme: &Theme) -> Line {
+        let text = line.text();
+        let places: Vec<_> = self
+            .ask
+            .verdict
+            .destructive
+            .iter()
+            .map(|source| tabs(source))
+            .filter(|source| !source.is_empty())
+            .filter_map(|source| text.find(&source).map(|at| at..at + source.len()))
+            .collect();
+        if places.is_empty() {
+            return line;
+        }
+        let mut marked = Line { spans: Vec::new(), ..line.clone() };
+        let mut at = 0;
+        for span in line.spans {
+            for cluster in span.text.graphemes(true) {
+                let is_danger = places.iter().any(|place| place.contains(&at));
+                let style = if is_danger { theme.error.bold() } else { span.style };
+                at += cluster.len();
+                match marked.spans.last_mut() {
+                    Some(last) if last.style == style => last.text.to_mut().push_str(cluster),
+                    _ => {
+                        marked.push(Span { style, text: cluster.to_owned().into(), ..span.clone() })
+                    }
+                }
+            }
+        }
+        marked
     }
 
     fn foot(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {

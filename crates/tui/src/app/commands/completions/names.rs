@@ -56,6 +56,7 @@ pub(crate) fn collect(app: &mut App) {
                 collected(app, "mcp", names);
             });
         }
+        "restore" if !app.settings.checkpointing => {}
         "restore" => ask_session_if_open(app, OpenSession::going_back, |app, back| {
             app.effect(Effect::Run(Box::new(move || {
                 let points = back.points().unwrap_or_default();
