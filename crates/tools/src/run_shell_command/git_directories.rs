@@ -174,7 +174,7 @@ fn submodule_folder(repository: &Path) -> Option<PathBuf> {
 
 /// Returns the directory of a repository created with `--separate-git-dir`, which does not point
 /// back: it must be owned by the same user, not serve another working tree, and list files of this
-/// one, unless it is still empty.
+/// one. If it is still empty, both must have been created together.
 fn separate_folder(repository: &Path) -> Option<PathBuf> {
     let folder = target(repository)?;
     let is_separate = is_repository(&folder)
@@ -186,8 +186,21 @@ fn separate_folder(repository: &Path) -> Option<PathBuf> {
     // A `.git` directory beside other files is their repository.
     let serves_others = folder.file_name().is_some_and(|name| name == ".git")
         && folder.parent()?.read_dir().ok()?.count() > 1;
-    let belongs = || is_empty(&folder) || index_proof::lists_files_of(&folder, repository.parent());
+    let belongs = || match is_empty(&folder) {
+        true => is_made_with(&folder, repository),
+        false => index_proof::lists_files_of(&folder, repository.parent()),
+    };
     (is_separate && is_own && !serves_others && belongs()).then_some(folder)
+}
+
+/// Whether the directory and the `.git` that names it were created or moved together. The time of
+/// the last change of a file cannot be set.
+fn is_made_with(folder: &Path, repository: &Path) -> bool {
+    const TOGETHER: i64 = 10;
+    let changed = |path: &Path| path.symlink_metadata().map(|data| data.ctime()).ok();
+    changed(folder)
+        .zip(changed(repository))
+        .is_some_and(|(one, two)| one.checked_sub(two).is_some_and(|apart| apart.abs() <= TOGETHER))
 }
 
 /// Whether the repository has neither staged files nor commits.
@@ -412,6 +425,16 @@ mod tests {
         fs::write(root.join("gd/commondir"), "../..\n").expect("a file");
         let known = GitDirectories::default();
         assert_eq!(scratch.folders(&known, "bare/worktrees"), [root.join("gd")]);
+    }
+
+    #[test]
+    fn empty_repository_belongs_to_the_pointer_that_was_created_with_it() {
+        let scratch = Scratch::new();
+        git(&scratch.top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
+        let pointer = scratch.top.join("apart/.git");
+        assert!(is_made_with(&scratch.top.join("away"), &pointer));
+        // Older than any test.
+        assert!(!is_made_with(Path::new("/usr"), &pointer));
     }
 
     #[test]
