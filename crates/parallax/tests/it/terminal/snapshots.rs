@@ -47,8 +47,8 @@ fn without_spinner(row: &str) -> String {
     if let Some((stop, _)) = keys.first().and_then(|stop| stop.split_once(", ")) {
         keys[0] = stop;
     }
-    let keys = keys.join(" · ");
-    format!("⠋{what} ({}", keys.replacen("cancel", "cancel, TIME", 1))
+    let keys = keys.join(" · ").replacen("cancel", "cancel, TIME", 1);
+    format!("⠋{what} ({})", keys.trim_end_matches(')'))
 }
 
 /// Removes the duration and the time from the row that ends a turn.
