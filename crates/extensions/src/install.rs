@@ -302,6 +302,15 @@ impl ExtensionManager<'_> {
     pub fn known_extension(&self, name: &str) -> Result<Extension, Failure> {
         let extensions = self.extensions();
         extensions.find(name).cloned().ok_or_else(|| {
+            let homes = [self.config.extension_home(), self.config.homes.gemini.join("extensions")];
+            let invalid = homes.map(|home| format!("`{}` is not", home.join(name).display()));
+            let why = extensions
+                .warnings
+                .iter()
+                .find(|warning| invalid.iter().any(|start| warning.starts_with(start)));
+            if let Some(why) = why {
+                return refused(why.clone());
+            }
             let names = extensions.all.iter().map(Extension::name);
             let near = parallax_config::near(name, names);
             let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();

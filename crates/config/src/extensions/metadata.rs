@@ -190,6 +190,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn another_branch_or_prerelease_is_another_source() {
+        let git = InstallMetadata {
+            source: "https://example.org/x".to_owned(),
+            kind: InstallKind::Git,
+            reference: None,
+            release_tag: Some("v1".to_owned()),
+            auto_update: false,
+            pre_release: false,
+        };
+        assert!(git.is_same_source(&InstallMetadata { release_tag: None, ..git.clone() }));
+        for other in [
+            InstallMetadata { reference: Some("evil".to_owned()), ..git.clone() },
+            InstallMetadata { pre_release: true, ..git.clone() },
+            InstallMetadata { kind: InstallKind::Archive, ..git.clone() },
+            InstallMetadata { source: "https://example.org/y".to_owned(), ..git.clone() },
+        ] {
+            assert!(!git.is_same_source(&other), "{}", other.described_source());
+        }
+        let branch = InstallMetadata { reference: Some("next".to_owned()), ..git };
+        assert_eq!(branch.described_source(), "`https://example.org/x` at `next` (type `git`)");
+    }
+
+    #[test]
     fn metadata_come_back_as_they_were_written() {
         let folder = tempfile::tempdir().expect("folder");
         let metadata = InstallMetadata {
