@@ -158,6 +158,12 @@ impl History {
         self.contents.last().map(Sealed::role)
     }
 
+    /// Whether the model called tools.
+    pub(crate) fn has_calls(&self) -> bool {
+        let calls = |content: &Sealed| content.open().is_ok_and(|it| it.calls().next().is_some());
+        self.contents.iter().any(calls)
+    }
+
     /// Whether the newest content holds tool results.
     pub(crate) fn ends_with_results(&self) -> bool {
         let opened = self.contents.last().and_then(|content| content.open().ok());

@@ -172,8 +172,12 @@ impl Conversation {
                 quoted(&rejected.servers)
             ));
         }
-        if self.history.ends_with_results() {
-            failure.message.push_str("; run `/rewind` to go back to before the last tool results");
+        // The service may reject what it accepted before, for example after a change of the model.
+        if self.history.has_calls() {
+            failure.message.push_str(
+                "; to go on without what it rejects, run `/rewind` in the terminal, or continue in \
+                 a copy that ends before a prompt: `parallax sessions fork latest --at PROMPT`",
+            );
         }
         failure
     }
