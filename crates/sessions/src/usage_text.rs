@@ -21,10 +21,10 @@ pub fn of(report: &UsageReport) -> String {
     }
     let total = &report.total;
     let mut text = format!(
-        "{} sessions{}: {} requests, {} input tokens ({:.0} % cached), {} output tokens, {}\n",
-        report.sessions,
+        "{}{}: {}, {} input tokens ({:.0} % cached), {} output tokens, {}\n",
+        counted(report.sessions, "session"),
         report.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default(),
-        total.requests,
+        counted(total.requests, "request"),
         tokens(total.input_tokens),
         total.cached_share() * 100.0,
         tokens(total.output_tokens),
@@ -56,6 +56,11 @@ pub fn of(report: &UsageReport) -> String {
         }
     }
     text
+}
+
+/// Returns a number with its noun.
+fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {

@@ -48,6 +48,7 @@ pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
     match command {
         Command::About => info::about(app),
         Command::Agents => agents::list(app),
+        Command::AgentsPanel => agents::panel(app),
         Command::AgentsAccept => accept::ask(app, arguments),
         Command::AgentsConfig => config::configure(app, arguments),
         Command::AgentsDisable => agents::switch(app, arguments, false),
@@ -92,6 +93,7 @@ pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
         Command::Docs => info::docs(app, arguments),
         Command::Editor => choices::editor_dialog(app),
         Command::Extensions
+        | Command::ExtensionsPanel
         | Command::ExtensionsConfig
         | Command::ExtensionsDisable
         | Command::ExtensionsEnable
@@ -120,6 +122,7 @@ pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
         Command::Init => init(app),
         Command::Load => sessions::load(app, arguments),
         Command::Mcp => mcp::list(app, Detail::Names),
+        Command::McpPanel => mcp::panel(app),
         Command::McpAuth => mcp::sign_in(app, arguments),
         Command::McpDescriptions => mcp::list(app, Detail::Descriptions),
         Command::McpDisable => mcp::switch(app, arguments, false),
@@ -159,12 +162,14 @@ pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
         Command::Rewind => rewind::request(app),
         Command::Settings => settings::open(app),
         Command::Shortcuts => app.hints.toggle_shortcuts(),
-        Command::Skills => skills_and_hooks::list_skills(app, arguments),
+        Command::SkillsPanel if arguments.is_empty() => skills_and_hooks::skills_panel(app),
+        Command::Skills | Command::SkillsPanel => skills_and_hooks::list_skills(app, arguments),
         Command::SkillsDisable => skills_and_hooks::switch_skill(app, arguments, false),
         Command::SkillsEnable => skills_and_hooks::switch_skill(app, arguments, true),
         Command::SkillsUnload => skills_and_hooks::unload_skill(app, arguments),
         Command::SkillsLink => skills_and_hooks::link_skill(app, arguments),
         Command::SkillsReload => skills_and_hooks::reload_skills(app),
+        Command::StatsPanel => info::stats_panel(app),
         Command::Stats => info::stats(app, stats_view::Part::Session),
         Command::StatsModel => info::stats(app, stats_view::Part::Models),
         Command::StatsTools => info::stats(app, stats_view::Part::Tools),

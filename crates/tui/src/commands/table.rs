@@ -5,6 +5,7 @@
 pub(crate) enum Command {
     About,
     Agents,
+    AgentsPanel,
     AgentsAccept,
     AgentsConfig,
     AgentsDisable,
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Docs,
     Editor,
     Extensions,
+    ExtensionsPanel,
     ExtensionsConfig,
     ExtensionsDisable,
     ExtensionsEnable,
@@ -67,6 +69,7 @@ pub(crate) enum Command {
     Init,
     Load,
     Mcp,
+    McpPanel,
     McpAuth,
     McpDescriptions,
     McpDisable,
@@ -95,12 +98,14 @@ pub(crate) enum Command {
     Settings,
     Shortcuts,
     Skills,
+    SkillsPanel,
     SkillsDisable,
     SkillsEnable,
     SkillsLink,
     SkillsReload,
     SkillsUnload,
     Stats,
+    StatsPanel,
     StatsModel,
     StatsTools,
     Tasks,
@@ -276,7 +281,7 @@ const EXTENSIONS: &[CommandSpec] = &[
 /// All commands, sorted by name.
 pub(crate) static TABLE: &[CommandSpec] = &[
     plain("about", Command::About, "Show version, model, sandbox, and authentication").anytime(),
-    plain("agents", Command::Agents, "Manage subagents").with(&[
+    plain("agents", Command::AgentsPanel, "Manage subagents").with(&[
         plain("list", Command::Agents, "List subagents with their descriptions"),
         plain("reload", Command::AgentsReload, "Reload their files").aka(&["refresh"]),
         plain("enable", Command::AgentsEnable, "Enable a subagent").takes("NAME"),
@@ -330,7 +335,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     plain("editor", Command::Editor, "Choose the editor for prompts and changes"),
     plain("export-session", Command::ExportSession, "Export the whole session to a file")
         .takes("FILE"),
-    plain("extensions", Command::Extensions, "Manage extensions")
+    plain("extensions", Command::ExtensionsPanel, "Manage extensions")
         .aka(&["extension"])
         .with(EXTENSIONS),
     plain("footer", Command::Footer, "Choose the items of the status line")
@@ -358,7 +363,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
     plain("init", Command::Init, "Generate a GEMINI.md for the project").prompts(),
     plain("load", Command::Load, "Resume a session, or load a file of another program")
         .takes("[ID|FILE]"),
-    plain("mcp", Command::Mcp, "Manage MCP servers").anytime().with(&[
+    plain("mcp", Command::McpPanel, "Manage MCP servers").anytime().with(&[
         plain("list", Command::Mcp, "List servers with the names of their tools")
             .aka(&["ls", "nodesc"])
             .anytime(),
@@ -409,7 +414,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         .aka(&["tasks", "bg", "background", "bashes"])
         .anytime(),
     plain("shortcuts", Command::Shortcuts, "Show the keys").anytime(),
-    plain("skills", Command::Skills, "Manage skills").takes("[nodesc] [all]").with(&[
+    plain("skills", Command::SkillsPanel, "Manage skills").takes("[nodesc] [all]").with(&[
         plain("list", Command::Skills, "List enabled skills").takes("[nodesc] [all]"),
         plain("enable", Command::SkillsEnable, "Enable a skill").takes("NAME"),
         plain("disable", Command::SkillsDisable, "Disable a skill").takes("NAME"),
@@ -419,7 +424,7 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         plain("unload", Command::SkillsUnload, "Remove the text of a skill from the context")
             .takes("NAME"),
     ]),
-    plain("stats", Command::Stats, "Show tokens, cost, time, and tools of this session")
+    plain("stats", Command::StatsPanel, "Show tokens, cost, time, and tools of this session")
         .aka(&["usage", "cost"])
         .anytime()
         .with(&[

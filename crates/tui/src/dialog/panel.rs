@@ -38,13 +38,6 @@ impl Panel {
         Self { pages, page: 0, first: 0, shown: Cell::default(), search: None }
     }
 
-    /// Opens this page first.
-    #[must_use]
-    pub(crate) fn at(mut self, page: usize) -> Self {
-        self.page = page.min(self.pages.len().saturating_sub(1));
-        self
-    }
-
     /// Whether letters are typed as text.
     pub(crate) fn is_typing(&self) -> bool {
         self.search.is_some()

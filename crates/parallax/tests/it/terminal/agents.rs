@@ -61,6 +61,10 @@ fn agents_are_listed_completed_and_switched_off() {
     let seat = seat(&json!([{"text": "That is all."}]));
     seat.prompts("/agents");
     seat.sees("scout (user)");
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
+    seat.prompts("/agents list");
+    seat.sees("scout (user)");
     seat.sees("codebase_investigator (built-in)");
     seat.types("@sco");
     seat.sees("Looks for things.");

@@ -46,7 +46,7 @@ fn each_says_what_it_should() {
         seat.prompts(command);
         seat.has_seen(says);
         // Close panels.
-        if matches!(command, "/help" | "/docs") {
+        if matches!(command, "/help" | "/docs" | "/stats") {
             seat.press(Key::Esc);
         }
     }
@@ -150,6 +150,12 @@ fn a_cleared_session_counts_anew_and_the_old_one_moves_out_of_sight() {
     seat.prompts("/stats");
     seat.sees("in total, agent 0.0s");
     assert!(!seat.window().contains("Tokens by turn"), "{}", seat.window());
+    seat.press(Key::Tab);
+    seat.press(Key::Tab);
+    seat.press(Key::Tab);
+    seat.sees("1 session: 1 request");
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
     // The hint at the end names the session to resume.
     seat.prompts("/quit");
     seat.has_seen("Agent powering down. Goodbye!");

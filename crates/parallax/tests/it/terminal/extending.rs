@@ -39,6 +39,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
     seat.prompts("/mcp");
     seat.has_seen("● test · ready");
     seat.has_seen("● gone · disconnected");
+    seat.press(Key::Esc);
     seat.sees(COMPOSER);
     seat.prompts("/mcp desc");
     seat.has_seen("a note");
@@ -144,11 +145,13 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     let seat = seat(world);
     seat.prompts("/skills");
     seat.has_seen("When code is reviewed");
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
     seat.prompts("/skills disable review");
     // The session is reopened, and the message stays visible.
     seat.sees(COMPOSER);
     seat.sees("Skill `review` disabled.");
-    seat.prompts("/skills");
+    seat.prompts("/skills list");
     seat.has_seen("Disabled: `review` (`/skills enable NAME`)");
     seat.prompts("/skills disable nope");
     seat.has_seen("unknown skill `nope`; there are: review");
@@ -288,6 +291,8 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
     seat.press(Key::Ctrl('u'));
     seat.prompts("/extensions");
     seat.has_seen("✓ dusk 0.3.1");
+    seat.press(Key::Esc);
+    seat.sees(COMPOSER);
     seat.prompts("/theme");
     seat.settles();
     seat.types("Dusk");

@@ -18,26 +18,31 @@ use crate::clean::clean;
 pub(crate) fn list(app: &mut App) {
     let Some(agents) = session_agents(app) else { return };
     let set = agents.set();
-    let rows = |agents: &[Agent], counts| -> Vec<Line> {
-        agents.iter().flat_map(|agent| agent_rows(app, agent, counts)).collect()
-    };
-    let (on, off): (Vec<Agent>, Vec<Agent>) =
-        set.agents.iter().cloned().partition(|agent| !agent.disabled);
-    let pages = [
-        ("Enabled", rows(&on, true)),
-        ("Disabled", rows(&off, true)),
-        ("Not accepted", rows(&set.unacknowledged, false)),
-    ];
-    let pages: Vec<_> = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
-    if pages.is_empty() {
-        app.info("No agents. A Markdown file in `.parallax/agents` defines one.");
-    } else if set.unacknowledged.is_empty() {
-        info::show_pages(app, pages, 0);
-    } else {
-        // The question about new agents takes the place of the panel.
-        pages.into_iter().for_each(|(_, rows)| app.say_wrapped(rows));
-    }
+    let mut rows: Vec<Line> =
+        set.agents.iter().flat_map(|agent| agent_rows(app, agent, true)).collect();
+    rows.extend(set.unacknowledged.iter().flat_map(|agent| agent_rows(app, agent, false)));
+    app.say_wrapped(rows);
     accept::offer(app, &set);
+    warnings(app, &set);
+}
+
+/// Opens the subagents in a panel. New ones of the project are asked about instead.
+pub(crate) fn panel(app: &mut App) {
+    let Some(agents) = session_agents(app) else { return };
+    let set = agents.set();
+    if app.settings.screen_reader || !set.unacknowledged.is_empty() {
+        return list(app);
+    }
+    let rows = |disabled: bool| -> Vec<Line> {
+        let shown = set.agents.iter().filter(|agent| agent.disabled == disabled);
+        shown.flat_map(|agent| agent_rows(app, agent, true)).collect()
+    };
+    let pages = [("Enabled", rows(false)), ("Disabled", rows(true))];
+    let pages: Vec<_> = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
+    match pages.is_empty() {
+        true => app.info("No agents. A Markdown file in `.parallax/agents` defines one."),
+        false => info::show_pages(app, pages),
+    }
     warnings(app, &set);
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     match (command, words.as_slice()) {
         (Command::Extensions, _) => list(app),
+        (Command::ExtensionsPanel, _) => panel(app),
         (Command::ExtensionsExplore, _) => {
             open_address(GALLERY);
             app.info(format!("Extension gallery: {GALLERY}"));
@@ -52,18 +53,32 @@ pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
 }
 
 fn list(app: &mut App) {
-    app.ask(Launch::extensions, |app, found| {
-        if found.all.is_empty() {
-            return app
-                .info("No extensions installed. Install one with `/extensions install SOURCE`.");
-        }
+    with_extensions(app, |app, found| {
+        let rows = found.iter().flat_map(|extension| extension_rows(app, extension)).collect();
+        app.say_wrapped(rows);
+    });
+}
+
+/// Opens the extensions in a panel.
+fn panel(app: &mut App) {
+    if app.settings.screen_reader {
+        return list(app);
+    }
+    with_extensions(app, |app, found| {
         let rows = |active: bool| -> Vec<Line> {
-            let shown = found.all.iter().filter(|extension| extension.active == active);
+            let shown = found.iter().filter(|extension| extension.active == active);
             shown.flat_map(|extension| extension_rows(app, extension)).collect()
         };
         let pages = [("Enabled", rows(true)), ("Disabled", rows(false))];
         let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
-        info::show_pages(app, pages, 0);
+        info::show_pages(app, pages);
+    });
+}
+
+fn with_extensions(app: &mut App, show: impl FnOnce(&mut App, &[Extension]) + Send + 'static) {
+    app.ask(Launch::extensions, |app, found| match found.all.as_slice() {
+        [] => app.info("No extensions installed. Install one with `/extensions install SOURCE`."),
+        all => show(app, all),
     });
 }
 

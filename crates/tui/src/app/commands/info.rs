@@ -254,7 +254,7 @@ pub(crate) fn policies(app: &mut App) {
 }
 
 /// Shows pages of rows in a panel, or one after the other for screen readers.
-pub(crate) fn show_pages(app: &mut App, pages: Vec<(&'static str, Vec<Line>)>, first: usize) {
+pub(crate) fn show_pages(app: &mut App, pages: Vec<(&'static str, Vec<Line>)>) {
     if app.settings.screen_reader {
         for (title, rows) in pages {
             let head = Line::styled(title, app.theme.text.bold());
@@ -263,28 +263,32 @@ pub(crate) fn show_pages(app: &mut App, pages: Vec<(&'static str, Vec<Line>)>, f
         return;
     }
     let pages = pages.into_iter().map(|(title, rows)| (title.to_owned(), Text::Rows(rows)));
-    app.open(Overlay::panel(Purpose::Pages, Panel::new(pages.collect()).at(first)));
+    app.open(Overlay::panel(Purpose::Pages, Panel::new(pages.collect())));
+}
+
+/// Prints a part of the statistics of the session.
+pub(crate) fn stats(app: &mut App, part: stats_view::Part) {
+    let rows = stats_view::rows(app.session.stats(), part, stats_look(app));
+    app.say(rows);
 }
 
 /// `/stats`: the session, its models and tools, and all sessions.
-pub(crate) fn stats(app: &mut App, part: stats_view::Part) {
+pub(crate) fn stats_panel(app: &mut App) {
     if app.settings.screen_reader {
-        let rows = stats_view::rows(app.session.stats(), part, stats_look(app));
-        return app.say(rows);
+        return stats(app, stats_view::Part::Session);
     }
     app.ask(
         |launch| parallax_sessions::usage_text::of(&launch.session_library().usage_report(None)),
-        move |app, all| {
-            let parts =
-                [stats_view::Part::Session, stats_view::Part::Models, stats_view::Part::Tools];
-            let titles = ["Session", "Models", "Tools"];
-            let mut pages: Vec<(&'static str, Vec<Line>)> = titles
-                .into_iter()
-                .zip(parts.map(|it| stats_view::rows(app.session.stats(), it, stats_look(app))))
-                .collect();
+        |app, all| {
+            let parts = [
+                ("Session", stats_view::Part::Session),
+                ("Models", stats_view::Part::Models),
+                ("Tools", stats_view::Part::Tools),
+            ];
+            let rows = |part| stats_view::rows(app.session.stats(), part, stats_look(app));
+            let mut pages: Vec<_> = parts.map(|(title, part)| (title, rows(part))).into();
             pages.push(("All sessions", plain_rows(&all)));
-            let first = parts.iter().position(|it| *it == part).unwrap_or_default();
-            show_pages(app, pages, first);
+            show_pages(app, pages);
         },
     );
 }

@@ -24,24 +24,39 @@ pub(crate) enum Detail {
     Schemas,
 }
 
+/// Prints the servers.
 pub(crate) fn list(app: &mut App, detail: Detail) {
-    let show = move |app: &mut App, rows: Option<Vec<McpRow>>| {
-        let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
-            return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
-        };
+    with_rows(app, move |app, rows| {
+        let lines = rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect();
+        app.say_wrapped(lines);
+    });
+}
+
+/// Opens the servers in a panel with a page for each level of detail.
+pub(crate) fn panel(app: &mut App) {
+    if app.settings.screen_reader {
+        return list(app, Detail::Names);
+    }
+    with_rows(app, |app, rows| {
+        let pages = [
+            ("Servers", Detail::Names),
+            ("Descriptions", Detail::Descriptions),
+            ("Schemas", Detail::Schemas),
+        ];
         let lines = |detail| -> Vec<Line> {
             rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect()
         };
-        let details = [Detail::Names, Detail::Descriptions, Detail::Schemas];
-        let first = details.iter().position(|it| *it == detail).unwrap_or_default();
-        let pages = ["Servers", "Descriptions", "Schemas"].into_iter().zip(details.map(lines));
-        let pages: Vec<_> = match app.settings.screen_reader {
-            true => pages.skip(first).take(1).collect(),
-            false => pages.collect(),
-        };
-        info::show_pages(app, pages, first);
+        let pages = pages.map(|(title, detail)| (title, lines(detail)));
+        info::show_pages(app, pages.into());
+    });
+}
+
+fn with_rows(app: &mut App, show: impl FnOnce(&mut App, Vec<McpRow>) + Send + 'static) {
+    let shown = move |app: &mut App, rows: Option<Vec<McpRow>>| match rows {
+        Some(rows) if !rows.is_empty() => show(app, rows),
+        _ => app.info("No MCP servers configured. Add one with `parallax mcp add`."),
     };
-    app.ask_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), show);
+    app.ask_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), shown);
 }
 
 /// Notifies the user about servers that are still starting, because the first prompt does not

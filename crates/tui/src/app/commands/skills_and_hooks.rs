@@ -35,42 +35,68 @@ pub(crate) fn reload_all_and_say(app: &mut App) {
 /// `list [nodesc] [all]`.
 pub(crate) fn list_skills(app: &mut App, arguments: &str) {
     let has = |word: &str| arguments.split_whitespace().any(|it| it == word);
-    let described = !has("nodesc");
-    app.ask(Launch::skill_infos, move |app, (skills, notes)| {
-        if skills.is_empty() {
-            return app.info("No skills. Install some with `parallax skills install SOURCE`.");
-        }
-        let (on, off): (Vec<&SkillInfo>, Vec<&SkillInfo>) =
-            skills.iter().partition(|skill| skill.enabled);
-        let rows = |skills: &[&SkillInfo]| -> Vec<Line> {
-            let mut rows = Vec::new();
-            for skill in skills {
-                rows.push(
-                    Line::styled(format!("  {}", clean(&skill.name)), app.theme.accent)
-                        .and(format!(" ({})", skill.source), app.theme.secondary),
-                );
-                if described {
-                    let text = format!("    {}", clean(&skill.description));
-                    rows.push(Line::styled(text, app.theme.text));
-                }
-            }
-            rows
-        };
-        let mut pages = vec![("Enabled", rows(&on))];
+    let (described, all) = (!has("nodesc"), has("all"));
+    with_skills(app, move |app, skills, notes| {
+        let shown = skills.iter().filter(|skill| all || skill.enabled);
+        let mut rows: Vec<Line> =
+            shown.flat_map(|skill| skill_rows(app, skill, described)).collect();
+        let off: Vec<String> = (skills.iter().filter(|skill| !skill.enabled && !all))
+            .map(|skill| format!("`{}`", clean(&skill.name)))
+            .collect();
         if !off.is_empty() {
-            let mut rows = rows(&off);
-            let hint = "  `/skills enable NAME` enables one.";
-            rows.push(Line::styled(hint, app.theme.secondary));
-            pages.push(("Disabled", rows));
+            let text = format!("  Disabled: {} (`/skills enable NAME`)", off.join(", "));
+            rows.push(Line::styled(text, app.theme.secondary));
         }
-        if !notes.is_empty() {
-            let note = |note: &String| Line::styled(format!("  {note}"), app.theme.warning);
-            pages.push(("Problems", notes.iter().map(note).collect()));
-        }
-        // The disabled ones are a page, so `all` adds nothing.
-        pages.retain(|(_, rows)| !rows.is_empty());
-        info::show_pages(app, pages, 0);
+        rows.extend(note_rows(app, notes));
+        app.say_wrapped(rows);
     });
+}
+
+/// Opens the skills in a panel.
+pub(crate) fn skills_panel(app: &mut App) {
+    if app.settings.screen_reader {
+        return list_skills(app, "");
+    }
+    with_skills(app, |app, skills, notes| {
+        let rows = |enabled: bool| -> Vec<Line> {
+            let shown = skills.iter().filter(|skill| skill.enabled == enabled);
+            shown.flat_map(|skill| skill_rows(app, skill, true)).collect()
+        };
+        let pages = [
+            ("Enabled", rows(true)),
+            ("Disabled", rows(false)),
+            ("Problems", note_rows(app, notes)),
+        ];
+        let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
+        info::show_pages(app, pages);
+    });
+}
+
+fn with_skills(
+    app: &mut App,
+    show: impl FnOnce(&mut App, &[SkillInfo], &[String]) + Send + 'static,
+) {
+    app.ask(Launch::skill_infos, |app, (skills, notes)| match skills.as_slice() {
+        [] => app.info("No skills. Install some with `parallax skills install SOURCE`."),
+        skills => show(app, skills, &notes),
+    });
+}
+
+fn skill_rows(app: &App, skill: &SkillInfo, described: bool) -> Vec<Line> {
+    let off = if skill.enabled { "" } else { ", disabled" };
+    let mut rows = vec![
+        Line::styled(format!("  {}", clean(&skill.name)), app.theme.accent)
+            .and(format!(" ({}{off})", skill.source), app.theme.secondary),
+    ];
+    if described {
+        let text = format!("    {}", clean(&skill.description));
+        rows.push(Line::styled(text, app.theme.text));
+    }
+    rows
+}
+
+fn note_rows(app: &App, notes: &[String]) -> Vec<Line> {
+    notes.iter().map(|note| Line::styled(format!("  {note}"), app.theme.warning)).collect()
 }
 
 /// Reloads the skill files and their settings.
