@@ -187,7 +187,8 @@ fn the_browser_finds_what_was_said_and_shows_it() {
     seat.sees("a lamp");
     seat.is_idle();
     seat.prompts("/resume");
-    seat.sees("❯ about furniture");
+    // The current session is not offered.
+    seat.sees("❯ about animals");
     seat.types("walrus");
     seat.sees("❯ about animals");
     seat.sees("prompt 1:");
