@@ -161,7 +161,7 @@ mod tests {
         for (line, meant) in [
             ("/help", Command::Help),
             ("/parallax:commit", Command::Commit),
-            ("/parallax:cost", Command::Stats),
+            ("/parallax:cost", Command::StatsPanel),
             ("/diff", Command::Diff),
             ("/parallax:diff", Command::Diff),
             ("/parallax x", Command::Parallax),
@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(format!("{command} {word}"), expected);
             assert_eq!(near, names);
         }
-        assert_eq!(command("/skills nodesc all"), (Command::Skills, "nodesc all".to_owned()));
+        assert_eq!(command("/skills nodesc all"), (Command::SkillsPanel, "nodesc all".to_owned()));
     }
 
     #[test]
