@@ -45,7 +45,8 @@ async def talk(editor, project, env):
         assert ready.agent_capabilities.load_session, ready
         session = await agent.new_session(cwd=project, mcp_servers=[])
         name = session.session_id
-        assert [option.id for option in session.config_options] == ["mode", "model"], session
+        options = [option.id for option in session.config_options]
+        assert options == ["mode", "model", "thought_level"], session
         done = await agent.prompt(name, [text_block("write it")])
         assert done.stop_reason == "end_turn", done
         with open(project + "/b.txt", encoding="utf-8") as file:
