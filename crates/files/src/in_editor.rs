@@ -37,6 +37,8 @@ pub(crate) fn replace_by_editor(
             Ok((text.into_bytes(), FileMetadata { size, ..metadata }))
         }
         Ok(_) => on_disk,
+        // Clients have no common error for a file that they do not have.
+        Err(_) if on_disk.is_err() => on_disk,
         Err(message) => {
             let message = format!("the editor: {message}");
             Err(FileError::from_io(path.shown(), "read", io::Error::other(message)))
