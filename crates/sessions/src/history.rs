@@ -248,8 +248,8 @@ fn in_a_copy(
     let notice = format!(
         "the file of the session `{from}` is damaged: this run continues a repaired copy, `{id}`"
     );
-    let mended = sound(loaded, &entry.path).map_err(input)?;
-    let mut resumed = fork(library, id, mended, from);
+    let repaired = sound(loaded, &entry.path).map_err(input)?;
+    let mut resumed = fork(library, id, repaired, from);
     resumed.notices.push(notice);
     Ok(resumed)
 }
