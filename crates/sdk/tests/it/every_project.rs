@@ -296,7 +296,7 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
     set(r#"{"general": {"sessionRetention": {"maxAge": "soon"}}}"#);
     assert!(
         world.launch().session_library().collect_sessions(false).is_err(),
-        "unreadable sessions are reported"
+        "an invalid age is an error"
     );
     assert_eq!(world.launch().session_library().sessions().len(), 4, "and deletes nothing");
     set(r#"{"general": {"sessionRetention": {"maxAge": "1h"}}}"#);
