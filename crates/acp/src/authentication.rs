@@ -152,15 +152,21 @@ impl AuthRequest {
             launch.set_setting(SettingScope::User, SELECTED, Some(&json!(method))).map(drop)
         };
         match self {
-            Self::GeminiKey(Some(key)) => launch.store_key(KeyKind::GeminiApi, key)?,
-            Self::VertexAi(Some(key)) => launch.store_key(KeyKind::VertexExpress, key)?,
-            Self::Provider { name, key: Some(key) } => {
-                return launch.store_provider_key(name, key).map(drop);
+            Self::GeminiKey(Some(key)) => {
+                launch.provider_manager().store_key(KeyKind::GeminiApi, key)?
             }
-            Self::Provider { name, key: None } => return launch.require_provider_key(name),
+            Self::VertexAi(Some(key)) => {
+                launch.provider_manager().store_key(KeyKind::VertexExpress, key)?
+            }
+            Self::Provider { name, key: Some(key) } => {
+                return launch.provider_manager().store_provider_key(name, key).map(drop);
+            }
+            Self::Provider { name, key: None } => {
+                return launch.provider_manager().require_provider_key(name);
+            }
             Self::GeminiKey(None) | Self::VertexAi(None) | Self::Gateway { .. } => {}
         }
-        if let Credential::Missing { why } = launch.gemini_credential() {
+        if let Credential::Missing { why } = launch.provider_manager().gemini_credential() {
             let message = match self {
                 Self::GeminiKey(_) => format!("{why}. A client can pass `_meta.api-key`"),
                 _ => why,

@@ -266,7 +266,9 @@ impl AcpDispatcher {
             "session/delete" => self.delete(id, &params),
             "authenticate" => self.authenticate(id, &params),
             "logout" => {
-                self.look_up(id, None, |launch| launch.forget_key().map(|_| json!({})));
+                self.look_up(id, None, |launch| {
+                    launch.provider_manager().forget_key().map(|_| json!({}))
+                });
                 Ok(())
             }
             other => Err(RpcError::method_not_found(other)),

@@ -53,7 +53,11 @@ impl SessionChoices {
     pub(crate) fn new(launch: &Launch) -> Self {
         let is_offered = |entry: &&ModeEntry| launch.mode_refusal(entry.mode).is_none();
         let automatic = std::iter::once(("auto".to_owned(), "Selected automatically".to_owned()));
-        let known = launch.known_models().into_iter().map(|it| (it.name, it.description));
+        let known = launch
+            .provider_manager()
+            .known_models()
+            .into_iter()
+            .map(|it| (it.name, it.description));
         let models = automatic.chain(known);
         Self {
             launch: launch.clone(),
@@ -96,7 +100,7 @@ impl SessionChoices {
 
     /// Returns the thinking levels of a model; none if they are unknown.
     pub(crate) fn thinking_levels(&self, model: &str) -> Vec<String> {
-        self.launch.thinking_levels(model)
+        self.launch.provider_manager().thinking_levels(model)
     }
 
     /// Returns all configuration options. `level`: the thinking level, if one was chosen.

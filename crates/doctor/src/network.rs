@@ -56,12 +56,12 @@ pub(crate) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
 async fn base_url(launch: &Launch) -> Option<Url> {
     let launch = launch.clone();
     let looking = tokio::task::spawn_blocking(move || {
-        let table = launch.model_table();
+        let table = launch.provider_manager().model_table();
         let name = table.resolve(&launch.model_name());
         if let Some((provider, _)) = table.providers().split(&name) {
             return Url::parse(&provider.base_url).ok();
         }
-        if matches!(launch.credential(), Credential::NotNeeded) {
+        if matches!(launch.provider_manager().credential(), Credential::NotNeeded) {
             return None;
         }
         gemini(&launch).map(|gemini| gemini.base_url().clone())
@@ -70,7 +70,7 @@ async fn base_url(launch: &Launch) -> Option<Url> {
 }
 
 fn gemini(launch: &Launch) -> Option<Gemini> {
-    let (auth, _) = launch.auth().ok()?;
+    let (auth, _) = launch.provider_manager().auth().ok()?;
     let env = |name: &str| launch.config().environment.get(name).map(str::to_owned);
     let mut options = GeminiOptions::from_env(auth, &env);
     options.version = launch.options().version.to_owned();
@@ -230,7 +230,7 @@ fn service_error(failure: &HttpFailure) -> DoctorCheck {
 async fn key(launch: &Launch) -> DoctorCheck {
     let result = match provider(launch) {
         Some(name) => {
-            let listings = launch.list_models(Some(&name), STEP_LIMIT).await;
+            let listings = launch.provider_manager().list_models(Some(&name), STEP_LIMIT).await;
             let first = listings.into_iter().next().map(|listing| listing.models);
             first.unwrap_or_else(|| Ok(Vec::new())).map(drop)
         }
@@ -255,7 +255,7 @@ async fn key(launch: &Launch) -> DoctorCheck {
 
 /// Returns the provider that the model names; `None` for Gemini.
 fn provider(launch: &Launch) -> Option<String> {
-    let table = launch.model_table();
+    let table = launch.provider_manager().model_table();
     let name = table.resolve(&launch.model_name());
     table.providers().split(&name).map(|(provider, _)| provider.name.clone())
 }

@@ -46,7 +46,7 @@ fn trust(launch: &Launch) -> DoctorCheck {
 fn credentials(launch: &Launch) -> DoctorCheck {
     let check = |status, detail| DoctorCheck::new("credentials", status, "Credentials", detail);
     let model = launch.model_name();
-    match launch.credential() {
+    match launch.provider_manager().credential() {
         Credential::Found { method, source } => {
             let place = match source {
                 CredentialSource::Environment => "from the environment",
@@ -63,15 +63,16 @@ fn credentials(launch: &Launch) -> DoctorCheck {
 
 /// Lists the providers with available keys, by name only.
 fn other_keys(launch: &Launch) -> Option<DoctorCheck> {
-    let found = launch.provider_credentials().ok()?.into_iter().filter_map(|it| {
-        let place = match it.source {
-            KeySource::Variable(name) => format!("`{name}`"),
-            KeySource::Command => "a command".to_owned(),
-            KeySource::Stored => "stored".to_owned(),
-            KeySource::Missing | KeySource::NotNeeded => return None,
-        };
-        Some(format!("{} ({place})", it.provider))
-    });
+    let found =
+        launch.provider_manager().provider_credentials().ok()?.into_iter().filter_map(|it| {
+            let place = match it.source {
+                KeySource::Variable(name) => format!("`{name}`"),
+                KeySource::Command => "a command".to_owned(),
+                KeySource::Stored => "stored".to_owned(),
+                KeySource::Missing | KeySource::NotNeeded => return None,
+            };
+            Some(format!("{} ({place})", it.provider))
+        });
     let found: Vec<String> = found.collect();
     let info = CheckStatus::Info;
     let detail = found.join(", ");

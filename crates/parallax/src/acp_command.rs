@@ -69,7 +69,7 @@ impl Host for Editor {
             Launch::prepare(options)
         });
         // Invalid settings are reported when a session opens.
-        launch.map(|launch| launch.providers_with_keys()).unwrap_or_default()
+        launch.map(|launch| launch.provider_manager().providers_with_keys()).unwrap_or_default()
     }
 
     fn expand(&self, session: &OpenSession) -> Expand {

@@ -101,7 +101,7 @@ async fn add_google(
     let mut text = format!("Stored the key of `{provider}`\n");
     let mut checked = Value::Null;
     if !no_check {
-        let unchecked = match launch.check_key(kind, &key).await {
+        let unchecked = match launch.provider_manager().check_key(kind, &key).await {
             Err(failure) if failure.kind == FailureKind::Auth => return Err(failure),
             Err(failure) => Some(failure.message),
             Ok(()) => None,
@@ -111,7 +111,7 @@ async fn add_google(
             let _ = writeln!(text, "The key was not checked: {}", one_line(&why));
         }
     }
-    launch.store_key(kind, &key)?;
+    launch.provider_manager().store_key(kind, &key)?;
     Ok((text, json!({"provider": provider, "stored": true, "checked": checked})))
 }
 
@@ -119,13 +119,13 @@ async fn add(launch: &Launch, provider: &str, no_check: bool) -> Result<(String,
     if let Some(kind) = google_kind(provider) {
         return add_google(launch, (provider, kind), no_check).await;
     }
-    launch.require_provider(provider)?;
+    launch.provider_manager().require_provider(provider)?;
     let key = read_key(provider)?;
     let (mut text, mut checked) = (String::new(), Value::Null);
     if no_check {
-        launch.store_provider_key(provider, &key)?;
+        launch.provider_manager().store_provider_key(provider, &key)?;
     } else {
-        let unchecked = launch.add_provider_key(provider, &key).await?;
+        let unchecked = launch.provider_manager().add_provider_key(provider, &key).await?;
         checked = json!(unchecked.is_none());
         if let Some(why) = unchecked {
             let _ = writeln!(text, "The key was not checked: {}", one_line(&why));
@@ -149,7 +149,7 @@ async fn add(launch: &Launch, provider: &str, no_check: bool) -> Result<(String,
 }
 
 fn credential(launch: &Launch, provider: &str) -> Result<Option<ProviderCredential>, Failure> {
-    let all = launch.provider_credentials()?;
+    let all = launch.provider_manager().provider_credentials()?;
     Ok(all.into_iter().find(|it| it.provider == provider))
 }
 
@@ -179,7 +179,7 @@ fn read_key(provider: &str) -> Result<Secret, Failure> {
 }
 
 fn list(launch: &Launch) -> Result<(String, Value), Failure> {
-    let all = launch.provider_credentials()?;
+    let all = launch.provider_manager().provider_credentials()?;
     let mut text = String::new();
     let width = all.iter().map(|it| it.provider.len()).max().unwrap_or(0);
     for it in &all {
@@ -220,8 +220,8 @@ fn words(it: &ProviderCredential) -> String {
 
 fn remove(launch: &Launch, provider: &str) -> Result<(String, Value), Failure> {
     let removed = match google_kind(provider) {
-        Some(_) => launch.forget_key()?,
-        None => launch.remove_provider_key(provider)?,
+        Some(_) => launch.provider_manager().forget_key()?,
+        None => launch.provider_manager().remove_provider_key(provider)?,
     };
     let text = match removed {
         true => format!("Removed the stored key of `{}`\n", one_line(provider)),

@@ -66,16 +66,17 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
     let launch = launch()?;
     let (text, value) = match typed.action.unwrap_or(ModelsAction::List { provider: None }) {
         ModelsAction::List { provider } => {
-            let mut known = launch.known_models();
+            let mut known = launch.provider_manager().known_models();
             match provider.as_deref() {
                 Some("gemini") => {
                     known.retain(|it| it.provider == "gemini");
                     list(known, Vec::new())
                 }
                 Some(provider) => {
-                    launch.require_provider(provider)?;
+                    launch.provider_manager().require_provider(provider)?;
                     known.retain(|it| it.provider == provider);
-                    let listings = launch.list_models(Some(provider), LIMIT).await;
+                    let listings =
+                        launch.provider_manager().list_models(Some(provider), LIMIT).await;
                     if let Some(Err(failure)) = listings.first().map(|it| &it.models)
                         && known.is_empty()
                     {
@@ -84,23 +85,23 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
                     list(known, listings)
                 }
                 None => {
-                    let listings = launch.list_models(None, LIMIT_OF_EACH).await;
+                    let listings = launch.provider_manager().list_models(None, LIMIT_OF_EACH).await;
                     list(known, listings)
                 }
             }
         }
         ModelsAction::Refresh { provider } => {
             if let Some(provider) = &provider {
-                launch.require_provider(provider)?;
+                launch.provider_manager().require_provider(provider)?;
             }
-            refreshed(launch.list_models(provider.as_deref(), LIMIT).await)?
+            refreshed(launch.provider_manager().list_models(provider.as_deref(), LIMIT).await)?
         }
         ModelsAction::Show { model } => {
-            let model = launch.describe_model(&model, LIMIT).await?;
+            let model = launch.provider_manager().describe_model(&model, LIMIT).await?;
             (show(&model), value_of(&model))
         }
         ModelsAction::Test { model } => {
-            let report = launch.test_model(&model).await?;
+            let report = launch.provider_manager().test_model(&model).await?;
             let mut text = String::new();
             for step in &report {
                 let mark = if step.passed { "ok" } else { "failed" };

@@ -1,19 +1,14 @@
 //! Data for `/about`, `/tools`, `/policies`, `/model`, and `/privacy`.
 
-use std::sync::Arc;
-
 use parallax_config::ToolSandboxing;
 use parallax_exec::program_sandbox::ProgramSandbox;
-use parallax_models::{ModelTable, Providers};
 use parallax_policy::Rule;
-use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{ApprovalMode, Decision};
 use parallax_protocol::tool::ToolKind;
 use parallax_sandbox::{Support, Tier};
 
 use crate::credential::{Credential, method_name};
-use crate::discovered_models;
-use crate::launch::{Launch, failure};
+use crate::launch::Launch;
 use crate::open::OpenSession;
 
 pub use parallax_models::ModelChoice;
@@ -70,14 +65,14 @@ impl Launch {
     /// Returns the facts. Blocking: probes the kernel for a few milliseconds.
     pub fn about(&self) -> About {
         let model = self.model_name();
-        let resolved = self.model_table().resolve(&model);
+        let resolved = self.provider_manager().resolved_model();
         About {
             version: self.options.version.to_owned(),
             commit: option_env!("PARALLAX_COMMIT").filter(|commit| !commit.is_empty()),
             model: (model, resolved),
             sandbox: self.sandbox_words(),
             os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            auth: match self.credential() {
+            auth: match self.provider_manager().credential() {
                 Credential::Found { method, .. } => method_name(method).to_owned(),
                 Credential::NotNeeded => "none needed (scripted)".to_owned(),
                 Credential::Missing { .. } => "none".to_owned(),
@@ -110,66 +105,6 @@ impl Launch {
             Ok(Tier::Nothing) | Err(_) => "none on this machine",
         }
         .to_owned()
-    }
-
-    /// Returns the models for the model dialog, built-in names first.
-    pub fn model_choices(&self) -> Vec<ModelChoice> {
-        self.model_table().choices()
-    }
-
-    /// Returns a warning about a model name that this version does not know.
-    pub fn model_doubt(&self, name: &str) -> Option<String> {
-        let table = self.model_table();
-        if table.is_known_name(name) {
-            return None;
-        }
-        let choices = table.choices();
-        let near = parallax_config::near(name, choices.iter().map(|choice| choice.name.as_str()));
-        let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
-        let meant = match near.is_empty() {
-            true => String::new(),
-            false => format!(" (near it: {})", near.join(", ")),
-        };
-        let price = match table.price(&table.resolve(name)) {
-            Some(_) => "",
-            None => "; its price is unknown and not included in the cost",
-        };
-        Some(format!(
-            "Unknown model `{name}`{meant}. It is requested as is, because the service or a \
-             gateway may provide it{price}."
-        ))
-    }
-
-    /// Returns the size of the model's context window in tokens.
-    pub fn context_window(&self, model: &str) -> u64 {
-        let table = self.model_table();
-        table.limits(&table.resolve(model)).context
-    }
-
-    /// Returns the model table with additions from settings.
-    pub fn model_table(&self) -> ModelTable {
-        // A launch with invalid model settings cannot be opened.
-        self.checked_model_table().unwrap_or_default()
-    }
-
-    /// Returns the model table with the providers of the settings.
-    ///
-    /// # Errors
-    /// Returns an error if the settings are invalid.
-    pub(crate) fn checked_model_table(&self) -> Result<ModelTable, Failure> {
-        let settings = &self.config.settings;
-        let table = settings
-            .model_configs()
-            .map_or_else(|| Ok(ModelTable::default()), crate::model::table)?;
-        // A project's variables must not change where the user's API keys are sent.
-        let env = |name: &str| self.config.user_variable(name).map(str::to_owned);
-        let providers = Providers::from_settings(settings.providers(), &env)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        let (providers, homes) = (Arc::new(providers), self.config.homes.clone());
-        let of = Arc::clone(&providers);
-        let stored = Arc::new(move || discovered_models::read(&homes, &of));
-        let table = table.with_max_attempts(settings.max_attempts()).with_providers(providers);
-        Ok(table.with_discovered(stored))
     }
 
     /// Returns the policy rules by mode, highest priority first: those for all modes under `None`,

@@ -66,7 +66,7 @@ impl Launch {
         let folders = self.agent_places();
         let mut warnings = Vec::new();
         let known = Acknowledged::of(&config.homes, &config.project, &mut warnings);
-        let built_in = built_in::agents(&self.model_table().resolve(&self.model_name()));
+        let built_in = built_in::agents(&self.provider_manager().resolved_model());
         let mut set = find_agents(built_in, &folders, &config.settings, &known);
         warnings.into_iter().for_each(|warning| set.warnings.push(warning));
         for agent in set.agents.iter_mut().chain(&mut set.unacknowledged) {

@@ -65,7 +65,7 @@ impl Launch {
 
     /// Returns a short description of the authentication method. Blocking.
     pub fn auth_name(&self) -> String {
-        match self.credential() {
+        match self.provider_manager().credential() {
             Credential::Found { method, .. } => method_name(method).to_owned(),
             Credential::NotNeeded => "scripted".to_owned(),
             Credential::Missing { .. } => "no key".to_owned(),

@@ -19,8 +19,10 @@ use parallax_sessions::export::SyntaxHighlighter;
 use parallax_sessions::{SessionChoice, SessionLibrary};
 
 use crate::budget::RunLimits;
+use crate::model::script_name;
 use crate::program_sandbox;
 use parallax_hooks::RunningHook;
+use parallax_providers::ProviderManager;
 
 /// Source of the model's responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -154,7 +156,7 @@ pub struct EmbeddedTools(pub(crate) Vec<Arc<dyn Tool>>);
 #[derive(Clone)]
 pub struct Launch {
     pub(crate) options: LaunchOptions,
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     pub(crate) mode: ApprovalMode,
     pub(crate) extensions: Arc<OnceLock<Arc<Extensions>>>,
     /// The hooks of the session that this launch opened.
@@ -203,7 +205,7 @@ impl Launch {
         let extensions = Arc::default();
         Ok(Self {
             options,
-            config,
+            config: Arc::new(config),
             mode,
             extensions,
             running_hooks: Arc::default(),
@@ -242,6 +244,18 @@ impl Launch {
             known: &self.extensions,
             client: self.client_options(),
             variables: &self.options.variables,
+        }
+    }
+
+    /// Returns what lists the models of providers and manages their keys.
+    pub fn provider_manager(&self) -> ProviderManager {
+        let model = self.model_name();
+        ProviderManager {
+            config: Arc::clone(&self.config),
+            auth_method: self.options.auth_method.clone(),
+            version: self.options.version,
+            is_scripted: script_name(&model).is_some() || self.options.answers != Answers::Service,
+            model,
         }
     }
 

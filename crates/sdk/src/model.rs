@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax_models::ModelTable;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
@@ -12,8 +11,8 @@ use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedM
 
 use crate::demo;
 use crate::launch::{Answers, Launch, Recording, failure};
-use crate::providers::ProviderModels;
 use parallax_devtools::SessionTap;
+use parallax_providers::ProviderModels;
 
 /// Prefix of model names that refer to a script.
 const SCRIPT: &str = "script:";
@@ -91,17 +90,12 @@ fn service(
     tap: Option<&Arc<SessionTap>>,
     secrets: &mut Vec<Secret>,
 ) -> Result<Arc<dyn Model>, Failure> {
-    let models = Arc::new(launch.checked_model_table()?);
-    let name = models.resolve(&launch.model_name());
-    let providers = ProviderModels::new(launch.clone(), models, session).tapped(tap);
+    let manager = launch.provider_manager();
+    let models = Arc::new(manager.checked_model_table()?);
+    let name = models.resolve(&manager.model);
+    let providers = ProviderModels::new(manager, models, session).tapped(tap);
     // Report invalid credentials before anything is started.
     providers.model(&name)?;
     secrets.extend(providers.secrets());
     Ok(Arc::new(providers))
-}
-
-/// Returns the model table with additions from settings (`modelConfigs`).
-pub(crate) fn table(configs: &serde_json::Value) -> Result<ModelTable, Failure> {
-    ModelTable::from_settings(configs)
-        .map_err(|error| failure(FailureKind::Config, error.to_string()))
 }

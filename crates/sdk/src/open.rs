@@ -71,7 +71,7 @@ pub struct OpenSession {
 impl OpenSession {
     /// Returns the usage before the session was opened, to continue counting.
     pub fn counted_before(&self) -> SessionStats {
-        let table = self.launch.model_table();
+        let table = self.launch.provider_manager().model_table();
         // Scripted responses cost nothing.
         SessionStats::of(&self.past(), |name| table.price(name).filter(|_| !self.scripted))
     }

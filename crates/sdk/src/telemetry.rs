@@ -103,7 +103,7 @@ impl Launch {
     /// Returns the authentication method as in `security.auth.selectedType`; `None` without
     /// credentials.
     fn auth_type(&self) -> Option<String> {
-        self.auth().ok().map(|(auth, _)| auth.kind().as_str().to_owned())
+        self.provider_manager().auth().ok().map(|(auth, _)| auth.kind().as_str().to_owned())
     }
 
     /// Returns the collector. If telemetry is written to a file, it is sent only if a collector is

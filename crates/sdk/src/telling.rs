@@ -305,7 +305,7 @@ impl OpenSession {
 
     fn tell_model(&self) -> Told {
         let about = self.launch.about();
-        let choices = self.launch.model_choices();
+        let choices = self.launch.provider_manager().model_choices();
         let mut lines = vec![format!("{} is set", self.model)];
         lines.extend(choices.iter().map(|choice| match choice.model == choice.name {
             true => format!("  {}", choice.name),

@@ -223,7 +223,7 @@ impl Launch {
         let metered =
             UsageTrackingModel::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
         let name = self.model_name();
-        warnings.extend(self.model_table().warnings_for(&name));
+        warnings.extend(self.provider_manager().model_table().warnings_for(&name));
         if !toolbox::has_web_search(model.as_ref(), &model.catalog().resolve(&name)) {
             warnings.push(format!(
                 "the provider of `{name}` has no web search, so the model cannot search the web \
@@ -397,7 +397,7 @@ impl Launch {
         hub: EventBus,
         tap: Option<&Arc<SessionTap>>,
     ) -> SessionHandle {
-        let secrets = self.own_keys();
+        let secrets = self.provider_manager().own_keys();
         if let Some(tap) = tap {
             tap.add_secrets(secrets.iter().cloned());
         }

@@ -67,9 +67,10 @@ fn models_rules_and_facts_are_told() {
         "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 10\nmodes = [\"plan\"]\n";
     world.write("home/.parallax/policies/mine.toml", rule);
     let launch = world.launch();
-    let names: Vec<String> = launch.model_choices().into_iter().map(|choice| choice.name).collect();
+    let names: Vec<String> =
+        launch.provider_manager().model_choices().into_iter().map(|choice| choice.name).collect();
     assert_eq!(names.first().map(String::as_str), Some("auto"));
-    assert_eq!(launch.context_window("auto"), 1_048_576);
+    assert_eq!(launch.provider_manager().context_window("auto"), 1_048_576);
     let rows = launch.rule_rows();
     let of = |mode| rows.iter().find(|(group, _)| *group == mode).map(|(_, rows)| rows);
     let plan = of(Some(ApprovalMode::Plan)).expect("rules of plan mode");

@@ -70,7 +70,7 @@ async fn a_key_is_checked_where_sessions_go_and_never_told() {
             let options =
                 LaunchOptions { skip_trust: true, ..world.options(&[(variable, &address)]) };
             let launch = Launch::prepare(options).expect("prepared");
-            let checked = launch.check_key(kind, &key).await;
+            let checked = launch.provider_manager().check_key(kind, &key).await;
             let head = serving.join().expect("served");
             assert!(head.starts_with(path), "{head}");
             assert!(head.contains("x-goog-api-key: hunter2hunter2\r\n"), "{head}");
@@ -81,9 +81,13 @@ async fn a_key_is_checked_where_sessions_go_and_never_told() {
     }
     let options = world.options(&[("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")]);
     let launch = Launch::prepare(LaunchOptions { skip_trust: true, ..options }).expect("prepared");
-    let failure = launch.check_key(KeyKind::GeminiApi, &key).await.expect_err("nobody there");
+    let failure = launch
+        .provider_manager()
+        .check_key(KeyKind::GeminiApi, &key)
+        .await
+        .expect_err("nobody there");
     assert!(failure.kind == FailureKind::Api && failure.message.contains("cannot be reached"));
-    let failure = launch.check_key(KeyKind::GeminiApi, &Secret::new(" ")).await;
+    let failure = launch.provider_manager().check_key(KeyKind::GeminiApi, &Secret::new(" ")).await;
     assert_eq!(failure.expect_err("no key").kind, FailureKind::Auth);
 }
 
@@ -92,13 +96,13 @@ fn a_kept_key_is_used_where_the_environment_has_none() {
     let world = World::new();
     let with = |variables: &[(&str, &str)]| {
         let options = LaunchOptions { skip_trust: true, ..world.options(variables) };
-        Launch::prepare(options).expect("prepared").credential()
+        Launch::prepare(options).expect("prepared").provider_manager().credential()
     };
     let found = |method, source| Credential::Found { method, source };
     let (kept, environment) = (CredentialSource::Kept, CredentialSource::Environment);
     assert!(matches!(with(&[]), Credential::Missing { .. }));
     let launch = world.launch();
-    launch.store_key(KeyKind::GeminiApi, &Secret::new("k")).expect("stored");
+    launch.provider_manager().store_key(KeyKind::GeminiApi, &Secret::new("k")).expect("stored");
     assert_eq!(with(&[]), found("gemini-api-key", kept));
     assert_eq!(with(&[("GEMINI_API_KEY", "e")]), found("gemini-api-key", environment));
     // A gateway receives the stored key as well.
@@ -106,20 +110,24 @@ fn a_kept_key_is_used_where_the_environment_has_none() {
     // The stored key is not used for Vertex AI.
     let vertex = [("GOOGLE_GENAI_USE_VERTEXAI", "true")];
     assert!(matches!(with(&vertex), Credential::Missing { .. }));
-    launch.store_key(KeyKind::VertexExpress, &Secret::new("k")).expect("stored");
+    launch.provider_manager().store_key(KeyKind::VertexExpress, &Secret::new("k")).expect("stored");
     assert_eq!(with(&[]), found("vertex-ai", kept));
     assert_eq!(with(&vertex), found("vertex-ai", kept));
-    assert!(launch.forget_key().expect("forgotten"));
+    assert!(launch.provider_manager().forget_key().expect("forgotten"));
     assert!(matches!(with(&[]), Credential::Missing { .. }));
     let scripted = LaunchOptions { answers: Answers::Fake("x".into()), ..world.trusted() };
     let scripted = Launch::prepare(scripted).expect("prepared");
-    assert_eq!(scripted.credential(), Credential::NotNeeded);
+    assert_eq!(scripted.provider_manager().credential(), Credential::NotNeeded);
 }
 
 #[tokio::test]
 async fn no_tool_reads_the_kept_key_even_at_home() {
     let world = World::new();
-    world.launch().store_key(KeyKind::GeminiApi, &Secret::new("hunter2")).expect("stored");
+    world
+        .launch()
+        .provider_manager()
+        .store_key(KeyKind::GeminiApi, &Secret::new("hunter2"))
+        .expect("stored");
     world.write("home/.parallax/notes.txt", "hello");
     let home = world.root.join("home");
     let options = LaunchOptions { directory: home, ..world.trusted() };

@@ -201,11 +201,16 @@ fn scroll_away(app: &mut App) {
 }
 
 fn sign_out(app: &mut App) {
-    app.ask(Launch::forget_key, |app, forgotten| match forgotten {
-        Ok(true) => sign_in::open(app, Some("API key deleted.")),
-        Ok(false) => app.info("No saved API key. A key in an environment variable stays in use."),
-        Err(failure) => app.error(failure.message),
-    });
+    app.ask(
+        |launch| launch.provider_manager().forget_key(),
+        |app, forgotten| match forgotten {
+            Ok(true) => sign_in::open(app, Some("API key deleted.")),
+            Ok(false) => {
+                app.info("No saved API key. A key in an environment variable stays in use.")
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
 }
 
 fn add_directories(app: &mut App, paths: &str) {

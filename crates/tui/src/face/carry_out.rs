@@ -288,12 +288,14 @@ impl Face {
         let Some(launch) = self.app.launch.clone() else { return };
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
-            let checked = match launch.check_key(kind, &key).await {
+            let checked = match launch.provider_manager().check_key(kind, &key).await {
                 // The keychain may prompt the user.
-                Ok(()) => tokio::task::spawn_blocking(move || launch.store_key(kind, &key))
-                    .await
-                    .map_err(|error| error.to_string())
-                    .and_then(|stored| stored.map_err(|failure| failure.message)),
+                Ok(()) => tokio::task::spawn_blocking(move || {
+                    launch.provider_manager().store_key(kind, &key)
+                })
+                .await
+                .map_err(|error| error.to_string())
+                .and_then(|stored| stored.map_err(|failure| failure.message)),
                 Err(failure) => Err(failure.message),
             };
             let then: Then = Box::new(move |app| {
@@ -311,7 +313,7 @@ impl Face {
         let Some(launch) = self.app.launch.clone() else { return };
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
-            let added = launch.add_provider_key(&provider, &key).await;
+            let added = launch.provider_manager().add_provider_key(&provider, &key).await;
             let added = added.map_err(|failure| failure.message);
             let then: Then =
                 Box::new(move |app| sign_in::provider_key_added(app, &provider, added));

@@ -252,7 +252,7 @@ impl Face {
             None => return,
         };
         // The full explanation with settings and gateways goes to the log.
-        if let Credential::Missing { why } = prepared.credential() {
+        if let Credential::Missing { why } = prepared.provider_manager().credential() {
             tracing::warn!("{why}");
             self.app.launch = Some(prepared);
             self.app.session.set_keyless(true);

@@ -40,7 +40,9 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
         app.keep_setting("model.name", Some(Value::String(name.to_owned())));
     }
     app.toast(format!("model: {name}"));
-    if let Some(doubt) = app.launch.as_ref().and_then(|launch| launch.model_doubt(name)) {
+    if let Some(doubt) =
+        app.launch.as_ref().and_then(|launch| launch.provider_manager().model_doubt(name))
+    {
         app.warn(doubt);
     }
 }

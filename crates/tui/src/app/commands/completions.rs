@@ -107,6 +107,7 @@ pub(crate) fn set_commands(app: &mut App) {
     }
     if let Some(launch) = &app.launch {
         let names: Vec<Argument> = launch
+            .provider_manager()
             .model_choices()
             .into_iter()
             .map(|choice| Argument { value: choice.name, description: choice.model })

@@ -41,7 +41,7 @@ pub(crate) fn open(app: &mut App, why: Option<&str>) {
     }
     // Looks for running local servers in the meantime.
     app.ask(
-        |launch| launch.list_models_blocking(None, LIST_LIMIT),
+        |launch| launch.provider_manager().list_models_blocking(None, LIST_LIMIT),
         |app, listings| {
             if let Some(list) = app.dialogs.list_for(&Purpose::Auth) {
                 list.replace(auth_items(&listings));
@@ -128,9 +128,10 @@ fn provider_models(app: &mut App, provider: &str) {
         {
             let provider = provider.clone();
             move |launch| {
-                let mut models = launch.known_models();
+                let mut models = launch.provider_manager().known_models();
                 models.retain(|model| model.provider == provider);
-                let listings = launch.list_models_blocking(Some(&provider), CHOSEN_LIMIT);
+                let listings =
+                    launch.provider_manager().list_models_blocking(Some(&provider), CHOSEN_LIMIT);
                 (models, listings)
             }
         },
@@ -176,6 +177,7 @@ pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
 pub(crate) fn model_dialog(app: &mut App) {
     let Some(launch) = &app.launch else { return app.too_early() };
     let mut items: Vec<ListItem> = launch
+        .provider_manager()
         .model_choices()
         .into_iter()
         .map(|choice| {
@@ -186,7 +188,7 @@ pub(crate) fn model_dialog(app: &mut App) {
             ListItem::new(choice.name.clone(), choice.name, detail.join(" · "))
         })
         .collect();
-    let known = launch.known_models();
+    let known = launch.provider_manager().known_models();
     items.extend(known.iter().filter(|it| it.provider != "gemini").map(model_item));
     let list = ListDialog::new("Select a model", items.clone())
         .searched()
@@ -194,7 +196,7 @@ pub(crate) fn model_dialog(app: &mut App) {
         .at(&app.facts.model);
     app.open(Overlay::list(Purpose::Model, list));
     app.ask(
-        |launch| launch.list_models_blocking(None, LIST_LIMIT),
+        |launch| launch.provider_manager().list_models_blocking(None, LIST_LIMIT),
         move |app, listings| {
             let Some(list) = app.dialogs.list_for(&Purpose::Model) else {
                 return;

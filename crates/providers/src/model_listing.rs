@@ -12,9 +12,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::price::Price;
 
 use crate::credential::model_failure;
-use crate::discovered_models;
-use crate::launch::{Launch, failure};
-use crate::providers::ProviderModels;
+use crate::{ProviderManager, ProviderModels, discovered_models, failure};
 
 /// A model that can be selected.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +46,7 @@ pub struct ProviderListing {
     pub models: Result<Vec<KnownModel>, Failure>,
 }
 
-impl Launch {
+impl ProviderManager {
     /// Returns the models of the Gemini API and of the settings, which are known without a request.
     pub fn known_models(&self) -> Vec<KnownModel> {
         let table = self.model_table();
@@ -105,7 +103,7 @@ impl Launch {
         }
     }
 
-    /// Like [`Launch::list_models`], for a blocking thread of the runtime.
+    /// Like [`ProviderManager::list_models`], for a blocking thread of the runtime.
     pub fn list_models_blocking(
         &self,
         only: Option<&str>,
@@ -168,7 +166,7 @@ impl Launch {
     }
 }
 
-impl Launch {
+impl ProviderManager {
     /// Caches what a provider listed for later sessions.
     async fn keep_discovered(&self, provider: &Provider, listed: &[ListedModel]) {
         let (homes, provider, listed) =

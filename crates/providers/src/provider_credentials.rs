@@ -6,7 +6,7 @@ use parallax_models::{ModelTable, Provider};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::secret::Secret;
 
-use crate::launch::{Launch, failure};
+use crate::{ProviderManager, failure};
 
 /// Timeout of verifying a key.
 const CHECK_LIMIT: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ pub struct ProviderCredential {
     pub source: KeySource,
 }
 
-impl Launch {
+impl ProviderManager {
     /// Returns all providers with the sources of their keys. Reads no key from a keychain.
     /// Blocking.
     ///

@@ -6,8 +6,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::ModelError;
 use parallax_protocol::secret::Secret;
 
-use crate::launch::{Answers, Launch, failure};
-use crate::model;
+use crate::{ProviderManager, failure};
 
 pub use parallax_config::KeyKind;
 
@@ -39,15 +38,14 @@ pub enum CredentialSource {
     Kept,
 }
 
-impl Launch {
+impl ProviderManager {
     /// Returns how a session would authenticate. Blocking.
     pub fn credential(&self) -> Credential {
-        let scripted = model::script_name(&self.model_name()).is_some();
-        if scripted || self.options.answers != Answers::Service {
+        if self.is_scripted {
             return Credential::NotNeeded;
         }
         let table = self.model_table();
-        let name = table.resolve(&self.model_name());
+        let name = table.resolve(&self.model);
         if let Some((provider, _)) = table.providers().split(&name) {
             let source =
                 match provider.key_variables.iter().chain(&provider.token_variables).any(|name| {
@@ -91,7 +89,7 @@ impl Launch {
         };
         let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
         let mut options = GeminiOptions::from_env(auth, &env);
-        options.version = self.options.version.to_owned();
+        options.version = self.version.to_owned();
         let gemini = Gemini::new(options)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         gemini.check().await.map_err(model_failure)
@@ -124,7 +122,7 @@ impl Launch {
         self.auth_of(None)
     }
 
-    /// Like [`Launch::auth`], but for this method instead of the selected one.
+    /// Like [`ProviderManager::auth`], but for this method instead of the selected one.
     pub(crate) fn auth_of(
         &self,
         method: Option<&str>,
@@ -132,7 +130,7 @@ impl Launch {
         let settings = &self.config.settings;
         let selected = method
             .map(str::to_owned)
-            .or_else(|| self.options.auth_method.clone())
+            .or_else(|| self.auth_method.clone())
             .or_else(|| settings.auth_selected_type());
         let enforced = settings.auth_enforced_type();
         let resolve = |env: &dyn Fn(&str) -> Option<String>| {
@@ -182,7 +180,7 @@ impl Launch {
     }
 
     /// Returns all API keys of the program, to redact them from texts.
-    pub(crate) fn own_keys(&self) -> Vec<String> {
+    pub fn own_keys(&self) -> Vec<String> {
         // An unused stored key is not loaded.
         let kept = match self.has_key_variable() {
             true => None,

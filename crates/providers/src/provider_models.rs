@@ -2,8 +2,6 @@
 //! provider, which is opened at its first request.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,9 +18,10 @@ use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::discovered_models;
-use crate::launch::{Launch, failure};
 use parallax_devtools::SessionTap;
+
+use crate::provider_keys::key_hint;
+use crate::{ProviderManager, discovered_models, failure};
 
 /// Map key of the Gemini API client.
 const GEMINI: &str = "gemini";
@@ -31,19 +30,15 @@ const ANTHROPIC: &str = "anthropic";
 /// Map key and prefix of models requested through Vertex AI, whatever the settings select.
 const VERTEX: &str = "vertex";
 const VERTEX_PREFIX: &str = "vertex:";
-/// Timeout of `apiKeyCommand`.
-const KEY_COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Timeout of requesting a model description.
 const DESCRIPTION_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum bytes of the command's output.
-const MAX_KEY: u64 = 64 * 1024;
 /// Idle timeout of a response. Hosted models may think for minutes without sending anything.
 const IDLE_LIMIT: Duration = Duration::from_secs(300);
 
 /// The models of all providers.
 #[derive(Clone)]
-pub(crate) struct ProviderModels {
-    launch: Arc<Launch>,
+pub struct ProviderModels {
+    manager: ProviderManager,
     table: Arc<ModelTable>,
     /// Identifies the session for prompt caches.
     session: String,
@@ -57,17 +52,11 @@ pub(crate) struct ProviderModels {
     tap: Option<Arc<SessionTap>>,
 }
 
-/// An API key and how it is sent.
-pub(crate) struct ProviderKey {
-    pub(crate) key: Secret,
-    /// Whether it is sent as `Authorization: Bearer` instead of in the API's own header.
-    pub(crate) bearer: bool,
-}
-
 impl ProviderModels {
-    pub(crate) fn new(launch: Launch, table: Arc<ModelTable>, session: &SessionId) -> Self {
+    /// Answers the requests of a session.
+    pub fn new(manager: ProviderManager, table: Arc<ModelTable>, session: &SessionId) -> Self {
         Self {
-            launch: Arc::new(launch),
+            manager,
             table,
             session: session.to_string(),
             open: Arc::default(),
@@ -79,13 +68,14 @@ impl ProviderModels {
     }
 
     /// Passes on what goes over the wire.
-    pub(crate) fn tapped(mut self, tap: Option<&Arc<SessionTap>>) -> Self {
+    #[must_use]
+    pub fn tapped(mut self, tap: Option<&Arc<SessionTap>>) -> Self {
         self.tap = tap.cloned();
         self
     }
 
     /// Returns the API keys of the opened providers.
-    pub(crate) fn secrets(&self) -> Vec<Secret> {
+    pub fn secrets(&self) -> Vec<Secret> {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -94,7 +84,7 @@ impl ProviderModels {
     /// # Errors
     /// Returns an error if the prefix is unknown, or the provider's settings or credentials are
     /// invalid.
-    pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
+    pub fn model(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
         let providers = self.table.providers();
         if let Some(prefix) =
             providers.unknown_prefix(name).filter(|_| !self.table.is_known_name(name))
@@ -141,8 +131,8 @@ impl ProviderModels {
     }
 
     fn transport(&self) -> TransportOptions {
-        let settings = &self.launch.config.settings;
-        let env = |name: &str| self.launch.config.environment.get(name).map(str::to_owned);
+        let settings = &self.manager.config.settings;
+        let env = |name: &str| self.manager.config.environment.get(name).map(str::to_owned);
         let mut transport = TransportOptions::from_env(&env);
         transport.max_attempts = settings.max_attempts();
         transport.retry_fetch_errors = settings.retry_fetch_errors();
@@ -154,18 +144,18 @@ impl ProviderModels {
     }
 
     fn gemini(&self, is_vertex: bool) -> Result<Arc<dyn Model>, Failure> {
-        let env = |name: &str| self.launch.config.environment.get(name).map(str::to_owned);
+        let env = |name: &str| self.manager.config.environment.get(name).map(str::to_owned);
         let (auth, _) = match is_vertex {
-            true => self.launch.auth_of(Some(AuthKind::VertexAi.as_str()))?,
-            false => self.launch.auth()?,
+            true => self.manager.auth_of(Some(AuthKind::VertexAi.as_str()))?,
+            false => self.manager.auth()?,
         };
         self.keep(auth.key());
         let options = GeminiOptions {
             prefix: is_vertex.then(|| VERTEX.to_owned()),
-            version: self.launch.options.version.to_owned(),
+            version: self.manager.version.to_owned(),
             models: self.table.clone(),
             transport: self.transport(),
-            variables: self.launch.google_variables(),
+            variables: self.manager.google_variables(),
             ..GeminiOptions::from_env(auth, &env)
         };
         let gemini = Gemini::new(options)
@@ -185,13 +175,13 @@ impl ProviderModels {
                 Ok(model)
             }
             None => {
-                let key = self.launch.provider_key(provider)?;
+                let key = self.manager.provider_key(provider)?;
                 self.keep(key.as_ref().map(|it| &it.key));
                 let mut options = GeminiOptions::new(Auth::Gateway(key.map(|it| it.key)));
                 options.base_url = Some(provider.base_url.clone());
                 options.custom_headers = provider.headers.clone();
                 options.prefix = Some(provider.name.clone());
-                options.version = self.launch.options.version.to_owned();
+                options.version = self.manager.version.to_owned();
                 options.models = self.table.clone();
                 options.transport = self.transport();
                 let gemini = Gemini::new(options);
@@ -214,7 +204,7 @@ impl ProviderModels {
         if provider.name != ANTHROPIC || refreshes.contains_key(name) {
             return;
         }
-        let (homes, provider) = (self.launch.config.homes.clone(), provider.clone());
+        let (homes, provider) = (self.manager.config.homes.clone(), provider.clone());
         let (id, table) = (id.to_owned(), self.table.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let asking = runtime.spawn(async move {
@@ -245,7 +235,7 @@ impl ProviderModels {
         if provider.wire == WireKind::Gemini {
             return Ok(None);
         }
-        let key = self.launch.provider_key(provider)?;
+        let key = self.manager.provider_key(provider)?;
         self.keep(key.as_ref().map(|it| &it.key));
         let mut transport = self.transport();
         if transport.idle_timeout == TransportOptions::default().idle_timeout {
@@ -255,7 +245,7 @@ impl ProviderModels {
             // Retrying does not help with a server on this machine.
             transport.connect_attempts = 1;
         }
-        let version = self.launch.options.version.to_owned();
+        let version = self.manager.version.to_owned();
         let api = match provider.wire {
             WireKind::OpenAiResponses => Api::Responses,
             WireKind::OpenAiChat | WireKind::Gemini => Api::Chat,
@@ -356,95 +346,4 @@ impl Model for ProviderModels {
     fn catalog(&self) -> &dyn ModelCatalog {
         &*self.table
     }
-}
-
-/// Describes what to check if the key is missing or rejected.
-pub(crate) fn key_hint(provider: &Provider) -> String {
-    let variables: Vec<String> = provider
-        .key_variables
-        .iter()
-        .chain(&provider.token_variables)
-        .map(|name| format!("`{name}`"))
-        .collect();
-    let stored = format!("the key stored by `parallax auth add {}`", provider.name);
-    match (&provider.key_command, variables.is_empty()) {
-        (Some(_), _) => format!("what `providers.{}.apiKeyCommand` prints", provider.name),
-        (None, true) if !provider.needs_key => format!(
-            "{stored}, or the variable named in `providers.{}.apiKeyEnv` (no key is sent without)",
-            provider.name
-        ),
-        (None, true) => stored,
-        (None, false) => format!("{} or {stored}", variables.join(", ")),
-    }
-}
-
-impl Launch {
-    /// Returns the variables that locate Google Cloud credentials. A project's variables are
-    /// ignored.
-    fn google_variables(&self) -> Vec<(OsString, OsString)> {
-        parallax_gemini::CREDENTIAL_VARIABLES
-            .iter()
-            .filter_map(|name| Some((name.into(), self.config.user_variable(name)?.into())))
-            .collect()
-    }
-
-    /// Returns the key of a provider from the environment, its command, or storage. Blocking.
-    ///
-    /// # Errors
-    /// Returns an error if a required key is missing or the command fails.
-    pub(crate) fn provider_key(&self, provider: &Provider) -> Result<Option<ProviderKey>, Failure> {
-        let variable = |name: &String| {
-            let value = self.config.environment.get(name).map(str::trim);
-            value.filter(|value| !value.is_empty()).map(Secret::new)
-        };
-        let found = |key: Secret, bearer: bool| Ok(Some(ProviderKey { key, bearer }));
-        if let Some(key) = provider.key_variables.iter().find_map(variable) {
-            return found(key, false);
-        }
-        if let Some(key) = provider.token_variables.iter().find_map(variable) {
-            return found(key, true);
-        }
-        if let Some(command) = &provider.key_command {
-            let key = key_of_command(command, &self.config.homes.user);
-            return key.map(|key| Some(ProviderKey { key, bearer: false })).ok_or_else(|| {
-                let (name, limit) = (&provider.name, KEY_COMMAND_LIMIT.as_secs());
-                failure(
-                    FailureKind::Auth,
-                    format!(
-                        "the command in `providers.{name}.apiKeyCommand` failed, printed nothing, \
-                            or ran for more than {limit} s"
-                    ),
-                )
-            });
-        }
-        let (homes, keychain) = (&self.config.homes, &self.config.keychain);
-        let stored = parallax_config::stored_provider_key(homes, keychain, &provider.name)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        if let Some(key) = stored {
-            return found(key, false);
-        }
-        if !provider.needs_key {
-            return Ok(None);
-        }
-        let name = &provider.name;
-        let variables: Vec<String> =
-            provider.key_variables.iter().map(|name| format!("`{name}`")).collect();
-        Err(failure(
-            FailureKind::Auth,
-            format!(
-                "no key for the provider `{name}`: set {} or run `parallax auth add {name}`",
-                variables.join(" or ")
-            ),
-        ))
-    }
-}
-
-/// Runs a command of the user's settings and returns the key that it prints.
-fn key_of_command(command: &str, directory: &Path) -> Option<Secret> {
-    let time = KEY_COMMAND_LIMIT;
-    let output =
-        parallax_exec::program::output("sh", ["-c", command], directory, &[], MAX_KEY, time)?;
-    let key = String::from_utf8(output).ok()?;
-    let key = key.trim();
-    (!key.is_empty()).then(|| Secret::new(key))
 }

@@ -12,9 +12,8 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::credential::model_failure;
-use crate::launch::{Launch, failure};
 use crate::model_listing::KnownModel;
-use crate::providers::ProviderModels;
+use crate::{ProviderManager, ProviderModels, failure};
 
 /// Timeout of one request. A local server may have to load the model first.
 const STEP_LIMIT: Duration = Duration::from_secs(180);
@@ -33,7 +32,7 @@ pub struct TestStep {
     pub detail: String,
 }
 
-impl Launch {
+impl ProviderManager {
     /// Returns a model with what its provider reports about it.
     ///
     /// # Errors

@@ -1,0 +1,112 @@
+//! The model providers: their keys, the models they list, and one [`Model`] for all of them.
+//!
+//! [`ProviderManager`] is what a front end uses; [`ProviderModels`] answers the requests of a
+//! session.
+//!
+//! [`Model`]: parallax_protocol::model::Model
+
+pub mod credential;
+mod discovered_models;
+pub mod model_listing;
+mod model_test;
+pub mod provider_credentials;
+mod provider_keys;
+mod provider_models;
+
+use std::sync::Arc;
+
+use parallax_config::Config;
+use parallax_models::{ModelChoice, ModelTable, Providers};
+use parallax_protocol::event::{Failure, FailureKind};
+
+pub use model_test::TestStep;
+pub use provider_models::ProviderModels;
+
+/// Lists and tests the models of the providers, and manages their keys. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ProviderManager {
+    /// The configuration of the user and the project.
+    pub config: Arc<Config>,
+    /// The authentication method to use instead of the selected one, as in
+    /// `security.auth.selectedType`.
+    pub auth_method: Option<String>,
+    /// Version of the program, sent to the provider.
+    pub version: &'static str,
+    /// The requested model.
+    pub model: String,
+    /// Whether a script or a recording provides the responses.
+    pub is_scripted: bool,
+}
+
+impl ProviderManager {
+    /// Returns the model table with additions from settings.
+    pub fn model_table(&self) -> ModelTable {
+        // A session with invalid model settings cannot be opened.
+        self.checked_model_table().unwrap_or_default()
+    }
+
+    /// Returns the model table with the providers of the settings.
+    ///
+    /// # Errors
+    /// Returns an error if the settings are invalid.
+    pub fn checked_model_table(&self) -> Result<ModelTable, Failure> {
+        let settings = &self.config.settings;
+        let table = settings
+            .model_configs()
+            .map_or_else(|| Ok(ModelTable::default()), ModelTable::from_settings)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        // A project's variables must not change where the user's API keys are sent.
+        let env = |name: &str| self.config.user_variable(name).map(str::to_owned);
+        let providers = Providers::from_settings(settings.providers(), &env)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+        let (providers, homes) = (Arc::new(providers), self.config.homes.clone());
+        let of = Arc::clone(&providers);
+        let stored = Arc::new(move || discovered_models::read(&homes, &of));
+        let table = table.with_max_attempts(settings.max_attempts()).with_providers(providers);
+        Ok(table.with_discovered(stored))
+    }
+
+    /// Returns the models for the model dialog, built-in names first.
+    pub fn model_choices(&self) -> Vec<ModelChoice> {
+        self.model_table().choices()
+    }
+
+    /// Returns the name of the requested model with aliases resolved.
+    pub fn resolved_model(&self) -> String {
+        self.model_table().resolve(&self.model)
+    }
+
+    /// Returns a warning about a model name that this version does not know.
+    pub fn model_doubt(&self, name: &str) -> Option<String> {
+        let table = self.model_table();
+        if table.is_known_name(name) {
+            return None;
+        }
+        let choices = table.choices();
+        let near = parallax_config::near(name, choices.iter().map(|choice| choice.name.as_str()));
+        let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
+        let meant = match near.is_empty() {
+            true => String::new(),
+            false => format!(" (near it: {})", near.join(", ")),
+        };
+        let price = match table.price(&table.resolve(name)) {
+            Some(_) => "",
+            None => "; its price is unknown and not included in the cost",
+        };
+        Some(format!(
+            "Unknown model `{name}`{meant}. It is requested as is, because the service or a \
+             gateway may provide it{price}."
+        ))
+    }
+
+    /// Returns the size of the model's context window in tokens.
+    pub fn context_window(&self, model: &str) -> u64 {
+        let table = self.model_table();
+        table.limits(&table.resolve(model)).context
+    }
+}
+
+/// Creates a failure that occurs before the session runs.
+fn failure(kind: FailureKind, message: String) -> Failure {
+    Failure { kind, message, status: None }
+}
