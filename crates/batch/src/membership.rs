@@ -53,9 +53,16 @@ pub fn end_with_batch() {
     }
     // Only one caller sets it.
     let _ = HELD.set(agents);
+    let lock = Path::new(&lock).to_owned();
+    // The batch may have ended before this process held its lock. A later run then did not wait
+    // for it, and runs the same task again.
+    if has_ended(&lock) {
+        let _ = kill_process(getpid(), Signal::TERM);
+        return;
+    }
     // It ends with the process; nothing waits for it.
     drop(std::thread::spawn(move || {
-        wait_for_end(Path::new(&lock));
+        wait_for_end(&lock);
         let leads = getpgrp() == getpid();
         if std::env::var_os(COMMAND).is_some() && leads {
             let _ = kill_process_group(getpid(), Signal::KILL);
@@ -69,6 +76,14 @@ pub fn end_with_batch() {
             let _ = kill_process_group(getpid(), Signal::KILL);
         }
     }));
+}
+
+/// Whether no process holds the lock.
+fn has_ended(lock: &Path) -> bool {
+    match File::open(lock) {
+        Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared).is_ok(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
 }
 
 /// Waits until no process holds the lock.
