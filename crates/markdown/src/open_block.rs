@@ -128,6 +128,59 @@ pub(super) fn find(source: &str, number: Option<Numbers>) -> Option<OpenBlock> {
     Some(OpenBlock { start, number, fence })
 }
 
+/// A block without blocks inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaf {
+    Paragraph,
+    Other,
+}
+
+/// Returns the last block of a text that ends with an empty line or inside a paragraph, if no later
+/// text can change the text: the block is no container, and no markup in it is open.
+pub(super) fn closed_leaf(source: &str) -> Option<Leaf> {
+    let mut leaf = None;
+    let mut depth = 0usize;
+    for (event, range) in parser(source).into_offset_iter() {
+        match event {
+            Event::Start(tag) => {
+                if depth == 0 {
+                    leaf = match tag {
+                        Tag::Paragraph => Some(Leaf::Paragraph),
+                        Tag::Heading { .. } | Tag::Table(_) => Some(Leaf::Other),
+                        _ => None,
+                    };
+                }
+                depth += 1;
+            }
+            Event::End(_) => depth = depth.saturating_sub(1),
+            Event::Rule if depth == 0 => leaf = Some(Leaf::Other),
+            Event::Text(_) => {
+                let text = source.get(range.clone()).unwrap_or("");
+                if text.char_indices().any(|(at, char)| may_open(source, range.start + at, char)) {
+                    return None;
+                }
+            }
+            Event::Code(_) | Event::SoftBreak | Event::HardBreak => {}
+            _ => return None,
+        }
+    }
+    leaf
+}
+
+/// Whether a character of plain text could begin markup that later text completes.
+fn may_open(source: &str, at: usize, char: char) -> bool {
+    let is_letter = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
+    match char {
+        // Inside a word it is a part of the word.
+        '_' => {
+            let before = source.get(..at).and_then(|text| text.chars().next_back());
+            let after = source.get(at + 1..).and_then(|text| text.chars().next());
+            !is_letter(before) || !is_letter(after)
+        }
+        char => matches!(char, '*' | '~' | '`' | '[' | ']' | '<' | '$' | '|' | '\\'),
+    }
+}
+
 /// Whether a complete line can begin a block, so that searching is worthwhile.
 pub(super) fn may_begin(line: &str, after_blank: bool) -> bool {
     let text = line.trim_start();

@@ -4,10 +4,12 @@
 //! matter. Lines are final
 //! - in fenced code at the top level: as soon as they end;
 //! - in a list at the top level: when the next item begins;
+//! - in a paragraph, heading, or table: when it ends;
 //! - elsewhere: when the next block begins.
 //!
-//! A block without such an end is split at 64 KiB, a line at 16 KiB, so that the work for each
-//! frame is bounded.
+//! Rows of a long paragraph are final before its line ends if no later text can change them; such a
+//! paragraph is never a heading. A block without an end is split at 64 KiB, a line at 16 KiB, so
+//! that the work for each frame is bounded.
 
 use std::collections::VecDeque;
 
@@ -15,7 +17,7 @@ use parallax_screen::Line;
 
 use super::block::{self, BlockContext, Context, Definitions, Kind};
 use super::code::{Codes, code_rows};
-use super::open_block::{self, Fence};
+use super::open_block::{self, Fence, Leaf};
 use super::{Look, mermaid, raw};
 use crate::highlight::Highlighter;
 use parallax_screen::clean;
@@ -24,6 +26,10 @@ use parallax_screen::clean;
 const MAX_BLOCK: usize = 64 * 1024;
 /// Maximum length of a line in bytes.
 const MAX_LINE: usize = 16 * 1024;
+/// A paragraph of this many bytes may be split before its line ends.
+const LONG_PARAGRAPH: usize = 256;
+/// How many rows of an open paragraph are kept.
+const OPEN_ROWS: usize = 2;
 /// Up to this size, a block is parsed again at each line that may begin a new one.
 const SMALL_BLOCK: usize = 4 * 1024;
 
@@ -41,6 +47,8 @@ pub struct StreamedMarkdown {
     codes: Codes,
     /// The size of `open` when it was last parsed without result.
     looked: usize,
+    /// The size of `incoming` from which it is worth splitting.
+    split_at: usize,
     /// Final rows not taken yet.
     ready: Vec<Line>,
     shown: Option<RenderedTail>,
@@ -79,6 +87,7 @@ impl StreamedMarkdown {
             definitions: Definitions::default(),
             codes: Codes::default(),
             looked: 0,
+            split_at: LONG_PARAGRAPH,
             ready: Vec::new(),
             shown: None,
         }
@@ -95,7 +104,51 @@ impl StreamedMarkdown {
     /// Returns final rows not returned before.
     pub fn take_finished(&mut self, look: &Look<'_>) -> Vec<Line> {
         self.advance(look);
+        self.split_paragraph(look);
         std::mem::take(&mut self.ready)
+    }
+
+    /// Releases the rows of a paragraph that no later text can change.
+    fn split_paragraph(&mut self, look: &Look<'_>) {
+        let is_new_block = self.code.is_none() && self.open.is_empty();
+        if !is_new_block || look.raw || look.plain || self.incoming.len() < self.split_at {
+            return;
+        }
+        self.split_at = self.incoming.len() + look.columns() / 2;
+        let text = &self.incoming;
+        if clean::lines(text) != text.as_str() {
+            return;
+        }
+        let mut render = |text: &str| {
+            let mut context = Context { look, codes: &mut self.codes };
+            let (mut flow, mut definitions) = (self.flow, self.definitions.clone());
+            block::render(text, &mut context, &mut flow, &mut definitions)
+        };
+        let rows = render(text);
+        let Some(last) = rows.len().checked_sub(OPEN_ROWS).filter(|count| *count > 0) else {
+            return;
+        };
+        // The first character after the split begins a row, so it must not begin another block.
+        let splits: Vec<usize> = text
+            .match_indices(' ')
+            .map(|(at, _)| at)
+            .filter(|at| text[at + 1..].starts_with(char::is_alphabetic))
+            .collect();
+        let fitting = splits.partition_point(|at| render(&text[..*at]).len() <= last);
+        let Some(at) = fitting.checked_sub(1).and_then(|index| splits.get(index).copied()) else {
+            return;
+        };
+        let (first, rest) = (&text[..at], &text[at + 1..]);
+        if open_block::closed_leaf(first) != Some(Leaf::Paragraph) || render(first) != rows[..last]
+        {
+            return;
+        }
+        let rest = rest.to_owned();
+        self.open = std::mem::replace(&mut self.incoming, rest);
+        self.open.truncate(at);
+        self.release(at, look);
+        self.split_at = LONG_PARAGRAPH.min(look.columns() * (OPEN_ROWS + 1));
+        self.shown = None;
     }
 
     /// Ends the text and returns all remaining rows.
@@ -207,6 +260,8 @@ impl StreamedMarkdown {
             self.open.len() < SMALL_BLOCK || self.open.len() >= self.looked + self.looked / 8;
         if open_block::may_begin(line, after_blank) && grown {
             self.cut(look, again);
+        } else if line.trim().is_empty() && grown && open_block::closed_leaf(&self.open).is_some() {
+            self.release(self.open.len(), look);
         }
         if self.open.len() > MAX_BLOCK {
             self.release(self.open.len(), look);

@@ -156,6 +156,25 @@ fn everything_at_three_widths() {
     );
 }
 
+#[test]
+fn rows_of_a_paragraph_are_final_before_it_ends() {
+    let theme = Theme::default();
+    let look = Look::new(&theme, 40);
+    let mut stream = StreamedMarkdown::new();
+    let words = "some **bold** words with `code` in them, ".repeat(12);
+    let mut rows = Vec::new();
+    for word in words.split_inclusive(' ') {
+        stream.push(word);
+        rows.extend(stream.take_finished(&look));
+        assert!(stream.rest(&look).len() < 10, "{:?}", texts(&stream.rest(&look)));
+    }
+    assert!(rows.len() > 8, "{:?}", texts(&rows));
+    stream.push("\n\n");
+    rows.extend(stream.take_finished(&look));
+    assert!(stream.rest(&look).is_empty());
+    assert_eq!(rows, parsed_whole(&words, &look));
+}
+
 /// Markdown made of lines that are likely to interact.
 fn markdown() -> impl Strategy<Value = String> {
     let line = prop_oneof![
@@ -175,6 +194,20 @@ fn markdown() -> impl Strategy<Value = String> {
         1 => "[\\$*_`\\\\\\[\\]()!~&<>#| a-z]{1,16}",
     ];
     proptest::collection::vec(line, 0..24).prop_map(|lines| lines.join("\n"))
+}
+
+/// A word of a paragraph.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![
+        12 => "[a-z]{1,9}",
+        3 => "[A-Z][a-z]{1,5}[.,;:!?]",
+        1 => "[a-z]{1,4}_[a-z]{1,4}",
+        1 => "(\\*|\\*\\*|`|_|~~|\\[|\\$|<|&)[a-z]{1,5}",
+        1 => "[a-z]{1,5}(\\*|\\*\\*|`|_|~~|\\]\\(b\\)|\\$|>)",
+        1 => "(-|\\+|#|>|1\\.|---|===|\\|)",
+        1 => "https://[a-z]{1,30}\\.org/[a-z]{1,20}",
+        1 => "[世界中文]{1,6}",
+    ]
 }
 
 proptest! {
@@ -197,6 +230,23 @@ proptest! {
         }
         pieces.push(&text[begin..]);
         prop_assert_eq!(streamed(&pieces, &look), render(&text, &look));
+    }
+
+    /// The same for long paragraphs, of which rows are returned before they end.
+    #[test]
+    fn chunking_long_paragraphs_changes_nothing(words in proptest::collection::vec(word(), 20..160), size in 1usize..40, width in 12usize..70) {
+        wait_until_loaded();
+        let theme = Theme::default();
+        let look = Look::new(&theme, width);
+        let text = words.join(" ");
+        let mut pieces = Vec::new();
+        let mut rest = text.as_str();
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.ceil_char_boundary(size));
+            pieces.push(piece);
+            rest = after;
+        }
+        prop_assert_eq!(streamed(&pieces, &look), parsed_whole(&text, &look));
     }
 
     /// Rows returned early equal those of the text rendered as one piece.
