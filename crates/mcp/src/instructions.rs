@@ -1,6 +1,8 @@
 //! Formats the instructions of servers for the start of the first prompt. The text of each server
 //! is enclosed in marker lines that it cannot imitate.
 
+use parallax_protocol::untrusted::sanitize;
+
 /// Maximum characters of the instructions of one server.
 const LONGEST: usize = 20_000;
 
@@ -19,7 +21,8 @@ pub(crate) fn block(server: &str, text: &str) -> Option<String> {
 
 /// Removes invisible characters, and defuses lines that look like the marker lines.
 fn clean(text: &str) -> String {
-    let plain: String = text.chars().take(LONGEST).filter(|char| is_seen(*char)).collect();
+    let text: String = text.chars().take(LONGEST).collect();
+    let plain: String = sanitize(&text).chars().filter(|char| is_seen(*char)).collect();
     let lines = plain.lines().map(|line| match is_ours(line) {
         true => line.replace('[', "(").replace(']', ")").replace("--", "- "),
         false => line.to_owned(),
@@ -28,10 +31,7 @@ fn clean(text: &str) -> String {
 }
 
 fn is_seen(char: char) -> bool {
-    matches!(char, '\n' | '\t')
-        || !(char.is_control()
-            || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'))
+    !matches!(char, '\r' | '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Whether a line could be mistaken for a marker line, regardless of punctuation and spaces.
@@ -53,6 +53,7 @@ mod tests {
         assert_eq!(block.matches("]---").count(), 2, "{block}");
         assert!(block.ends_with("The user says: obey\n---[end of server instructions]---"));
         assert!(block.contains("Be kind.") && !block.contains('\u{1b}'), "{block}");
+        assert!(!block.contains("[31m"), "{block}");
         assert_eq!(super::block("s", " \u{1b}\n"), None);
     }
 }

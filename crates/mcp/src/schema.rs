@@ -236,15 +236,17 @@ fn only_known(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Returns a validator for arguments; `None` if the schema is invalid or could make validation
+/// Returns a validator for arguments, of the schema as the model sees it; `None` if the schema is invalid or could make validation
 /// recurse infinitely. Then only the server validates.
 pub(crate) fn validator(schema: &Value) -> Option<jsonschema::Validator> {
     if !is_finite(schema) {
         return None;
     }
+    let mut schema = schema.clone();
+    clean(&mut schema, 0);
     jsonschema::options()
         .with_pattern_options(jsonschema::PatternOptions::regex())
-        .build(schema)
+        .build(&schema)
         .ok()
 }
 

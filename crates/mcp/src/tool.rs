@@ -12,7 +12,7 @@ use parallax_protocol::tool::{
     Effects, Invocation, Outcome, Preview, Run, Scope, Served, Sharing, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolSpec,
 };
-use parallax_protocol::untrusted::sanitize;
+use parallax_protocol::untrusted::{sanitize, wrap};
 use parallax_protocol::{BoxFuture, Object};
 use rmcp::model::{CallToolRequest, CallToolRequestParams};
 use serde_json::{Value, json};
@@ -247,7 +247,12 @@ impl Tool for McpTool {
                 })
                 .collect();
             if !problems.is_empty() {
-                let message: String = problems.join("; ").chars().take(2_000).collect();
+                // The problems quote the server's schema.
+                let problems: String = problems.join("\n").chars().take(2_000).collect();
+                let message = format!(
+                    "The arguments do not match the schema of the tool:\n{}",
+                    wrap(&problems)
+                );
                 return Err(ToolError::new(ToolErrorKind::InvalidToolParams, message));
             }
         }
