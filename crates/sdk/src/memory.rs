@@ -5,7 +5,9 @@ use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jiff::Zoned;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use parallax_config::{
     Memory, MemoryFile, MemoryOptions, SessionContext, Tier, load_memory, project_top,
     session_context,
@@ -145,13 +147,25 @@ fn hint_at_others(launch: &Launch) -> Option<String> {
     ))
 }
 
+/// The date here. Without the variable `TZ`, the zone is read from its file: looking it up by name
+/// reads the names of all zones first.
+fn today() -> Date {
+    let zone = match std::env::var_os("TZ") {
+        None => std::fs::read("/etc/localtime")
+            .ok()
+            .and_then(|bytes| TimeZone::tzif("local", &bytes).ok()),
+        Some(_) => None,
+    };
+    Timestamp::now().to_zoned(zone.unwrap_or_else(TimeZone::system)).date()
+}
+
 /// Reads the memory files and builds the session context. A resumed session already contains its
 /// earlier context; only differences (a new date, changed memory, an unknown directory) are added.
 pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Sealed]) -> Gathered {
     let settings = &launch.config.settings;
     let cwd = &launch.config.cwd;
     let memory = read(launch, workspace);
-    let date = Zoned::now().strftime("%A, %B %-d, %Y").to_string();
+    let date = today().strftime("%A, %B %-d, %Y").to_string();
     let project = memory.project_block(cwd).unwrap_or_default();
     let mut warnings = memory.warnings.clone();
     warnings.extend(memory.files().filter_map(|(_, file)| too_large(launch, file)));
