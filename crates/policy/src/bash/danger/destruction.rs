@@ -98,6 +98,15 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
                 top,
             )
         }
+        "svn" if texts(command).any(|text| matches!(text, "revert" | "cleanup")) => {
+            row(LossKind::Files, "`svn` discards changes", Vec::new())
+        }
+        "hg" if texts(command).any(|text| matches!(text, "revert" | "purge" | "strip"))
+            || has_letter(command, &['C'])
+            || has_long(command, "--clean", "--cl") =>
+        {
+            row(LossKind::Files, "`hg` discards changes", Vec::new())
+        }
         "wipefs" | "mkswap" | "fdisk" | "parted" => {
             row(LossKind::System, "it destroys a file system", Vec::new())
         }
@@ -334,6 +343,11 @@ fn git(command: &Command) -> Option<Destruction> {
         }
         "rm" if letter(&['f', 'r']) || long("--force", "--f") => "`git rm` deletes files",
         "read-tree" if letter(&['u']) || long("--reset", "--re") => "it discards changes",
+        "merge" | "rebase" | "cherry-pick" | "revert" | "am"
+            if long("--abort", "--ab") || long("--skip", "--sk") =>
+        {
+            "it discards what was resolved so far"
+        }
         "checkout-index" if letter(&['f']) || long("--force", "--f") => "it discards changes",
         _ => return None,
     };
