@@ -433,17 +433,17 @@ impl<'a> ShellCall<'a> {
     }
 
     /// Returns the paths that words of the line name, existing or not: words without whitespace
-    /// that contain a `/` or begin with `.`.
+    /// that contain a `/` or begin with `.`, as `name=path`, `@path`, and `name=@path` too.
     pub(crate) fn named(&self) -> impl Iterator<Item = PathBuf> {
-        let looks_like_path = |word: &&Word| {
+        let looks_like_path = |word: &Word| {
             word.text.as_deref().is_some_and(|text| {
                 (text.starts_with('.') || text.contains('/')) && !text.contains(char::is_whitespace)
             })
         };
         let arguments = self.line.commands.iter().flat_map(Command::arguments);
         let targets = self.line.redirections.iter().map(|redirection| &redirection.target);
-        arguments.chain(targets).filter(looks_like_path).flat_map(|word| {
-            self.place_of(word).into_iter().filter_map(|place| place.path().cloned())
+        arguments.chain(targets).map(path_part).filter(looks_like_path).flat_map(|word| {
+            self.place_of(&word).into_iter().filter_map(|place| place.path().cloned())
         })
     }
 
@@ -542,4 +542,16 @@ fn folders_of(line: &Line, directory: &Path, home: Option<&Path>) -> Option<Vec<
 
 fn is_open(path: &Path, roots: &[PathBuf]) -> bool {
     path == Path::new("/dev/null") || (paths::inside(path, roots) && !paths::is_closed(path, roots))
+}
+
+/// Returns the part of a word that may name a path: what follows `=` and `@`, if anything does.
+fn path_part(word: &Word) -> Word {
+    let Some(text) = word.text.as_deref() else { return word.clone() };
+    // A slash before the sign belongs to a path.
+    let value = match text.split_once('=') {
+        Some((name, value)) if !name.contains('/') && !value.is_empty() => value,
+        _ => text,
+    };
+    let path = value.strip_prefix('@').filter(|path| !path.is_empty()).unwrap_or(value);
+    Word { text: Some(path.to_owned()), ..word.clone() }
 }

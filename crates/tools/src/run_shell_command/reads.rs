@@ -228,10 +228,11 @@ impl Found {
     }
 }
 
-/// Returns the parts of a word that may be file names.
+/// Returns the parts of a word that may be file names: all of it, and what follows `=` and `@`.
 fn names(word: &str) -> impl Iterator<Item = &str> {
     let value = word.split_once('=').map(|(_, value)| value);
-    [Some(word), value].into_iter().flatten().filter(|name| !name.is_empty())
+    let file = value.unwrap_or(word).strip_prefix('@');
+    [Some(word), value, file].into_iter().flatten().filter(|name| !name.is_empty())
 }
 
 /// Returns the words of the commands, assignments, and redirections of a line.
