@@ -19,7 +19,7 @@ pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
         _ if starts(b"BM") && at(6, &[0, 0, 0, 0]) => "image/bmp",
         _ if starts(&[0, 0, 1, 0]) && head.get(4).is_some_and(|count| *count > 0) => "image/x-icon",
         _ if starts(b"II*\0") || starts(b"MM\0*") => "image/tiff",
-        _ if starts(b"%PDF-") => longer(5).then_some("application/pdf")?,
+        _ if starts(b"%PDF-") => is_pdf_header(head).then_some("application/pdf")?,
         _ if starts(b"RIFF") && at(8, b"WAVE") => "audio/wav",
         _ if starts(b"RIFF") && at(8, b"AVI ") => "video/x-msvideo",
         _ if starts(b"FORM") && (at(8, b"AIFF") || at(8, b"AIFC")) => "audio/aiff",
@@ -48,6 +48,16 @@ pub fn media_type_of(head: &[u8]) -> Option<&'static str> {
         _ => return None,
     };
     Some(found)
+}
+
+/// Whether a PDF begins: behind the version, its first line has no words, unlike that of a text.
+fn is_pdf_header(head: &[u8]) -> bool {
+    let Some([major, b'.', minor, rest @ ..]) = head.get(5..) else { return false };
+    let line = rest.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    major.is_ascii_digit()
+        && minor.is_ascii_digit()
+        && !rest.is_empty()
+        && !line.iter().any(u8::is_ascii_alphabetic)
 }
 
 /// Returns the media type of an ISO media file by its main brand.
@@ -89,6 +99,8 @@ mod tests {
             (b"\0\0\0\x1cftypavif", Some("image/avif")),
             (b"\0\0\0\x1cftypisom", Some("video/mp4")),
             (b"%PDF-1.7\n", Some("application/pdf")),
+            (b"%PDF-1.4 \r%\xe2\xe3", Some("application/pdf")),
+            (b"%PDF-1.4 is the version that\n", None),
             (b"\xff\xfb\x90\x64", Some("audio/mpeg")),
             (b"\xff\xf1\x50\x80", Some("audio/aac")),
             (b"\x1a\x45\xdf\xa3\x9f\x42\x82\x84webm", Some("video/webm")),

@@ -48,6 +48,9 @@ impl FileKind {
         if OTHER_AUDIO.contains(&ending.as_str()) {
             return if binary { Self::UnsupportedAudio } else { Self::Text };
         }
+        if is_only_signature(head) || (head.is_empty() && Self::is_named_like_media(path)) {
+            return Self::Binary;
+        }
         match media_type_of(head) {
             Some("audio/mp4") => return Self::UnsupportedAudio,
             // A PDF may begin with text; all other media are binary.
@@ -69,6 +72,15 @@ impl FileKind {
     pub(crate) fn is_named_like_media(path: &Path) -> bool {
         MEDIA.contains(&ending_of(path).as_str())
     }
+}
+
+/// Whether the file ends after the signature of a media format.
+fn is_only_signature(head: &[u8]) -> bool {
+    const LONGEST: usize = 16;
+    head.len() <= LONGEST
+        && media_type_of(head).is_none()
+        && !head.is_empty()
+        && media_type_of(&[head, b"\n"].concat()).is_some()
 }
 
 /// Whether the bytes are UTF-8 without NUL.

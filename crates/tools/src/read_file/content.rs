@@ -83,6 +83,9 @@ pub(crate) fn read(
                 name.display()
             )));
         }
+        FileKind::Binary if facts.size == 0 => {
+            return Ok(Read::Refused(format!("The file is empty: {}", name.display())));
+        }
         FileKind::Binary => {
             return Ok(Read::Refused(format!(
                 "Cannot display content of binary file: {}",
