@@ -41,6 +41,8 @@ pub struct SkippedEntries {
     pub folders: BTreeSet<String>,
     /// Entries that git ignores.
     pub ignored: u64,
+    /// Entries that `.geminiignore` or a custom ignore file hides.
+    pub hidden: u64,
 }
 
 /// Returns a walker over `roots` that skips ignored files and moved hidden files, includes dot
@@ -79,10 +81,13 @@ pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> 
             return false;
         }
         let why = rules.entry(entry.path(), is_folder);
-        if let Some(passed) = &passed
-            && why.as_ref().is_some_and(|why| why.source == RuleSource::Git)
-        {
-            passed.lock().unwrap_or_else(PoisonError::into_inner).ignored += 1;
+        if let (Some(passed), Some(why)) = (&passed, &why) {
+            let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
+            match why.source {
+                RuleSource::Git => passed.ignored += 1,
+                RuleSource::Gemini | RuleSource::Custom => passed.hidden += 1,
+                RuleSource::BuiltIn => {}
+            }
         }
         let ignored = why.is_some()
             || (moved.may_contain(entry.ino()) && moved.former_path(entry.path()).is_some())

@@ -76,6 +76,10 @@ impl Skipped {
             let names: Vec<String> = closed.iter().map(|name| format!("`{name}`")).collect();
             parts.push(format!("{} (closed to tools)", names.join(", ")));
         }
+        if self.passed.hidden > 0 {
+            let noun = if self.passed.hidden == 1 { "entry" } else { "entries" };
+            parts.push(format!("{} {noun} that the user's ignore files hide", self.passed.hidden));
+        }
         parts.extend(self.binary.words("binary file(s)", place));
         if self.media > 0 {
             parts.push(format!("{} media, archive, or compiled file(s)", self.media));

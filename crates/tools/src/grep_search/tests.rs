@@ -139,7 +139,9 @@ async fn lines_and_files_can_be_left_out() {
     fs::write(folder.path().join(".geminiignore"), "secret.txt\nsrc/\n").expect("a file");
     let args = json!({"pattern": "word", "no_ignore": true, "names_only": true});
     let output = grep(&folder, args).await;
-    assert!(output.ends_with("\n.hidden\napp.log\nbuild/out.txt"), "{output}");
+    let (found, note) = output.split_once("\n[").expect("a note");
+    assert!(found.ends_with("\n.hidden\napp.log\nbuild/out.txt"), "{output}");
+    assert_eq!(note, "Not searched: 2 entries that the user's ignore files hide]");
     for path in ["src", "src/a.rs", "secret.txt"] {
         let args = json!({"pattern": "word", "no_ignore": true, "dir_path": path});
         let call = tool(&[folder.path()]).prepare(object(args), &scope("grep_search"));
