@@ -69,6 +69,8 @@ use crate::shell_options::ShellOptions;
 const DEFAULT_DELAY: u64 = 200;
 /// Longest delay in milliseconds; to wait longer, the command should run in the foreground.
 const LONGEST_DELAY: u64 = 10 * 60 * 1000;
+/// Maximum size of a command in bytes. All arguments of a program together have 2 MiB.
+const LONGEST_COMMAND: usize = 1_500_000;
 /// Maximum number of characters of a command in its title; the arguments contain the whole command.
 const MAX_TITLE: usize = 1_000;
 
@@ -177,6 +179,13 @@ impl Tool for RunShellCommand {
         }
         if command.contains('\0') {
             return Err(invalid("params/command must not contain a NUL character"));
+        }
+        if command.len() > LONGEST_COMMAND {
+            return Err(invalid(format!(
+                "The command has {} bytes; at most {LONGEST_COMMAND} can be passed to a shell. \
+                 Write long text to a file with `write_file` first",
+                command.len()
+            )));
         }
         let given = arguments.optional_text("dir_path").filter(|path| !path.is_empty());
         let directory = match given {
