@@ -136,7 +136,7 @@ pub(super) enum Leaf {
 }
 
 /// Returns the last block of a text that ends with an empty line or inside a paragraph, if no later
-/// text can change the text: the block is no container, and no markup in it is open.
+/// text can change the text: the block contains no blocks, and no markup in it is open.
 pub(super) fn closed_leaf(source: &str) -> Option<Leaf> {
     let mut leaf = None;
     let mut depth = 0usize;
