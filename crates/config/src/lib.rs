@@ -10,6 +10,7 @@ mod credentials;
 mod definition_warnings;
 mod definitions;
 mod dialog;
+mod disabled_names;
 mod dotenv;
 mod editor_keys;
 mod environment;
@@ -53,6 +54,7 @@ pub use credentials::{
 };
 pub use definition_warnings::DefinitionWarnings;
 pub use dialog::{SettingRow, setting_rows};
+pub use disabled_names::{disabled_names, set_disabled_name, why_still_disabled};
 pub use editor_keys::{EditorKeys, add_editor_keys};
 pub use environment::Environment;
 pub use error::ConfigError;

@@ -157,7 +157,7 @@ fn commands_of(launch: &Launch, extension: &Extension, told: &mut Vec<String>) {
 
 fn skills_and_agents(launch: &Launch, extension: &Extension, told: &mut Vec<String>) {
     let tier = SkillTier::Extension(extension.name().to_owned());
-    let known = launch.skills().skills;
+    let known = launch.skill_library().skills().skills;
     for file in skill_files(&extension.folder.join("skills")) {
         let skill = match read_skill(&file, &tier) {
             Ok(skill) => skill,
@@ -181,7 +181,7 @@ fn skills_and_agents(launch: &Launch, extension: &Extension, told: &mut Vec<Stri
         return;
     }
     let tier = AgentTier::Extension(extension.name().to_owned());
-    let known = launch.agents().agents;
+    let known = launch.agent_library().agents().agents;
     for file in agent_files(&extension.folder.join("agents")) {
         match read_agent(&file, &tier) {
             Ok(agent) => {

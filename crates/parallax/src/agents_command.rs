@@ -35,7 +35,7 @@ pub(crate) fn run(launch: &Launch, action: &AgentsAction) -> Result<Said, Failur
 }
 
 fn list(launch: &Launch) -> Said {
-    let set = launch.agents();
+    let set = launch.agent_library().agents();
     let (mut text, mut json) = (String::new(), Vec::new());
     for (agents, counts) in [(&set.agents, true), (&set.unacknowledged, false)] {
         for agent in agents {
@@ -70,7 +70,7 @@ fn to_json(agent: &Agent, state: &str) -> Value {
 }
 
 fn accept(launch: &Launch, names: &[String]) -> Result<Said, Failure> {
-    let set = launch.agents();
+    let set = launch.agent_library().agents();
     for name in names {
         if !set.unacknowledged.iter().chain(&set.agents).any(|agent| agent.name == *name) {
             let name = one_line(name);
@@ -82,7 +82,7 @@ fn accept(launch: &Launch, names: &[String]) -> Result<Said, Failure> {
     let (mut text, mut accepted) = (String::new(), Vec::new());
     for agent in &set.unacknowledged {
         if names.is_empty() || names.contains(&agent.name) {
-            launch.acknowledge_agent(agent)?;
+            launch.agent_library().acknowledge(agent)?;
             let _ = writeln!(text, "accepted: {}", agent.name);
             accepted.push(agent.name.clone());
         }

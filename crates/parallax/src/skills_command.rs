@@ -104,7 +104,7 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
         SkillsAction::Uninstall { name, scope } => {
             let folder =
                 skill_files::uninstall_skill(launch.config(), name, (*scope).into(), || {
-                    launch.skills()
+                    launch.skill_library().skills()
                 })?;
             let said = format!("Removed {}\n", one_line(&folder.display().to_string()));
             Ok(Said::new(said, json!({"removed": folder.to_string_lossy()})))
@@ -115,7 +115,7 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
 }
 
 fn list(launch: &Launch, all: bool) -> Said {
-    let found = launch.skills();
+    let found = launch.skill_library().skills();
     let mut text = String::new();
     let listed = || found.skills.iter().filter(|skill| all || !skill.disabled);
     for skill in listed() {
@@ -176,10 +176,15 @@ fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result
                 .to_owned(),
         ));
     }
-    let known = launch.skills().skills.iter().any(|skill| skill.name.eq_ignore_ascii_case(name));
+    let known = launch
+        .skill_library()
+        .skills()
+        .skills
+        .iter()
+        .any(|skill| skill.name.eq_ignore_ascii_case(name));
     let file = match scope {
-        Some(scope) => launch.switch_skill(name, on, scope.into())?,
-        None => launch.enable_skill(name)?,
+        Some(scope) => launch.skill_library().switch(name, on, scope.into())?,
+        None => launch.skill_library().enable(name)?,
     };
     let mut said = switched("skill", name, on, &file);
     if !known {

@@ -22,7 +22,7 @@ use parallax_tools::discovered::{Discovery, PREFIX};
 use tokio::sync::watch;
 
 use crate::launch::Launch;
-use crate::skills::SessionSkills;
+use parallax_agents::SessionSkills;
 use parallax_checkpoints::Versions;
 
 /// How long the first request waits for a discovery command without cached results. Usual scripts

@@ -1,7 +1,8 @@
-//! Skills, hooks, and custom commands for lists.
+//! Hooks for lists.
 
 use std::path::PathBuf;
 
+pub use parallax_agents::skills::SkillInfo;
 use parallax_config::SettingScope;
 use parallax_config::hooks::{Hook, HookList, HookSource, accept_hooks};
 use parallax_exec::Processes;
@@ -13,19 +14,6 @@ use parallax_protocol::ids::SessionId;
 
 use crate::launch::{Launch, failure};
 use crate::toolbox::shell_options;
-
-/// A skill in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SkillInfo {
-    /// Name of the skill.
-    pub name: String,
-    /// When to use it.
-    pub description: String,
-    /// Where it comes from, in a word.
-    pub source: String,
-    /// Whether it is enabled.
-    pub enabled: bool,
-}
 
 /// A hook in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,22 +56,6 @@ impl HookInfo {
 }
 
 impl Launch {
-    /// Returns the skills of the current files, with warnings for the user. Blocking.
-    pub fn skill_infos(&self) -> (Vec<SkillInfo>, Vec<String>) {
-        let found = self.reread().map_or_else(|_| self.skills(), |launch| launch.skills());
-        let info = |skill: parallax_config::skills::Skill| SkillInfo {
-            source: match &skill.tier {
-                parallax_config::skills::SkillTier::Extension(name) => format!("of {name}"),
-                tier => tier.as_str().to_owned(),
-            },
-            name: skill.name,
-            description: skill.description,
-            enabled: !skill.disabled,
-        };
-        let warnings = found.warnings.all().cloned().collect();
-        (found.skills.into_iter().map(info).collect(), warnings)
-    }
-
     /// Returns the hooks of all settings files. Blocking.
     ///
     /// # Errors

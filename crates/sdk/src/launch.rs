@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use parallax_agents::{AgentLibrary, SkillLibrary};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, LoadOptions, OuterSettings, OutputFormat};
 use parallax_exec::program_sandbox::ProgramSandbox;
@@ -256,6 +257,28 @@ impl Launch {
             version: self.options.version,
             is_scripted: script_name(&model).is_some() || self.options.answers != Answers::Service,
             model,
+        }
+    }
+
+    /// Returns what lists agents and changes their settings. Blocking: reads extensions.
+    pub fn agent_library(&self) -> AgentLibrary {
+        let launch = self.clone();
+        AgentLibrary {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            main_model: self.provider_manager().resolved_model(),
+            reread: Arc::new(move || Ok(launch.reread()?.agent_library())),
+        }
+    }
+
+    /// Returns what lists skills and switches them. Blocking: reads extensions.
+    pub fn skill_library(&self) -> SkillLibrary {
+        let launch = self.clone();
+        SkillLibrary {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            directories: self.options.skill_directories.clone(),
+            reread: Arc::new(move || Ok(launch.reread()?.skill_library())),
         }
     }
 

@@ -13,14 +13,13 @@ use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::Record;
 
-use crate::agents::SessionAgents;
 use crate::found_context::NestedContext;
+use parallax_agents::{SessionAgents, SessionSkills};
 use parallax_commands::Commands;
 use parallax_commands::Expander;
 use parallax_telemetry::Telemetry;
 
 use crate::launch::Launch;
-use crate::skills::SessionSkills;
 use parallax_checkpoints::Versions;
 use parallax_devtools::TapSocket;
 use parallax_sessions::encrypted_sessions;

@@ -11,7 +11,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{RuleDraft, RuleKeeper, RuleScope};
 
 use crate::launch::{Launch, failure};
-use crate::{agents, skills};
+use parallax_agents as agents;
+use parallax_agents::skills;
 
 /// The file of rules saved from approvals.
 const SAVED: &str = "auto-saved.toml";
@@ -34,9 +35,9 @@ impl Launch {
         // Only an open session knows its default directory for plans.
         self.policy_for(Unasked {
             plans: self.set_plans_folder().ok().flatten(),
-            skills: skills::of_the_program(&self.skills()),
-            agent_servers: agents::trusted_servers(&self.agents()),
-            agent_rules: agents::rules(&self.agents()),
+            skills: skills::of_the_program(&self.skill_library().skills()),
+            agent_servers: agents::trusted_servers(&self.agent_library().agents()),
+            agent_rules: agents::rules(&self.agent_library().agents()),
         })
     }
 

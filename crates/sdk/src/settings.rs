@@ -57,32 +57,6 @@ impl Launch {
         Self::of(self.options.clone(), Self::load(&self.options)?)
     }
 
-    pub(crate) fn switched_off(
-        &self,
-        key: &str,
-        scope: SettingScope,
-    ) -> Result<Vec<Value>, Failure> {
-        let list = parallax_config::setting_of(&self.config, scope, key)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        Ok(list.as_ref().and_then(Value::as_array).cloned().unwrap_or_default())
-    }
-
-    /// Writes the list with or without the name.
-    pub(crate) fn list_off(
-        &self,
-        key: &str,
-        name: &str,
-        on: bool,
-        scope: SettingScope,
-    ) -> Result<PathBuf, Failure> {
-        let mut names = self.switched_off(key, scope)?;
-        names.retain(|known| known.as_str().is_none_or(|known| !known.eq_ignore_ascii_case(name)));
-        if !on {
-            names.push(Value::String(name.to_owned()));
-        }
-        self.set_setting(scope, key, Some(&Value::Array(names)))
-    }
-
     /// Adds a name to a list of disabled names, or removes it.
     pub(crate) fn switch(
         &self,
@@ -91,25 +65,12 @@ impl Launch {
         on: bool,
         scope: SettingScope,
     ) -> Result<PathBuf, Failure> {
-        let file = self.list_off(key, name, on, scope)?;
+        let file = parallax_config::set_disabled_name(&self.config, scope, key, name, !on)
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         let again = self.reread()?;
-        let still = again.config.settings.list(key);
-        if on && still.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-            let files: Vec<String> = again
-                .config
-                .settings
-                .origins(key)
-                .iter()
-                .map(|origin| format!("`{}`", origin.file.display()))
-                .collect();
-            return Err(failure(
-                FailureKind::Input,
-                format!(
-                    "`{name}` stays disabled: it is listed in `{key}` in one of {}",
-                    files.join(", ")
-                ),
-            ));
+        match parallax_config::why_still_disabled(&again.config, key, name).filter(|_| on) {
+            Some(why) => Err(failure(FailureKind::Input, why)),
+            None => Ok(file),
         }
-        Ok(file)
     }
 }

@@ -12,9 +12,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_protocol::tool::Tool;
 
-use crate::agents::SessionAgents;
 use crate::launch::{Launch, failure};
-use crate::skills::SessionSkills;
+use parallax_agents::{SessionAgents, SessionSkills};
 
 /// Name of the skills section for `GEMINI_PROMPT_<SUFFIX>`; the engine does not define it.
 const SKILLS: &str = "AGENTSKILLS";

@@ -174,7 +174,7 @@ impl OpenSession {
     }
 
     fn tell_agents(&self) -> Told {
-        let agents = self.launch.agents().agents;
+        let agents = self.launch.agent_library().agents().agents;
         let rows = agents.iter().map(|agent| {
             let off = if agent.disabled { " (off)" } else { "" };
             format!("{}{off}: {}", agent.name, first_line(&agent.description))
@@ -349,7 +349,7 @@ impl OpenSession {
     }
 
     fn tell_skills(&self) -> Told {
-        let (skills, notes) = self.launch.skill_infos();
+        let (skills, notes) = self.launch.skill_library().infos();
         let rows = skills.iter().map(|skill| {
             let off = if skill.enabled { "" } else { ", off" };
             format!("{} ({}{off}): {}", skill.name, skill.source, first_line(&skill.description))

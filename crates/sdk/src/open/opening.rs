@@ -28,17 +28,20 @@ use parallax_protocol::tool::Tool;
 use parallax_tools::ShellOptions;
 
 use super::OpenSession;
-use crate::agents::{SessionAgents, trusted_servers};
+use crate::agent_environment::SessionEnvironment;
+use crate::command_sources::{AgentNames, SkillCommands};
 use crate::discovery::{CombinedToolSource, Discovered};
 use crate::found_context::NestedContext;
 use crate::launch::Launch;
 use crate::memory::{self, Gathered};
 use crate::rules::Unasked;
-use crate::skills::SessionSkills;
 use crate::toolbox::Toolbox;
 use crate::{model, session_names, system, toolbox};
+use parallax_agents::{
+    AgentsSetup, Journals, SessionAgents, SessionSkills, rules, trusted_servers,
+};
 use parallax_checkpoints::Versions;
-use parallax_commands::{Commands, SkillSource, StartableAgents};
+use parallax_commands::{Commands, StartableAgents};
 use parallax_commands::{Expander, FileSearch};
 use parallax_devtools::{Observers, SessionTap, TapSocket};
 use parallax_sessions::SessionChoice;
@@ -79,7 +82,8 @@ struct ToolSetup {
 impl ToolSetup {
     /// Returns the agents that a command or a prompt may name.
     fn startable_agents(&self) -> Option<Arc<dyn StartableAgents>> {
-        self.agents.clone().map(|agents| agents as Arc<dyn StartableAgents>)
+        let agents = self.agents.clone()?;
+        Some(Arc::new(AgentNames(agents)))
     }
 
     /// Returns the tools that exist from the beginning, including the skill tool.
@@ -246,7 +250,7 @@ impl Launch {
     ) -> Result<ToolSetup, Failure> {
         let WorkspaceSetup { workspace, seen, artifacts } = ground;
         let shell = toolbox::shell_options(self, artifacts.clone());
-        let (skills, notices) = self.session_skills(workspace);
+        let (skills, notices) = SessionSkills::open(self.skill_library(), workspace);
         warnings.extend(notices);
         let plans = self.plans_folder(workspace, warnings);
         let metered = || Arc::clone(&voice.metered);
@@ -260,15 +264,30 @@ impl Launch {
         let versions = self.versions(id, workspace, seen);
         let processes = || toolbox.processes();
         let sandbox = || shell.sandbox.clone();
-        let (agents, notices) =
-            self.session_agents(workspace, seen, processes(), sandbox(), &versions, artifacts);
+        let (agents, notices) = SessionAgents::open(AgentsSetup {
+            library: self.agent_library(),
+            environment: Box::new(SessionEnvironment {
+                launch: self.clone(),
+                workspace: Arc::clone(workspace),
+                processes: processes(),
+                sandbox: sandbox(),
+                versions: versions.clone(),
+            }),
+            workspace: Arc::clone(workspace),
+            seen: Arc::clone(seen),
+            journals: (!self.options.ephemeral).then(|| {
+                let project = self.options.directory.display().to_string();
+                Journals::new(artifacts.join("agents"), project, self.homes().keys)
+            }),
+            interactive: self.options.interactive,
+        });
         warnings.extend(notices);
         let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
         let (policy, notices) = self.policy_for(Unasked {
             plans: Some(plans.clone()),
-            skills: skills.unasked().to_vec(),
+            skills: skills.built_in().to_vec(),
             agent_servers: trusted_servers(&set),
-            agent_rules: crate::agents::rules(&set),
+            agent_rules: rules(&set),
         });
         self.require_rules(&policy)?;
         warnings.extend(notices);
@@ -378,7 +397,7 @@ impl Launch {
             shell: means.shell.clone(),
             processes: means.toolbox.processes(),
             servers: means.servers.clone(),
-            skills: Arc::clone(&means.skills) as Arc<dyn SkillSource>,
+            skills: Arc::new(SkillCommands(Arc::clone(&means.skills))),
             agents: means.startable_agents(),
         };
         Commands::new(&self.config, &self.extensions(), self.options.interactive, around)

@@ -76,10 +76,13 @@ fn with_skills(
     app: &mut App,
     show: impl FnOnce(&mut App, &[SkillInfo], &[String]) + Send + 'static,
 ) {
-    app.ask(Launch::skill_infos, |app, (skills, notes)| match skills.as_slice() {
-        [] => app.info("No skills. Install some with `parallax skills install SOURCE`."),
-        skills => show(app, skills, &notes),
-    });
+    app.ask(
+        |launch| launch.skill_library().infos(),
+        |app, (skills, notes)| match skills.as_slice() {
+            [] => app.info("No skills. Install some with `parallax skills install SOURCE`."),
+            skills => show(app, skills, &notes),
+        },
+    );
 }
 
 fn skill_rows(app: &App, skill: &SkillInfo, described: bool) -> Vec<Line> {
@@ -140,7 +143,9 @@ pub(crate) fn switch_skill(app: &mut App, name: &str, on: bool) {
     }
     let name = name.to_owned();
     app.ask(
-        move |launch| launch.switch_skill(&name, on, SettingScope::User).map(|file| (name, file)),
+        move |launch| {
+            launch.skill_library().switch(&name, on, SettingScope::User).map(|file| (name, file))
+        },
         move |app, done| match done {
             Ok((name, _)) => {
                 app.info(format!("Skill `{name}` {verb}d."));

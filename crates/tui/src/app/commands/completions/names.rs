@@ -124,7 +124,7 @@ fn of_launch(of: &str, launch: &Launch) -> Vec<Argument> {
             newest.map(|it| argument(&it.id, format!("{} · {}", it.title, it.age()))).collect()
         }
         "skills" => {
-            let (skills, _) = launch.skill_infos();
+            let (skills, _) = launch.skill_library().infos();
             skills.iter().map(|skill| argument(&skill.name, &skill.description)).collect()
         }
         "hooks" => {

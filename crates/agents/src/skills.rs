@@ -1,4 +1,4 @@
-//! The skills of a session. The system prompt lists only their names and descriptions.
+//! Skills: their definitions, and the skills of a session. The system prompt lists only their names and descriptions.
 
 mod session;
 
@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use parallax_config::extensions::Extensions;
 use parallax_config::skills::{
-    Skill, SkillFolder, SkillPins, SkillTier, Skills, find_skills, skill_folders,
+    Skill, SkillFolder, SkillPins, SkillTier, Skills, find_skills, skill_files, skill_folders,
+};
+use parallax_config::{
+    Config, SettingScope, disabled_names, set_disabled_name, why_still_disabled,
 };
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::activate_skill::{Fill, SkillEntry};
 use serde_json::Value;
 
-use crate::launch::{Launch, failure};
-use crate::settings::SettingScope;
-use parallax_commands::SkillCommand;
+use crate::Reread;
+use crate::changes::{Stamp, stamp};
 
 pub use session::SessionSkills;
 
@@ -24,7 +26,52 @@ pub use session::SessionSkills;
 /// come first, and shorter descriptions before longer ones. The rest are listed by name only.
 const BUDGET: usize = 16_000;
 
-impl Launch {
+/// The setting with the names of disabled skills.
+const DISABLED: &str = "skills.disabled";
+
+/// Lists skills, and enables and disables them. Cheap to clone.
+#[derive(Clone)]
+pub struct SkillLibrary {
+    /// The configuration of the user and the project.
+    pub config: Arc<Config>,
+    /// The extensions, which may bring skills.
+    pub extensions: Arc<Extensions>,
+    /// More directories of skills, which take precedence.
+    pub directories: Vec<PathBuf>,
+    /// Reads the settings again.
+    pub reread: Reread<SkillLibrary>,
+}
+
+/// A skill in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillInfo {
+    /// Name of the skill.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// Where it comes from, in a word.
+    pub source: String,
+    /// Whether it is enabled.
+    pub enabled: bool,
+}
+
+impl SkillLibrary {
+    /// Returns the skills of the current files, with warnings for the user. Blocking.
+    pub fn infos(&self) -> (Vec<SkillInfo>, Vec<String>) {
+        let found = (self.reread)().map_or_else(|_| self.skills(), |library| library.skills());
+        let info = |skill: Skill| SkillInfo {
+            source: match &skill.tier {
+                SkillTier::Extension(name) => format!("of {name}"),
+                tier => tier.as_str().to_owned(),
+            },
+            name: skill.name,
+            description: skill.description,
+            enabled: !skill.disabled,
+        };
+        let warnings = found.warnings.all().cloned().collect();
+        (found.skills.into_iter().map(info).collect(), warnings)
+    }
+
     /// Returns the skills of the current files, including disabled ones. Blocking.
     pub fn skills(&self) -> Skills {
         let config = &self.config;
@@ -32,13 +79,12 @@ impl Launch {
             return Skills::default();
         }
         let built_in = built_in().into_iter().collect();
-        let extensions = self.extensions();
-        let disabled = config.settings.list("skills.disabled");
-        let mut found = find_skills(built_in, &self.skill_places(), &disabled);
+        let disabled = config.settings.list(DISABLED);
+        let mut found = find_skills(built_in, &self.folders(), &disabled);
         self.leave_changed_out(&mut found);
         for skill in &mut found.skills {
             if let SkillTier::Extension(name) = &skill.tier
-                && let Some(extension) = extensions.find(name)
+                && let Some(extension) = self.extensions.find(name)
             {
                 skill.description = extension.variables.fill_shown(&skill.description);
             }
@@ -51,16 +97,11 @@ impl Launch {
     /// # Errors
     /// Returns an error if the skill is not found, the file cannot be written, or another file
     /// disables the skill.
-    pub fn switch_skill(
-        &self,
-        name: &str,
-        on: bool,
-        scope: SettingScope,
-    ) -> Result<PathBuf, Failure> {
+    pub fn switch(&self, name: &str, on: bool, scope: SettingScope) -> Result<PathBuf, Failure> {
         let same = |known: &str| known.eq_ignore_ascii_case(name);
-        let (skills, _) = self.skill_infos();
+        let (skills, _) = self.infos();
         // A removed skill can still be taken off the list.
-        let listed = || self.config.settings.list("skills.disabled").iter().any(|it| same(it));
+        let listed = || self.config.settings.list(DISABLED).iter().any(|it| same(it));
         let known = skills.iter().any(|skill| same(&skill.name)) || (on && listed());
         if !known {
             let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
@@ -68,21 +109,28 @@ impl Launch {
                 [] => "there are none".to_owned(),
                 names => format!("there are: {}", names.join(", ")),
             };
-            return Err(failure(FailureKind::Input, format!("unknown skill `{name}`; {there}")));
+            return Err(Failure::new(
+                FailureKind::Input,
+                format!("unknown skill `{name}`; {there}"),
+            ));
         }
-        self.switch("skills.disabled", name, on, scope)
+        let file = set_disabled_name(&self.config, scope, DISABLED, name, !on).map_err(config)?;
+        let again = (self.reread)()?;
+        match why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
+            Some(why) => Err(Failure::new(FailureKind::Input, why)),
+            None => Ok(file),
+        }
     }
 
     /// Enables a skill in both the user's and the project's settings. Returns the last file that
     /// was written. Blocking.
     ///
     /// # Errors
-    /// Returns the errors of [`switch_skill`](Self::switch_skill).
-    pub fn enable_skill(&self, name: &str) -> Result<PathBuf, Failure> {
-        let key = "skills.disabled";
+    /// Returns the errors of [`switch`](Self::switch).
+    pub fn enable(&self, name: &str) -> Result<PathBuf, Failure> {
         let mut off = Vec::new();
         for scope in [SettingScope::Workspace, SettingScope::User] {
-            let names = self.switched_off(key, scope)?;
+            let names = disabled_names(&self.config, scope, DISABLED).map_err(config)?;
             if names.iter().filter_map(Value::as_str).any(|it| it.eq_ignore_ascii_case(name)) {
                 off.push(scope);
             }
@@ -90,21 +138,29 @@ impl Launch {
         // The last change also reports whether another file still disables the skill.
         let last = off.pop().unwrap_or(SettingScope::Workspace);
         for scope in off {
-            self.list_off(key, name, true, scope)?;
+            set_disabled_name(&self.config, scope, DISABLED, name, false).map_err(config)?;
         }
-        self.switch_skill(name, true, last)
+        self.switch(name, true, last)
     }
 
     /// Returns the skill directories, lowest precedence first.
-    fn skill_places(&self) -> Vec<SkillFolder> {
+    fn folders(&self) -> Vec<SkillFolder> {
         let config = &self.config;
-        let mut folders = self.extensions().skill_folders();
+        let mut folders = self.extensions.skill_folders();
         folders.extend(skill_folders(&config.homes, &config.cwd, config.trust.trusted));
-        let given = self.options.skill_directories.iter();
+        let given = self.directories.iter();
         folders.extend(
             given.map(|folder| SkillFolder { tier: SkillTier::User, folder: folder.clone() }),
         );
         folders
+    }
+
+    /// Returns the state of the skill files, for detecting changes. Blocking: checks each file.
+    pub(crate) fn stamp(&self) -> Stamp {
+        if !self.config.settings.flag("skills.enabled") {
+            return Stamp::new();
+        }
+        stamp(self.folders().iter().flat_map(|place| skill_files(&place.folder)))
     }
 
     /// Removes installed skills that were modified after installation.
@@ -127,6 +183,10 @@ impl Launch {
     }
 }
 
+fn config(error: impl std::fmt::Display) -> Failure {
+    Failure::new(FailureKind::Config, error.to_string())
+}
+
 /// Returns the built-in skill about creating skills.
 fn built_in() -> Option<Skill> {
     let skill = Skill::built_in(include_str!("skills/skill-creator.md"));
@@ -136,7 +196,7 @@ fn built_in() -> Option<Skill> {
 
 /// Returns the names of built-in skills that are not overridden. They are activated without
 /// approval.
-pub(crate) fn of_the_program(skills: &Skills) -> Vec<String> {
+pub fn of_the_program(skills: &Skills) -> Vec<String> {
     let own = skills.skills.iter().filter(|skill| skill.text.is_some());
     own.map(|skill| skill.name.clone()).collect()
 }
@@ -160,8 +220,9 @@ pub(crate) fn entries(skills: &Skills, extensions: &Extensions) -> Vec<SkillEntr
         .collect()
 }
 
-/// Returns the enabled skills as slash commands. Those of an extension are named `EXTENSION:NAME`.
-pub(crate) fn commands(skills: &Skills, extensions: &Extensions) -> Vec<SkillCommand> {
+/// Returns the enabled skills with their names as slash commands. Those of an extension are named
+/// `EXTENSION:NAME`.
+pub(crate) fn commands(skills: &Skills, extensions: &Extensions) -> Vec<(String, SkillEntry)> {
     let enabled = skills.skills.iter().filter(|skill| !skill.disabled);
     entries(skills, extensions)
         .into_iter()
@@ -172,7 +233,7 @@ pub(crate) fn commands(skills: &Skills, extensions: &Extensions) -> Vec<SkillCom
                 SkillTier::Extension(extension) => format!("{extension}:{plain}"),
                 _ => plain,
             };
-            SkillCommand { name, description: skill.description.clone(), entry }
+            (name, entry)
         })
         .collect()
 }

@@ -17,7 +17,7 @@ const MOST: usize = 8;
 const NUMBERS: usize = 1_000;
 
 /// The directory of the journals of a session's subagents.
-pub(super) struct Journals {
+pub struct Journals {
     folder: PathBuf,
     project: String,
     /// Encryption keys of the journals.
@@ -26,7 +26,7 @@ pub(super) struct Journals {
 
 impl Journals {
     /// Uses this directory, which need not exist yet.
-    pub(super) fn new(folder: PathBuf, project: String, keys: Keys) -> Self {
+    pub fn new(folder: PathBuf, project: String, keys: Keys) -> Self {
         Self { folder, project, keys }
     }
 

@@ -3,23 +3,22 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use parallax_config::DefinitionWarnings;
-use parallax_config::skills::{Skill, Skills, skill_files};
+use parallax_config::skills::{Skill, Skills};
 use parallax_files::Workspace;
 use parallax_protocol::event::{Failure, Level};
 use parallax_protocol::tool::Tool;
-use parallax_tools::activate_skill::ActivateSkill;
+use parallax_tools::activate_skill::{ActivateSkill, SkillEntry};
 
+use super::SkillLibrary;
 use super::{commands, entries, of_the_program, section};
-use crate::changes::{Changes, Look, Stamp, look, stamp};
-use crate::launch::Launch;
-use parallax_commands::SkillCommand;
+use crate::changes::{Changes, Look, Stamp, look};
 
 /// The skills that a session can use.
 pub struct SessionSkills {
-    launch: Launch,
+    library: SkillLibrary,
     workspace: Arc<Workspace>,
     /// Built-in skills, which the session's policy allows without approval.
-    unasked: Vec<String>,
+    built_in: Vec<String>,
     /// State of the skill files at the last reload.
     stamp: Mutex<Stamp>,
     state: RwLock<SkillState>,
@@ -31,45 +30,22 @@ struct SkillState {
     /// The enabled skills by name, with the state of their files.
     enabled: Vec<(String, (Skill, Look))>,
     warnings: DefinitionWarnings,
-    commands: Vec<SkillCommand>,
+    commands: Vec<(String, SkillEntry)>,
     section: Arc<str>,
     /// `None` if there are no skills.
     tool: Option<Arc<dyn Tool>>,
 }
 
-impl Launch {
-    /// Returns the skills of a session with warnings for the user. Blocking.
-    pub(crate) fn session_skills(
-        &self,
-        workspace: &Arc<Workspace>,
-    ) -> (Arc<SessionSkills>, Vec<String>) {
-        let skills = self.skills();
-        let warnings = skills.warnings.summary("parallax skills list");
-        let unasked = of_the_program(&skills);
-        let session = SessionSkills {
-            launch: self.clone(),
-            workspace: Arc::clone(workspace),
-            unasked,
-            stamp: Mutex::new(self.skill_stamp()),
-            state: RwLock::new(SkillState::of(self, workspace, skills, 0)),
-        };
-        (Arc::new(session), warnings)
-    }
-
-    /// Returns the state of the skill files, for detecting changes. Blocking: checks each file.
-    fn skill_stamp(&self) -> Stamp {
-        if !self.config.settings.flag("skills.enabled") {
-            return Stamp::new();
-        }
-        stamp(self.skill_places().iter().flat_map(|place| skill_files(&place.folder)))
-    }
-}
-
 impl SkillState {
-    fn of(launch: &Launch, workspace: &Arc<Workspace>, skills: Skills, version: u64) -> Self {
-        let extensions = launch.extensions();
-        let entries = entries(&skills, &extensions);
-        let commands = commands(&skills, &extensions);
+    fn of(
+        library: &SkillLibrary,
+        workspace: &Arc<Workspace>,
+        skills: Skills,
+        version: u64,
+    ) -> Self {
+        let extensions = &library.extensions;
+        let entries = entries(&skills, extensions);
+        let commands = commands(&skills, extensions);
         let section = section(&skills).into();
         let tool = (!entries.is_empty())
             .then(|| Arc::new(ActivateSkill::new(entries, Arc::clone(workspace))) as Arc<dyn Tool>);
@@ -82,6 +58,20 @@ impl SkillState {
 }
 
 impl SessionSkills {
+    /// Returns the skills of a session with warnings for the user. Blocking.
+    pub fn open(library: SkillLibrary, workspace: &Arc<Workspace>) -> (Arc<Self>, Vec<String>) {
+        let skills = library.skills();
+        let warnings = skills.warnings.summary("parallax skills list");
+        let session = Self {
+            workspace: Arc::clone(workspace),
+            built_in: of_the_program(&skills),
+            stamp: Mutex::new(library.stamp()),
+            state: RwLock::new(SkillState::of(&library, workspace, skills, 0)),
+            library,
+        };
+        (Arc::new(session), warnings)
+    }
+
     fn state(&self) -> RwLockReadGuard<'_, SkillState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,23 +87,28 @@ impl SessionSkills {
     }
 
     /// Returns the tool that activates skills, if there are any.
-    pub(crate) fn tool(&self) -> Option<Arc<dyn Tool>> {
+    pub fn tool(&self) -> Option<Arc<dyn Tool>> {
         self.state().tool.clone()
     }
 
+    /// Returns the enabled skills with their names as slash commands.
+    pub fn commands(&self) -> Vec<(String, SkillEntry)> {
+        self.state().commands.clone()
+    }
+
     /// Returns the section of the system prompt about skills; empty if there are none.
-    pub(crate) fn section(&self) -> Arc<str> {
+    pub fn section(&self) -> Arc<str> {
         Arc::clone(&self.state().section)
     }
 
     /// Returns the built-in skills that the session's policy allows without approval.
-    pub(crate) fn unasked(&self) -> &[String] {
-        &self.unasked
+    pub fn built_in(&self) -> &[String] {
+        &self.built_in
     }
 
     /// Reloads the skills if a file changed, and returns notices for the user. Blocking.
-    pub(crate) fn refresh(&self) -> Vec<(Level, String)> {
-        let now = self.launch.skill_stamp();
+    pub fn refresh(&self) -> Vec<(Level, String)> {
+        let now = self.library.stamp();
         if *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) == now {
             return Vec::new();
         }
@@ -128,12 +123,12 @@ impl SessionSkills {
     /// # Errors
     /// Returns an error if settings are invalid.
     pub fn reload(&self) -> Result<Vec<(Level, String)>, Failure> {
-        let launch = self.launch.reread()?;
-        *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = launch.skill_stamp();
-        let mut skills = launch.skills();
+        let library = (self.library.reread)()?;
+        *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) = library.stamp();
+        let mut skills = library.skills();
         self.keep_asked(&mut skills);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let now = SkillState::of(&launch, &self.workspace, skills, state.version + 1);
+        let now = SkillState::of(&library, &self.workspace, skills, state.version + 1);
         let changes = Changes::between(&state.enabled, &now.enabled);
         let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
@@ -147,7 +142,7 @@ impl SessionSkills {
     fn keep_asked(&self, found: &mut Skills) {
         let Skills { skills, warnings } = found;
         skills.retain(|skill| {
-            let is_asked = skill.text.is_some() || !self.unasked.contains(&skill.name);
+            let is_asked = skill.text.is_some() || !self.built_in.contains(&skill.name);
             if !is_asked {
                 warnings.push(format!(
                     "the skill `{}` ({}) has the name of a built-in skill: it can be used in the \
@@ -158,11 +153,5 @@ impl SessionSkills {
             }
             is_asked
         });
-    }
-}
-
-impl parallax_commands::SkillSource for SessionSkills {
-    fn commands(&self) -> Vec<SkillCommand> {
-        self.state().commands.clone()
     }
 }

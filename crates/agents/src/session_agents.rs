@@ -1,43 +1,30 @@
 //! The subagents of a session: their definitions, and the tools and prompts they run with.
 
-mod agent_setting;
-mod built_in;
-mod internal_docs;
-pub use internal_docs::PAGES as GUIDE;
-mod journals;
-mod prompt;
-mod servers;
-
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
-pub use agent_setting::AgentSetting;
-use parallax_config::agents::{
-    Acknowledged, AgentFolder, acknowledge, agent_files, agent_folders, find_agents,
-};
-pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
-use parallax_config::extensions::ExtensionVariables;
-use parallax_exec::Processes;
+use parallax_config::SettingScope;
+use parallax_config::agents::{Agent, AgentSet};
+use parallax_config::skills::Skills;
 use parallax_files::{SeenFiles, Workspace};
+use parallax_mcp::Servers;
 use parallax_policy::RuleFile;
 use parallax_protocol::agent::{
     AgentDefinition, AgentJournal, AgentKit, AgentResult, Agents, CloseAgent, KeptWork,
     SessionTools,
 };
 use parallax_protocol::event::{Failure, FailureKind, Level};
-use parallax_protocol::tool::Tool;
-use parallax_tools::SandboxOptions;
+use parallax_protocol::tool::{Tool, ToolSource as _};
 use parallax_tools::complete_task::{CompleteTask, TaskOutput};
 use parallax_tools::get_internal_docs::GetInternalDocs;
 use parallax_tools::read_many_files::ReadManyFiles;
 use serde_json::Value;
 
-use self::journals::Journals;
-use crate::changes::{Changes, Stamp, stamp};
-use crate::launch::{Launch, failure};
-use crate::settings::SettingScope;
-use crate::skills;
-use parallax_checkpoints::Versions;
+use crate::changes::{Changes, Stamp};
+use crate::{
+    AgentLibrary, AgentSetting, Journals, built_in, internal_docs, library, prompt, skills,
+};
 
 /// Tools that only the main agent has. Subagents cannot ask the user or change the mode of the
 /// session. The engine adds `invoke_agent` for those that may start subagents.
@@ -52,126 +39,46 @@ const NOT_FOR_AGENTS: [&str; 7] = [
     parallax_mcp::SEARCH_TOOLS,
 ];
 
-/// The setting with overrides for single agents.
-const OVERRIDES: &str = "agents.overrides";
+/// How long a subagent waits for its servers.
+const SERVER_WAIT: Duration = Duration::from_secs(10);
 
-impl Launch {
-    /// Returns the agents of the current definition files, including disabled ones. Blocking.
-    pub fn agents(&self) -> AgentSet {
-        let config = &self.config;
-        if !config.settings.flag("experimental.enableAgents") {
-            return AgentSet::default();
-        }
-        let extensions = self.extensions();
-        let folders = self.agent_places();
-        let mut warnings = Vec::new();
-        let known = Acknowledged::of(&config.homes, &config.project, &mut warnings);
-        let built_in = built_in::agents(&self.provider_manager().resolved_model());
-        let mut set = find_agents(built_in, &folders, &config.settings, &known);
-        warnings.into_iter().for_each(|warning| set.warnings.push(warning));
-        for agent in set.agents.iter_mut().chain(&mut set.unacknowledged) {
-            if let AgentTier::Extension(name) = &agent.tier
-                && let Some(extension) = extensions.find(name)
-            {
-                fill_in(agent, &extension.variables);
-            }
-        }
-        set
-    }
+/// The context files of a session, as a subagent receives them.
+#[derive(Debug, Default)]
+pub struct AgentMemory {
+    /// Text at the end of the system prompt.
+    pub system: String,
+    /// Text before the first prompt.
+    pub preface: Option<String>,
+}
 
-    /// Returns the directories of definitions, lowest precedence first.
-    fn agent_places(&self) -> Vec<AgentFolder> {
-        let config = &self.config;
-        let of_extensions = self.extensions().agent_folders().into_iter();
-        let mut folders: Vec<AgentFolder> = of_extensions
-            .map(|(name, folder)| AgentFolder { tier: AgentTier::Extension(name), folder })
-            .collect();
-        folders.extend(agent_folders(&config.homes, &config.cwd, config.trust.trusted));
-        folders
-    }
+/// What a session provides for its subagents. All methods block.
+pub trait AgentEnvironment: Send + Sync {
+    /// Returns the current context files.
+    fn memory(&self) -> AgentMemory;
+    /// Returns the system prompt of a session with these tools, for an agent that works like one.
+    fn session_prompt(&self, tools: &[String]) -> String;
+    /// Returns the safety rules that every system prompt contains.
+    fn safety_rules(&self) -> &'static str;
+    /// Returns the skills of the current files.
+    fn skills(&self) -> Skills;
+    /// Returns the MCP servers of an agent without starting them, and why others are ignored.
+    fn servers(&self, agent: &Agent) -> (Option<Servers>, Vec<String>);
+}
 
-    /// Returns the state of the definition files, for detecting changes. Blocking: checks each
-    /// file.
-    fn agent_stamp(&self) -> Stamp {
-        let places = self.agent_places();
-        stamp(places.iter().flat_map(|place| agent_files(&place.folder)))
-    }
-
-    /// Approves a project agent in its current form. Blocking.
-    ///
-    /// # Errors
-    /// Returns an error if the file of approvals cannot be read or written.
-    pub fn acknowledge_agent(&self, agent: &Agent) -> Result<(), Failure> {
-        acknowledge(&self.config.homes, &self.config.project, agent)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))
-    }
-
-    /// Changes or resets an agent's setting (`agents.overrides`). Returns the settings file.
-    /// Blocking.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be written.
-    pub fn set_agent(
-        &self,
-        name: &str,
-        setting: AgentSetting,
-        value: Option<Value>,
-        scope: SettingScope,
-    ) -> Result<PathBuf, Failure> {
-        let mut overrides = parallax_config::setting_of(&self.config, scope, OVERRIDES)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))?
-            .as_ref()
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default();
-        let mut changes =
-            overrides.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
-        setting.put(&mut changes, value);
-        if changes.is_empty() {
-            overrides.shift_remove(name);
-        } else {
-            overrides.insert(name.to_owned(), Value::Object(changes));
-        }
-        self.set_setting(scope, OVERRIDES, Some(&Value::Object(overrides)))
-    }
-
-    /// Returns the agents of a session with warnings for the user, or `None` if agents are
-    /// disabled. Blocking.
-    pub(crate) fn session_agents(
-        &self,
-        workspace: &Arc<Workspace>,
-        seen: &Arc<SeenFiles>,
-        processes: Processes,
-        sandbox: Option<SandboxOptions>,
-        versions: &Option<Arc<Versions>>,
-        artifacts: &Path,
-    ) -> (Option<Arc<SessionAgents>>, Vec<String>) {
-        if !self.config.settings.flag("experimental.enableAgents") {
-            return (None, Vec::new());
-        }
-        let set = self.agents();
-        let mut warnings = set.warnings.summary("parallax agents list");
-        // The terminal interface reports this itself.
-        if !self.options.interactive {
-            warnings.extend(unacknowledged(&set));
-        }
-        let agents = SessionAgents {
-            launch: self.clone(),
-            workspace: Arc::clone(workspace),
-            seen: Arc::clone(seen),
-            processes,
-            sandbox,
-            versions: versions.clone(),
-            journals: (!self.options.ephemeral).then(|| {
-                let project = self.options.directory.display().to_string();
-                Journals::new(artifacts.join("agents"), project, self.homes().keys)
-            }),
-            judged: rules(&set),
-            stamp: Mutex::new(self.agent_stamp()),
-            state: RwLock::new(State::of(set)),
-        };
-        (Some(Arc::new(agents)), warnings)
-    }
+/// How a session opens its agents.
+pub struct AgentsSetup {
+    /// The definitions.
+    pub library: AgentLibrary,
+    /// What the session provides.
+    pub environment: Box<dyn AgentEnvironment>,
+    /// The workspace of the session.
+    pub workspace: Arc<Workspace>,
+    /// The file contents that the model has seen.
+    pub seen: Arc<SeenFiles>,
+    /// Journals of subagents; `None` if they are not recorded.
+    pub journals: Option<Journals>,
+    /// Whether the front end itself reports agents that must be accepted.
+    pub interactive: bool,
 }
 
 /// Returns a warning about project agents that are not approved, for sessions without a user.
@@ -213,25 +120,6 @@ fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
     line.into_iter().chain(wrong).collect()
 }
 
-/// Returns the agents and their MCP servers whose tools need no approval. Agents of projects and
-/// extensions cannot claim this.
-pub(crate) fn trusted_servers(set: &AgentSet) -> Vec<(String, String)> {
-    let own = set.agents.iter().filter(|agent| agent.tier == AgentTier::User);
-    own.flat_map(|agent| {
-        let trusted = agent
-            .mcp_servers
-            .iter()
-            .filter(|(_, server)| server.get("trust").and_then(Value::as_bool) == Some(true));
-        trusted.map(|(server, _)| (agent.name.clone(), server.clone()))
-    })
-    .collect()
-}
-
-/// Returns the policy rules of agents.
-pub(crate) fn rules(set: &AgentSet) -> Vec<RuleFile> {
-    set.agents.iter().filter_map(Agent::rule_file).collect()
-}
-
 /// Removes agents whose rules differ from those that the session's policy was built from.
 fn keep_judged(set: &mut AgentSet, judged: &[RuleFile]) {
     let AgentSet { agents, warnings, .. } = set;
@@ -250,13 +138,10 @@ fn keep_judged(set: &mut AgentSet, judged: &[RuleFile]) {
 
 /// The agents that a session can start.
 pub struct SessionAgents {
-    launch: Launch,
+    library: AgentLibrary,
+    environment: Box<dyn AgentEnvironment>,
     workspace: Arc<Workspace>,
     seen: Arc<SeenFiles>,
-    processes: Processes,
-    /// For MCP servers of agents that run in the sandbox.
-    sandbox: Option<SandboxOptions>,
-    versions: Option<Arc<Versions>>,
     /// Journals of subagents; `None` if they are not recorded.
     journals: Option<Journals>,
     /// The rules of agents when the session began.
@@ -284,6 +169,32 @@ impl State {
 }
 
 impl SessionAgents {
+    /// Returns the agents of a session with warnings for the user, or `None` if agents are
+    /// disabled. Blocking.
+    pub fn open(setup: AgentsSetup) -> (Option<Arc<Self>>, Vec<String>) {
+        let AgentsSetup { library, environment, workspace, seen, journals, interactive } = setup;
+        if !library.config.settings.flag("experimental.enableAgents") {
+            return (None, Vec::new());
+        }
+        let set = library.agents();
+        let mut warnings = set.warnings.summary("parallax agents list");
+        // The terminal interface reports this itself.
+        if !interactive {
+            warnings.extend(unacknowledged(&set));
+        }
+        let agents = Self {
+            judged: library::rules(&set),
+            stamp: Mutex::new(library.stamp()),
+            state: RwLock::new(State::of(set)),
+            library,
+            environment,
+            workspace,
+            seen,
+            journals,
+        };
+        (Some(Arc::new(agents)), warnings)
+    }
+
     fn state(&self) -> std::sync::RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -298,7 +209,7 @@ impl SessionAgents {
     /// # Errors
     /// Returns an error if settings are invalid.
     pub fn reload(&self) -> Result<Arc<AgentSet>, Failure> {
-        let mut set = self.launch.reread()?.agents();
+        let mut set = (self.library.reread)()?.agents();
         keep_judged(&mut set, &self.judged);
         let state = State::of(set);
         let set = Arc::clone(&state.set);
@@ -328,9 +239,9 @@ impl SessionAgents {
     ) -> Result<(PathBuf, Arc<AgentSet>), Failure> {
         if !self.set().agents.iter().any(|agent| agent.name == name) {
             let message = format!("unknown agent `{name}`; `/agents` lists the agents");
-            return Err(failure(FailureKind::Input, message));
+            return Err(Failure::new(FailureKind::Input, message));
         }
-        let file = self.launch.set_agent(name, setting, value, SettingScope::User)?;
+        let file = self.library.set(name, setting, value, SettingScope::User)?;
         Ok((file, self.reload()?))
     }
 
@@ -339,22 +250,14 @@ impl SessionAgents {
     /// # Errors
     /// Returns an error if the file of approvals cannot be read or written.
     pub fn acknowledge(&self, agent: &Agent) -> Result<Arc<AgentSet>, Failure> {
-        self.launch.acknowledge_agent(agent)?;
+        self.library.acknowledge(agent)?;
         self.reload()
     }
 
     /// Returns the section of the system prompt about the agents; empty if there are none.
-    pub(crate) fn section(&self) -> Arc<str> {
+    pub fn section(&self) -> Arc<str> {
         Arc::clone(&self.state().section)
     }
-}
-
-/// Fills in the variables of the agent's extension: all of them where programs are started, no
-/// secrets in what the model reads.
-fn fill_in(agent: &mut Agent, variables: &ExtensionVariables) {
-    agent.description = variables.fill_shown(&agent.description);
-    agent.prompt = variables.fill_shown(&agent.prompt);
-    agent.mcp_servers.values_mut().for_each(|server| variables.fill_value(server));
 }
 
 fn definition(agent: &Agent) -> AgentDefinition {
@@ -404,23 +307,13 @@ fn unknown_tools(agent: &Agent, tools: &[Arc<dyn Tool>]) -> Option<String> {
     })
 }
 
-impl parallax_commands::StartableAgents for SessionAgents {
-    fn has(&self, name: &str) -> bool {
-        self.state().definitions.iter().any(|agent| agent.name == name)
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.state().definitions.iter().map(|agent| agent.name.clone()).collect()
-    }
-}
-
 impl Agents for SessionAgents {
     fn list(&self) -> Vec<Arc<AgentDefinition>> {
         self.state().definitions.clone()
     }
 
     fn refresh(&self) -> Vec<(Level, String)> {
-        let now = self.launch.agent_stamp();
+        let now = self.library.stamp();
         {
             let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
             if *known == now {
@@ -475,7 +368,7 @@ impl Agents for SessionAgents {
         let many = ReadManyFiles::new(
             Arc::clone(&self.workspace),
             Arc::clone(&self.seen),
-            self.launch.config.settings.memory_file_names(),
+            self.library.config.settings.memory_file_names(),
         );
         let named_many = found.tools.is_some() && has_tool(found, &many);
         let many: Option<Arc<dyn Tool>> = named_many.then(|| Arc::new(many) as Arc<dyn Tool>);
@@ -498,13 +391,11 @@ impl Agents for SessionAgents {
             description: output.description.clone(),
             schema: output.schema.clone(),
         });
-        let (processes, sandbox) = (self.processes.clone(), self.sandbox.clone());
-        let (servers, mut problems) =
-            self.launch.agent_servers(found, &self.workspace, processes, sandbox, &self.versions);
+        let (servers, mut problems) = self.environment.servers(found);
         problems.extend(unknown);
         let runtime = tokio::runtime::Handle::try_current();
         let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {
-            let (own, failed) = runtime.block_on(servers::tools_of(&servers));
+            let (own, failed) = runtime.block_on(tools_of(&servers));
             // The agent may use all tools of its own servers, but must list the resource tools.
             let resources = ["list_mcp_resources", "read_mcp_resource"];
             let is_there =
@@ -525,21 +416,22 @@ impl Agents for SessionAgents {
             close
         });
         tools.push(Arc::new(CompleteTask::new(output, result)));
-        let memory = crate::memory::gather(&self.launch, &self.workspace, &[]);
+        let memory = self.environment.memory();
         let skills = match has_skills(&tools) {
-            true => skills::section(&self.launch.skills()),
+            true => skills::section(&self.environment.skills()),
             false => String::new(),
         };
         let core = match built_in::works_as_session(found) {
             true => {
                 let names: Vec<String> =
                     tools.iter().map(|tool| tool.spec().name.clone()).collect();
-                self.launch.core_prompt(self.workspace.root(), &names)
+                self.environment.session_prompt(&names)
             }
             false => String::new(),
         };
         let others = if agent.may_delegate { self.section() } else { Arc::from("") };
         let around = prompt::Around {
+            safety: self.environment.safety_rules(),
             core: &core,
             agents: &others,
             skills: &skills,
@@ -552,4 +444,24 @@ impl Agents for SessionAgents {
 
 fn has_skills(tools: &[Arc<dyn Tool>]) -> bool {
     tools.iter().any(|tool| tool.spec().name == "activate_skill")
+}
+
+/// Starts servers and returns the tools of those that start in time, and the errors of the others.
+async fn tools_of(servers: &Servers) -> (Vec<Arc<dyn Tool>>, Vec<String>) {
+    let connecting = servers.status().into_iter().map(|status| {
+        let (servers, name) = (servers.clone(), status.config.name);
+        async move {
+            let why = match tokio::time::timeout(SERVER_WAIT, servers.connect(&name)).await {
+                Ok(Ok(())) => return None,
+                Ok(Err(why)) => why,
+                Err(_) => format!("no response within {} s", SERVER_WAIT.as_secs()),
+            };
+            Some((name, why))
+        }
+    });
+    let failed = futures_util::future::join_all(connecting).await.into_iter().flatten();
+    let problems =
+        failed.map(|(name, why)| format!("the MCP server `{name}` is unavailable: {why}"));
+    let problems = problems.collect();
+    (servers.tools(), problems)
 }

@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 
 use parallax_config::agents::Agent;
-use parallax_engine::prompt::SAFETY;
 
 /// Maximum total characters of agent descriptions in the system prompt. Agents over the limit are
 /// listed by name only.
@@ -16,6 +15,8 @@ const PLACES: [&str; 5] = ["${input}", "${query}", "${prompt}", "${objective}", 
 /// What a subagent's system prompt contains besides its own prompt and task.
 #[derive(Default)]
 pub(super) struct Around<'a> {
+    /// The safety rules.
+    pub(super) safety: &'a str,
     /// Text before the agent's own prompt, including the safety rules. For an agent that works like
     /// the session, the session's prompt.
     pub(super) core: &'a str,
@@ -37,8 +38,9 @@ pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
         "" => own,
         core => format!("{}\n\n{own}", core.trim_end()),
     };
-    if !text.contains(SAFETY.trim_end()) {
-        text = format!("{}\n\n{}", text.trim_end(), SAFETY.trim_end());
+    let safety = around.safety.trim_end();
+    if !text.contains(safety) {
+        text = format!("{}\n\n{safety}", text.trim_end());
     }
     let output = match &agent.output {
         Some(output) => {
@@ -102,10 +104,12 @@ mod tests {
 
     use super::*;
 
+    const SAFETY: &str = "# Safety\n\nDo not work around a denied call.\n";
+
     #[test]
     fn the_task_stands_where_the_definition_wants_it() {
         let agent = Agent::new("a", "d", AgentTier::User, "Look into ${query}.");
-        let around = Around { memory: "memory", ..Around::default() };
+        let around = Around { safety: SAFETY, memory: "memory", ..Around::default() };
         let text = system(&agent, "the bug", &around);
         assert!(text.starts_with("Look into the bug.") && text.ends_with("memory"), "{text}");
     }
@@ -115,9 +119,8 @@ mod tests {
         let agent = Agent::new("a", "d", AgentTier::User, "Work.");
         let core = format!("Core.\n\n{SAFETY}\nMore.\n");
         for core in ["", core.as_str()] {
-            let text = system(&agent, "t", &Around { core, ..Around::default() });
+            let text = system(&agent, "t", &Around { safety: SAFETY, core, ..Around::default() });
             assert_eq!(text.matches("Do not work around a denied call").count(), 1, "{text}");
-            assert!(text.contains("<untrusted_context>"), "{text}");
         }
     }
 

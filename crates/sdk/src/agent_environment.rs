@@ -1,0 +1,99 @@
+//! What a session provides for its subagents: prompts, context files, skills, and MCP servers.
+
+use std::sync::Arc;
+
+use parallax_agents::{AgentEnvironment, AgentMemory};
+use parallax_checkpoints::Versions;
+use parallax_config::agents::{Agent, AgentTier};
+use parallax_config::mcp::{McpServer, McpSource, same_name};
+use parallax_config::skills::Skills;
+use parallax_engine::prompt::SAFETY;
+use parallax_exec::Processes;
+use parallax_files::Workspace;
+use parallax_mcp::Servers;
+use parallax_tools::SandboxOptions;
+
+use crate::launch::Launch;
+use crate::memory;
+
+/// The session of subagents.
+pub(crate) struct SessionEnvironment {
+    pub(crate) launch: Launch,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) processes: Processes,
+    /// For MCP servers of agents that run in the sandbox.
+    pub(crate) sandbox: Option<SandboxOptions>,
+    pub(crate) versions: Option<Arc<Versions>>,
+}
+
+impl AgentEnvironment for SessionEnvironment {
+    fn memory(&self) -> AgentMemory {
+        let memory = memory::gather(&self.launch, &self.workspace, &[]);
+        AgentMemory { system: memory.system, preface: memory.preface }
+    }
+
+    fn session_prompt(&self, tools: &[String]) -> String {
+        self.launch.core_prompt(self.workspace.root(), tools)
+    }
+
+    fn safety_rules(&self) -> &'static str {
+        SAFETY
+    }
+
+    fn skills(&self) -> Skills {
+        self.launch.skill_library().skills()
+    }
+
+    fn servers(&self, agent: &Agent) -> (Option<Servers>, Vec<String>) {
+        let (processes, sandbox) = (self.processes.clone(), self.sandbox.clone());
+        servers(&self.launch, agent, &self.workspace, processes, sandbox, &self.versions)
+    }
+}
+
+/// Returns the MCP servers of an agent without starting them, and the reasons why others are
+/// ignored. Blocking.
+fn servers(
+    launch: &Launch,
+    agent: &Agent,
+    workspace: &Arc<Workspace>,
+    processes: Processes,
+    sandbox: Option<SandboxOptions>,
+    versions: &Option<Arc<Versions>>,
+) -> (Option<Servers>, Vec<String>) {
+    let known = launch.mcp_servers();
+    let settings = &launch.config.settings;
+    let allowed = settings.get("mcp.allowed").map(|_| settings.list("mcp.allowed"));
+    let excluded = settings.list("mcp.excluded");
+    let names = |list: &[String], name: &str| list.iter().any(|entry| same_name(entry, name));
+    let source = match &agent.tier {
+        AgentTier::Project => McpSource::Workspace,
+        AgentTier::Extension(name) => McpSource::Extension(name.clone()),
+        AgentTier::User | AgentTier::BuiltIn => McpSource::User,
+    };
+    let (mut servers, mut problems) = (Vec::new(), Vec::new());
+    for (name, value) in &agent.mcp_servers {
+        // Rules and pins of a session's server must not apply to a different server.
+        let taken = known.servers.iter().any(|server| same_name(&server.name, name));
+        let blocked =
+            names(&excluded, name) || allowed.as_ref().is_some_and(|allowed| !names(allowed, name));
+        let why = match McpServer::read(name, value, source.clone()) {
+            _ if taken => "a server of the session has the same name".to_owned(),
+            _ if blocked => "the settings block it".to_owned(),
+            Err(error) => error.why,
+            Ok(server) => {
+                servers.push(server);
+                continue;
+            }
+        };
+        problems.push(format!("the MCP server `{name}` of `{}`: {why}", agent.name));
+    }
+    if servers.is_empty() {
+        return (None, problems);
+    }
+    let folders = Arc::clone(workspace);
+    let roots = Arc::new(move || folders.roots());
+    let mut options = launch.servers_options(servers, processes, roots, sandbox, versions);
+    // An agent's own tools are always declared, never deferred.
+    options.tool_budget = Arc::new(|| None);
+    (Some(Servers::new(options)), problems)
+}
