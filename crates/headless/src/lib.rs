@@ -13,6 +13,7 @@ mod face;
 mod failure;
 #[cfg(test)]
 mod harness;
+pub mod info_commands;
 mod input_line;
 mod json;
 mod line_reader;

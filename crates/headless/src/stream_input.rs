@@ -12,7 +12,7 @@ use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{BoxFuture, Object};
-use parallax_sdk::telling::{Told, engine_answer};
+
 use parallax_sdk::{EventReader, OpSender, OpenSession};
 use serde_json::Value;
 use tokio::io::{AsyncRead, BufReader};
@@ -24,6 +24,7 @@ use crate::answer_schema::{AnswerCheck, AnswerSchema};
 use crate::conductor::{Conductor, InterruptionCause, Step};
 use crate::exit::ExitCode;
 use crate::failure::Outcome;
+use crate::info_commands::{self, Told, engine_answer, engine_request};
 use crate::input_line::{DecideLine, InputLine, parse};
 use crate::line_reader::next_line;
 use crate::options::{Io, OutputFormat, RunOptions};
@@ -455,12 +456,12 @@ impl<'a> Conversation<'a> {
             return Ok(());
         };
         if let Slash::Command { name, arguments } = command {
-            if let Some(op) = session.engine_request(name, arguments) {
+            if let Some(op) = engine_request(session, name, arguments) {
                 self.queued.push_back(QueuedLine::Request { typed: text, op });
                 return Ok(());
             }
             // Reads files and probes the kernel, which takes a few milliseconds.
-            let told = tokio::task::block_in_place(|| session.tell(name, arguments));
+            let told = tokio::task::block_in_place(|| info_commands::run(session, name, arguments));
             if let Some(told) = told.transpose().map_err(|failure| failure.message)? {
                 self.queued.push_back(QueuedLine::Told { typed: text, told });
                 return Ok(());

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::info_commands::Told;
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ItemStart, TurnEnded};
 use parallax_protocol::ids::ItemId;
-use parallax_sdk::telling::Told;
 use parallax_sdk::{EventReader, OpSender};
 
 use crate::conductor::Conductor;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use parallax_commands::Expander;
 use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
 use parallax_commands::{Commands, Expanded, Prepared, built_in_names, own_of};
+use parallax_headless::info_commands::{self, Asked, Told, plans};
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{CancellationToken, Object};
-use parallax_sdk::telling::{Asked, Told, plans};
 use parallax_sdk::{
     Answers, EmbeddedTools, EventReader, Launch, LaunchOptions, OpenSession, Recording,
 };
@@ -176,7 +176,7 @@ pub(crate) fn expand(session: &OpenSession) -> Expand {
 pub(crate) async fn told(session: &OpenSession, text: &str) -> Result<Option<Told>, Failure> {
     let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
     // Reads files and queries the kernel for a few milliseconds, in which nothing else has to run.
-    let tell = || session.tell(name, arguments).transpose();
+    let tell = || info_commands::run(session, name, arguments).transpose();
     tokio::task::block_in_place(tell)
 }
 
@@ -191,7 +191,7 @@ pub(crate) async fn asked(
     text: &str,
 ) -> Result<Option<Asked>, Failure> {
     let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
-    session.ask_engine(events, name, arguments).await.transpose()
+    info_commands::ask_engine(session, events, name, arguments).await.transpose()
 }
 
 /// Returns the prompt of a built-in command.

@@ -7,10 +7,12 @@ use parallax_engine::{Ledger, SessionHandle};
 use parallax_files::Workspace;
 use parallax_mcp::Servers;
 use parallax_protocol::budget::BudgetUse;
+use parallax_protocol::content::Role;
 use parallax_protocol::hooks::HookEvent;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::routing::Route;
 use parallax_protocol::store::Record;
 
 use crate::found_context::NestedContext;
@@ -94,6 +96,26 @@ impl OpenSession {
     /// shared, not copied.
     pub fn past(&self) -> Arc<[Record]> {
         Arc::clone(&self.past)
+    }
+
+    /// Returns the model of the last answer before the session was opened.
+    pub fn answered_before(&self) -> Option<String> {
+        self.past().iter().rev().find_map(|record| match record {
+            Record::Content(content) if content.wire.role() == Role::Model => content.model.clone(),
+            _ => None,
+        })
+    }
+
+    /// Returns the routing decision for the last answer before the session was opened.
+    pub fn route_before(&self) -> Option<Route> {
+        let past = self.past();
+        let route = past.iter().rev().find_map(|record| match record {
+            Record::Route(chosen) => Some(&chosen.route),
+            _ => None,
+        });
+        // A later prompt may have selected its model explicitly.
+        let last = self.answered_before();
+        route.filter(|route| last.is_none_or(|last| last == route.model)).cloned()
     }
 
     /// Returns a function that reads the current records of the session from its journal. The

@@ -2,6 +2,7 @@
 //! dialogs, and the footer.
 
 mod app;
+mod clipboard;
 mod code_pieces;
 mod commands;
 pub mod completion;
@@ -12,6 +13,9 @@ pub mod debug_console;
 pub mod devtools;
 mod dialog;
 pub mod diff_view;
+mod edit_arguments;
+mod edit_text;
+mod editors;
 mod face;
 mod footer;
 mod hunks;
@@ -21,12 +25,17 @@ mod phrases;
 mod signals;
 mod stats_view;
 mod status;
+mod status_line_command;
 mod terminal_keys;
+mod terminal_setup;
+#[cfg(test)]
+mod test_launch;
 mod theme_choice;
 mod theme_sample;
 mod title;
 mod tokens;
 pub mod transcript;
+mod welcome;
 
 pub use code_pieces::code_pieces;
 pub use face::{FaceOptions, Left, run};

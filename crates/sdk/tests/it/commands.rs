@@ -2,8 +2,7 @@
 
 use parallax_commands::built_in::{Docs, Init};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sdk::terminal_setup::{EditorKeys, TerminalEditor};
-use parallax_sdk::{ContextTier, Launch, LaunchOptions, OpenSession};
+use parallax_sdk::{ContextTier, OpenSession};
 use parallax_sessions::SessionChoice;
 
 use crate::support::World;
@@ -110,43 +109,4 @@ fn a_report_goes_where_the_settings_say() {
         parallax_commands::built_in::docs(world.launch().config()),
         Some(Docs::Url("https://docs".to_owned()))
     );
-}
-
-#[test]
-fn editors_and_their_terminals_are_found() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let world = World::new();
-    world.write("bin/nvim", "#!/bin/sh\n");
-    world.write("bin/code", "#!/bin/sh\n");
-    for name in ["bin/nvim", "bin/code"] {
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(world.root.join(name), mode).expect("set");
-    }
-    let path = world.root.join("bin").display().to_string();
-    let launch = |variables: &[(&str, &str)]| {
-        let mut all = vec![("PATH", path.as_str())];
-        all.extend(variables);
-        let options = LaunchOptions { skip_trust: true, ..world.options(&all) };
-        Launch::prepare(options).expect("prepared")
-    };
-    let there: Vec<&str> = launch(&[])
-        .editors()
-        .into_iter()
-        .filter_map(|(editor, there)| there.then_some(editor.id))
-        .collect();
-    assert_eq!(there, ["vscode", "neovim"]);
-    assert_eq!(launch(&[]).editor_command(), None);
-    let command = launch(&[("EDITOR", "code -r")]).editor_command().expect("an editor");
-    assert_eq!(command.arguments, ["-r", "--wait"]);
-    assert!(!command.in_terminal);
-    world.write("home/.parallax/settings.json", r#"{"general": {"preferredEditor": "neovim"}}"#);
-    let command = launch(&[("EDITOR", "code")]).editor_command().expect("an editor");
-    assert!(command.in_terminal && command.program.to_string_lossy().ends_with("bin/nvim"));
-
-    let inside = launch(&[("TERM_PROGRAM", "vscode"), ("CURSOR_TRACE_ID", "1")]);
-    assert_eq!(inside.terminal_editor(), Some(TerminalEditor::Cursor));
-    assert_eq!(launch(&[]).terminal_editor(), None);
-    let (file, done) = inside.set_up_terminal(TerminalEditor::Cursor).expect("set up");
-    assert!(file.starts_with(world.root.join("home")) && file.is_file(), "{}", file.display());
-    assert!(matches!(done, EditorKeys::Added { backup: None, .. }));
 }

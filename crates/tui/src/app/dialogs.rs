@@ -1,12 +1,12 @@
 //! Handles the results of dialogs.
 
+use crate::edit_arguments::ProposedChange;
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::secret::Secret;
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Key, KeyCode, Modifiers};
 use parallax_sdk::credential::KeyKind;
-use parallax_sdk::edit_arguments::ProposedChange;
 use parallax_sdk::mcp_view::{Answer, Question};
 use parallax_sdk::trust::TrustAnswer;
 use parallax_sessions::SessionChoice;

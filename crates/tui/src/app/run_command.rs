@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
+use parallax_config::EditorKeys;
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
 use parallax_sdk::Launch;
 use parallax_sdk::about::{INBOX, PRIVACY};
-use parallax_sdk::terminal_setup::EditorKeys;
 use parallax_sdk::trust::TrustLevel;
 use parallax_sessions::SessionChoice;
 use serde_json::Value;
@@ -42,6 +42,7 @@ use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::layout::plain_rows;
 use crate::stats_view;
+use crate::terminal_setup;
 
 pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
     let arguments = arguments.trim();
@@ -174,7 +175,7 @@ pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
         Command::StatsModel => info::stats(app, stats_view::Part::Models),
         Command::StatsTools => info::stats(app, stats_view::Part::Tools),
         Command::Tasks => lists::tasks_dialog(app),
-        Command::TerminalSetup => terminal_setup(app),
+        Command::TerminalSetup => set_up_terminal(app),
         Command::Theme if arguments.is_empty() => choices::theme_dialog(app),
         Command::Theme => choices::use_theme(app, arguments),
         Command::Todos => {
@@ -326,10 +327,10 @@ fn reload_memory(app: &mut App) {
     });
 }
 
-fn terminal_setup(app: &mut App) {
+fn set_up_terminal(app: &mut App) {
     let setup = |launch: &Launch| {
-        let editor = launch.terminal_editor()?;
-        Some((editor, launch.set_up_terminal(editor)))
+        let editor = terminal_setup::terminal_editor(launch)?;
+        Some((editor, terminal_setup::set_up(launch, editor)))
     };
     app.ask(setup, |app, done| match done {
         None => app.info(

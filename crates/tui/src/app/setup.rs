@@ -17,6 +17,7 @@ use crate::app::commands::status_line_items;
 use crate::app::commands::welcome;
 use crate::app::effect::{Effect, Job};
 use crate::components::dialog_stack::Purpose;
+use crate::status_line_command::StatusLineCommand;
 use crate::theme_choice as theme;
 use crate::transcript::{Thoughts, ViewOptions};
 
@@ -77,7 +78,7 @@ impl App {
             let inputs = facts.session_library().input_history(HISTORY);
             let commands = facts.shell_history();
             let own_prompt = facts.has_own_prompt();
-            let news = facts.news_after_update();
+            let news = crate::welcome::news_after_update(&facts);
             Box::new(move |app| {
                 welcome::news(app, news);
                 (app.facts.sandbox, app.facts.confined) = sandbox;
@@ -283,7 +284,7 @@ impl App {
         if self.settings.status_line.is_none() || self.own_line.is_running() {
             return;
         }
-        let Some(command) = self.launch.as_ref().and_then(Launch::status_line) else { return };
+        let Some(command) = self.launch.as_ref().and_then(StatusLineCommand::of) else { return };
         let facts = self.status_facts();
         if !self.own_line.begin(&facts) {
             return;

@@ -4,12 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
+use crate::edit_arguments::ProposedChange;
 use parallax_protocol::Object;
 use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::ids::{AskId, CallId};
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::tool::{FileDiff, Preview};
-use parallax_sdk::edit_arguments::ProposedChange;
 use parallax_sdk::ide::{CompanionSnapshot, CompanionStatus};
 
 use crate::clean::one_row;

@@ -11,7 +11,6 @@ use parallax_protocol::op::{Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::TrustAnswer;
-use parallax_sdk::{clipboard, editor};
 use parallax_sessions::SessionChoice;
 use parallax_sessions::past::read_names;
 
@@ -29,6 +28,7 @@ use crate::app::pager;
 use crate::copied::Copied;
 use crate::signals::Signals;
 use crate::transcript::Prepared;
+use crate::{clipboard, edit_text, editors};
 
 /// Time limit for closing a session while nothing can be drawn.
 const SHORT_FAREWELL: Duration = Duration::from_secs(5);
@@ -140,13 +140,13 @@ impl Face {
             Effect::Edit { text, name, then } => {
                 let launch = self.app.launch.as_ref();
                 let command = launch.and_then(|it| {
-                    Some((it.editor_command()?, it.session_library().editing_folder()))
+                    Some((editors::command(it)?, it.session_library().editing_folder()))
                 });
                 let edited = match command {
                     // The editor owns the terminal; nothing else writes to it.
                     Some((command, place)) => self
                         .screen
-                        .released(|| editor::edit(&command, &text, &name, &place))
+                        .released(|| edit_text::edit(&command, &text, &name, &place))
                         .unwrap_or_else(|error| Err(error.to_string())),
                     None => Err("No editor is configured: set $EDITOR, or choose one with /editor"
                         .to_owned()),

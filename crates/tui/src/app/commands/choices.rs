@@ -2,7 +2,6 @@
 
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
-use parallax_sdk::Launch;
 use parallax_sdk::trust::TrustLevel;
 use serde_json::Value;
 
@@ -10,10 +9,11 @@ use crate::app::App;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
+use crate::editors;
 use crate::theme_choice as theme;
 
 pub(crate) fn editor_dialog(app: &mut App) {
-    app.ask(Launch::editors, |app, mut editors| {
+    app.ask(editors::installed, |app, mut editors| {
         editors.sort_by_key(|(_, installed)| !installed);
         let items = editors.iter().map(|(editor, installed)| {
             let mut item = ListItem::new(editor.id, editor.name, "");

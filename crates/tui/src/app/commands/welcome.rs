@@ -37,7 +37,7 @@ pub(crate) fn header(app: &mut App, launch: &Launch) {
         let tips = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
         rows.push(Line::styled(tips, theme.secondary));
         let width = app.window.width().max(20);
-        for tip in launch.welcome_tips() {
+        for tip in crate::welcome::tips(launch) {
             let tip = Line::styled("  • ", theme.accent).and(tip, theme.secondary);
             rows.extend(wrap(&tip, width, &[Span::raw(" ".repeat(INDENT + 2))]));
         }

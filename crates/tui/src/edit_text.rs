@@ -12,7 +12,7 @@ use crate::editors::EditorCommand;
 ///
 /// # Errors
 /// Returns a message for the user if there is no new text.
-pub fn edit(
+pub(crate) fn edit(
     editor: &EditorCommand,
     text: &str,
     name: &str,

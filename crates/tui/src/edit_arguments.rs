@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// A proposed change to a file.
 #[derive(Debug, Clone)]
-pub struct ProposedChange {
+pub(crate) struct ProposedChange {
     /// The current text; empty for a new file.
     pub old: String,
     /// The proposed text.
@@ -38,7 +38,7 @@ impl ProposedChange {
     /// # Errors
     /// Returns a message for the user if the file cannot be read or has changed, or the diff was
     /// truncated.
-    pub fn read(diff: &FileDiff) -> Result<Self, String> {
+    pub(crate) fn read(diff: &FileDiff) -> Result<Self, String> {
         let old = if diff.is_new_file { String::new() } else { text_of(&diff.file_path)? };
         Self::of(old, &diff.diff)
     }
@@ -47,7 +47,7 @@ impl ProposedChange {
     ///
     /// # Errors
     /// Returns the errors of [`ProposedChange::read`].
-    pub fn from_texts_or_read(diff: &FileDiff) -> Result<Self, String> {
+    pub(crate) fn from_texts_or_read(diff: &FileDiff) -> Result<Self, String> {
         match &diff.texts {
             Some(texts) => {
                 Ok(Self { old: texts.old.clone(), new: texts.new.clone(), hunks: Vec::new() })
@@ -67,7 +67,7 @@ impl ProposedChange {
     ///
     /// # Errors
     /// Returns an error if the file no longer matches the diff.
-    pub fn with(&self, taken: &[usize]) -> Result<String, String> {
+    pub(crate) fn with(&self, taken: &[usize]) -> Result<String, String> {
         let lines: Vec<&str> = self.old.split_inclusive('\n').collect();
         let changed = || "the file changed since approval was requested".to_owned();
         let mut text = String::with_capacity(self.old.len());
@@ -89,7 +89,12 @@ impl ProposedChange {
     ///
     /// # Errors
     /// Returns an error if nothing would change or the tool is a different one.
-    pub fn arguments(&self, tool: &str, args: &Object, wanted: &str) -> Result<Object, String> {
+    pub(crate) fn arguments(
+        &self,
+        tool: &str,
+        args: &Object,
+        wanted: &str,
+    ) -> Result<Object, String> {
         if wanted == self.old {
             return Err("the change is empty".to_owned());
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::launch::Launch;
+use parallax_sdk::Launch;
 
 /// Maximum number of tips.
 const MOST: usize = 3;
@@ -12,50 +12,44 @@ const NEWS: usize = 3;
 const LAST_VERSION: &str = "last-version";
 const CHANGELOG: &str = include_str!("../../../CHANGELOG.md");
 
-impl Launch {
-    /// Returns up to three tips for this project. Checks a few file names.
-    pub fn welcome_tips(&self) -> Vec<String> {
-        let directory = &self.options().directory;
-        let mut tips = Vec::new();
-        if !self.is_trusted() {
-            let tip = "Not trusted: nothing in this directory is read as instructions. \
-                       /permissions trust changes that";
-            tips.push(tip.to_owned());
-        } else if !self.context_file_names().iter().any(|name| directory.join(name).is_file()) {
-            tips.push(
-                "/init writes a GEMINI.md, which tells the agent about this project".to_owned(),
-            );
-        }
-        if !directory.ancestors().any(|folder| folder.join(".git").exists()) {
-            tips.push("Not a git repository: /undo reverts changes of the agent".to_owned());
-        }
-        tips.truncate(MOST);
-        tips
+/// Returns up to three tips for this project. Checks a few file names.
+pub(crate) fn tips(launch: &Launch) -> Vec<String> {
+    let directory = &launch.options().directory;
+    let mut tips = Vec::new();
+    if !launch.is_trusted() {
+        let tip = "Not trusted: nothing in this directory is read as instructions. \
+                   /permissions trust changes that";
+        tips.push(tip.to_owned());
+    } else if !context_file_names(launch).iter().any(|name| directory.join(name).is_file()) {
+        tips.push("/init writes a GEMINI.md, which tells the agent about this project".to_owned());
     }
+    if !directory.ancestors().any(|folder| folder.join(".git").exists()) {
+        tips.push("Not a git repository: /undo reverts changes of the agent".to_owned());
+    }
+    tips.truncate(MOST);
+    tips
+}
 
-    /// Returns the names of context files, such as `GEMINI.md`.
-    fn context_file_names(&self) -> Vec<String> {
-        let names = self.config.settings.list("context.fileName");
-        if names.is_empty() { vec!["GEMINI.md".to_owned(), "AGENTS.md".to_owned()] } else { names }
-    }
+/// Returns the names of context files, such as `GEMINI.md`.
+fn context_file_names(launch: &Launch) -> Vec<String> {
+    let names = launch.config().settings.list("context.fileName");
+    if names.is_empty() { vec!["GEMINI.md".to_owned(), "AGENTS.md".to_owned()] } else { names }
+}
 
-    /// After an update, returns a title and a few lines about what is new. Saves the running
-    /// version. Blocking.
-    pub fn news_after_update(&self) -> Option<(String, Vec<String>)> {
-        let version = self.options().version;
-        let file = self.config.homes.parallax.join(LAST_VERSION);
-        let before = std::fs::read_to_string(&file).unwrap_or_default();
-        let before = before.trim();
-        if before == version {
-            return None;
-        }
-        remember(&file, version);
-        // There are no news at the very first start.
-        let is_version =
-            !before.is_empty() && before.len() < 40 && !before.contains(char::is_control);
-        is_version
-            .then(|| (format!("Updated from {before} to {version}"), news(CHANGELOG, version)))
+/// After an update, returns a title and a few lines about what is new. Saves the running
+/// version. Blocking.
+pub(crate) fn news_after_update(launch: &Launch) -> Option<(String, Vec<String>)> {
+    let version = launch.options().version;
+    let file = launch.config().homes.parallax.join(LAST_VERSION);
+    let before = std::fs::read_to_string(&file).unwrap_or_default();
+    let before = before.trim();
+    if before == version {
+        return None;
     }
+    remember(&file, version);
+    // There are no news at the very first start.
+    let is_version = !before.is_empty() && before.len() < 40 && !before.contains(char::is_control);
+    is_version.then(|| (format!("Updated from {before} to {version}"), news(CHANGELOG, version)))
 }
 
 /// If this fails, the news are shown again.

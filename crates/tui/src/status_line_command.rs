@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parallax_exec::environment::{is_secret, user_command_environment};
 
-use crate::launch::Launch;
+use parallax_sdk::Launch;
 
 /// Timeout of the command.
 const TIME: Duration = Duration::from_millis(300);
@@ -14,27 +14,25 @@ const MOST: u64 = 16 * 1024;
 
 /// The status line command, ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatusLineCommand {
+pub(crate) struct StatusLineCommand {
     line: String,
     directory: PathBuf,
 }
 
-impl Launch {
-    /// Returns the status line command if the settings configure one.
-    pub fn status_line(&self) -> Option<StatusLineCommand> {
-        let line = self.ui().status_line?;
-        Some(StatusLineCommand { line, directory: self.options().directory.clone() })
-    }
-}
-
 impl StatusLineCommand {
+    /// Returns the status line command if the settings configure one.
+    pub(crate) fn of(launch: &Launch) -> Option<Self> {
+        let line = launch.ui().status_line?;
+        Some(Self { line, directory: launch.options().directory.clone() })
+    }
+
     /// Runs the command with these facts as JSON on stdin and returns the first line of its output.
     /// Secret variables are not passed to it. Blocking.
     ///
     /// # Errors
     /// Returns an error if the command cannot be started, fails, or takes longer than 300 ms.
     #[cfg(unix)]
-    pub fn run(&self, facts: &serde_json::Value) -> Result<String, String> {
+    pub(crate) fn run(&self, facts: &serde_json::Value) -> Result<String, String> {
         let mut environment = user_command_environment(std::env::vars_os(), "cat");
         environment
             .retain(|(name, value)| !is_secret(&name.to_string_lossy(), &value.to_string_lossy()));
@@ -57,7 +55,7 @@ impl StatusLineCommand {
     /// # Errors
     /// Always returns an error.
     #[cfg(not(unix))]
-    pub fn run(&self, _facts: &serde_json::Value) -> Result<String, String> {
+    pub(crate) fn run(&self, _facts: &serde_json::Value) -> Result<String, String> {
         Err("`ui.statusLine.command` is available on Unix only".to_owned())
     }
 }

@@ -16,7 +16,7 @@ const KEPT: Duration = Duration::from_secs(3600);
 
 /// Returns whether to use the terminal instead of a program, because the user is on another machine
 /// or this is WSL.
-pub fn belongs_to_terminal(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+pub(crate) fn belongs_to_terminal(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     ["SSH_TTY", "SSH_CONNECTION", "SSH_CLIENT", "WSL_DISTRO_NAME"]
         .iter()
         .any(|name| variable(name).is_some())
@@ -25,7 +25,7 @@ pub fn belongs_to_terminal(variable: &dyn Fn(&str) -> Option<OsString>) -> bool 
 /// Copies text to the buffer of the surrounding tmux, which passes it on to the terminal's
 /// clipboard regardless of its settings. tmux before 3.2 only stores it in the buffer. Returns
 /// whether it succeeded.
-pub fn copy_in_tmux(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+pub(crate) fn copy_in_tmux(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     if variable("TMUX").is_none_or(|socket| socket.is_empty()) {
         return false;
     }
@@ -34,7 +34,7 @@ pub fn copy_in_tmux(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> 
 }
 
 /// Copies text to the clipboard. Returns whether a program succeeded.
-pub fn copy(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+pub(crate) fn copy(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let wayland = variable("WAYLAND_DISPLAY").is_some();
     let x11 = variable("DISPLAY").is_some();
     let mut programs: Vec<(&str, &[&str])> = vec![("pbcopy", &[])];
@@ -52,7 +52,10 @@ pub fn copy(text: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
 
 /// Saves the image on the clipboard, if any, to `folder` and returns its path. Removes old images
 /// from there.
-pub fn save_image(folder: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+pub(crate) fn save_image(
+    folder: &Path,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Option<PathBuf> {
     let wayland = variable("XDG_SESSION_TYPE").is_some_and(|kind| kind == "wayland")
         || variable("WAYLAND_DISPLAY").is_some();
     let read = |program: &str, arguments: &[&str], limit: u64| {

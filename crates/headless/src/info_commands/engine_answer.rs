@@ -9,61 +9,57 @@ use parallax_protocol::op::Op;
 use serde_json::json;
 
 use super::{Told, joined};
-use crate::EventReader;
-use crate::launch::failure;
-use crate::open::OpenSession;
 use parallax_commands::{is_alias, is_own, own_of};
+use parallax_sdk::{EventReader, OpenSession};
 
 /// Output of a command, and the events that came before it.
 pub type Asked = (Told, Vec<Event>);
 
-impl OpenSession {
-    /// Returns the engine operation of a typed line (`/name arguments`); `None` for other lines.
-    /// [`engine_answer`] recognizes its answer.
-    pub fn engine_request(&self, name: &str, arguments: &str) -> Option<Op> {
-        // Custom commands may override built-in names.
-        let name = match own_of(name) {
-            Some(own) => own,
-            None if (is_own(name) || is_alias(name)) && self.commands.takes(name) => return None,
-            None => name,
-        };
-        Some(match (name, arguments.trim()) {
-            ("context", "") => Op::DescribeContext,
-            ("compress" | "compact" | "summarize", "undo") => Op::UndoCompaction,
-            ("compress" | "compact" | "summarize", focus) => {
-                Op::Compact { focus: (!focus.is_empty()).then(|| focus.to_owned()) }
-            }
-            _ => return None,
-        })
-    }
-
-    /// Sends the engine operation of a typed line and waits for its answer; `None` for other lines.
-    /// Compaction may send a request to the model.
-    ///
-    /// # Errors
-    /// Returns an error if the session ends meanwhile.
-    pub async fn ask_engine(
-        &self,
-        events: &mut EventReader,
-        name: &str,
-        arguments: &str,
-    ) -> Option<Result<Asked, Failure>> {
-        let order = self.engine_request(name, arguments)?;
-        let mut seen = Vec::new();
-        if self.ops().send(order).await.is_ok() {
-            while let Some(event) = events.next().await {
-                let told = engine_answer(&event.body);
-                seen.push(event);
-                if let Some(told) = told {
-                    return Some(Ok((told, seen)));
-                }
-            }
+/// Returns the engine operation of a typed line (`/name arguments`); `None` for other lines.
+/// [`engine_answer`] recognizes its answer.
+pub fn engine_request(session: &OpenSession, name: &str, arguments: &str) -> Option<Op> {
+    // Custom commands may override built-in names.
+    let name = match own_of(name) {
+        Some(own) => own,
+        None if (is_own(name) || is_alias(name)) && session.commands.takes(name) => return None,
+        None => name,
+    };
+    Some(match (name, arguments.trim()) {
+        ("context", "") => Op::DescribeContext,
+        ("compress" | "compact" | "summarize", "undo") => Op::UndoCompaction,
+        ("compress" | "compact" | "summarize", focus) => {
+            Op::Compact { focus: (!focus.is_empty()).then(|| focus.to_owned()) }
         }
-        Some(Err(failure(FailureKind::Internal, "the session ended before it responded".into())))
-    }
+        _ => return None,
+    })
 }
 
-/// Returns the answer in an event to an operation of [`OpenSession::engine_request`].
+/// Sends the engine operation of a typed line and waits for its answer; `None` for other lines.
+/// Compaction may send a request to the model.
+///
+/// # Errors
+/// Returns an error if the session ends meanwhile.
+pub async fn ask_engine(
+    session: &OpenSession,
+    events: &mut EventReader,
+    name: &str,
+    arguments: &str,
+) -> Option<Result<Asked, Failure>> {
+    let order = engine_request(session, name, arguments)?;
+    let mut seen = Vec::new();
+    if session.ops().send(order).await.is_ok() {
+        while let Some(event) = events.next().await {
+            let told = engine_answer(&event.body);
+            seen.push(event);
+            if let Some(told) = told {
+                return Some(Ok((told, seen)));
+            }
+        }
+    }
+    Some(Err(Failure::new(FailureKind::Internal, "the session ended before it responded".into())))
+}
+
+/// Returns the answer in an event to an operation of [`engine_request`].
 pub fn engine_answer(event: &EventBody) -> Option<Told> {
     match event {
         EventBody::ContextBreakdown(picture) => Some(context(picture)),
