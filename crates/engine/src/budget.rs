@@ -1,22 +1,19 @@
 //! The budget of a session and its spending: cost, tokens, and time.
 
-mod increase;
 mod ledger;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::budget::{BudgetKind, BudgetSpent, BudgetUse};
-use parallax_protocol::event::{EndReason, Failure, FailureKind, Level};
 use parallax_protocol::requests::Requests;
 use parallax_protocol::store::{Record, SpentRecord};
 use tokio::task::JoinHandle;
 
 pub use self::ledger::Ledger;
 
-use crate::history::now;
-use crate::session::Session;
+use crate::history::{History, now};
 
 /// The share of a budget from which the user is warned.
 const NEAR_SHARE: f64 = 0.8;
@@ -48,7 +45,7 @@ pub struct Spending {
 pub struct Budget {
     ledger: Ledger,
     /// Whether the user can be asked to raise a spent budget.
-    pub(crate) asks: bool,
+    asks: bool,
     /// Whether this is the budget of a nested session, whose prompts do not count as prompts.
     inner: bool,
     /// The warning that was shown last.
@@ -86,6 +83,11 @@ impl Budget {
     #[must_use]
     pub fn within(&self) -> Self {
         Self { inner: true, ..self.clone() }
+    }
+
+    /// Whether the user can be asked to raise a spent budget.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks
     }
 
     /// Starts a turn.
@@ -142,15 +144,18 @@ impl Drop for TurnTimer {
     }
 }
 
-impl Session {
-    /// Starts the timer of the turn. In a nested session the outer timer ends both.
-    fn start_timer(&mut self, cancel: &CancellationToken) -> Option<TurnTimer> {
-        self.current.timed_out = Arc::default();
-        if self.budget.inner {
+impl Budget {
+    /// Starts the timer of a turn, which sets `timed_out` and cancels the turn. In a nested session
+    /// the outer timer ends both.
+    pub(crate) fn start_timer(
+        &self,
+        timed_out: Arc<OnceLock<BudgetSpent>>,
+        cancel: &CancellationToken,
+    ) -> Option<TurnTimer> {
+        if self.inner {
             return None;
         }
-        let (timed_out, cancel) = (Arc::clone(&self.current.timed_out), cancel.clone());
-        let ledger = self.budget.ledger();
+        let (ledger, cancel) = (self.ledger.clone(), cancel.clone());
         Some(TurnTimer(tokio::spawn(async move {
             // The cell is new, so the turn has not timed out before.
             let _ = timed_out.set(ledger.wait_for_time_limit().await);
@@ -158,82 +163,28 @@ impl Session {
         })))
     }
 
-    /// Saves limits that the user set, so that a resumed session has them. A session without a
-    /// prompt has no journal yet; its limits wait.
-    pub(crate) fn save_budgets(&mut self) {
-        if self.conversation.history.len() == 0 {
-            return;
-        }
-        for record in std::mem::take(&mut self.inbox.set_budgets) {
-            self.conversation.history.record(&Record::Budget(record));
-        }
-    }
-
     /// Saves the requests that ended. A session without a prompt has no journal yet.
-    pub(crate) fn save_requests(&mut self) {
-        if self.budget.inner || self.conversation.history.len() == 0 {
+    pub(crate) fn save_requests(&self, history: &mut History) {
+        if self.inner || history.len() == 0 {
             return;
         }
-        for record in self.budget.ledger.take_unrecorded() {
-            self.conversation.history.record(&Record::Request(record));
+        for record in self.ledger.take_unrecorded() {
+            history.record(&Record::Request(record));
         }
     }
 
     /// Saves the session's spending: at the end of a turn, and before anything is rewound, which
     /// does not refund it.
-    pub(crate) fn save_spending(&mut self) {
-        self.save_requests();
-        let requests = self.budget.ledger.requests();
-        if self.budget.inner
-            || requests == self.budget.saved_requests
-            || self.conversation.history.len() == 0
-        {
+    pub(crate) fn save_spending(&mut self, history: &mut History) {
+        self.save_requests(history);
+        let requests = self.ledger.requests();
+        if self.inner || requests == self.saved_requests || history.len() == 0 {
             return;
         }
-        self.budget.saved_requests.clone_from(&requests);
-        let Spending { cost, tokens, .. } = self.budget.ledger.total();
+        self.saved_requests.clone_from(&requests);
+        let Spending { cost, tokens, .. } = self.ledger.total();
         let record = SpentRecord { time: now(), cost, tokens, requests };
-        self.conversation.history.record(&Record::Spent(record));
-    }
-
-    /// Whether the price of the model is known, if cost is limited.
-    pub(crate) fn can_enforce_cost(&self, model: &str) -> bool {
-        !self.budget.ledger.limits_cost() || self.client.model.catalog().price(model).is_some()
-    }
-
-    /// Checks that another request may be sent to the model. Asks the user to increase a spent
-    /// budget if possible.
-    ///
-    /// # Errors
-    /// Returns the end reason if a budget is spent, a cost budget cannot be enforced because the
-    /// price is unknown, or the turn is interrupted.
-    pub(crate) async fn check_budget(
-        &mut self,
-        model: &str,
-        cancel: &CancellationToken,
-    ) -> Result<(), EndReason> {
-        self.save_budgets();
-        while let Some(spent) = self.budget.exceeded() {
-            if !self.request_increase(spent, cancel).await? {
-                return Err(EndReason::Budget(spent));
-            }
-        }
-        if !self.can_enforce_cost(model) {
-            return Err(EndReason::Failed(Failure {
-                kind: FailureKind::Config,
-                message: format!(
-                    "cannot enforce the cost budget: the price of `{model}` is unknown. Set \
-                        `modelConfigs.prices`, or limit tokens with `--max-tokens`"
-                ),
-                status: None,
-            }));
-        }
-        if let Some(spent) = self.budget.approaching_limit() {
-            let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
-            let text = format!("{used} of the budget of {limit} are used");
-            self.inbox.notice(Level::Warning, text);
-        }
-        Ok(())
+        history.record(&Record::Spent(record));
     }
 }
 

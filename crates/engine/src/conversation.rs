@@ -1,22 +1,31 @@
 //! The conversation of a session: the history with its journal, the prompts, and the ids of items
 //! and calls. Only the owner of this state appends to the history.
 
+mod resume;
+mod rewind;
+
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use parallax_protocol::Object;
 use parallax_protocol::agent::KeptWork;
-use parallax_protocol::content::{Content, Part, Role};
+use parallax_protocol::content::{Content, Part, Role, SYNTHETIC_SIGNATURE, Sealed};
+use parallax_protocol::event::Level;
 use parallax_protocol::ids::{CallId, ItemId};
-use parallax_protocol::store::{Record, ResultRecord, RoundRecord, assemble_round};
+use parallax_protocol::store::{
+    BudgetRecord, DirectoriesRecord, Record, ResultRecord, RoundRecord, UnfinishedAnswer,
+    assemble_round,
+};
 use serde_json::value::RawValue;
 
 use crate::agents::{INVOKE_AGENT, resume_hint};
+use crate::approved_plan::ApprovedPlan;
+use crate::closing_notes::PARTIAL_NOTE;
 use crate::function_response;
 use crate::history::{ContentMetadata, History, now};
-use crate::planning::ApprovedPlan;
+use crate::inbox::Inbox;
+use crate::notices::Notices;
 use crate::prompts::Prompts;
-use crate::tool_batch::BatchResult;
 
 /// The conversation of a session.
 pub(crate) struct Conversation {
@@ -25,21 +34,80 @@ pub(crate) struct Conversation {
     /// The turn, counted over all processes of the session.
     pub(crate) turn: u64,
     /// Context for the first prompt of this process.
-    pub(crate) preface: Option<String>,
+    preface: Option<String>,
     /// Results of the last, unfinished batch of a resumed session, by call index.
-    pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
+    pending: BTreeMap<usize, Box<RawValue>>,
     /// Whether the newest response may be partial.
-    pub(crate) is_last_answer_partial: bool,
+    is_last_answer_partial: bool,
     /// The last approved plan.
-    pub(crate) plan: Option<ApprovedPlan>,
+    plan: Option<ApprovedPlan>,
     /// The additional directories that the journal has recorded.
-    pub(crate) directories: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
     /// Subagent runs that an earlier process left interrupted.
-    pub(crate) interrupted_work: Vec<KeptWork>,
+    interrupted_work: Vec<KeptWork>,
     pub(crate) ids: IdGenerator,
 }
 
+/// What a conversation continues with.
+pub(crate) struct ConversationStart {
+    pub(crate) history: History,
+    pub(crate) prompts: Prompts,
+    /// The number of the last turn.
+    pub(crate) turn: u64,
+    /// Context for the first prompt of this process.
+    pub(crate) preface: Option<String>,
+    /// Results of the last, unfinished batch, by call index.
+    pub(crate) pending: BTreeMap<usize, Box<RawValue>>,
+    /// Whether the newest response may be partial.
+    pub(crate) is_last_answer_partial: bool,
+    pub(crate) plan: Option<ApprovedPlan>,
+    /// The additional directories that the journal has recorded.
+    pub(crate) directories: Vec<PathBuf>,
+}
+
 impl Conversation {
+    pub(crate) fn new(start: ConversationStart) -> Self {
+        Self {
+            history: start.history,
+            prompts: start.prompts,
+            turn: start.turn,
+            preface: start.preface,
+            pending: start.pending,
+            is_last_answer_partial: start.is_last_answer_partial,
+            plan: start.plan,
+            directories: start.directories,
+            interrupted_work: Vec::new(),
+            ids: IdGenerator::default(),
+        }
+    }
+
+    /// Takes the context for the next prompt.
+    pub(crate) fn take_preface(&mut self) -> Option<String> {
+        self.preface.take()
+    }
+
+    /// Replaces the context for the next prompt.
+    pub(crate) fn set_preface(&mut self, preface: Option<String>) {
+        self.preface = preface;
+    }
+
+    /// Adds context to the next prompt if it has some already.
+    pub(crate) fn extend_preface(&mut self, text: &str) {
+        if self.preface.is_some() {
+            self.add_to_preface(text);
+        }
+    }
+
+    /// Returns whether the newest response may be partial, and treats it as complete from now on.
+    pub(crate) fn take_partial(&mut self) -> bool {
+        std::mem::take(&mut self.is_last_answer_partial)
+    }
+
+    /// Sets the subagent runs that an earlier process left interrupted.
+    pub(crate) fn set_interrupted_work(&mut self, work: Vec<KeptWork>) {
+        self.interrupted_work = work;
+    }
+
     /// Makes the history ready for a user content: every call answered, the model last. Neither
     /// holds after a crash or an interrupt.
     pub(crate) fn close_open_calls(&mut self, remark: &str) {
@@ -79,19 +147,11 @@ impl Conversation {
             }));
             results.push(wire);
         }
-        let round = BatchResult {
-            results,
-            texts: Vec::new(),
-            injected: Vec::new(),
-            fatal: None,
-            stopped: None,
-            declined: false,
-        };
-        self.commit_batch(round, &[], Vec::new());
+        self.commit_batch(&results, Vec::new(), &[], Vec::new());
     }
 
     /// Returns how to resume the subagent that a call of the newest content started.
-    pub(crate) fn resume_hint_for(&self, index: usize) -> Option<String> {
+    fn resume_hint_for(&self, index: usize) -> Option<String> {
         if self.interrupted_work.is_empty() {
             return None;
         }
@@ -116,9 +176,16 @@ impl Conversation {
         })
     }
 
-    /// Journals the end of a batch and appends its content.
-    pub(crate) fn commit_batch(&mut self, round: BatchResult, tail: &[Part], said: Vec<String>) {
-        let results: Vec<&RawValue> = round.results.iter().map(AsRef::as_ref).collect();
+    /// Journals the end of a batch and appends its content. `injected` is media that follows it,
+    /// `tail` are parts after the results, and `said` are the steering messages among them.
+    pub(crate) fn commit_batch(
+        &mut self,
+        results: &[Box<RawValue>],
+        injected: Vec<Part>,
+        tail: &[Part],
+        said: Vec<String>,
+    ) {
+        let results: Vec<&RawValue> = results.iter().map(AsRef::as_ref).collect();
         let tail = if tail.is_empty() { None } else { serde_json::value::to_raw_value(tail).ok() };
         let content = assemble_round(&results, tail.as_deref());
         self.history.record(&Record::Round(RoundRecord {
@@ -127,10 +194,106 @@ impl Conversation {
             said: Some(said),
         }));
         self.history.keep(content);
-        if !round.injected.is_empty() {
-            for content in function_response::injection(round.injected) {
+        if !injected.is_empty() {
+            for content in function_response::injection(injected) {
                 self.history.push(&content, ContentMetadata::synthetic());
             }
+        }
+    }
+
+    /// Gives up on an answer that the service does not continue: the received text becomes a
+    /// content, and a note asks for the rest.
+    pub(crate) fn give_up_continuation(&mut self, unfinished: &UnfinishedAnswer) {
+        let content = unfinished.content();
+        if !content.parts.is_empty() {
+            let model = Some(unfinished.model.clone());
+            let metadata = ContentMetadata { model, partial: true, ..ContentMetadata::default() };
+            self.history.push(&content, metadata);
+            self.history.push_note(PARTIAL_NOTE);
+        }
+    }
+
+    /// Keeps the text of an unfinished answer that may be continued later.
+    pub(crate) fn keep_partial(&mut self, unfinished: &UnfinishedAnswer) {
+        let content = unfinished.content();
+        if !content.parts.is_empty() {
+            self.history.keep(content.seal_for(&unfinished.model));
+        }
+        self.is_last_answer_partial = true;
+    }
+
+    /// Replaces every signature in the history with the synthetic one.
+    pub(crate) fn replace_signatures(&mut self) {
+        let contents = self.history.contents().iter().map(with_synthetic_signatures).collect();
+        self.history.replace(contents);
+    }
+
+    /// Adds context to the next prompt.
+    pub(crate) fn add_to_preface(&mut self, text: &str) {
+        self.preface = Some(match self.preface.take() {
+            Some(before) => format!("{before}\n\n{text}"),
+            None => text.to_owned(),
+        });
+    }
+
+    /// Returns the approved plan that the work follows, if any.
+    pub(crate) fn plan(&self) -> Option<&Path> {
+        let plan = self.plan.as_ref().filter(|plan| plan.at < self.history.len());
+        plan.map(|plan| plan.path.as_path())
+    }
+
+    /// Sets the plan that the work follows from now on.
+    pub(crate) fn approve_plan(&mut self, path: PathBuf) {
+        self.plan = Some(ApprovedPlan { path, at: self.history.len() });
+    }
+
+    /// Returns the model's text since the newest prompt, over all continuations.
+    pub(crate) fn answered(&self) -> String {
+        let at = self.prompts.marks().last().map_or(0, |mark| mark.at);
+        let contents = self.history.contents().get(at..).unwrap_or_default();
+        let said = contents.iter().filter(|content| content.role() == Role::Model);
+        let texts = said.filter_map(|content| Some(content.open().ok()?.visible_text()));
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Records the additional workspace directories in the journal if they changed. A session
+    /// without a prompt is not on disk yet, so this follows one.
+    pub(crate) fn record_directories(&mut self, directories: Vec<PathBuf>) {
+        if directories != self.directories {
+            self.directories.clone_from(&directories);
+            let record = DirectoriesRecord { time: now(), directories };
+            self.history.record(&Record::Directories(record));
+        }
+    }
+
+    /// Records limits that the user set, so that a resumed session has them. A session without a
+    /// prompt has no journal yet; its limits wait.
+    pub(crate) fn record_limits(&mut self, limits: &mut Vec<BudgetRecord>) {
+        if self.history.len() > 0 {
+            for record in std::mem::take(limits) {
+                self.history.record(&Record::Budget(record));
+            }
+        }
+    }
+
+    /// Writes the journal to disk.
+    pub(crate) async fn sync(&mut self, inbox: &mut Inbox) {
+        let store = self.history.store();
+        let synced = tokio::task::spawn_blocking(move || store.sync());
+        if let Ok(Err(error)) = inbox.while_receiving(synced).await {
+            self.history.record_storage_error(error.message);
+        }
+        self.report_storage_error(inbox.notices());
+    }
+
+    /// Reports a journal that cannot be written once; the session continues.
+    pub(crate) fn report_storage_error(&mut self, notices: &Notices) {
+        if let Some(notice) = self.history.store().notice() {
+            notices.show(Level::Warning, notice);
+        }
+        if let Some(trouble) = self.history.take_storage_error() {
+            let text = format!("This session is no longer saved: {trouble}");
+            notices.show(Level::Warning, text);
         }
     }
 }
@@ -146,6 +309,20 @@ fn lost_result(call: &(Option<String>, String), more: Option<&str>) -> Option<Bo
     response.insert("error".into(), serde_json::Value::String(text));
     let part = Part::function_response(call.0.as_deref(), &call.1, response, Vec::new());
     serde_json::value::to_raw_value(&[part]).ok()
+}
+
+/// Returns the content with synthetic signatures.
+fn with_synthetic_signatures(content: &Sealed) -> Sealed {
+    if !content.json().contains("thoughtSignature") {
+        return content.clone();
+    }
+    let Ok(mut opened) = content.open() else { return content.clone() };
+    for part in &mut opened.parts {
+        if part.signature().is_some() {
+            *part = part.with_signature(SYNTHETIC_SIGNATURE);
+        }
+    }
+    opened.seal()
 }
 
 /// Generates ids of items and calls.

@@ -1,40 +1,98 @@
-//! The state of the running turn: the overrides of its prompt, and conditions that end it.
+//! The running turn: the overrides of its prompt, and conditions that end it.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parallax_protocol::event::BudgetSpent;
 use parallax_protocol::op::TurnOverrides;
 use parallax_protocol::policy::ApprovalMode;
 
+use crate::approvals::ApprovalState;
+use crate::inbox::Inbox;
+use crate::registry::Registry;
+
 /// The running turn.
+#[derive(Default)]
 pub(crate) struct CurrentTurn {
-    /// The overrides of its prompt.
-    pub(crate) overrides: Option<TurnOverrides>,
-    /// The mode to return to after a prompt that overrides it.
-    pub(crate) mode_before_override: Option<ApprovalMode>,
+    /// The model that its prompt requests, until it is used.
+    pub(crate) requested_model: Option<String>,
+    /// The mode that its prompt sets, and the one to return to.
+    mode: Option<(ApprovalMode, ApprovalMode)>,
+    /// The time limit that its prompt sets.
+    time_limit: Option<Duration>,
     /// Whether its prompt was removed from the history.
-    pub(crate) taken_back: bool,
+    taken_back: bool,
     /// The time limit that ended it.
-    pub(crate) timed_out: Arc<OnceLock<BudgetSpent>>,
-    /// Whether calls are run again after a restore.
-    pub(crate) is_rerun: bool,
-    /// Whether its prompt runs in coordinator mode.
-    pub(crate) is_coordinator: bool,
-    /// Whether loop detection is enabled.
-    pub(crate) loop_detection: bool,
+    timed_out: Arc<OnceLock<BudgetSpent>>,
 }
 
 impl CurrentTurn {
-    /// Creates the state without a running turn.
-    pub(crate) fn new(loop_detection: bool) -> Self {
-        Self {
-            overrides: None,
-            mode_before_override: None,
-            taken_back: false,
-            timed_out: Arc::default(),
-            is_rerun: false,
-            is_coordinator: false,
-            loop_detection,
+    /// Applies the overrides of a prompt: model, tools, allowed calls, mode, time limit.
+    pub(crate) fn apply_overrides(
+        &mut self,
+        overrides: Option<TurnOverrides>,
+        registry: &mut Registry,
+        approvals: &mut ApprovalState,
+        inbox: &mut Inbox,
+    ) {
+        let overrides = overrides.unwrap_or_default();
+        registry.enable_only(overrides.tools);
+        approvals.set_prompt_rules(overrides.allowed);
+        self.requested_model = overrides.model;
+        self.time_limit = overrides.timeout;
+        if let Some(mode) = overrides.mode {
+            self.mode = Some((mode, inbox.mode));
+            inbox.set_mode(mode);
         }
+    }
+
+    /// Removes the overrides at the end of the turn.
+    pub(crate) fn clear_overrides(
+        &mut self,
+        registry: &mut Registry,
+        approvals: &mut ApprovalState,
+        inbox: &mut Inbox,
+    ) {
+        registry.enable_only(None);
+        approvals.set_prompt_rules(Vec::new());
+        self.requested_model = None;
+        self.time_limit = None;
+        if let Some((mode, before)) = self.mode.take()
+            // A mode that was set meanwhile stays.
+            && mode == inbox.mode
+        {
+            inbox.set_mode(before);
+        }
+    }
+
+    /// Returns the time limit that the prompt sets.
+    pub(crate) fn time_limit(&self) -> Option<Duration> {
+        self.time_limit
+    }
+
+    /// Prepares for another timer. Returns the cell that it sets.
+    pub(crate) fn reset_timer(&mut self) -> Arc<OnceLock<BudgetSpent>> {
+        self.timed_out = Arc::default();
+        Arc::clone(&self.timed_out)
+    }
+
+    /// Returns the time limit that ended the turn.
+    pub(crate) fn timed_out(&self) -> Option<BudgetSpent> {
+        self.timed_out.get().copied()
+    }
+
+    /// Records that the prompt was removed from the history.
+    pub(crate) fn take_back(&mut self) {
+        self.taken_back = true;
+    }
+
+    /// Whether the prompt was removed from the history.
+    pub(crate) fn is_taken_back(&self) -> bool {
+        self.taken_back
+    }
+
+    /// Ends the turn. Returns whether its prompt was removed from the history.
+    pub(crate) fn end(&mut self) -> bool {
+        std::mem::take(&mut self.taken_back)
     }
 }

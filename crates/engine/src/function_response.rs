@@ -1,9 +1,12 @@
 //! Converts a tool outcome into the parts that answer its call on the wire.
 
+use std::collections::BTreeMap;
+
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::tool::Outcome;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The wire form of one result.
 #[derive(Debug, Default)]
@@ -15,6 +18,16 @@ pub(crate) struct FunctionResponse {
     /// The text that the model reads, for front ends and loop detection.
     pub(crate) text: String,
 }
+
+impl FunctionResponse {
+    /// Returns the parts as JSON. Objects of strings and values cannot fail to serialize.
+    pub(crate) fn to_raw(&self) -> Box<RawValue> {
+        serde_json::value::to_raw_value(&self.parts).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
+}
+
+/// Results of calls that ran before, by call index.
+pub(crate) type FinishedResults = BTreeMap<usize, FunctionResponse>;
 
 /// The call being answered.
 pub(crate) struct ResponseTarget<'a> {

@@ -6,26 +6,22 @@ use std::sync::Arc;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::context::ResultPlace;
-use parallax_protocol::event::{EventBody, ItemDone, Level, SteerEnded, SteerFate};
-use parallax_protocol::ids::{ItemId, SteerId};
-use parallax_protocol::op::{Decide, Op, Prompt, Restore, Rewind, Steer};
+use parallax_protocol::event::{EventBody, Level, SteerEnded, SteerFate};
+use parallax_protocol::ids::SteerId;
+use parallax_protocol::op::{Decide, Op, Prompt, Restore, Rewind, Steer, TurnOverrides};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::shell::Shell;
+use parallax_protocol::store::BudgetRecord;
 use tokio::sync::mpsc::Receiver;
 
 use crate::agents::SubagentManager;
 use crate::budget::Ledger;
 use crate::event_bus::EventBus;
 use crate::history::now;
+use crate::notices::Notices;
+use crate::options::{AddDirectory, ModelChanged};
 use crate::running_processes::RunningProcesses;
 use crate::user_commands::UserCommands;
-use parallax_protocol::store::BudgetRecord;
-
-/// Adds a workspace directory: returns its real path, or the error.
-pub type AddDirectory = Box<dyn Fn(PathBuf) -> Result<PathBuf, String> + Send + Sync>;
-
-/// Called when the model changes, for other users of the model.
-pub type ModelChanged = Box<dyn Fn(&str) + Send + Sync>;
 
 /// An edit of the context that the user requested.
 pub(crate) enum ContextEdit {
@@ -44,6 +40,43 @@ pub(crate) enum ContextEdit {
     Pin(ResultPlace, bool),
 }
 
+/// An operation on the context: between turns, or between two requests of a turn.
+pub(crate) enum ContextOp {
+    /// Edit it.
+    Edit(ContextEdit),
+    /// Send a context breakdown.
+    Describe,
+}
+
+/// An operation that runs between turns.
+pub(crate) enum QueuedOp {
+    /// Undo the file changes of a prompt.
+    Undo {
+        /// The prompt's number; `None`: the newest one.
+        prompt: Option<u64>,
+        /// Whether to overwrite later changes.
+        force: bool,
+    },
+    /// Go back to a prompt.
+    Rewind(Rewind),
+    /// Go back to a checkpoint and run its call again.
+    Restore(Restore),
+    /// Edit or describe the context.
+    Context(ContextOp),
+    /// Send the list of prompts.
+    ListPrompts,
+}
+
+impl QueuedOp {
+    fn is_same_report(&self, other: &Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::ListPrompts, Self::ListPrompts)
+                | (Self::Context(ContextOp::Describe), Self::Context(ContextOp::Describe))
+        )
+    }
+}
+
 /// What a turn starts with.
 pub(crate) enum TurnInput {
     /// A prompt.
@@ -60,6 +93,14 @@ impl TurnInput {
         match self {
             Self::Prompt(prompt) => &prompt.text,
             Self::Continue | Self::Rerun => "",
+        }
+    }
+
+    /// Takes the overrides of a prompt.
+    pub(crate) fn take_overrides(&mut self) -> Option<TurnOverrides> {
+        match self {
+            Self::Prompt(prompt) => prompt.overrides.take().map(|overrides| *overrides),
+            Self::Continue | Self::Rerun => None,
         }
     }
 
@@ -99,18 +140,10 @@ pub(crate) struct Inbox {
     pub(crate) prompts: VecDeque<QueuedInput>,
     pub(crate) steers: Vec<Steer>,
     pub(crate) decisions: Vec<Decide>,
-    /// Requested undos: the turn, and whether to force it.
-    pub(crate) undos: Vec<(Option<u64>, bool)>,
-    pub(crate) rewinds: Vec<Rewind>,
-    pub(crate) restores: Vec<Restore>,
-    /// Context edits that the user requested.
-    pub(crate) compactions: VecDeque<ContextEdit>,
+    /// Operations that wait for the end of the turn, in the order sent.
+    queued: VecDeque<QueuedOp>,
     /// Added workspace directories that the model does not know yet.
     pub(crate) added: Vec<PathBuf>,
-    /// Whether the list of prompts is requested.
-    pub(crate) list_prompts: bool,
-    /// Whether a context breakdown is requested.
-    pub(crate) emit_context_breakdown: bool,
     /// The user's shell commands.
     pub(crate) user_commands: UserCommands,
     /// The processes of running calls and commands.
@@ -126,7 +159,7 @@ pub(crate) struct Inbox {
     pub(crate) turn: Option<CancellationToken>,
     /// The token of a compaction between turns.
     pub(crate) compacting: Option<CancellationToken>,
-    notices: u64,
+    notices: Notices,
     /// The subagents of the session.
     pub(crate) subagents: Option<Arc<SubagentManager>>,
     /// The budget ledger.
@@ -149,19 +182,15 @@ impl Inbox {
             ops,
             user_commands: UserCommands::new(shell, hub.clone(), reach.clone()),
             reach,
+            notices: Notices::new(hub.clone()),
             hub,
             add_directory,
             model_changed,
             prompts: VecDeque::new(),
             steers: Vec::new(),
             decisions: Vec::new(),
-            undos: Vec::new(),
-            rewinds: Vec::new(),
-            restores: Vec::new(),
-            compactions: VecDeque::new(),
+            queued: VecDeque::new(),
             added: Vec::new(),
-            list_prompts: false,
-            emit_context_breakdown: false,
             mode,
             thinking_level: None,
             model,
@@ -169,7 +198,6 @@ impl Inbox {
             cleared: false,
             turn: None,
             compacting: None,
-            notices: 0,
             subagents: None,
             ledger: Ledger::default(),
             set_budgets: Vec::new(),
@@ -194,14 +222,47 @@ impl Inbox {
         }
     }
 
+    /// Whether the session ends: nothing more is received, and no user command runs.
+    pub(crate) fn is_over(&self) -> bool {
+        self.shutdown && self.user_commands.is_empty()
+    }
+
     /// Whether operations wait that run between turns.
     pub(crate) fn has_pending_ops(&self) -> bool {
-        self.list_prompts
-            || self.emit_context_breakdown
-            || !self.undos.is_empty()
-            || !self.rewinds.is_empty()
-            || !self.restores.is_empty()
-            || !self.compactions.is_empty()
+        !self.queued.is_empty()
+    }
+
+    /// Queues an operation that runs between turns. Repeated requests for the same report are
+    /// answered once.
+    fn queue(&mut self, op: QueuedOp) {
+        if !self.queued.back().is_some_and(|last| last.is_same_report(&op)) {
+            self.queued.push_back(op);
+        }
+    }
+
+    /// Takes the next operation.
+    pub(crate) fn next_op(&mut self) -> Option<QueuedOp> {
+        self.queued.pop_front()
+    }
+
+    /// Takes the next operation that can also run between two requests of a turn.
+    pub(crate) fn next_context_op(&mut self) -> Option<ContextOp> {
+        let is_context = |op: &QueuedOp| matches!(op, QueuedOp::Context(_));
+        let at = self.queued.iter().position(is_context)?;
+        match self.queued.remove(at)? {
+            QueuedOp::Context(op) => Some(op),
+            _ => None,
+        }
+    }
+
+    /// Takes the responses to approval requests.
+    pub(crate) fn take_decisions(&mut self) -> Vec<Decide> {
+        std::mem::take(&mut self.decisions)
+    }
+
+    /// Takes the steering messages.
+    pub(crate) fn take_steers(&mut self) -> Vec<Steer> {
+        std::mem::take(&mut self.steers)
     }
 
     /// Waits for a future while receiving operations.
@@ -245,21 +306,19 @@ impl Inbox {
                 };
                 self.decisions.extend(decide.map(|decide| *decide));
             }
-            Op::Undo { prompt, force } => self.undos.push((prompt, force)),
+            Op::Undo { prompt, force } => self.queue(QueuedOp::Undo { prompt, force }),
             Op::Rewind(_) | Op::Restore(_) if self.turn.is_some() => {
                 self.notice(Level::Warning, "Rewind and restore are only available between turns");
             }
-            Op::Rewind(rewind) => self.rewinds.push(rewind),
-            Op::Restore(restore) => self.restores.push(restore),
-            Op::Compact { focus } => self.compactions.push_back(ContextEdit::Compact { focus }),
-            Op::UndoCompaction => self.compactions.push_back(ContextEdit::UndoCompaction),
-            Op::DropResults(results) => {
-                self.compactions.push_back(ContextEdit::DropResults(results))
-            }
-            Op::UnloadSkill(name) => self.compactions.push_back(ContextEdit::UnloadSkill(name)),
-            Op::Pin { place, on } => self.compactions.push_back(ContextEdit::Pin(place, on)),
-            Op::DescribeContext => self.emit_context_breakdown = true,
-            Op::ListPrompts => self.list_prompts = true,
+            Op::Rewind(rewind) => self.queue(QueuedOp::Rewind(rewind)),
+            Op::Restore(restore) => self.queue(QueuedOp::Restore(restore)),
+            Op::Compact { focus } => self.edit_context(ContextEdit::Compact { focus }),
+            Op::UndoCompaction => self.edit_context(ContextEdit::UndoCompaction),
+            Op::DropResults(results) => self.edit_context(ContextEdit::DropResults(results)),
+            Op::UnloadSkill(name) => self.edit_context(ContextEdit::UnloadSkill(name)),
+            Op::Pin { place, on } => self.edit_context(ContextEdit::Pin(place, on)),
+            Op::DescribeContext => self.queue(QueuedOp::Context(ContextOp::Describe)),
+            Op::ListPrompts => self.queue(QueuedOp::ListPrompts),
             Op::RunShell(command) => {
                 if let Err(why) = self.user_commands.start(command) {
                     self.notice(Level::Error, why);
@@ -274,10 +333,7 @@ impl Inbox {
             },
             Op::SetModel(model) => self.set_model(&model),
             Op::SetThinkingLevel(level) => self.thinking_level = level,
-            Op::SetMode(mode) => {
-                self.mode = mode;
-                self.emit_state();
-            }
+            Op::SetMode(mode) => self.set_mode(mode),
             Op::SetBudget { kind, scope, limit } => {
                 self.ledger.set(kind, scope, limit);
                 self.set_budgets.push(BudgetRecord { time: now(), kind, scope, limit });
@@ -296,6 +352,10 @@ impl Inbox {
                 }
             }
         }
+    }
+
+    fn edit_context(&mut self, edit: ContextEdit) {
+        self.queue(QueuedOp::Context(ContextOp::Edit(edit)));
     }
 
     /// Queues a steering message, or replaces a queued one with the same id.
@@ -337,6 +397,12 @@ impl Inbox {
         self.hub.send(EventBody::StateChanged { model: self.model.clone(), mode: self.mode });
     }
 
+    /// Sets the approval mode.
+    pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
+        self.mode = mode;
+        self.emit_state();
+    }
+
     /// Sets another model.
     pub(crate) fn set_model(&mut self, model: &str) {
         (self.model_changed)(model);
@@ -352,19 +418,13 @@ impl Inbox {
         (self.model_changed)(model);
     }
 
-    /// Ids for notices that are emitted later, outside the session.
-    pub(crate) fn notice_ids(&mut self) -> impl Iterator<Item = ItemId> + Send + 'static {
-        self.notices += 1;
-        let number = self.notices;
-        (1..).map(move |part: u32| ItemId::new(format!("notice-{number}-{part}")))
+    /// Returns the sender of notices.
+    pub(crate) fn notices(&self) -> &Notices {
+        &self.notices
     }
 
     /// Shows a notice to the user.
-    pub(crate) fn notice(&mut self, level: Level, text: impl Into<String>) {
-        self.notices += 1;
-        self.hub.send(EventBody::ItemDone {
-            item: ItemId::new(format!("notice-{}", self.notices)),
-            done: ItemDone::Notice { level, text: text.into() },
-        });
+    pub(crate) fn notice(&self, level: Level, text: impl Into<String>) {
+        self.notices.show(level, text);
     }
 }

@@ -29,17 +29,41 @@ pub(crate) enum LoopAction {
 /// The loop detector of one turn.
 #[derive(Debug, Default)]
 pub(crate) struct LoopDetector {
+    /// Whether nothing is detected.
+    is_disabled: bool,
     rounds: VecDeque<u64>,
     has_nudged: bool,
-    pub(crate) text: RepetitionDetector,
+    text: RepetitionDetector,
 }
 
 impl LoopDetector {
+    pub(crate) fn new(enabled: bool) -> Self {
+        Self { is_disabled: !enabled, ..Self::default() }
+    }
+
+    /// Forgets the turn.
+    pub(crate) fn reset(&mut self) {
+        *self = Self { is_disabled: self.is_disabled, ..Self::default() };
+    }
+
+    /// Detects nothing from now on.
+    pub(crate) fn disable(&mut self) {
+        self.is_disabled = true;
+    }
+
+    /// Adds text of a response. Returns whether it completes a repetition.
+    pub(crate) fn push_text(&mut self, text: &str) -> bool {
+        !self.is_disabled && self.text.push(text)
+    }
+
     /// Adds a batch: name, arguments, and result text of each call.
     pub(crate) fn round<'a>(
         &mut self,
         calls: impl Iterator<Item = (&'a str, Option<&'a Object>, &'a str)>,
     ) -> Option<LoopAction> {
+        if self.is_disabled {
+            return None;
+        }
         self.text.reset();
         let mut hasher = DefaultHasher::new();
         let mut first = None;

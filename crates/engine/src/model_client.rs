@@ -1,18 +1,22 @@
 //! The model of a session, and the state that its requests depend on.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_protocol::Object;
-use parallax_protocol::model::Model;
-use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::content::Role;
+use parallax_protocol::event::{EndReason, EventBody, Failure};
+use parallax_protocol::model::{Model, ModelCatalog, Retry};
 use parallax_protocol::store::UnfinishedAnswer;
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::json;
 
-use crate::registry::ToolDeclarations;
+use crate::closing_notes::PARTIAL_NOTE;
+use crate::conversation::Conversation;
+use crate::event_bus::EventBus;
+use crate::inbox::Inbox;
 
-/// Sends the requests of a session.
-pub(crate) struct ModelClient {
+/// What a model client is made from.
+pub(crate) struct ModelClientOptions {
     pub(crate) model: Arc<dyn Model>,
     /// Generation settings from the user, with wire names.
     pub(crate) generation: Object,
@@ -21,15 +25,134 @@ pub(crate) struct ModelClient {
     /// The first wait after a broken stream; it doubles.
     pub(crate) retry_base: Duration,
     /// Maximum number of requests in this process; `None`: no limit.
-    pub(crate) max_turns: Option<u32>,
+    pub(crate) max_requests: Option<u32>,
     /// The answer of an earlier process that the next request continues.
     pub(crate) unfinished: Option<UnfinishedAnswer>,
-    /// Tools that are excluded because the service rejects their schemas.
-    pub(crate) rejected_tools: HashSet<String>,
-    /// The tool declarations for the mode of the last request.
-    pub(crate) declared: Option<(ApprovalMode, ToolDeclarations)>,
+}
+
+/// Sends the requests of a session.
+pub(crate) struct ModelClient {
+    options: ModelClientOptions,
     /// Number of requests.
-    pub(crate) requests: u32,
+    requests: u32,
     /// Number of requests before the running turn.
-    pub(crate) requests_at_prompt: u32,
+    requests_at_prompt: u32,
+}
+
+impl ModelClient {
+    pub(crate) fn new(options: ModelClientOptions) -> Self {
+        Self { options, requests: 0, requests_at_prompt: 0 }
+    }
+
+    pub(crate) fn model(&self) -> &Arc<dyn Model> {
+        &self.options.model
+    }
+
+    pub(crate) fn catalog(&self) -> &dyn ModelCatalog {
+        self.options.model.catalog()
+    }
+
+    /// Attempts of one request before its first chunk, if configured.
+    pub(crate) fn max_attempts(&self) -> Option<u32> {
+        self.options.max_attempts
+    }
+
+    /// Returns the generation settings, with the thinking level that the user chose.
+    pub(crate) fn generation(&self, thinking_level: Option<&str>) -> Object {
+        let mut generation = self.options.generation.clone();
+        if let Some(level) = thinking_level {
+            // A budget from the settings would contradict the level.
+            let config = json!({"thinkingLevel": level, "thinkingBudget": null});
+            generation.insert("thinkingConfig".to_owned(), config);
+        }
+        generation
+    }
+
+    /// Starts a prompt: an unfinished answer is given up.
+    pub(crate) fn start_prompt(&mut self) {
+        self.options.unfinished = None;
+        self.requests_at_prompt = self.requests;
+    }
+
+    /// Counts a request.
+    pub(crate) fn count_request(&mut self) {
+        self.requests += 1;
+    }
+
+    /// Returns the limit if no further request may be sent. In its final turn, a subagent has one
+    /// request, regardless of earlier ones.
+    pub(crate) fn reached_limit(&self, is_final_turn: bool) -> Option<u32> {
+        let limit = match is_final_turn {
+            true => Some(self.requests_at_prompt + 1),
+            false => self.options.max_requests,
+        };
+        limit.filter(|limit| self.requests >= *limit)
+    }
+
+    /// Whether the next request continues an answer of an earlier process.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.options.unfinished.is_some()
+    }
+
+    /// Takes the answer of an earlier process that the next request to the model continues.
+    /// With another model, a note asks for the rest instead.
+    pub(crate) fn take_unfinished(
+        &mut self,
+        model: &str,
+        conversation: &mut Conversation,
+    ) -> Option<UnfinishedAnswer> {
+        let unfinished = self.options.unfinished.take()?;
+        let has_content = conversation.history.last_role() == Some(Role::Model);
+        if unfinished.model == model {
+            if has_content {
+                conversation.history.take_last();
+            }
+            return Some(unfinished);
+        }
+        if has_content {
+            conversation.history.push_note(PARTIAL_NOTE);
+        }
+        None
+    }
+
+    /// Restores the unfinished answer after a failed turn, so that it can be continued later.
+    pub(crate) fn restore_unfinished(
+        &mut self,
+        unfinished: UnfinishedAnswer,
+        conversation: &mut Conversation,
+    ) {
+        conversation.keep_partial(&unfinished);
+        self.options.unfinished = Some(unfinished);
+    }
+
+    /// Waits 1, 2, 4 … times the base before another attempt, at least as long as the service asks.
+    pub(crate) async fn wait(
+        &self,
+        failure: &Failure,
+        (number, most): (u32, u32),
+        asked: Option<Duration>,
+        model: &str,
+        (hub, inbox): (&EventBus, &mut Inbox),
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let backoff =
+            self.options.retry_base * 2u32.saturating_pow(number.saturating_sub(1)).min(64);
+        let delay = backoff.max(asked.unwrap_or_default());
+        hub.send(EventBody::Retry(Retry {
+            attempt: number,
+            max_attempts: most,
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            class: "stream".into(),
+            status: failure.status,
+            message: failure.message.clone(),
+            model: model.to_owned(),
+        }));
+        let woken = async {
+            tokio::select! {
+                () = cancel.cancelled() => Err(EndReason::Cancelled),
+                () = tokio::time::sleep(delay) => Ok(()),
+            }
+        };
+        inbox.while_receiving(woken).await
+    }
 }

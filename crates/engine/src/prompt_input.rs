@@ -5,15 +5,28 @@ use parallax_protocol::event::{EventBody, ItemDone, ItemStart, Level, SteerFate}
 use parallax_protocol::image::Image;
 use parallax_protocol::op::Prompt;
 
+use crate::closing_notes::UNANSWERED;
+use crate::conversation::Conversation;
+use crate::environment::SessionEnvironment;
+use crate::event_bus::EventBus;
 use crate::history::ContentMetadata;
-use crate::session::Session;
-use crate::turn::UNANSWERED;
+use crate::hooks::HookRunner;
+use crate::inbox::Inbox;
 
-impl Session {
+/// Appends what the user writes.
+pub(crate) struct UserMessages<'a> {
+    pub(crate) conversation: &'a mut Conversation,
+    pub(crate) hooks: &'a mut HookRunner,
+    pub(crate) inbox: &'a mut Inbox,
+    pub(crate) environment: &'a SessionEnvironment,
+    pub(crate) hub: &'a EventBus,
+}
+
+impl UserMessages<'_> {
     /// Records a prompt that hooks rejected.
     pub(crate) fn record_prompt(&mut self, prompt: Prompt) {
         self.conversation.close_open_calls(UNANSWERED);
-        let preface = self.conversation.preface.take();
+        let preface = self.conversation.take_preface();
         self.push_prompt(prompt, preface.as_deref(), None);
     }
 
@@ -42,11 +55,11 @@ impl Session {
             Part::text(text)
         }));
         // The context of session-start hooks goes first, in one part with the prompt.
-        parts.push(Part::text(match self.hooks.hook_context.take() {
+        parts.push(Part::text(match self.hooks.take_context() {
             Some(context) => format!("{context}\n\n{}", prompt.text),
             None => prompt.text,
         }));
-        self.emit_images(&prompt.attachments, None);
+        self.emit_images(&prompt.attachments);
         parts.extend(prompt.attachments);
         self.conversation.prompts.add(
             self.conversation.turn,
@@ -56,15 +69,19 @@ impl Session {
         let (display, turn) = (Some(shown), Some(self.conversation.turn));
         let remarks = ContentMetadata { display, turn, ..ContentMetadata::default() };
         self.conversation.history.push(&Content::user(parts), remarks);
-        self.record_directories();
-        self.report_storage_error();
+        // A subagent's directories are those of the session.
+        if self.environment.role.is_none() {
+            let directories = (self.environment.workspace)().into_iter().skip(1).collect();
+            self.conversation.record_directories(directories);
+        }
+        self.conversation.report_storage_error(self.inbox.notices());
         self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
     }
 
     /// Adds steering messages to the parts of a batch; returns their texts.
     pub(crate) fn take_steering(&mut self, parts: &mut Vec<Part>) -> Vec<String> {
         let mut said = Vec::new();
-        for steer in std::mem::take(&mut self.inbox.steers) {
+        for steer in self.inbox.take_steers() {
             let Prompt { mut text, attachments, notices, .. } = steer.prompt;
             for notice in notices {
                 self.inbox.notice(Level::Warning, notice);
@@ -77,7 +94,7 @@ impl Session {
                 start: ItemStart::User { text: text.clone() },
             });
             self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
-            self.emit_images(&attachments, None);
+            self.emit_images(&attachments);
             parts.push(Part::text(text.clone()));
             parts.extend(attachments);
             said.push(text);
@@ -85,9 +102,8 @@ impl Session {
         said
     }
 
-    /// Emits the images among parts; `name` is used for images without a name.
-    pub(crate) fn emit_images(&self, parts: &[Part], name: Option<&str>) {
-        for image in Image::among(parts, name) {
+    fn emit_images(&self, parts: &[Part]) {
+        for image in Image::among(parts, None) {
             self.hub.send(EventBody::Image(image));
         }
     }

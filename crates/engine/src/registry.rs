@@ -1,5 +1,7 @@
 //! The tools of a session: lookup by name and alias, similar names, declarations.
 
+mod restrictions;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -8,6 +10,9 @@ use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource, ToolSpec};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use self::restrictions::Restrictions;
+use crate::tool_call::ToolCall;
 
 /// The argument that lets any call wait for all previous calls. The scheduler handles it; tools
 /// do not see it.
@@ -52,6 +57,7 @@ fn declaration(spec: &ToolSpec, description: &str) -> Value {
     })
 }
 
+/// The tools of a session.
 pub(crate) struct Registry {
     tools: Vec<Arc<dyn Tool>>,
     by_name: HashMap<String, usize>,
@@ -62,24 +68,33 @@ pub(crate) struct Registry {
     version: Option<u64>,
     /// Whether the first request has already waited.
     waited: bool,
+    /// Which of them a response may use.
+    restrictions: Restrictions,
 }
 
 impl Registry {
     pub(crate) fn new(tools: Vec<Arc<dyn Tool>>, more: Option<Arc<dyn ToolSource>>) -> Self {
         let fixed = tools.len();
-        let mut registry =
-            Self { tools, by_name: HashMap::new(), fixed, more, version: None, waited: false };
+        let mut registry = Self {
+            tools,
+            by_name: HashMap::new(),
+            fixed,
+            more,
+            version: None,
+            waited: false,
+            restrictions: Restrictions::default(),
+        };
         registry.index();
         registry.refresh();
         registry
     }
 
-    /// Updates dynamic tools. Returns whether they changed.
-    pub(crate) fn refresh(&mut self) -> bool {
-        let Some(more) = &self.more else { return false };
+    /// Updates dynamic tools.
+    pub(crate) fn refresh(&mut self) {
+        let Some(more) = &self.more else { return };
         let version = more.version();
         if self.version == Some(version) {
-            return false;
+            return;
         }
         self.version = Some(version);
         self.tools.truncate(self.fixed);
@@ -88,7 +103,7 @@ impl Registry {
         self.tools
             .extend(more.tools().into_iter().filter(|tool| !names.contains(&tool.spec().name)));
         self.index();
-        true
+        self.restrictions.forget_declarations();
     }
 
     /// Returns the source of dynamic tools.
@@ -137,6 +152,11 @@ impl Registry {
         self.by_name.get(name).and_then(|index| self.tools.get(*index))
     }
 
+    /// Returns the name under which a tool is declared.
+    pub(crate) fn declared_name(&self, name: &str) -> String {
+        self.get(name).map_or_else(|| name.to_owned(), |tool| tool.spec().name.clone())
+    }
+
     /// Returns the kind of each tool, by all its names.
     pub(crate) fn kinds(&self) -> HashMap<String, ToolKind> {
         let names = self.by_name.iter();
@@ -146,13 +166,19 @@ impl Registry {
     }
 
     /// Whether calls of the tool run alone.
-    pub(crate) fn is_exclusive(&self, name: &str) -> bool {
+    fn is_exclusive(&self, name: &str) -> bool {
         self.get(name).is_some_and(|tool| tool.spec().sharing == Sharing::Exclusive)
+    }
+
+    /// Whether the call runs alone: its tool is exclusive, or it asks to wait for previous calls.
+    pub(crate) fn runs_alone(&self, call: &ToolCall) -> bool {
+        let waits = call.args.as_ref().ok().and_then(|args| args.get(WAIT_FOR_PREVIOUS));
+        waits.and_then(Value::as_bool) == Some(true) || self.is_exclusive(&call.name)
     }
 
     /// Returns the declarations of the tools that policy does not hide and that are `wanted`. They
     /// are always in registration order: the provider's cache depends on equal bytes.
-    pub(crate) fn declarations(
+    fn declarations(
         &self,
         judge: &dyn Judge,
         mode: ApprovalMode,

@@ -3,7 +3,7 @@
 use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Usage};
 
-use crate::model_hooks::{replace_text, visible};
+use crate::part_text::{replace_text, visible};
 
 /// Maximum number of citations per response.
 const MAX_CITATIONS: usize = 500;

@@ -51,6 +51,11 @@ fn of_value(value: &Value, depth: u8) -> u64 {
     }
 }
 
+/// Returns the estimated tokens of a request of this size.
+pub(crate) fn of_request(request_bytes: u64) -> u64 {
+    request_bytes / 4
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
 use crate::budget::Ledger;
 use crate::event_bus::EventBus;
+use crate::tokens;
 
 /// A model that reports [`Model::generate`] calls as events.
 pub struct UsageTrackingModel {
@@ -39,7 +40,7 @@ impl UsageTrackingModel {
 /// Returns the cost of a response: what the service charged, else by the price. Some gateways do
 /// not report usage: it is then estimated from the request's size, so that a budget still holds.
 pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
-    let guessed = Usage { prompt: estimated_request_tokens(request_bytes), ..Usage::default() };
+    let guessed = Usage { prompt: tokens::of_request(request_bytes), ..Usage::default() };
     cost_of(price, if *usage == Usage::default() { &guessed } else { usage })
 }
 
@@ -50,11 +51,6 @@ pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
         Some(charged) => Some(Cost::charged(charged, by_price)),
         None => by_price,
     }
-}
-
-/// Returns the estimated tokens of a request of this size.
-pub(crate) fn estimated_request_tokens(request_bytes: u64) -> u64 {
-    request_bytes / 4
 }
 
 /// Returns the error class for statistics.

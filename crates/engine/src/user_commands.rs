@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use futures_util::StreamExt;
 use parallax_protocol::CancellationToken;
-use parallax_protocol::content::{Content, Part};
 use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ShellDone, ShellStart};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::shell::{Shell, ShellCommand, ShellEnding, ShellOutcome};
@@ -15,26 +14,21 @@ use parallax_protocol::tool::Run;
 use tokio::task::{Id, JoinSet};
 
 use crate::background_reports::{BackgroundReports, BackgroundWatcher};
+use crate::call_progress::CallProgress;
 use crate::event_bus::EventBus;
-use crate::history::ContentMetadata;
 use crate::running_processes::RunningProcesses;
-use crate::session::Session;
-use crate::tool_batch::CallProgress;
-use crate::turn::UNANSWERED;
 use crate::usage_tracking::millis;
 
 /// Characters of output that the model reads.
 const MAX_OUTPUT: usize = 10_000;
 /// Default number of log lines.
 const LOG_LINES: usize = 5;
-/// The model's side after a user command, so that roles alternate.
-const ACKNOWLEDGED: &str = "[Noted.]";
 
 /// A report for the model.
 pub(crate) struct CommandReport {
     /// The user's command, if the report is about one.
-    command: Option<String>,
-    text: String,
+    pub(crate) command: Option<String>,
+    pub(crate) text: String,
 }
 
 struct RunningCommand {
@@ -147,7 +141,7 @@ impl UserCommands {
     }
 
     /// Returns the reports for the model.
-    fn take_reports(&mut self) -> Vec<CommandReport> {
+    pub(crate) fn take_reports(&mut self) -> Vec<CommandReport> {
         let mut reports = std::mem::take(&mut self.reports);
         let ended = self.ended.take().into_iter();
         reports.extend(ended.map(|text| CommandReport { command: None, text }));
@@ -232,33 +226,6 @@ fn report(command: &str, outcome: &ShellOutcome) -> String {
         quoted(command),
         quoted(&result)
     )
-}
-
-impl Session {
-    /// Returns the reports as parts for the model.
-    pub(crate) fn take_reports(&mut self) -> Vec<Part> {
-        let reports = self.inbox.user_commands.take_reports();
-        let mut parts = Vec::with_capacity(reports.len());
-        for CommandReport { mut text, .. } in reports {
-            self.environment.redact(&mut text);
-            parts.push(Part::text(text));
-        }
-        parts
-    }
-
-    /// Between turns: adds the reports to the history.
-    pub(crate) fn commit_reports(&mut self) {
-        for CommandReport { command, mut text } in self.inbox.user_commands.take_reports() {
-            self.conversation.close_open_calls(UNANSWERED);
-            self.environment.redact(&mut text);
-            let content = Content::user(vec![Part::text(text)]);
-            let remarks = ContentMetadata { command, ..ContentMetadata::synthetic() };
-            self.conversation.history.push(&content, remarks);
-            let answer = Content::model(vec![Part::text(ACKNOWLEDGED)]);
-            self.conversation.history.push(&answer, ContentMetadata::synthetic());
-            self.report_storage_error();
-        }
-    }
 }
 
 #[cfg(test)]

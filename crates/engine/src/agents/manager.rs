@@ -15,17 +15,22 @@ use parallax_protocol::tool::{Tool, ToolKind, ToolSource};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Sender, WeakSender};
 
+use super::role::AgentRole;
 use super::shared_policy::SharedPolicyEngine;
 use super::subagent_hooks::SubagentHooks;
 use crate::event_bus::EventBus;
-use crate::routing::RoutingOptions;
-use crate::session::SessionOptions;
+use crate::options::{RoutingOptions, SessionOptions};
+use crate::session_handle::SessionHandle;
 
 /// Subagents that run at the same time; others wait.
 const MAX_CONCURRENT: usize = 4;
 
+/// Starts a session; with a role it is a subagent.
+pub(crate) type Launch = fn(SessionOptions, Option<AgentRole>, EventBus) -> SessionHandle;
+
 pub(crate) struct SubagentManager {
     pub(crate) agents: Arc<dyn Agents>,
+    pub(super) launch: Launch,
     pub(super) hub: EventBus,
     pub(super) slots: Semaphore,
     /// Whether this session is itself a subagent; then its subagents cannot start any.
@@ -60,6 +65,7 @@ impl SubagentManager {
         hub: EventBus,
         ops: &Sender<Op>,
         is_subagent: bool,
+        launch: Launch,
     ) -> Self {
         let judge = SharedPolicyEngine::new(Arc::clone(&options.judge));
         options.judge = Arc::new(judge.clone());
@@ -73,6 +79,7 @@ impl SubagentManager {
         };
         Self {
             agents,
+            launch,
             hub,
             slots: Semaphore::new(MAX_CONCURRENT),
             hooks: options.hooks.clone(),

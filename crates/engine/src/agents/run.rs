@@ -21,7 +21,8 @@ use super::manager::SubagentManager;
 use super::progress::ProgressTracker;
 use super::role::AgentRole;
 use crate::event_bus::EventReader;
-use crate::session::{self, SessionHandle, SessionOptions};
+use crate::options::SessionOptions;
+use crate::session_handle::SessionHandle;
 
 /// Time limit of the final turn.
 const LAST_CHANCE: Duration = Duration::from_secs(60);
@@ -151,7 +152,7 @@ impl SubagentRun {
         let scope = SubagentScope { item: self.item.clone(), name: self.agent.name.clone() };
         let hub = self.subagents.hub.of_subagent(scope);
         let mut events = hub.subscribe();
-        let handle = session::launch(options, Some(role.clone()), hub);
+        let handle = (self.subagents.launch)(options, Some(role.clone()), hub);
         self.subagents.enter(self.item.clone(), handle.ops.clone());
         self.tell();
         let mut ending = self.run_turns(prompt, &role, &handle, &mut events).await;

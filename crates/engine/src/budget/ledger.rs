@@ -11,7 +11,7 @@ use parallax_protocol::store::RequestRecord;
 use tokio::sync::Notify;
 
 use super::{BudgetLimits, Spending};
-use crate::usage_tracking::estimated_request_tokens;
+use crate::tokens;
 
 /// Requests that wait to be recorded; more are only counted.
 const MAX_UNRECORDED: usize = 1024;
@@ -111,7 +111,7 @@ impl Ledger {
         let sum = usage.prompt + usage.output + usage.thought + usage.tool_prompt;
         let tokens = match usage.total.max(sum) {
             // Some omit all counts.
-            0 if call.error.is_none() => estimated_request_tokens(call.request_bytes),
+            0 if call.error.is_none() => tokens::of_request(call.request_bytes),
             tokens => tokens,
         };
         let record = RequestRecord {
@@ -198,7 +198,7 @@ impl Ledger {
     }
 
     /// Whether cost is limited.
-    pub(super) fn limits_cost(&self) -> bool {
+    pub(crate) fn limits_cost(&self) -> bool {
         self.change(|accounts| {
             accounts.session.limits.cost.or(accounts.prompt.limits.cost).is_some()
         })
@@ -255,11 +255,11 @@ impl Ledger {
     }
 
     /// Records that the user declined to spend more on this prompt.
-    pub(super) fn refuse(&self) {
+    pub(crate) fn refuse(&self) {
         self.change(|accounts| accounts.refused = true);
     }
 
-    pub(super) fn is_declined(&self) -> bool {
+    pub(crate) fn is_declined(&self) -> bool {
         self.change(|accounts| accounts.refused)
     }
 
@@ -296,7 +296,7 @@ impl Ledger {
     }
 
     /// Waits until a budget is no longer spent.
-    pub(super) async fn raised(&self, spent: &BudgetSpent) {
+    pub(crate) async fn raised(&self, spent: &BudgetSpent) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::content::{Content, PartView};
 use parallax_protocol::event::{EventBody, ItemDone, Level, TRUNCATED};
 use parallax_protocol::image::Image;
 use parallax_protocol::model::{Citation, FinishReason};
 
-use super::ModelReply;
-use super::stream::Attempt;
+use super::attempt::{Attempt, text_of};
+use super::{ModelReply, ResponseReceiver};
 use crate::call_arguments::call_arguments;
 use crate::history::ContentMetadata;
-use crate::session::Session;
-use crate::session::SessionEnvironment;
-use crate::tool_batch::ToolCall;
-impl Session {
+use crate::tool_call::ToolCall;
+
+impl ResponseReceiver<'_> {
     /// Commits a valid response: history and journal first, then the front ends.
-    pub(super) fn keep(&mut self, mut attempt: Attempt, model: &str) -> ModelReply {
+    pub(crate) fn commit(&mut self, mut attempt: Attempt, model: &str) -> ModelReply {
         self.finish_thought(&mut attempt);
         let finish = attempt.answer.finish.as_ref();
         let cut = finish.is_some_and(|finish| finish.reason == FinishReason::MaxTokens);
@@ -68,7 +66,7 @@ impl Session {
     }
 
     /// Commits the text of an interrupted response.
-    pub(super) fn commit_partial(&mut self, mut attempt: Attempt, model: &str) {
+    pub(crate) fn commit_partial(&mut self, mut attempt: Attempt, model: &str) {
         self.finish_thought(&mut attempt);
         let item = attempt.text.take();
         let mut answer = std::mem::take(&mut attempt.answer);
@@ -90,30 +88,6 @@ impl Session {
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }
     }
-}
-
-impl SessionEnvironment {
-    pub(crate) fn redact_all(&self, mut thoughts: Vec<String>) -> Vec<String> {
-        thoughts.iter_mut().for_each(|thought| self.redact(thought));
-        thoughts
-    }
-}
-
-/// Returns the visible text, without copying a single part.
-pub(super) fn text_of(content: Content) -> String {
-    let mut text = String::new();
-    for part in content.parts {
-        if !matches!(part.view(), PartView::Text(_)) {
-            continue;
-        }
-        let piece = part.into_text().unwrap_or_default();
-        if text.is_empty() {
-            text = piece;
-        } else {
-            text.push_str(&piece);
-        }
-    }
-    text
 }
 
 /// Returns the sources of a response, sorted and deduplicated.

@@ -9,10 +9,11 @@ use parallax_protocol::event::{CompactionHow, Failure, Level};
 use parallax_protocol::model::ModelError;
 use serde_json::Value;
 
-use crate::conversation::Conversation;
-use crate::session::Session;
-use crate::turn::{INTERRUPTED, TIMED_OUT, UNANSWERED};
-use crate::view::{EntryOrigin, ViewEntry};
+use crate::closing_notes::{INTERRUPTED, TIMED_OUT, UNANSWERED};
+use crate::history::History;
+use crate::notices::Notices;
+use crate::registry::Registry;
+use crate::view::{EntryOrigin, ViewEntry, tokens_of};
 
 /// Characters of the service's message that a note quotes.
 const MAX_REASON: usize = 300;
@@ -30,7 +31,7 @@ enum RemovalStep {
 
 /// What was tried to get a request accepted.
 #[derive(Default)]
-pub(super) struct RejectedContent {
+pub(crate) struct RejectedContent {
     /// The view and the failure before the first removal.
     first: Option<(Vec<ViewEntry>, Failure)>,
     tried: Option<RemovalStep>,
@@ -42,27 +43,26 @@ pub(super) struct RejectedContent {
 }
 
 /// Whether the service may accept the request without some of its contents.
-pub(super) fn is_rejection(error: &ModelError) -> bool {
+pub(crate) fn is_rejection(error: &ModelError) -> bool {
     matches!(error, ModelError::BadRequest { status: 400 | 413 | 415 | 422, .. })
 }
 
-impl Session {
+impl RejectedContent {
     /// Removes the next suspect contents. Returns whether there were any; if not, everything is as
     /// before the first removal.
-    pub(super) fn remove_suspect_content(
+    pub(crate) fn remove_next(
         &mut self,
-        rejected: &mut RejectedContent,
         failure: &Failure,
+        history: &mut History,
+        registry: &mut Registry,
     ) -> bool {
-        let first = rejected
-            .first
-            .get_or_insert_with(|| (self.conversation.history.view().to_vec(), failure.clone()));
+        let first = self.first.get_or_insert_with(|| (history.view().to_vec(), failure.clone()));
         let reason: String = first.1.message.chars().take(MAX_REASON).collect();
-        let accepted = accepted(self.conversation.history.contents());
-        let tried = rejected.tried;
+        let accepted = accepted(history.contents());
+        let tried = self.tried;
         let steps = [RemovalStep::NewMedia, RemovalStep::AllMedia, RemovalStep::NewResults];
         for step in steps.into_iter().filter(|step| tried.is_none_or(|tried| *step > tried)) {
-            rejected.tried = Some(step);
+            self.tried = Some(step);
             let mut removed = Vec::new();
             let view: Vec<ViewEntry> = first
                 .0
@@ -70,110 +70,73 @@ impl Session {
                 .map(|entry| without_removed(entry, step, accepted, &reason, &mut removed))
                 .collect();
             // Without a difference from the previous step, the service would reject it again.
-            if removed.len() > rejected.removed.len() {
-                rejected.removed = removed;
-                self.conversation.history.show(view);
+            if removed.len() > self.removed.len() {
+                self.removed = removed;
+                history.show(view);
                 return true;
             }
         }
-        rejected.removed.clear();
-        self.conversation.history.show(first.0.clone());
-        self.exclude_servers(rejected)
+        self.removed.clear();
+        history.show(first.0.clone());
+        self.exclude_servers(registry)
     }
 
     /// Excludes all tools of MCP servers, or restores them if that did not help.
-    fn exclude_servers(&mut self, rejected: &mut RejectedContent) -> bool {
-        if rejected.servers.is_empty() {
-            let (tools, servers): (Vec<_>, BTreeSet<_>) = self.mcp_tools().into_iter().unzip();
-            rejected.servers = servers.into_iter().collect();
-            rejected.hidden.clone_from(&self.client.rejected_tools);
-            self.client.rejected_tools.extend(tools);
-            self.client.declared = None;
-            return !rejected.servers.is_empty();
+    fn exclude_servers(&mut self, registry: &mut Registry) -> bool {
+        if self.servers.is_empty() {
+            let served = registry.declared_mcp_tools();
+            let (tools, servers): (Vec<_>, BTreeSet<_>) = served.into_iter().unzip();
+            self.servers = servers.into_iter().collect();
+            self.hidden.clone_from(registry.rejected());
+            let mut rejected = self.hidden.clone();
+            rejected.extend(tools);
+            registry.set_rejected(rejected);
+            return !self.servers.is_empty();
         }
-        self.client.rejected_tools = std::mem::take(&mut rejected.hidden);
-        self.client.declared = None;
+        registry.set_rejected(std::mem::take(&mut self.hidden));
         false
     }
 
-    /// Returns the declared tools of MCP servers: name, server.
-    fn mcp_tools(&self) -> Vec<(String, String)> {
-        let names = self.client.declared.iter().flat_map(|(_, declared)| declared.names.iter());
-        let served = names.filter_map(|name| {
-            Some((name.clone(), self.registry.get(name)?.served()?.server.clone()))
-        });
-        served.collect()
-    }
-
-    /// Excludes the MCP tool that the service's message names, by index or by name.
-    pub(super) fn exclude_named_tool(&mut self, failure: &Failure) -> bool {
-        let Some((_, declared)) = &self.client.declared else { return false };
-        let place = declaration_index(&failure.message);
-        let by_place = place.and_then(|place| declared.names.get(place)).cloned();
-        let tools = self.mcp_tools();
-        let named = match by_place {
-            Some(name) => tools.into_iter().find(|(tool, _)| *tool == name),
-            None => tools
-                .into_iter()
-                .filter(|(tool, _)| names(&failure.message, tool))
-                .max_by_key(|(tool, _)| tool.len()),
-        };
-        let Some((tool, server)) = named else { return false };
-        let reason: String = failure.message.trim().chars().take(MAX_REASON).collect();
-        self.inbox.notice(
-            Level::Warning,
-            format!(
-                "The service rejected the schema of `{tool}` from MCP server `{server}` \
-                    ({reason}). The tool is disabled for this session"
-            ),
-        );
-        self.client.declared = None;
-        self.client.rejected_tools.insert(tool)
-    }
-
     /// Makes the removals permanent: the service accepted the request.
-    pub(super) fn commit_removals(&mut self, rejected: RejectedContent) {
-        let Some((before, failure)) = rejected.first else { return };
+    pub(crate) fn commit(self, history: &mut History, notices: &Notices) {
+        let Some((before, failure)) = self.first else { return };
         let reason = failure.message.trim().trim_end_matches('.').to_owned();
-        if !rejected.servers.is_empty() {
-            self.inbox.notice(
+        if !self.servers.is_empty() {
+            notices.show(
                 Level::Warning,
                 format!(
                     "The service rejected the request ({reason}) until the tools of the MCP \
                         servers {} were removed. They are disabled for this session. Run \
                         `parallax mcp disable NAME` to disable a server",
-                    quoted(&rejected.servers)
+                    quoted(&self.servers)
                 ),
             );
             return;
         }
-        let view = self.conversation.history.view().to_vec();
-        let tokens = |view: &[ViewEntry]| crate::view::tokens_of(view);
-        let counts = (tokens(&before), tokens(&view));
-        self.conversation.history.compact(view, CompactionHow::Results, counts.0, counts.1);
-        self.inbox.notice(
+        let view = history.view().to_vec();
+        let counts = (tokens_of(&before), tokens_of(&view));
+        history.compact(view, CompactionHow::Results, counts.0, counts.1);
+        notices.show(
             Level::Warning,
             format!(
                 "The service rejected the request ({reason}). Removed from the conversation: {}",
-                rejected.removed.join(", ")
+                self.removed.join(", ")
             ),
         );
     }
-}
 
-impl Conversation {
     /// Returns the failure when no removal helped, with what the user can do.
-    pub(super) fn rejection_failure(&self, rejected: RejectedContent, failure: Failure) -> Failure {
-        let mut failure = rejected.first.map_or(failure, |(_, first)| first);
-        if !rejected.servers.is_empty() {
+    pub(crate) fn failure(self, failure: Failure, history: &History) -> Failure {
+        let mut failure = self.first.map_or(failure, |(_, first)| first);
+        if !self.servers.is_empty() {
             failure.message.push_str(&format!(
                 " (the request included tools of the MCP servers {}; run `parallax mcp disable \
                     NAME` to disable a server)",
-                quoted(&rejected.servers)
+                quoted(&self.servers)
             ));
         }
         // The service may reject what it accepted before, for example after a change of the model.
-        if self.history.has_calls() {
+        if history.has_calls() {
             failure.message.push_str(
                 "; to go on without what it rejects, run `/rewind` in the terminal, or continue in \
                  a copy that ends before a prompt: `parallax sessions fork latest --at PROMPT`",
@@ -181,6 +144,34 @@ impl Conversation {
         }
         failure
     }
+}
+
+/// Excludes the MCP tool that the service's message names, by index or by name.
+pub(crate) fn exclude_named_tool(
+    failure: &Failure,
+    registry: &mut Registry,
+    notices: &Notices,
+) -> bool {
+    let place = declaration_index(&failure.message);
+    let by_place = place.and_then(|place| registry.declared_names().get(place)).cloned();
+    let tools = registry.declared_mcp_tools();
+    let named = match by_place {
+        Some(name) => tools.into_iter().find(|(tool, _)| *tool == name),
+        None => tools
+            .into_iter()
+            .filter(|(tool, _)| names(&failure.message, tool))
+            .max_by_key(|(tool, _)| tool.len()),
+    };
+    let Some((tool, server)) = named else { return false };
+    let reason: String = failure.message.trim().chars().take(MAX_REASON).collect();
+    notices.show(
+        Level::Warning,
+        format!(
+            "The service rejected the schema of `{tool}` from MCP server `{server}` \
+                ({reason}). The tool is disabled for this session"
+        ),
+    );
+    registry.reject(tool)
 }
 
 fn quoted(names: &[String]) -> String {

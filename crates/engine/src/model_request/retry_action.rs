@@ -2,23 +2,19 @@
 
 use std::time::Duration;
 
-use parallax_protocol::CancellationToken;
-use parallax_protocol::content::{SYNTHETIC_SIGNATURE, Sealed};
-use parallax_protocol::event::{EndReason, EventBody, Failure, FailureKind, Level};
-use parallax_protocol::model::{ModelError, Retry, says_too_long};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::model::{ModelError, says_too_long};
 
-use crate::inbox::Inbox;
 use crate::response_builder::ResponseBuilder;
 use crate::response_validation::ATTEMPTS;
-use crate::session::Session;
 
 /// What the user can do when the conversation is too long.
-pub(super) const TOO_LONG: &str = "run `/compress` to compact it or `/context` to see what uses \
+pub(crate) const TOO_LONG: &str = "run `/compress` to compact it or `/context` to see what uses \
     the context, refer to fewer or smaller files, choose a model with a larger context window, \
     or start a new session";
 
 /// What to do after a failed attempt.
-pub(super) enum RetryAction {
+pub(crate) enum RetryAction {
     /// Wait at least as long as the service asks and send the same request.
     Retry(Failure, Option<Duration>),
     /// Wait and send it with a note that asks for a response.
@@ -32,7 +28,7 @@ pub(super) enum RetryAction {
 }
 
 /// Returns the action for a failed stream.
-pub(super) fn classify(error: &ModelError, number: u32, foreign_signature: &mut u8) -> RetryAction {
+pub(crate) fn classify(error: &ModelError, number: u32, foreign_signature: &mut u8) -> RetryAction {
     if let ModelError::BadRequest { message, status, .. } = error {
         let lower = message.to_lowercase().replace('_', " ");
         if lower.contains("thought signature") && *foreign_signature < 2 {
@@ -62,7 +58,7 @@ pub(super) fn classify(error: &ModelError, number: u32, foreign_signature: &mut 
 }
 
 /// Returns the action for a response that ended because the context window is full.
-pub(super) fn context_full() -> RetryAction {
+pub(crate) fn context_full() -> RetryAction {
     RetryAction::Compact(Failure {
         kind: FailureKind::Overflow,
         message: format!("the context window of the model is full; {TOO_LONG}"),
@@ -89,75 +85,10 @@ fn failure_from(error: &ModelError) -> Failure {
     Failure { kind, message: error.to_string(), status: error.status() }
 }
 
-pub(super) fn blocked(reason: &str, answer: &ResponseBuilder) -> Failure {
+pub(crate) fn blocked(reason: &str, answer: &ResponseBuilder) -> Failure {
     let mut message = format!("the service blocked the prompt (`{reason}`)");
     if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
         message.push_str(&format!(": {said}"));
     }
     Failure { kind: FailureKind::Blocked, message, status: None }
-}
-
-impl Session {
-    /// Waits 1, 2, 4 … times the base before another attempt.
-    pub(super) async fn wait(
-        &mut self,
-        failure: &Failure,
-        (number, most): (u32, u32),
-        asked: Option<Duration>,
-        model: &str,
-        cancel: &CancellationToken,
-    ) -> Result<(), EndReason> {
-        let backoff =
-            self.client.retry_base * 2u32.saturating_pow(number.saturating_sub(1)).min(64);
-        let delay = backoff.max(asked.unwrap_or_default());
-        self.hub.send(EventBody::Retry(Retry {
-            attempt: number,
-            max_attempts: most,
-            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
-            class: "stream".into(),
-            status: failure.status,
-            message: failure.message.clone(),
-            model: model.to_owned(),
-        }));
-        self.inbox.pause(delay, cancel).await
-    }
-
-    /// Replaces every signature in the history with the synthetic one.
-    pub(super) fn replace_signatures(&mut self) {
-        let text = "The service rejected thought signatures of this session (from another model, \
-            key, or endpoint), so they were replaced";
-        self.inbox.notice(Level::Warning, text);
-        let contents =
-            self.conversation.history.contents().iter().map(with_synthetic_signatures).collect();
-        self.conversation.history.replace(contents);
-    }
-}
-
-impl Inbox {
-    pub(crate) async fn pause(
-        &mut self,
-        delay: Duration,
-        cancel: &CancellationToken,
-    ) -> Result<(), EndReason> {
-        let woken = async {
-            tokio::select! {
-                () = cancel.cancelled() => Err(EndReason::Cancelled),
-                () = tokio::time::sleep(delay) => Ok(()),
-            }
-        };
-        self.while_receiving(woken).await
-    }
-}
-
-fn with_synthetic_signatures(content: &Sealed) -> Sealed {
-    if !content.json().contains("thoughtSignature") {
-        return content.clone();
-    }
-    let Ok(mut opened) = content.open() else { return content.clone() };
-    for part in &mut opened.parts {
-        if part.signature().is_some() {
-            *part = part.with_signature(SYNTHETIC_SIGNATURE);
-        }
-    }
-    opened.seal()
 }

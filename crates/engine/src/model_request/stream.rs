@@ -1,4 +1,4 @@
-//! One attempt at a response: streams it to the front ends and retracts it if it fails.
+//! Streams an attempt at a response to the front ends, and retracts it if it fails.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,23 +9,22 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level, ModelCall};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
-
 use parallax_protocol::observer::ResponseFacts;
 use parallax_protocol::store::RequestRecord;
 
-use super::commit_response::text_of;
-use super::unfinished_answer::UnjournaledParts;
+use super::ResponseReceiver;
+use super::attempt::{Attempt, text_of};
 use crate::agents::SUBAGENT;
-use crate::loop_detection::LoopDetector;
-use crate::model_hooks::{ResponseView, replace_text, visible};
-use crate::response_builder::{ResponseBuilder, StreamedText};
-use crate::session::Session;
+use crate::hooks::ResponseView;
+use crate::part_text::{replace_text, visible};
+use crate::response_builder::StreamedText;
 use crate::usage_tracking::{cost, cost_of, error_class, millis};
+
 /// A model stream.
 type Events = BoxStream<'static, Result<StreamEvent, ModelError>>;
 
 /// How a stream ended.
-pub(super) enum StreamEnd {
+pub(crate) enum StreamEnd {
     Complete,
     RepetitionDetected,
     Cancelled,
@@ -35,84 +34,32 @@ pub(super) enum StreamEnd {
 }
 
 /// Where the stream comes from, and what hooks need.
-pub(super) struct StreamSource<'a> {
+pub(crate) struct StreamSource<'a> {
     /// The response of a hook, which replaces the request.
-    pub(super) given: Option<Events>,
+    pub(crate) given: Option<Events>,
     /// The request as `AfterModel` hooks see it, if there are any.
-    pub(super) seen: Option<&'a serde_json::Value>,
+    pub(crate) seen: Option<&'a serde_json::Value>,
 }
 
 /// Returns a stream of a single chunk: a hook's response.
-pub(super) fn only(chunk: Chunk) -> Events {
+pub(crate) fn only(chunk: Chunk) -> Events {
     futures_util::stream::iter([Ok(StreamEvent::Chunk(Box::new(chunk)))]).boxed()
 }
 
-/// One attempt: what was received and what is already shown.
-pub(super) struct Attempt {
-    pub(super) answer: ResponseBuilder,
-    pub(super) text: Option<ItemId>,
-    thought: Option<ItemId>,
-    thought_text: String,
-    /// Length in bytes of the text that front ends already show as part of the history.
-    pub(super) shown_before: usize,
-    /// The parts of a continuable answer that are not in the journal yet.
-    pub(super) unjournaled: Option<UnjournaledParts>,
-    /// Whether pieces are in the journal.
-    pub(super) is_journaled: bool,
-    /// When the current request was sent.
-    begun: Instant,
-    /// Its size in bytes.
-    request_bytes: u64,
-    /// Its number for observers.
-    observed: u64,
-    /// Milliseconds until its first chunk.
-    first_chunk_ms: Option<u64>,
-}
-
-impl Attempt {
-    /// Creates an attempt for a request with its send time and size.
-    pub(super) fn new(begun: Instant, request_bytes: u64) -> Self {
-        Self {
-            answer: ResponseBuilder::default(),
-            text: None,
-            thought: None,
-            thought_text: String::new(),
-            shown_before: 0,
-            unjournaled: None,
-            is_journaled: false,
-            begun,
-            request_bytes,
-            observed: 0,
-            first_chunk_ms: None,
-        }
-    }
-}
-
-impl Attempt {
-    /// Returns the text without what front ends showed before the attempt.
-    pub(super) fn not_shown_before(&self, mut text: String) -> String {
-        match text.is_char_boundary(self.shown_before) {
-            true => text.split_off(self.shown_before),
-            false => text,
-        }
-    }
-}
-
-impl Session {
+impl ResponseReceiver<'_> {
     /// Streams one attempt to the front ends.
-    pub(super) async fn stream(
+    pub(crate) async fn stream(
         &mut self,
         request: Request,
         played: StreamSource<'_>,
         attempt: &mut Attempt,
-        guard: &mut LoopDetector,
         cancel: &CancellationToken,
     ) -> StreamEnd {
         let model = request.model.clone();
         attempt.observed = self.hub.observe_request(&request, attempt.begun.elapsed());
         let mut stream = match played.given {
             Some(events) => events,
-            None => self.client.model.stream(request, cancel.clone()),
+            None => self.client.model().stream(request, cancel.clone()),
         };
         let is_delayed = self.hooks.delays_text();
         loop {
@@ -160,7 +107,7 @@ impl Session {
                             finish: chunk.finish.as_ref(),
                             usage: chunk.usage,
                         };
-                        match self.run_after_model_hooks(seen, &said, true, cancel).await {
+                        match self.hooks.after_model(seen, &said, true, self.inbox, cancel).await {
                             Ok(None) => {}
                             Ok(Some(text)) => drop(replace_text(&mut chunk.parts, &text)),
                             Err(reason) => return StreamEnd::Stopped(reason),
@@ -175,12 +122,11 @@ impl Session {
                     self.journal_piece(attempt, &parts, token.as_deref(), &model);
                     for piece in pieces {
                         let is_text = matches!(piece, StreamedText::Text(_));
-                        let chants = self.current.loop_detection
-                            && matches!(&piece, StreamedText::Text(text) if guard.text.push(text));
+                        let repeats = matches!(&piece, StreamedText::Text(text) if self.loops.push_text(text));
                         if !(is_delayed && is_text) {
                             self.show(attempt, piece);
                         }
-                        if chants {
+                        if repeats {
                             return StreamEnd::RepetitionDetected;
                         }
                     }
@@ -190,7 +136,7 @@ impl Session {
     }
 
     /// Runs hooks on a complete response, then shows its text or the hooks' replacement.
-    pub(super) async fn run_response_hooks(
+    pub(crate) async fn run_response_hooks(
         &mut self,
         attempt: &mut Attempt,
         seen: &serde_json::Value,
@@ -204,7 +150,7 @@ impl Session {
             finish: attempt.answer.finish.as_ref(),
             usage: attempt.answer.usage,
         };
-        let new = self.run_after_model_hooks(seen, &said, false, cancel).await?;
+        let new = self.hooks.after_model(seen, &said, false, self.inbox, cancel).await?;
         if cancel.is_cancelled() {
             // The hooks were cancelled before they could respond.
             return Err(EndReason::Cancelled);
@@ -219,7 +165,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn show(&mut self, attempt: &mut Attempt, piece: StreamedText) {
+    pub(crate) fn show(&mut self, attempt: &mut Attempt, piece: StreamedText) {
         match piece {
             StreamedText::Thought(text) => {
                 let item = match &attempt.thought {
@@ -254,7 +200,7 @@ impl Session {
         item
     }
 
-    pub(super) fn finish_thought(&self, attempt: &mut Attempt) {
+    pub(crate) fn finish_thought(&self, attempt: &mut Attempt) {
         if let Some(item) = attempt.thought.take() {
             let text = std::mem::take(&mut attempt.thought_text);
             self.hub.send(EventBody::ItemDone { item, done: ItemDone::Thought { text } });
@@ -262,7 +208,7 @@ impl Session {
     }
 
     /// Tells the front ends to discard what a failed attempt showed.
-    pub(super) fn discard_shown(&mut self, attempt: &mut Attempt) {
+    pub(crate) fn discard_shown(&mut self, attempt: &mut Attempt) {
         self.finish_thought(attempt);
         if let Some(item) = attempt.text.take() {
             let content = std::mem::take(&mut attempt.answer).into_content();
@@ -272,7 +218,7 @@ impl Session {
         }
     }
 
-    pub(super) fn report_request(&self, model: &str, attempt: &Attempt, ended: &StreamEnd) {
+    pub(crate) fn report_request(&self, model: &str, attempt: &Attempt, ended: &StreamEnd) {
         let answer = &attempt.answer;
         let usage = answer.usage.unwrap_or_default();
         let call = ModelCall {
@@ -282,10 +228,8 @@ impl Session {
             // A version of a model costs what the requested model costs. A gateway without usage
             // data has still responded if there is a finish reason.
             cost: match answer.finish.is_some() {
-                true => {
-                    cost(self.client.model.catalog().price(model), &usage, attempt.request_bytes)
-                }
-                false => cost_of(self.client.model.catalog().price(model), &usage),
+                true => cost(self.client.catalog().price(model), &usage, attempt.request_bytes),
+                false => cost_of(self.client.catalog().price(model), &usage),
             },
             latency_ms: millis(attempt.begun),
             request_bytes: attempt.request_bytes,
@@ -301,7 +245,7 @@ impl Session {
         };
         let details = RequestRecord {
             first_chunk_ms: attempt.first_chunk_ms,
-            window: Some(self.client.model.catalog().limits(model).context),
+            window: Some(self.client.catalog().limits(model).context),
             status,
             ..RequestRecord::default()
         };
@@ -318,7 +262,7 @@ impl Session {
     /// Counts a request in the budget.
     fn count_request(&self, call: &ModelCall, details: RequestRecord) {
         // A subagent's requests do not count for the session's own model.
-        let role = if self.agents.role.is_some() { SUBAGENT } else { call.role.as_str() };
-        self.budget.ledger().count_as(call, role, details);
+        let role = if self.environment.role.is_some() { SUBAGENT } else { call.role.as_str() };
+        self.ledger.count_as(call, role, details);
     }
 }

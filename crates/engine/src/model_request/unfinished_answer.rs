@@ -1,52 +1,20 @@
 //! An answer that the service can continue: its pieces are journaled at the service's tokens,
 //! so that another process can receive the rest.
 
-use std::time::{Duration, Instant};
-
-use parallax_protocol::content::{Content, Part, PartView, Role};
+use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::Chunk;
 use parallax_protocol::store::{Record, UnfinishedAnswer, UnfinishedRecord};
 
-use super::stream::Attempt;
-use crate::conversation::Conversation;
-use crate::history::{ContentMetadata, now};
+use super::ResponseReceiver;
+use super::attempt::Attempt;
+use super::unjournaled_parts::UnjournaledParts;
+use crate::history::now;
 use crate::response_builder::StreamedText;
-use crate::resume_turn::PARTIAL_NOTE;
-use crate::session::Session;
 
-/// A piece is journaled at the first token after this many bytes or after [`PIECE_TIME`].
-const PIECE_BYTES: usize = 4096;
-/// See [`PIECE_BYTES`].
-const PIECE_TIME: Duration = Duration::from_secs(2);
-
-/// What was received since the newest journaled piece.
-pub(super) struct UnjournaledParts {
-    parts: Vec<Part>,
-    bytes: usize,
-    since: Instant,
-}
-
-impl Session {
-    /// Takes the answer of an earlier process that the next request to the model continues.
-    /// With another model, a note asks for the rest instead.
-    pub(super) fn take_unfinished(&mut self, model: &str) -> Option<UnfinishedAnswer> {
-        let unfinished = self.client.unfinished.take()?;
-        let has_content = self.conversation.history.last_role() == Some(Role::Model);
-        if unfinished.model == model {
-            if has_content {
-                self.conversation.history.take_last();
-            }
-            return Some(unfinished);
-        }
-        if has_content {
-            self.conversation.history.push_note(PARTIAL_NOTE);
-        }
-        None
-    }
-
+impl ResponseReceiver<'_> {
     /// Begins an attempt with what was received before. Front ends that do not show the
     /// history get its text first.
-    pub(super) fn begin_with(&mut self, attempt: &mut Attempt, unfinished: &UnfinishedAnswer) {
+    pub(crate) fn begin_with(&mut self, attempt: &mut Attempt, unfinished: &UnfinishedAnswer) {
         let parts = unfinished.parts.clone();
         attempt.answer.push(Chunk { parts, ..Chunk::default() });
         let text = attempt.answer.text();
@@ -59,7 +27,7 @@ impl Session {
     }
 
     /// Buffers the parts of a chunk, which may carry a token, and journals a piece when one is due.
-    pub(super) fn journal_piece(
+    pub(crate) fn journal_piece(
         &mut self,
         attempt: &mut Attempt,
         parts: &[Part],
@@ -77,7 +45,7 @@ impl Session {
                 if token.is_none() || !unjournaled.is_due() {
                     return;
                 }
-                std::mem::replace(unjournaled, UnjournaledParts::new()).parts
+                std::mem::replace(unjournaled, UnjournaledParts::new()).into_parts()
             }
             // Most services send no tokens: nothing is copied for them.
             None if token.is_none() => return,
@@ -92,7 +60,7 @@ impl Session {
 
     /// Invalidates the journaled pieces of a failed attempt. The answer of an earlier process
     /// remains valid.
-    pub(super) fn forget_pieces(
+    pub(crate) fn forget_pieces(
         &mut self,
         attempt: &mut Attempt,
         model: &str,
@@ -110,16 +78,6 @@ impl Session {
         }
     }
 
-    /// Restores the unfinished answer after a failed turn, so that it can be continued later.
-    pub(super) fn put_back(&mut self, unfinished: UnfinishedAnswer) {
-        let content = unfinished.content();
-        if !content.parts.is_empty() {
-            self.conversation.history.keep(content.seal_for(&unfinished.model));
-        }
-        self.conversation.is_last_answer_partial = true;
-        self.client.unfinished = Some(unfinished);
-    }
-
     fn record_piece(&mut self, model: &str, token: Option<&str>, first: bool, parts: Vec<Part>) {
         let mut content = Content::model(parts);
         self.environment.redact_parts(&mut content);
@@ -130,43 +88,5 @@ impl Session {
             first,
             parts: content.parts,
         }));
-    }
-}
-
-impl Conversation {
-    /// Gives up on an answer that the service does not continue: the received text becomes a
-    /// content, and a note asks for the rest.
-    pub(crate) fn give_up_continuation(&mut self, unfinished: &UnfinishedAnswer) {
-        let content = unfinished.content();
-        if !content.parts.is_empty() {
-            let model = Some(unfinished.model.clone());
-            let metadata = ContentMetadata { model, partial: true, ..ContentMetadata::default() };
-            self.history.push(&content, metadata);
-            self.history.push_note(PARTIAL_NOTE);
-        }
-    }
-}
-
-impl UnjournaledParts {
-    fn new() -> Self {
-        Self { parts: Vec::new(), bytes: 0, since: Instant::now() }
-    }
-
-    fn add(&mut self, parts: &[Part]) {
-        for part in parts.iter().cloned() {
-            self.bytes += match part.view() {
-                PartView::Text(text) | PartView::Thought(text) => text.len(),
-                _ => PIECE_BYTES,
-            };
-            let apart = match self.parts.last_mut() {
-                Some(last) => last.try_join(part),
-                None => Err(part),
-            };
-            self.parts.extend(apart.err());
-        }
-    }
-
-    fn is_due(&self) -> bool {
-        self.bytes >= PIECE_BYTES || self.since.elapsed() >= PIECE_TIME
     }
 }

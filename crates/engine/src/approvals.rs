@@ -1,0 +1,299 @@
+//! Decides about calls with the policy engine and what the session has approved, and asks the user.
+
+mod taint;
+mod user_requests;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parallax_protocol::Object;
+use parallax_protocol::event::Level;
+use parallax_protocol::policy::{
+    ApprovalMode, Decision, Judge, Origin, Query, RuleDraft, RuleKeeper, Taint, Verdict,
+};
+use parallax_protocol::tool::{Effects, Outcome, Tool, ToolKind, ToolSpec};
+
+pub(crate) use self::user_requests::UserRequests;
+
+use crate::checkpointed_call::changes_files;
+use crate::environment::SessionEnvironment;
+use crate::event_bus::EventBus;
+use crate::notices::Notices;
+use crate::options::Approvals;
+
+/// The policy engine of a session, and its approvals so far.
+pub(crate) struct ApprovalState {
+    hub: EventBus,
+    notices: Notices,
+    environment: Arc<SessionEnvironment>,
+    judge: Arc<dyn Judge>,
+    /// How long approvals may apply.
+    limits: Approvals,
+    /// Saves rules on disk.
+    rule_keeper: Option<Arc<dyn RuleKeeper>>,
+    /// Whether the session started in `yolo`.
+    began_in_yolo: bool,
+    /// Whether `yolo` is active because a rule approved a plan, not because the user set it.
+    yolo_by_rule: bool,
+    /// Number of requests to the user, for ids.
+    requests: u64,
+    /// Changed tools that the user was warned about.
+    warned_tools: HashSet<String>,
+    taint: Taint,
+    /// Rules of the running prompt.
+    prompt_rules: Vec<RuleDraft>,
+    /// Whether calls are run again after a restore.
+    is_rerun: bool,
+}
+
+/// What decides about approvals when the session starts.
+pub(crate) struct ApprovalOptions {
+    pub(crate) judge: Arc<dyn Judge>,
+    pub(crate) limits: Approvals,
+    pub(crate) rule_keeper: Option<Arc<dyn RuleKeeper>>,
+    pub(crate) mode: ApprovalMode,
+}
+
+/// The input of a policy query besides the tool and the effects.
+pub(crate) struct PolicyInput {
+    pub(crate) args: Object,
+    pub(crate) workspace: Vec<PathBuf>,
+    /// Files that the agent created in this session.
+    pub(crate) made: Vec<PathBuf>,
+}
+
+/// The decision about a call.
+pub(crate) struct CallVerdict {
+    pub(crate) verdict: Verdict,
+    /// Rules that would allow the call.
+    pub(crate) rules: Vec<RuleDraft>,
+    /// Why there are none, if approval is required.
+    pub(crate) no_rule: Option<String>,
+}
+
+impl ApprovalState {
+    pub(crate) fn new(
+        options: ApprovalOptions,
+        environment: Arc<SessionEnvironment>,
+        hub: EventBus,
+        notices: Notices,
+    ) -> Self {
+        Self {
+            hub,
+            notices,
+            environment,
+            judge: options.judge,
+            limits: options.limits,
+            rule_keeper: options.rule_keeper,
+            began_in_yolo: options.mode == ApprovalMode::Yolo,
+            yolo_by_rule: false,
+            requests: 0,
+            warned_tools: HashSet::new(),
+            taint: Taint::default(),
+            prompt_rules: Vec::new(),
+            is_rerun: false,
+        }
+    }
+
+    /// Returns the policy engine.
+    pub(crate) fn judge(&self) -> &dyn Judge {
+        self.judge.as_ref()
+    }
+
+    /// How long approvals may apply.
+    pub(crate) fn limits(&self) -> Approvals {
+        self.limits
+    }
+
+    /// Returns what saves rules on disk, if the user may save them.
+    pub(crate) fn rule_keeper(&self) -> Option<Arc<dyn RuleKeeper>> {
+        self.rule_keeper.clone().filter(|_| self.limits.permanent)
+    }
+
+    /// Returns the number of the next request to the user.
+    pub(crate) fn next_request(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
+    }
+
+    /// Sets the rules of the running prompt.
+    pub(crate) fn set_prompt_rules(&mut self, rules: Vec<RuleDraft>) {
+        self.prompt_rules = rules;
+    }
+
+    /// Sets whether calls are run again after a restore; then changes require approval.
+    pub(crate) fn set_rerun(&mut self, on: bool) {
+        self.is_rerun = on;
+    }
+
+    /// Records that a plan was approved: without a user, by a rule.
+    pub(crate) fn plan_approved(&mut self) {
+        self.yolo_by_rule = !self.environment.interactive && !self.began_in_yolo;
+    }
+
+    /// Applies a rule to future calls.
+    ///
+    /// # Errors
+    /// Returns why the rule cannot be applied.
+    pub(crate) fn add_rule(&mut self, rule: &RuleDraft) -> Result<(), String> {
+        self.judge = self.judge.with_rule(rule)?;
+        Ok(())
+    }
+
+    /// Decides about a call.
+    pub(crate) fn evaluate(
+        &mut self,
+        tool: &dyn Tool,
+        effects: &Effects,
+        input: &PolicyInput,
+        mode: ApprovalMode,
+    ) -> CallVerdict {
+        let interactive = self.environment.interactive;
+        let query = self.query(tool, effects, input, mode);
+        let mut verdict = self.judge.judge(&query);
+        if verdict.decision != Decision::Allow
+            && !verdict.each_time
+            && let Some(overridden) = self.verdict_of_prompt_rules(&query)
+        {
+            verdict = overridden;
+        }
+        let mut doubt = tool.doubt().filter(|_| verdict.decision == Decision::Allow);
+        // Only the user can enable `yolo` for everything.
+        let allows_everything = mode == ApprovalMode::Yolo && !self.yolo_by_rule;
+        if !allows_everything && let Some(doubt) = doubt.take() {
+            verdict.decision = if interactive { Decision::Ask } else { Decision::Deny };
+            verdict.why = doubt;
+            verdict.each_time = true;
+        }
+        // After a restore, changes need approval, even in modes that allow them.
+        if self.is_rerun
+            && interactive
+            && verdict.decision == Decision::Allow
+            && changes_files(effects)
+        {
+            verdict.decision = Decision::Ask;
+            "you restored a checkpoint before this change".clone_into(&mut verdict.why);
+            verdict.each_time = true;
+        }
+        // Permission to run without the sandbox applies to one call.
+        let lasting =
+            verdict.decision == Decision::Ask && !verdict.each_time && !effects.permissions.outside;
+        let rules = match lasting && self.limits.lasting {
+            true => self.judge.drafts(&query, &effects.permissions),
+            false => Vec::new(),
+        };
+        let no_rule = (verdict.decision == Decision::Ask && rules.is_empty()).then(|| {
+            if !self.limits.lasting {
+                "`security.disableAlwaysAllow` is set".to_owned()
+            } else if verdict.each_time {
+                "this always requires approval".to_owned()
+            } else if effects.permissions.outside {
+                "permission to run without the sandbox applies to one call".to_owned()
+            } else {
+                self.judge.why_no_drafts(&query, &effects.permissions)
+            }
+        });
+        if let Some(doubt) = doubt {
+            self.warn_changed_tool(tool.spec(), &doubt);
+        }
+        CallVerdict { verdict, rules, no_rule }
+    }
+
+    fn query<'a>(
+        &'a self,
+        tool: &'a dyn Tool,
+        effects: &'a Effects,
+        input: &'a PolicyInput,
+        mode: ApprovalMode,
+    ) -> Query<'a> {
+        let served = tool.served();
+        let spec = tool.spec();
+        Query {
+            tool: &spec.name,
+            aliases: &spec.aliases,
+            kind: spec.kind,
+            args: &input.args,
+            effects,
+            mode,
+            interactive: self.environment.interactive,
+            workspace: &input.workspace,
+            trusted: self.environment.trusted,
+            made: &input.made,
+            taint: &self.taint,
+            origin: Origin {
+                agent: self.environment.role.as_ref().map(|role| role.name.as_ref()),
+                server: served.map(|served| served.server.as_str()),
+                annotations: served.map(|served| &served.annotations),
+            },
+        }
+    }
+
+    /// Whether the current rules allow the call.
+    pub(crate) fn allows(
+        &self,
+        tool: &dyn Tool,
+        effects: &Effects,
+        input: &PolicyInput,
+        mode: ApprovalMode,
+    ) -> bool {
+        self.judge.judge(&self.query(tool, effects, input, mode)).decision == Decision::Allow
+    }
+
+    /// Returns the decision for a call that is not allowed, as if the user had said "always" to
+    /// what the prompt allows.
+    fn verdict_of_prompt_rules(&self, query: &Query<'_>) -> Option<Verdict> {
+        let mut judge = Arc::clone(&self.judge);
+        for rule in &self.prompt_rules {
+            judge = judge.with_rule(rule).ok()?;
+        }
+        let verdict = (!self.prompt_rules.is_empty()).then(|| judge.judge(query))?;
+        (verdict.decision == Decision::Allow).then_some(verdict)
+    }
+
+    /// Warns, once per tool, that a changed tool is called without approval.
+    fn warn_changed_tool(&mut self, tool: &ToolSpec, doubt: &str) {
+        if self.warned_tools.insert(tool.name.clone()) {
+            let text = format!("{doubt}; it runs anyway in `yolo` mode");
+            self.notices.show(Level::Warning, text);
+        }
+    }
+
+    /// Requires approval because a hook asked for it.
+    pub(crate) fn require_for_hook(&self, verdict: &mut Verdict, why: &str) {
+        if verdict.decision == Decision::Deny {
+            return;
+        }
+        let interactive = self.environment.interactive;
+        verdict.decision = if interactive { Decision::Ask } else { Decision::Deny };
+        verdict.each_time = true;
+        "hook".clone_into(&mut verdict.rule);
+        why.clone_into(&mut verdict.why);
+        if !interactive {
+            verdict.why.push_str(" (a hook requires approval, but no user is present)");
+        }
+    }
+
+    /// Records what makes later commands suspicious: untrusted text and changed build files.
+    pub(crate) fn learn(
+        &mut self,
+        (name, kind): (&str, ToolKind),
+        effects: &Effects,
+        outcome: &Outcome,
+        is_build_file: fn(&Path) -> bool,
+    ) {
+        if taint::is_untrusted(name, Some(kind)) {
+            taint::add_words(&mut self.taint, &outcome.for_model.output);
+            // Only the quoted part of a failure is untrusted.
+            let quoted = outcome.error.as_ref().and_then(|error| {
+                error.message.split_once("<untrusted_context>").map(|(_, quoted)| quoted)
+            });
+            taint::add_words(&mut self.taint, quoted.unwrap_or_default());
+        }
+        if outcome.error.is_none() {
+            for path in effects.writes.iter().filter(|path| is_build_file(path)) {
+                taint::add_build_file(&mut self.taint, path.clone());
+            }
+        }
+    }
+}

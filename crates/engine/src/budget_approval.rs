@@ -1,0 +1,120 @@
+//! Checks the budget before a request, and asks the user to raise a spent one.
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetSpent};
+use parallax_protocol::event::{Ask, EndReason, Failure, FailureKind, Level, Question};
+use parallax_protocol::op::AskOutcome;
+use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::price::Price;
+use parallax_protocol::store::BudgetRecord;
+use parallax_protocol::tool::Preview;
+
+use crate::approvals::UserRequests;
+use crate::budget::Budget;
+use crate::history::now;
+
+/// Checks that another request may be sent to a model, whose price may be unknown. Asks the user to
+/// increase a spent budget if possible.
+///
+/// # Errors
+/// Returns the end reason if a budget is spent, a cost budget cannot be enforced because the price
+/// is unknown, or the turn is interrupted.
+pub(crate) async fn check_budget(
+    budget: &mut Budget,
+    (model, price): (&str, Option<Price>),
+    users: &mut UserRequests<'_>,
+    cancel: &CancellationToken,
+) -> Result<(), EndReason> {
+    while let Some(spent) = budget.exceeded() {
+        if !request_increase(budget, spent, users, cancel).await? {
+            return Err(EndReason::Budget(spent));
+        }
+    }
+    if budget.ledger().limits_cost() && price.is_none() {
+        return Err(EndReason::Failed(Failure {
+            kind: FailureKind::Config,
+            message: format!(
+                "cannot enforce the cost budget: the price of `{model}` is unknown. Set \
+                    `modelConfigs.prices`, or limit tokens with `--max-tokens`"
+            ),
+            status: None,
+        }));
+    }
+    if let Some(spent) = budget.approaching_limit() {
+        let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
+        let text = format!("{used} of the budget of {limit} are used");
+        users.inbox.notice(Level::Warning, text);
+    }
+    Ok(())
+}
+
+/// Asks the user to increase a budget, if a user is present.
+///
+/// # Errors
+/// Returns the end reason if the turn is interrupted while the user decides.
+pub(crate) async fn request_increase(
+    budget: &Budget,
+    spent: BudgetSpent,
+    users: &mut UserRequests<'_>,
+    cancel: &CancellationToken,
+) -> Result<bool, EndReason> {
+    let ledger = budget.ledger();
+    if !budget.asks() || ledger.is_declined() {
+        return Ok(false);
+    }
+    // The time in which the user decides does not count, even when a subagent asks.
+    budget.pause_clock();
+    let ask = increase_request(spent, users);
+    let id = ask.id.clone();
+    let decided = tokio::select! {
+        biased;
+        decided = users.request_decision(ask, cancel) => Some(decided?),
+        // Raised with `/budget`, or by the response to another agent's request.
+        () = ledger.raised(&spent) => None,
+    };
+    let Some(decide) = decided else {
+        users.close(id, None);
+        budget.resume_clock();
+        return Ok(true);
+    };
+    if decide.outcome != AskOutcome::ProceedOnce {
+        ledger.refuse();
+        return Ok(false);
+    }
+    let more = decide.more.filter(|more| more.is_finite() && *more > 0.0);
+    let limit = spent.used.max(spent.limit) + more.unwrap_or(spent.limit);
+    ledger.set(spent.kind, spent.scope, Some(limit));
+    let (kind, scope) = (spent.kind, spent.scope);
+    let record = BudgetRecord { time: now(), kind, scope, limit: Some(limit) };
+    users.inbox.set_budgets.push(record);
+    let (scope_name, limit) = (scope_name(spent.scope), spent.amount(limit));
+    users.inbox.notice(Level::Info, format!("The budget of {scope_name} is now {limit}"));
+    budget.resume_clock();
+    Ok(true)
+}
+
+fn increase_request(spent: BudgetSpent, users: &mut UserRequests<'_>) -> Ask {
+    let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
+    let scope_name = scope_name(spent.scope);
+    let title = match spent.kind {
+        BudgetKind::Time => format!("The time limit of {scope_name} ({limit}) is reached"),
+        _ => format!("{used} of the budget of {scope_name} ({limit}) are used"),
+    };
+    let why = format!("set it with {} or `/budget`", spent.where_set());
+    let ask = Ask::of_session(
+        users.next_id("budget"),
+        "budget",
+        title,
+        Verdict::new(Decision::Ask, "budget", why),
+        Question::Budget,
+        vec![AskOutcome::ProceedOnce, AskOutcome::Cancel],
+    );
+    Ask { preview: Some(Preview::Budget(spent)), ..ask }
+}
+
+fn scope_name(scope: BudgetScope) -> &'static str {
+    match scope {
+        BudgetScope::Session => "this session",
+        BudgetScope::Prompt => "this prompt",
+    }
+}

@@ -1,0 +1,583 @@
+//! Keeps the history within the context window: old results are masked first, then the older
+//! part is replaced by a summary from the model, or from the program if the model fails.
+//! Nothing is lost: the journal keeps everything.
+//!
+//! Requests share a prefix, which the provider's cache depends on; so compaction is rare and
+//! removes a lot at once.
+
+mod background_summary;
+mod call_results;
+mod drop_results;
+mod full_output;
+mod masking;
+mod model_summary;
+mod split;
+mod summary;
+mod thresholds;
+mod transcript;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{
+    Compaction, CompactionCause, CompactionHow, ContextUsed, EndReason, EventBody,
+    NOTHING_TO_COMPRESS,
+};
+use parallax_protocol::model::Model;
+use parallax_protocol::tool::ToolKind;
+
+use self::background_summary::{BackgroundSummary, until};
+use self::masking::MaskingLimits;
+use self::split::HistorySplit;
+use self::summary::{HistoryFacts, PinnedResults};
+use self::thresholds::{SummaryUsefulness, goal, is_gain};
+use super::{ContextManager, RequestFrame, usage};
+use crate::budget::Ledger;
+use crate::conversation::Conversation;
+use crate::event_bus::EventBus;
+use crate::hooks::HookRunner;
+use crate::inbox::{ContextEdit, ContextOp, Inbox};
+use crate::invariants;
+use crate::options::CompactionOptions;
+use crate::usage_tracking::UsageTrackingModel;
+use crate::view::{ViewEntry, contents_of, tokens_of};
+
+pub(super) use self::call_results::{CallResult, answered};
+pub(super) use self::masking::result_place;
+pub(super) use self::summary::call_title;
+
+/// Model messages that always keep their results.
+const ANSWERS: usize = 2;
+/// Size of the unsummarized tail in percent of the history: together with the summary it must
+/// stay below the goal.
+const TAIL_PERCENT: u64 = 20;
+/// Maximum size of a summary in percent of what it replaces.
+const ACCOUNT_PERCENT: u64 = 50;
+/// Minimum and maximum size of a summary in tokens.
+const ACCOUNT: (u64, u64) = (400, 12_000);
+/// Change in tokens after which old results are scanned again.
+const LOOK_AGAIN: u64 = 2_000;
+
+/// The compaction state of a session.
+pub(super) struct CompactionState {
+    pub(super) room: CompactionOptions,
+    /// The summary being written in the background.
+    job: Option<BackgroundSummary>,
+    /// Thresholds below this token count do not apply: the last compaction did not get below the
+    /// threshold.
+    next_threshold: u64,
+    /// The user undid a compaction: only the user or a full window triggers another.
+    is_paused: bool,
+    /// The token count of the last scan of old results.
+    scanned_at: u64,
+    /// How often the distance to the next compaction was doubled because the gains were small.
+    backoff_doublings: u32,
+    /// Large gains in a row since then.
+    large_gains: u32,
+    /// Whether summaries are worth their requests.
+    accounts: SummaryUsefulness,
+    /// The user was warned that the threshold is too low.
+    warned_low: bool,
+    /// The user was warned that the newest messages alone exceed the threshold.
+    warned_above: bool,
+}
+
+impl CompactionState {
+    pub(super) fn new(room: CompactionOptions) -> Self {
+        Self {
+            room,
+            job: None,
+            next_threshold: 0,
+            is_paused: false,
+            scanned_at: 0,
+            backoff_doublings: 0,
+            large_gains: 0,
+            accounts: SummaryUsefulness::default(),
+            warned_low: false,
+            warned_above: false,
+        }
+    }
+
+    /// Whether to scan old results again: not on every request, since a scan reads all of them.
+    fn should_scan(&mut self, tokens: u64) -> bool {
+        let changed = tokens.abs_diff(self.scanned_at) >= LOOK_AGAIN;
+        if changed {
+            self.scanned_at = tokens;
+        }
+        changed
+    }
+}
+
+/// The input of a compaction.
+struct CompactionInput {
+    /// The current view.
+    view: Vec<ViewEntry>,
+    /// The view with masked results.
+    short: Vec<ViewEntry>,
+    kinds: HashMap<String, ToolKind>,
+    active: Option<usize>,
+    /// Tokens of the request outside the view.
+    fixed: u64,
+    /// The estimate of the whole request, based on the service's count.
+    before: u64,
+    /// The context window of the model.
+    window: u64,
+}
+
+impl CompactionInput {
+    /// Estimates a request with another view, calibrated like `before`.
+    fn estimate(&self, view: &[ViewEntry]) -> u64 {
+        let raw = u128::from(self.fixed + tokens_of(&self.view)).max(1);
+        let new = u128::from(self.fixed + tokens_of(view));
+        u64::try_from(u128::from(self.before) * new / raw).unwrap_or(u64::MAX)
+    }
+
+    /// Returns by how many tokens, in local estimates, a view exceeds the limit.
+    fn over(&self, view: &[ViewEntry], fits: u64) -> u64 {
+        let raw = u128::from(self.fixed + tokens_of(&self.view));
+        let over = u128::from(self.estimate(view).saturating_sub(fits));
+        u64::try_from((over * raw).div_ceil(u128::from(self.before.max(1)))).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a summary would save noticeably more than masking alone.
+    fn pays(&self, split: HistorySplit) -> bool {
+        let raw = self.fixed + tokens_of(&self.short);
+        let account = split.dropped(&self.short) * ACCOUNT_PERCENT / 100;
+        is_gain(raw, raw - account.min(raw))
+    }
+
+    /// Returns the maximum size of the summary for a split.
+    fn summary_limit(&self, split: HistorySplit) -> u64 {
+        let dropped = split.dropped(&self.view);
+        (dropped * ACCOUNT_PERCENT / 100).clamp(ACCOUNT.0.min(dropped), ACCOUNT.1)
+    }
+}
+
+/// Compacts the history, or edits it as the user requested.
+pub(crate) struct Compactor<'a> {
+    pub(crate) context: &'a mut ContextManager,
+    pub(crate) conversation: &'a mut Conversation,
+    pub(crate) hooks: &'a HookRunner,
+    pub(crate) inbox: &'a mut Inbox,
+    pub(crate) hub: &'a EventBus,
+    /// The model that writes summaries.
+    pub(crate) summarizer: Summarizer,
+    /// What every request contains besides the history.
+    pub(crate) frame: RequestFrame,
+    /// The kind of each tool, by all its names.
+    pub(crate) kinds: HashMap<String, ToolKind>,
+}
+
+/// The model that writes summaries, and where its requests are counted.
+#[derive(Clone)]
+pub(crate) struct Summarizer {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) ledger: Ledger,
+}
+
+impl Compactor<'_> {
+    /// Makes the next request fit if it exceeds a threshold.
+    ///
+    /// # Errors
+    /// Returns the end reason if the turn was interrupted; the history is then unchanged.
+    pub(crate) async fn compact_if_needed(
+        &mut self,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let ContextUsed { tokens, window } = self.usage();
+        let mark = self.mark();
+        self.warn_low_threshold(mark, window);
+        if tokens > window {
+            self.compact(CompactionCause::Overflow, None, cancel).await;
+        } else if tokens >= mark.max(self.context.compacting.next_threshold)
+            && !self.context.compacting.is_paused
+        {
+            // Slightly above the threshold, do not wait for a summary that is still being written.
+            let patient = tokens < (mark + mark / 4).min(window - window / 10);
+            if !(patient && self.context.compacting.is_summary_running()) {
+                self.compact(CompactionCause::Threshold, None, cancel).await;
+            }
+        } else if tokens >= (mark / 2).min(self.context.compacting.room.masking_threshold()) {
+            if self.context.compacting.should_scan(tokens) {
+                self.mask_old_results(mark.max(self.context.compacting.next_threshold)).await;
+            }
+            if tokens >= mark.max(self.context.compacting.next_threshold) / 5 * 4
+                && !self.context.compacting.is_paused
+            {
+                self.start_background_summary(mark).await;
+            }
+        }
+        if cancel.is_cancelled() { Err(EndReason::Cancelled) } else { Ok(()) }
+    }
+
+    /// Compacts after the service rejected the request as too long. Returns whether the history is
+    /// shorter now.
+    pub(crate) async fn compact_after_overflow(&mut self, cancel: &CancellationToken) -> bool {
+        self.compact(CompactionCause::Overflow, None, cancel).await
+    }
+
+    /// Edits or describes the context as the user requested.
+    pub(crate) async fn apply(&mut self, op: ContextOp, cancel: &CancellationToken) {
+        match op {
+            ContextOp::Edit(edit) => self.apply_edit(edit, cancel).await,
+            ContextOp::Describe => {
+                let breakdown = self.context.breakdown(&self.frame, self.conversation);
+                self.hub.send(EventBody::ContextBreakdown(Box::new(breakdown)));
+            }
+        }
+    }
+
+    fn usage(&self) -> ContextUsed {
+        usage(&self.frame, &self.conversation.history)
+    }
+
+    fn mark(&self) -> u64 {
+        self.context.mark(&self.frame)
+    }
+
+    async fn apply_edit(&mut self, wanted: ContextEdit, cancel: &CancellationToken) {
+        match wanted {
+            ContextEdit::Compact { focus } => {
+                self.context.compacting.is_paused = false;
+                self.compact(CompactionCause::Manual, focus, cancel).await;
+            }
+            ContextEdit::DropResults(places) => self.drop_results(places).await,
+            ContextEdit::UnloadSkill(name) => self.unload_skill(&name).await,
+            ContextEdit::Pin(place, on) => self.pin(place, on),
+            ContextEdit::UndoCompaction => {
+                let before = self.current_tokens();
+                let undone = self.conversation.history.undo_compaction();
+                self.context.compacting.is_paused |= undone;
+                self.context.compacting.job = None;
+                if undone {
+                    self.context.resume_folder_context(&self.conversation.history);
+                }
+                self.context.forget_editor_context();
+                let remark = (!undone).then(|| "there is no compaction to undo".to_owned());
+                let after = self.current_tokens();
+                self.emit_compaction(Compaction {
+                    cause: CompactionCause::Undo,
+                    how: None,
+                    before,
+                    after,
+                    remark,
+                });
+            }
+        }
+    }
+
+    fn current_tokens(&self) -> u64 {
+        self.usage().tokens
+    }
+
+    fn emit_compaction(&mut self, compaction: Compaction) {
+        self.hub.send(EventBody::Compaction(compaction));
+        self.context.emit_usage(&self.frame, &self.conversation.history, self.hub);
+    }
+
+    /// Compacts the history and reports the result. Returns whether it is shorter.
+    async fn compact(
+        &mut self,
+        cause: CompactionCause,
+        focus: Option<String>,
+        cancel: &CancellationToken,
+    ) -> bool {
+        let hooked = self.hooks.pre_compress(cause, self.inbox, cancel).await;
+        let focus = focus.into_iter().chain(hooked).reduce(|all, one| format!("{all}\n{one}"));
+        let window = self.frame.limits.context;
+        let mark = self.mark();
+        let mut reach = MaskingLimits {
+            min_masked: 0,
+            notes: true,
+            ..self.context.compacting.room.reach(mark)
+        };
+        let mut material = self.material(reach).await;
+        let before = material.before;
+        // A request that the service rejected although it fits the known context window must shrink
+        // a lot, since the real limit is unknown.
+        let is_declined = cause == CompactionCause::Overflow && before <= window;
+        let fits = if is_declined { before / 2 } else { window / 10 * 9 };
+        let (mut how, mut remark) = (None, None);
+        let mut shorter = material.short.clone();
+        let by_results = material.estimate(&shorter);
+        // Saving 60 % is enough, unless the user asked for a summary.
+        let enough = cause == CompactionCause::Threshold && by_results <= goal(before);
+        if is_gain(before, by_results) {
+            how = Some(CompactionHow::Results);
+        }
+        if !enough {
+            let budget = tokens_of(&material.short) * TAIL_PERCENT / 100;
+            let split = HistorySplit::by_size(&material.short, material.active, budget, ANSWERS);
+            let pays = split.is_some_and(|split| material.pays(split));
+            let asks = cause != CompactionCause::Threshold
+                || (pays || self.context.compacting.job.is_some())
+                    && self.context.compacting.accounts.is_due();
+            if asks
+                && let Some((view, made, why)) =
+                    self.summarized_view(&material, split, focus, cancel).await
+            {
+                let used = is_gain(material.estimate(&shorter), material.estimate(&view));
+                self.record_summary_use(used || cause != CompactionCause::Threshold);
+                if used {
+                    (shorter, how, remark) = (view, Some(made), why);
+                }
+            }
+            if material.estimate(&shorter) > goal(before) {
+                // Mask large results among the last messages too, except the newest.
+                let tighter = MaskingLimits { protect: 0, ..reach };
+                if let Some(view) = self.shortened(&shorter, tighter).await {
+                    how = how.or(Some(CompactionHow::Results));
+                    shorter = view;
+                }
+            }
+            // The model has not seen the newest results yet: it gets as much of them as fits.
+            if material.estimate(&shorter) > fits && reach.protect_newest {
+                let over = material.over(&shorter, fits);
+                if let Some(view) = self.mask_newest(&shorter, over).await {
+                    how = how.or(Some(CompactionHow::Results));
+                    shorter = view;
+                }
+            }
+        }
+        if cancel.is_cancelled() {
+            self.emit_compaction(unchanged(cause, before, "it was interrupted"));
+            return false;
+        }
+        if cause == CompactionCause::Overflow && material.estimate(&shorter) > fits {
+            // Last resort: no model, one message, no full result.
+            reach = MaskingLimits { protect: 0, protect_newest: false, ..reach };
+            material = self.material(reach).await;
+            let split = HistorySplit::by_size(&material.short, material.active, 0, 1);
+            if let Some(split) = split {
+                let view = mechanical_view(self.conversation, &material, split);
+                if material.estimate(&view) < material.estimate(&shorter) {
+                    (shorter, how) = (view, Some(CompactionHow::Mechanical));
+                }
+            } else if material.estimate(&material.short) < material.estimate(&shorter) {
+                shorter = material.short.clone();
+                how = Some(CompactionHow::Results);
+            }
+        }
+        let after = material.estimate(&shorter);
+        let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
+        else {
+            self.context.compacting.next_threshold = before + mark / 4;
+            let why =
+                format!("{NOTHING_TO_COMPRESS} The history is short, or all of it is recent.");
+            self.emit_compaction(unchanged(cause, before, &why));
+            return false;
+        };
+        if after > goal(before) && remark.is_none() {
+            let fixed = material.fixed * 100 / before.max(1);
+            remark = Some(format!(
+                "the system prompt and the tools use {fixed} % of it; the prompt, the last \
+                    responses, and the newest result are always kept"
+            ));
+        }
+        self.take(shorter, how, before, after);
+        self.context.compacting.learn(cause, (before, after), mark, window);
+        self.warn_above_threshold(cause, after, mark);
+        self.emit_compaction(Compaction { cause, how: Some(how), before, after, remark });
+        true
+    }
+
+    fn take(&mut self, view: Vec<ViewEntry>, how: CompactionHow, before: u64, after: u64) {
+        let job = self.context.compacting.job.take();
+        self.conversation.history.compact(view, how, before, after);
+        // A background summary stays valid if only results were masked.
+        self.context.compacting.job =
+            job.filter(|_| how == CompactionHow::Results).map(|mut job| {
+                job.epoch = self.conversation.history.epoch();
+                job
+            });
+        self.context.drop_lost_context(&self.conversation.history);
+        self.conversation.report_storage_error(self.inbox.notices());
+    }
+
+    /// Masks old results alone once there are enough of them.
+    async fn mask_old_results(&mut self, mark: u64) {
+        let reach = self.context.compacting.room.reach(mark);
+        let material = self.material(reach).await;
+        let (before, after) = (material.before, material.estimate(&material.short));
+        if !is_gain(before, after) {
+            return;
+        }
+        self.take(material.short, CompactionHow::Results, before, after);
+        self.emit_compaction(Compaction {
+            cause: CompactionCause::Threshold,
+            how: Some(CompactionHow::Results),
+            before,
+            after,
+            remark: (after > goal(before)).then(|| {
+                format!(
+                    "only results before the newest {} tokens of results were masked; no summary \
+                        is needed yet",
+                    reach.protect
+                )
+            }),
+        });
+    }
+
+    /// Collects the input of a compaction, including the masked view.
+    async fn material(&mut self, reach: MaskingLimits) -> CompactionInput {
+        let ContextUsed { tokens: before, window } = self.usage();
+        let fixed = self.frame.fixed_tokens();
+        let view = self.conversation.history.view().to_vec();
+        let kinds = self.kinds.clone();
+        let short = self.shortened(&view, reach).await;
+        let active =
+            self.conversation.prompts.marks().last().and_then(|mark| {
+                view.iter().position(|entry| entry.origin.place() == Some(mark.at))
+            });
+        CompactionInput {
+            short: short.unwrap_or_else(|| view.clone()),
+            view,
+            kinds,
+            active,
+            fixed,
+            before,
+            window,
+        }
+    }
+
+    /// Returns the view with masked results; `None` when there is nothing to mask.
+    async fn shortened(
+        &mut self,
+        view: &[ViewEntry],
+        reach: MaskingLimits,
+    ) -> Option<Vec<ViewEntry>> {
+        let keep_output = self.context.compacting.room.keep_output.clone();
+        let (entries, kinds) = (view.to_vec(), self.kinds.clone());
+        let pins = self.conversation.history.pins().clone();
+        let shortening = tokio::task::spawn_blocking(move || {
+            masking::shorten(&entries, reach, &kinds, &pins, keep_output.as_ref())
+        });
+        self.inbox.while_receiving(shortening).await.ok().flatten()
+    }
+
+    /// Returns the view with the newest results reduced by `over` tokens; `None` when there is
+    /// nothing to mask.
+    async fn mask_newest(&mut self, view: &[ViewEntry], over: u64) -> Option<Vec<ViewEntry>> {
+        let keep_output = self.context.compacting.room.keep_output.clone();
+        let (entries, kinds) = (view.to_vec(), self.kinds.clone());
+        let pins = self.conversation.history.pins().clone();
+        let shortening = tokio::task::spawn_blocking(move || {
+            masking::mask_newest_results(&entries, over, &kinds, &pins, keep_output.as_ref())
+        });
+        self.inbox.while_receiving(shortening).await.ok().flatten()
+    }
+
+    /// Returns the view with a summary, how it was made, and a remark.
+    async fn summarized_view(
+        &mut self,
+        material: &CompactionInput,
+        split: Option<HistorySplit>,
+        focus: Option<String>,
+        cancel: &CancellationToken,
+    ) -> Option<(Vec<ViewEntry>, CompactionHow, Option<String>)> {
+        let ahead = match self.context.compacting.job.take() {
+            Some(job) if focus.is_none() && job.epoch == self.conversation.history.epoch() => {
+                background_summary::written(self.inbox, job, material, cancel).await
+            }
+            _ => None,
+        };
+        let (split, snapshot) = match ahead {
+            Some((split, snapshot)) => (split, Ok(snapshot)),
+            None => {
+                let split = split?;
+                let order = self.order(material, split, focus);
+                let writing = model_summary::write(&order, cancel);
+                (split, self.inbox.while_receiving(until(writing, cancel)).await)
+            }
+        };
+        match snapshot {
+            Ok(snapshot) => {
+                let facts = facts(self.conversation, material, split);
+                let view = summary::replace(&material.short, split, &facts, &snapshot);
+                Some((view, CompactionHow::Snapshot, None))
+            }
+            Err(_) if cancel.is_cancelled() => None,
+            Err(why) => {
+                let remark = format!("the model wrote no summary ({why}), so the program did");
+                Some((
+                    mechanical_view(self.conversation, material, split),
+                    CompactionHow::Mechanical,
+                    Some(remark),
+                ))
+            }
+        }
+    }
+
+    /// Returns the request for a summary. It includes the full results where they fit.
+    fn order(
+        &self,
+        material: &CompactionInput,
+        split: HistorySplit,
+        focus: Option<String>,
+    ) -> model_summary::SummaryRequest {
+        let Summarizer { model, ledger } = self.summarizer.clone();
+        let catalog = model.catalog();
+        let name = catalog.utility(model_summary::ROLE, &self.frame.model);
+        let alias = catalog.utility_alias(model_summary::ROLE, &self.frame.model);
+        let window = catalog.limits(&name).context;
+        let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
+        let whole = material.view.iter().take(split.tail);
+        model_summary::SummaryRequest {
+            model: Arc::new(UsageTrackingModel::new(model, self.hub.clone()).counted(ledger)),
+            name,
+            alias,
+            transcript: transcript::transcript(whole, characters),
+            limit: material.summary_limit(split),
+            focus,
+            probe: self.context.compacting.room.probe,
+        }
+    }
+}
+
+/// Returns the view with a summary that the program writes.
+fn mechanical_view(
+    conversation: &Conversation,
+    material: &CompactionInput,
+    split: HistorySplit,
+) -> Vec<ViewEntry> {
+    let calls = call_results::answered(material.view.iter().map(|entry| &entry.content));
+    let characters = usize::try_from(material.summary_limit(split)).unwrap_or(usize::MAX);
+    let account = summary::mechanical_summary(
+        &material.view,
+        split,
+        &calls,
+        characters.saturating_mul(3).max(600),
+    );
+    let facts = facts(conversation, material, split);
+    summary::replace(&material.short, split, &facts, &account)
+}
+
+/// Collects facts about the whole session that are copied verbatim instead of summarized.
+fn facts(
+    conversation: &Conversation,
+    material: &CompactionInput,
+    split: HistorySplit,
+) -> HistoryFacts {
+    let calls: Vec<CallResult> = call_results::answered(conversation.history.contents().iter());
+    let changes =
+        |name: &str| matches!(material.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete));
+    let files = call_results::files(&calls, changes);
+    let is_paused = PinnedResults {
+        pins: conversation.history.pins(),
+        characters: usize::try_from(material.window).unwrap_or(usize::MAX),
+    };
+    let facts = HistoryFacts::gather(
+        &material.view,
+        split,
+        conversation.prompts.marks(),
+        &calls,
+        files,
+        &is_paused,
+    );
+    facts.with_plan(conversation.plan())
+}
+
+fn unchanged(cause: CompactionCause, tokens: u64, why: &str) -> Compaction {
+    Compaction { cause, how: None, before: tokens, after: tokens, remark: Some(why.to_owned()) }
+}

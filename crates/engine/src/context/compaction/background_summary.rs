@@ -1,0 +1,100 @@
+//! Writes a summary in the background before it is needed, so that the user does not wait for
+//! it.
+
+use parallax_protocol::CancellationToken;
+use tokio::task::JoinHandle;
+
+use super::masking::MaskingLimits;
+use super::split::HistorySplit;
+use super::thresholds::goal;
+use super::{ANSWERS, CompactionInput, CompactionState, Compactor, model_summary};
+use crate::inbox::Inbox;
+use crate::view::tokens_of;
+
+/// A summary that is being written in the background.
+pub(super) struct BackgroundSummary {
+    writing: JoinHandle<Result<String, String>>,
+    /// It covers the contents before this index.
+    covers: usize,
+    /// The epoch of the history that it belongs to.
+    pub(super) epoch: u64,
+    cancel: CancellationToken,
+}
+
+impl Drop for BackgroundSummary {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+impl Compactor<'_> {
+    /// Starts writing a summary in the background.
+    pub(super) async fn start_background_summary(&mut self, mark: u64) {
+        let epoch = self.conversation.history.epoch();
+        let written = self.context.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch);
+        if written || !self.context.compacting.accounts.is_enabled() {
+            return;
+        }
+        let reach = MaskingLimits {
+            min_masked: 0,
+            notes: true,
+            ..self.context.compacting.room.reach(mark)
+        };
+        // Files are only written when the summary is used.
+        let keep_output = self.context.compacting.room.keep_output.take();
+        let material = self.material(reach).await;
+        self.context.compacting.room.keep_output = keep_output;
+        if material.estimate(&material.short) <= goal(material.before) {
+            return;
+        }
+        // More contents will have been added when it is used.
+        let budget = tokens_of(&material.short) / 8;
+        let Some(split) = HistorySplit::by_size(&material.short, material.active, budget, ANSWERS)
+        else {
+            return;
+        };
+        if !material.pays(split) {
+            return;
+        }
+        let from = material.view.iter().skip(split.tail);
+        let Some(covers) = from.filter_map(|entry| entry.origin.place()).next() else { return };
+        let order = self.order(&material, split, None);
+        let cancel = CancellationToken::new();
+        let stop = cancel.clone();
+        let writing =
+            tokio::spawn(async move { until(model_summary::write(&order, &stop), &stop).await });
+        self.context.compacting.job = Some(BackgroundSummary { writing, covers, epoch, cancel });
+    }
+}
+
+/// Returns the finished background summary with its split.
+pub(super) async fn written(
+    inbox: &mut Inbox,
+    mut job: BackgroundSummary,
+    material: &CompactionInput,
+    cancel: &CancellationToken,
+) -> Option<(HistorySplit, String)> {
+    let split = HistorySplit::by_place(&material.short, material.active, job.covers)?;
+    let writing = async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
+    let snapshot = inbox.while_receiving(until(writing, cancel)).await.ok()?;
+    Some((split, snapshot))
+}
+
+impl CompactionState {
+    /// Whether a background summary is still being written.
+    pub(super) fn is_summary_running(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| !job.writing.is_finished())
+    }
+}
+
+/// Waits for a summary, or until it is cancelled.
+pub(super) async fn until(
+    writing: impl Future<Output = Result<String, String>>,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err("it was interrupted".into()),
+        written = writing => written,
+    }
+}

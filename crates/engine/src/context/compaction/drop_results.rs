@@ -1,0 +1,99 @@
+//! Results that the user drops from the context or pins.
+
+use std::collections::HashMap;
+
+use parallax_protocol::context::ResultPlace;
+use parallax_protocol::event::{Compaction, CompactionCause, CompactionHow, Level};
+
+use super::call_results::answered;
+use super::full_output::kept;
+use super::masking::{result_place, with_replacements};
+use super::{Compactor, unchanged};
+
+/// The prefix of an `activate_skill` result, before the name.
+const ACTIVATED: &str = "<activated_skill name=\"";
+/// The prefix of the note that replaces a dropped result.
+const DROPPED_NOTE: &str = "[The user dropped this result.";
+
+impl Compactor<'_> {
+    /// Replaces results with notes. This is a compaction: it is recorded, reported, and can be
+    /// undone.
+    pub(super) async fn drop_results(&mut self, places: Vec<ResultPlace>) {
+        for place in &places {
+            // A dropped result cannot stay pinned.
+            self.conversation.history.pin(*place, false);
+        }
+        let view = self.conversation.history.view().to_vec();
+        let keep_output = self.context.compacting.room.keep_output.clone();
+        let noting = tokio::task::spawn_blocking(move || {
+            let calls = answered(view.iter().map(|entry| &entry.content));
+            let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
+            for call in calls {
+                let is_meant =
+                    result_place(&view, &call).is_some_and(|place| places.contains(&place));
+                if is_meant && !call.text.starts_with(DROPPED_NOTE) {
+                    let whole = kept(&call.name, &call.text, keep_output.as_ref());
+                    let note = format!("{DROPPED_NOTE} The full output{whole}.]");
+                    notes.entry(call.content).or_default().push((call.part, note));
+                }
+            }
+            (with_replacements(&view, notes), view)
+        });
+        let noted = self.inbox.while_receiving(noting).await;
+        let before = self.current_tokens();
+        let Ok((shorter, view)) = noted else {
+            let why = "dropping the results crashed (this is a bug)";
+            return self.emit_compaction(unchanged(CompactionCause::Manual, before, why));
+        };
+        let saved: u64 =
+            view.iter().zip(&shorter).map(|(old, new)| old.tokens.saturating_sub(new.tokens)).sum();
+        if saved == 0 {
+            let why = "the results are already short or no longer in the context";
+            return self.emit_compaction(unchanged(CompactionCause::Manual, before, why));
+        }
+        let after = before.saturating_sub(saved);
+        let how = CompactionHow::Results;
+        self.take(shorter, how, before, after);
+        self.emit_compaction(Compaction {
+            cause: CompactionCause::Manual,
+            how: Some(how),
+            before,
+            after,
+            remark: Some("the results were dropped".to_owned()),
+        });
+    }
+
+    /// Drops the instructions that activations of a skill added.
+    pub(super) async fn unload_skill(&mut self, name: &str) {
+        let view = self.conversation.history.view();
+        let is_meant = |text: &str| {
+            let rest = text.strip_prefix(ACTIVATED).unwrap_or_default();
+            rest.split('"').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
+        };
+        let places: Vec<ResultPlace> = answered(view.iter().map(|entry| &entry.content))
+            .into_iter()
+            .filter(|call| is_meant(&call.text))
+            .filter_map(|call| result_place(view, &call))
+            .collect();
+        if places.is_empty() {
+            let text = format!("Skill `{name}` is not loaded: no tool result contains it");
+            return self.inbox.notice(Level::Error, text);
+        }
+        self.drop_results(places).await;
+        self.inbox.notice(Level::Info, format!("Skill `{name}` unloaded"));
+    }
+
+    /// Pins or unpins a result.
+    pub(super) fn pin(&mut self, place: ResultPlace, on: bool) {
+        let calls = answered(self.conversation.history.contents().iter());
+        let is_there = |place: ResultPlace| {
+            calls.iter().any(|call| call.content == place.content && call.part == place.part)
+        };
+        if is_there(place) {
+            self.conversation.history.pin(place, on);
+            self.conversation.report_storage_error(self.inbox.notices());
+        } else {
+            self.inbox.notice(Level::Error, "Cannot pin the result: it does not exist");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Post-processes a tool result for the model: adds context files of the directories used, and
+//! truncates a long result, whose full text goes to a file. The limit depends on the other
+//! results of the batch, which share a part of the history.
+
+use std::sync::Arc;
+
+use parallax_protocol::event::ContextUsed;
+use parallax_protocol::tool::{Effects, Outcome};
+
+use super::{ContextManager, RequestFrame, usage};
+use crate::history::History;
+use crate::inbox::Inbox;
+use crate::options::KeepOutput;
+use crate::tokens;
+
+/// Tools that use a directory.
+const PATH_TOOLS: [&str; 5] =
+    ["read_file", "read_many_files", "list_directory", "write_file", "replace"];
+/// Tools whose results are instructions or answers: they are never truncated.
+const EXEMPT_TOOLS: [&str; 4] = ["activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode"];
+/// Tools that limit their results themselves: only the context window limits them here.
+const SELF_LIMITING_TOOLS: [&str; 4] =
+    ["read_file", "read_many_files", "run_shell_command", "read_background_output"];
+/// Characters that a result may always have.
+const MIN_LENGTH: usize = 2_000;
+/// The share of a truncated result that its beginning gets, in percent.
+const HEAD_PERCENT: usize = 20;
+
+/// The other results of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PendingResults {
+    /// Tokens of those that exist.
+    pub(crate) tokens: u64,
+    /// How many are missing.
+    pub(crate) expected: u64,
+}
+
+impl PendingResults {
+    /// Returns the tokens that the next result may use of the total: the first results may use half
+    /// of it, the rest is shared evenly.
+    fn share(self, all: u64) -> u64 {
+        let even = all.saturating_sub(self.tokens) / (self.expected + 1);
+        even.max((all / 2).saturating_sub(self.tokens))
+    }
+}
+
+/// How long the next result of a batch may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResultLimits {
+    tokens: u64,
+}
+
+impl ContextManager {
+    /// Prepares a result for the model. `name` is the tool's own name.
+    pub(crate) async fn prepare_result(
+        &self,
+        name: &str,
+        limits: ResultLimits,
+        effects: &Effects,
+        outcome: &mut Outcome,
+        inbox: &mut Inbox,
+    ) {
+        self.add_directory_context(name, effects, outcome, inbox).await;
+        self.limit_result(name, limits, outcome, inbox).await;
+    }
+
+    /// Returns how many tokens the next result of a batch may have, besides the other results:
+    /// space for the response stays free.
+    pub(crate) fn result_limits(
+        &self,
+        frame: &RequestFrame,
+        history: &History,
+        pending: PendingResults,
+    ) -> ResultLimits {
+        let ContextUsed { tokens: used, window } = usage(frame, history);
+        let free = window.saturating_sub(used).saturating_sub(pending.tokens) / 4 * 3;
+        ResultLimits { tokens: free.min(pending.share(self.batch_token_limit(frame))) }
+    }
+
+    async fn add_directory_context(
+        &self,
+        name: &str,
+        effects: &Effects,
+        outcome: &mut Outcome,
+        inbox: &mut Inbox,
+    ) {
+        let Some(context) = self.folder_context.clone() else { return };
+        if outcome.error.is_some() || !PATH_TOOLS.contains(&name) {
+            return;
+        }
+        let touched: Vec<_> = effects.reads.iter().chain(&effects.writes).cloned().collect();
+        let looking = tokio::task::spawn_blocking(move || context.discover(&touched));
+        // A panic there is a bug, but the result can be used without the context.
+        if let Ok(Some(text)) = inbox.while_receiving(looking).await {
+            outcome.for_model.output.push_str(&text);
+        }
+    }
+
+    async fn limit_result(
+        &self,
+        name: &str,
+        limits: ResultLimits,
+        outcome: &mut Outcome,
+        inbox: &mut Inbox,
+    ) {
+        if EXEMPT_TOOLS.contains(&name) {
+            return;
+        }
+        let room = &self.compacting.room;
+        let setting = room.max_result_characters.filter(|_| !SELF_LIMITING_TOOLS.contains(&name));
+        let texts = [
+            Some(&mut outcome.for_model.output),
+            outcome.error.as_mut().map(|error| &mut error.message),
+        ];
+        for text in texts.into_iter().flatten() {
+            let most = max_characters(text, setting, limits.tokens);
+            if text.len() <= most || text.chars().count() <= most {
+                continue;
+            }
+            let (whole, tool) = (std::mem::take(text), name.to_owned());
+            let keep_output = match outcome.for_model.whole.clone() {
+                // The tool truncated it and saved the full text.
+                Some(file) => {
+                    Some(Arc::new(move |_: &str, _: &str| Ok(file.clone())) as KeepOutput)
+                }
+                None => room.keep_output.clone(),
+            };
+            let cutting =
+                tokio::task::spawn_blocking(move || cut(&tool, &whole, most, keep_output.as_ref()));
+            *text = inbox.while_receiving(cutting).await.unwrap_or_default();
+        }
+    }
+}
+
+/// Returns the maximum characters of a text by setting and available tokens.
+fn max_characters(text: &str, setting: Option<usize>, left: u64) -> usize {
+    let size = tokens::of_text(text);
+    let fits = if size <= left {
+        usize::MAX
+    } else {
+        let share = u128::from(left) * text.chars().count() as u128 / u128::from(size.max(1));
+        usize::try_from(share).unwrap_or(usize::MAX).max(MIN_LENGTH)
+    };
+    setting.unwrap_or(usize::MAX).min(fits)
+}
+
+/// Truncates a text at line ends where possible and names the file with the full text.
+/// Blocking: writes the file.
+pub(crate) fn cut(
+    tool: &str,
+    whole: &str,
+    most: usize,
+    keep_output: Option<&KeepOutput>,
+) -> String {
+    let place = match keep_output.map(|keep| keep(tool, whole)) {
+        Some(Ok(path)) => format!("The full output is in `{}`.", path.display()),
+        Some(Err(_)) => "The full output could not be saved.".to_owned(),
+        None => "The full output was not saved.".to_owned(),
+    };
+    let (head, tail) = head_and_tail(whole, most);
+    let (first, last) = (head.chars().count(), tail.chars().count());
+    let omitted = whole.chars().count() - first - last;
+    format!(
+        "[Too long: the first {first} and the last {last} characters are shown. {place}]\n\
+         {head}\n\n... [{omitted} characters omitted] ...\n\n{tail}"
+    )
+}
+
+/// Returns the beginning and the end of a text, of at most `most` characters together.
+fn head_and_tail(text: &str, most: usize) -> (&str, &str) {
+    let count = text.chars().count();
+    if count <= most {
+        return (text, "");
+    }
+    let first = most * HEAD_PERCENT / 100;
+    let last = most - first;
+    let at =
+        |characters: usize| text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at);
+    let (head_end, tail_start) = (at(first), at(count - last));
+    let head = text.get(..head_end).unwrap_or_default();
+    let tail = text.get(tail_start..).unwrap_or_default();
+    // A line that takes most of it is split.
+    let head = match head.rfind('\n') {
+        Some(end) if end >= head.len() / 2 => head.get(..end).unwrap_or(head),
+        _ => head,
+    };
+    let tail = match tail.find('\n') {
+        Some(end) if end < tail.len() / 2 => tail.get(end + 1..).unwrap_or(tail),
+        _ => tail,
+    };
+    (head, tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_long_result_keeps_its_ends_and_names_its_file() {
+        let keep: KeepOutput = Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()));
+        let whole: String = (0..1_000).map(|number| format!("line {number}\n")).collect();
+        let text = cut("mcp_x", &whole, 500, Some(&keep));
+        assert!(text.starts_with("[Too long: the first "), "{text}");
+        assert!(text.contains("`/kept/mcp_x.txt`") && text.contains("]\nline 0\nline 1\n"));
+        assert!(text.ends_with("line 998\nline 999\n") && !text.contains("\nne "), "{text}");
+        assert!(text.len() < 800);
+    }
+
+    proptest! {
+        #[test]
+        fn results_of_one_answer_stay_within_their_share(
+            sizes in proptest::collection::vec(0u64..60_000, 1..60),
+        ) {
+            let (all, mut tokens) = (50_000, 0);
+            for (at, size) in sizes.iter().enumerate() {
+                let pending = PendingResults { tokens, expected: (sizes.len() - at - 1) as u64 };
+                tokens += pending.share(all).min(*size);
+            }
+            prop_assert!(tokens <= all, "{tokens}");
+            let wanted: u64 = sizes.iter().sum();
+            prop_assert!(tokens == wanted || tokens >= all / 2, "{tokens} of {wanted}");
+        }
+
+        #[test]
+        fn the_ends_are_ends_and_short_enough(text in "(\\PC|\n){0,80}", most in 0usize..60) {
+            let (head, tail) = head_and_tail(&text, most);
+            prop_assert!(text.starts_with(head) && text.ends_with(tail));
+            prop_assert!(head.chars().count() + tail.chars().count() <= most.max(text.chars().count().min(most)));
+            prop_assert!(head.len() + tail.len() <= text.len());
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The calls and results that a resumed turn continues with.
+
+use std::collections::BTreeMap;
+
+use parallax_protocol::content::{Content, Part, PartView, Role};
+use parallax_protocol::ids::CallId;
+use parallax_protocol::op::Restore;
+use parallax_protocol::store::{Record, ResultRecord};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::Conversation;
+use crate::call_arguments::call_arguments;
+use crate::function_response::{FinishedResults, FunctionResponse};
+use crate::history::now;
+use crate::tool_call::ToolCall;
+
+impl Conversation {
+    /// Whether the newest turn was interrupted and can be continued.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        match self.history.last_role() {
+            // The model has not responded yet.
+            Some(Role::User) => true,
+            Some(Role::Model) => self.is_last_answer_partial || !self.open_calls().is_empty(),
+            None => false,
+        }
+    }
+
+    /// Takes the results of the newest batch that are already known.
+    pub(crate) fn take_finished_results(&mut self) -> FinishedResults {
+        let finished = std::mem::take(&mut self.pending).into_iter();
+        finished.filter_map(|(index, wire)| Some((index, response_of(&wire)?))).collect()
+    }
+
+    /// Rewinds to a call of the newest batch that is run again, and keeps the results of the calls
+    /// before it.
+    pub(crate) fn keep_results(&mut self, earlier: Vec<ResultRecord>) {
+        for result in &earlier {
+            self.history.record(&Record::Result(result.clone()));
+        }
+        let results = earlier.into_iter().map(|result| (result.index, result.wire));
+        self.pending = results.collect::<BTreeMap<_, _>>();
+    }
+
+    pub(crate) fn last_calls(&mut self) -> Vec<ToolCall> {
+        let last = self.history.contents().last().and_then(|content| content.open().ok());
+        let calls: Vec<_> = last.iter().flat_map(Content::calls).collect();
+        let calls = calls.into_iter().map(|call| {
+            let wire_id = call.id.map(str::to_owned);
+            (wire_id, call.name.to_owned(), call_arguments(&call))
+        });
+        let calls: Vec<_> = calls.collect();
+        let calls = calls.into_iter().map(|(wire_id, name, args)| {
+            let id = self.ids.call(wire_id.as_deref(), &name);
+            ToolCall { id, wire_id, name, args, replaces: None }
+        });
+        calls.collect()
+    }
+
+    /// Returns the results of the calls before the one that is run again; `None` when there is no
+    /// such call at that position.
+    pub(crate) fn results_before(&self, order: Restore) -> Option<Vec<ResultRecord>> {
+        let contents = self.history.contents();
+        let content = contents.get(order.keep.checked_sub(1)?)?.open().ok()?;
+        let calls: Vec<_> = content.calls().collect();
+        if content.role != Role::Model || order.call >= calls.len() {
+            return None;
+        }
+        let answers = contents.get(order.keep).and_then(|answers| answers.open().ok());
+        let results = answers.map(|answers| split(answers.parts)).unwrap_or_default();
+        if results.len() < order.call {
+            return None;
+        }
+        let results = results.into_iter().zip(calls).enumerate().take(order.call);
+        let results = results.filter_map(|(index, (parts, call))| {
+            Some(ResultRecord {
+                time: now(),
+                call: CallId::new(
+                    call.id.map_or_else(|| format!("{}_{index}", call.name), str::to_owned),
+                ),
+                index,
+                name: call.name.to_owned(),
+                wire: to_raw_value(&parts).ok()?,
+                status: "success".into(),
+                display: None,
+                told: None,
+            })
+        });
+        Some(results.collect())
+    }
+}
+
+/// Returns the parts of each result: a response and its sibling media.
+fn split(parts: Vec<Part>) -> Vec<Vec<Part>> {
+    let mut results: Vec<Vec<Part>> = Vec::new();
+    for part in parts {
+        match (part.view(), results.last_mut()) {
+            (PartView::Response(_), _) => results.push(vec![part]),
+            // Steering messages do not belong to a result.
+            (PartView::Text(_), _) | (_, None) => {}
+            (_, Some(result)) => result.push(part),
+        }
+    }
+    results
+}
+
+fn response_of(wire: &RawValue) -> Option<FunctionResponse> {
+    let parts: Vec<Part> = serde_json::from_str(wire.get()).ok()?;
+    Some(FunctionResponse { parts, ..FunctionResponse::default() })
+}

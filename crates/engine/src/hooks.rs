@@ -1,0 +1,125 @@
+//! Runs the user's hooks: at events of the session, of tool calls, and of model requests.
+
+mod model_events;
+mod session_events;
+mod tool_events;
+mod views;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::event::{EventBody, ItemDone};
+use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::event_bus::EventBus;
+use crate::inbox::Inbox;
+use crate::notices::Notices;
+
+pub(crate) use self::model_events::ResponseView;
+pub(crate) use self::session_events::{BeforeAgent, Continuations};
+pub(crate) use self::tool_events::{AfterTool, STOP_PREFIX};
+
+/// Hooks that run longer than this are shown in the status.
+const STATUS_DELAY: Duration = Duration::from_millis(300);
+
+/// The user's hooks and what they did.
+pub(crate) struct HookRunner {
+    user: Option<Arc<dyn Hooks>>,
+    hub: EventBus,
+    notices: Notices,
+    /// The running session-start hooks.
+    starting: JoinSet<HookOutcome>,
+    /// The running notification hooks.
+    notified: JoinSet<()>,
+    /// The context that session-start hooks add to the first prompt.
+    context: Option<String>,
+}
+
+impl HookRunner {
+    pub(crate) fn new(user: Option<Arc<dyn Hooks>>, hub: EventBus, notices: Notices) -> Self {
+        Self {
+            user,
+            hub,
+            notices,
+            starting: JoinSet::new(),
+            notified: JoinSet::new(),
+            context: None,
+        }
+    }
+
+    /// Whether any hook subscribes to the event.
+    pub(crate) fn listens(&self, event: HookEvent, chunk: bool) -> bool {
+        self.user.as_ref().is_some_and(|hooks| hooks.listens(event, chunk))
+    }
+
+    /// Runs the hooks of an event and shows their messages to the user.
+    async fn run(
+        &self,
+        call: HookCall,
+        inbox: &mut Inbox,
+        cancel: &CancellationToken,
+    ) -> HookOutcome {
+        let Some(hooks) = &self.user else { return HookOutcome::default() };
+        if !hooks.listens(call.event, call.chunk) {
+            return HookOutcome::default();
+        }
+        let names = hooks.titles(&call);
+        let running = with_status(&self.hub, names, hooks.run(call, cancel.clone()));
+        let outcome = inbox.while_receiving(running).await;
+        self.emit_messages(&outcome);
+        outcome
+    }
+
+    fn emit_messages(&self, outcome: &HookOutcome) {
+        for (level, text) in &outcome.messages {
+            self.notices.show(*level, text.clone());
+        }
+        for text in &outcome.asides {
+            self.hub.send(EventBody::Aside { text: text.clone() });
+        }
+    }
+
+    /// Runs hooks in the background, without waiting for them.
+    fn spawn(&mut self, call: HookCall) {
+        let Some(hooks) = self.user.clone().filter(|hooks| hooks.listens(call.event, false)) else {
+            return;
+        };
+        // They may outlive the turn, but not their own time limit.
+        while self.notified.try_join_next().is_some() {}
+        let cancel = CancellationToken::new();
+        let (hub, ids) = (self.hub.clone(), self.notices.reserve_ids());
+        self.notified.spawn(async move {
+            let outcome = hooks.run(call, cancel).await;
+            for ((level, text), item) in outcome.messages.into_iter().zip(ids) {
+                hub.send(EventBody::ItemDone { item, done: ItemDone::Notice { level, text } });
+            }
+        });
+    }
+}
+
+/// Shows slow hooks in the status while they run.
+async fn with_status<F: Future>(hub: &EventBus, names: Vec<String>, running: F) -> F::Output {
+    tokio::pin!(running);
+    if names.is_empty() {
+        return running.await;
+    }
+    tokio::select! {
+        biased;
+        outcome = &mut running => return outcome,
+        () = tokio::time::sleep(STATUS_DELAY) => hub.send(EventBody::HooksRun { names }),
+    }
+    let outcome = running.await;
+    hub.send(EventBody::HooksRun { names: Vec::new() });
+    outcome
+}
+
+/// Returns the fields of an object literal.
+fn object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        _ => Object::new(),
+    }
+}

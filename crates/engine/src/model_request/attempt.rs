@@ -1,0 +1,75 @@
+//! One attempt at a response: what was received and what is already shown.
+
+use std::time::Instant;
+
+use parallax_protocol::content::{Content, PartView};
+use parallax_protocol::ids::ItemId;
+
+use super::unjournaled_parts::UnjournaledParts;
+use crate::response_builder::ResponseBuilder;
+
+/// One attempt: what was received and what is already shown.
+pub(crate) struct Attempt {
+    pub(crate) answer: ResponseBuilder,
+    pub(super) text: Option<ItemId>,
+    pub(super) thought: Option<ItemId>,
+    pub(super) thought_text: String,
+    /// Length in bytes of the text that front ends already show as part of the history.
+    pub(super) shown_before: usize,
+    /// The parts of a continuable answer that are not in the journal yet.
+    pub(super) unjournaled: Option<UnjournaledParts>,
+    /// Whether pieces are in the journal.
+    pub(super) is_journaled: bool,
+    /// When the current request was sent.
+    pub(super) begun: Instant,
+    /// Its size in bytes.
+    pub(super) request_bytes: u64,
+    /// Its number for observers.
+    pub(super) observed: u64,
+    /// Milliseconds until its first chunk.
+    pub(super) first_chunk_ms: Option<u64>,
+}
+
+impl Attempt {
+    /// Creates an attempt for a request with its send time and size.
+    pub(crate) fn new(begun: Instant, request_bytes: u64) -> Self {
+        Self {
+            answer: ResponseBuilder::default(),
+            text: None,
+            thought: None,
+            thought_text: String::new(),
+            shown_before: 0,
+            unjournaled: None,
+            is_journaled: false,
+            begun,
+            request_bytes,
+            observed: 0,
+            first_chunk_ms: None,
+        }
+    }
+
+    /// Returns the text without what front ends showed before the attempt.
+    pub(super) fn not_shown_before(&self, mut text: String) -> String {
+        match text.is_char_boundary(self.shown_before) {
+            true => text.split_off(self.shown_before),
+            false => text,
+        }
+    }
+}
+
+/// Returns the visible text, without copying a single part.
+pub(super) fn text_of(content: Content) -> String {
+    let mut text = String::new();
+    for part in content.parts {
+        if !matches!(part.view(), PartView::Text(_)) {
+            continue;
+        }
+        let piece = part.into_text().unwrap_or_default();
+        if text.is_empty() {
+            text = piece;
+        } else {
+            text.push_str(&piece);
+        }
+    }
+    text
+}

@@ -1,0 +1,378 @@
+//! One model request of a turn: choose the model, make the request fit, and send it until it is
+//! answered.
+
+use std::time::{Duration, Instant};
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{EndReason, Failure, Level};
+use parallax_protocol::model::Request;
+use parallax_protocol::routing::FallbackCause;
+use parallax_protocol::store::UnfinishedAnswer;
+
+use super::Session;
+use crate::approvals::UserRequests;
+use crate::budget_approval::check_budget;
+use crate::model_request::{
+    Attempt, AttemptKind, ModelReply, RejectedContent, RequestBuilder, ResponseReceiver,
+    RetryAction, StreamEnd, StreamSource, blocked, classify, context_full, exclude_named_tool,
+    is_rejection, only,
+};
+use crate::response_validation::{ATTEMPTS, InvalidResponse};
+use crate::routing::{FallbackResult, cause};
+
+/// What was tried to get an answer.
+struct RequestState {
+    model: String,
+    /// The answer of an earlier process that the request continues. It is taken once its text is in
+    /// the history.
+    resumed: Option<UnfinishedAnswer>,
+    /// Whether the request carries tool results.
+    after_tool: bool,
+    /// The number of the attempt; it begins again after a change of the request.
+    number: u32,
+    has_nudged: bool,
+    has_compacted: bool,
+    /// How often the service rejected a thought signature.
+    foreign_signature: u8,
+    rejected: RejectedContent,
+}
+
+/// A failed attempt.
+struct FailedAttempt {
+    action: RetryAction,
+    /// Maximum number of attempts for this failure.
+    most: u32,
+    /// Why another model may answer.
+    trouble: Option<FallbackCause>,
+    /// Whether the service may accept the request without some of its contents.
+    rejects: bool,
+}
+
+impl Session {
+    /// Requests the next step from the model and commits the response.
+    pub(super) async fn request_model(
+        &mut self,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, EndReason> {
+        self.client.count_request();
+        self.registry.refresh();
+        let Self { router, current, conversation, inbox, .. } = self;
+        router.choose_model(&mut current.requested_model, conversation, inbox, cancel).await?;
+        self.avoid_unavailable_model(cancel).await?;
+        let model = self.main_model();
+        self.check_budget(&model, cancel).await?;
+        let mut state = RequestState {
+            model: model.clone(),
+            resumed: self.client.take_unfinished(&model, &mut self.conversation),
+            after_tool: self.conversation.history.ends_with_results(),
+            number: 0,
+            has_nudged: false,
+            has_compacted: false,
+            foreign_signature: 0,
+            rejected: RejectedContent::default(),
+        };
+        let reply = self.request_until_answered(&mut state, cancel).await;
+        if let (Err(_), Some(unfinished)) = (&reply, state.resumed) {
+            self.client.restore_unfinished(unfinished, &mut self.conversation);
+        }
+        let reply = reply?;
+        self.conversation.report_storage_error(self.inbox.notices());
+        self.emit_context_usage();
+        Ok(reply)
+    }
+
+    /// Sends requests until one is answered.
+    async fn request_until_answered(
+        &mut self,
+        state: &mut RequestState,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, EndReason> {
+        self.compact_if_needed(cancel).await?;
+        loop {
+            state.number += 1;
+            let failed = match self.attempt(state, cancel).await? {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => failed,
+            };
+            if failed.rejects
+                && let Some(unfinished) = state.resumed.take()
+            {
+                // The token has expired, or the request differs from the original one.
+                self.conversation.give_up_continuation(&unfinished);
+                state.number = 0;
+                continue;
+            }
+            self.prepare_retry(state, failed, cancel).await?;
+        }
+    }
+
+    /// Sends one request. The inner result is the failure, if another attempt may help.
+    async fn attempt(
+        &mut self,
+        state: &mut RequestState,
+        cancel: &CancellationToken,
+    ) -> Result<Result<ModelReply, FailedAttempt>, EndReason> {
+        let request = self.build_request(state)?;
+        let (mut request, hooked) = self
+            .hooks
+            .before_model(
+                request,
+                self.client.catalog(),
+                &mut self.registry,
+                &mut self.inbox,
+                cancel,
+            )
+            .await?;
+        let begun = Instant::now();
+        let seen = self.hooks.request_view(&request, self.client.catalog());
+        let sent = self.conversation.history.len();
+        let mut attempt = Attempt::new(begun, request.bytes());
+        let mut receiver = self.receiver();
+        if let Some(unfinished) = &state.resumed {
+            request.continuation = Some(unfinished.token.clone());
+            receiver.begin_with(&mut attempt, unfinished);
+        }
+        let played = StreamSource { given: hooked.map(only), seen: seen.as_ref() };
+        let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
+        receiver.report_request(&state.model, &attempt, &ended);
+        self.budget.save_requests(&mut self.conversation.history);
+        if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(seen)) = (&ended, &seen)
+            && let Err(reason) =
+                self.receiver().run_response_hooks(&mut attempt, seen, cancel).await
+        {
+            ended = StreamEnd::Stopped(reason);
+        }
+        if let Some(usage) = attempt.answer.usage
+            && !state.has_nudged
+        {
+            self.conversation.history.counted(sent, usage.prompt);
+        }
+        let trouble = match &ended {
+            StreamEnd::Failed(error) => cause(error),
+            _ => None,
+        };
+        let rejects = matches!(&ended, StreamEnd::Failed(error) if is_rejection(error));
+        let mut most = ATTEMPTS;
+        let action = match ended {
+            StreamEnd::Cancelled => {
+                // No hook has seen this text, so it is discarded.
+                if self.hooks.delays_text() {
+                    self.receiver().discard_shown(&mut attempt);
+                } else {
+                    state.resumed = None;
+                    self.receiver().commit_partial(attempt, &state.model);
+                }
+                return Err(EndReason::Cancelled);
+            }
+            StreamEnd::RepetitionDetected => {
+                state.resumed = None;
+                self.receiver().commit_partial(attempt, &state.model);
+                return Ok(Ok(ModelReply::RepetitionDetected));
+            }
+            StreamEnd::Stopped(reason) => {
+                self.retract(state, attempt);
+                return Err(reason);
+            }
+            StreamEnd::Complete => match unusable(state, &attempt) {
+                None => {
+                    self.router.mark_available(&state.model);
+                    let rejected = std::mem::take(&mut state.rejected);
+                    rejected.commit(&mut self.conversation.history, self.inbox.notices());
+                    state.resumed = None;
+                    return Ok(Ok(self.receiver().commit(attempt, &state.model)));
+                }
+                Some((action, attempts)) => {
+                    most = attempts;
+                    action
+                }
+            },
+            StreamEnd::Failed(error) => {
+                classify(&error, state.number, &mut state.foreign_signature)
+            }
+        };
+        self.retract(state, attempt);
+        Ok(Err(FailedAttempt { action, most, trouble, rejects }))
+    }
+
+    /// Retracts what a failed attempt showed and journaled.
+    fn retract(&mut self, state: &RequestState, mut attempt: Attempt) {
+        let mut receiver = self.receiver();
+        receiver.discard_shown(&mut attempt);
+        receiver.forget_pieces(&mut attempt, &state.model, state.resumed.as_ref());
+    }
+
+    /// Changes the request after a failed attempt, or waits, so that another one may succeed.
+    ///
+    /// # Errors
+    /// Returns the end reason if no further attempt is made.
+    async fn prepare_retry(
+        &mut self,
+        state: &mut RequestState,
+        failed: FailedAttempt,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let FailedAttempt { action, most, trouble, rejects } = failed;
+        match action {
+            RetryAction::Fail(failure) if rejects => {
+                if !exclude_named_tool(&failure, &mut self.registry, self.inbox.notices())
+                    && !self.remove_suspect_content(state, &failure)
+                {
+                    let rejected = std::mem::take(&mut state.rejected);
+                    let failure = rejected.failure(failure, &self.conversation.history);
+                    return Err(EndReason::Failed(failure));
+                }
+                state.number = 0;
+            }
+            RetryAction::Fail(failure) => {
+                let Some(cause) = trouble else { return Err(EndReason::Failed(failure)) };
+                self.fall_back(state, cause, failure, cancel).await?;
+            }
+            RetryAction::ReplaceSignatures => {
+                let text = "The service rejected thought signatures of this session (from another \
+                    model, key, or endpoint), so they were replaced";
+                self.inbox.notice(Level::Warning, text);
+                self.conversation.replace_signatures();
+            }
+            RetryAction::Compact(failure) => {
+                let is_shorter = !std::mem::replace(&mut state.has_compacted, true)
+                    && self.compactor().compact_after_overflow(cancel).await;
+                let goes_on =
+                    is_shorter || (rejects && self.remove_suspect_content(state, &failure));
+                if !goes_on {
+                    return Err(EndReason::Failed(failure));
+                }
+            }
+            RetryAction::Retry(failure, asked) => {
+                self.wait(state, &failure, most, asked, cancel).await?;
+            }
+            RetryAction::Nudge(failure) => {
+                state.has_nudged = true;
+                self.wait(state, &failure, most, None, cancel).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Edits the context as the user requested meanwhile, and compacts it if it exceeds a threshold.
+    async fn compact_if_needed(&mut self, cancel: &CancellationToken) -> Result<(), EndReason> {
+        while let Some(op) = self.inbox.next_context_op() {
+            self.compactor().apply(op, cancel).await;
+        }
+        self.compactor().compact_if_needed(cancel).await
+    }
+
+    async fn avoid_unavailable_model(
+        &mut self,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let Self { router, conversation, inbox, hooks, approvals, .. } = self;
+        let mut users = UserRequests { inbox, hooks, approvals };
+        router.avoid_unavailable_model(conversation, &mut users, cancel).await
+    }
+
+    async fn check_budget(
+        &mut self,
+        model: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        self.conversation.record_limits(&mut self.inbox.set_budgets);
+        let price = self.client.catalog().price(model);
+        let Self { budget, inbox, hooks, approvals, .. } = self;
+        let mut users = UserRequests { inbox, hooks, approvals };
+        check_budget(budget, (model, price), &mut users, cancel).await
+    }
+
+    /// Switches to another model, or ends the turn with the failure.
+    async fn fall_back(
+        &mut self,
+        state: &mut RequestState,
+        cause: FallbackCause,
+        mut failure: Failure,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let Self { router, conversation, inbox, hooks, approvals, .. } = self;
+        let mut users = UserRequests { inbox, hooks, approvals };
+        let result =
+            router.fall_back(cause, &mut failure, conversation, &mut users, cancel).await?;
+        if let FallbackResult::NoModel = result {
+            return Err(EndReason::Failed(failure));
+        }
+        state.model = self.main_model();
+        if let Some(unfinished) = state.resumed.take_if(|it| it.model != state.model) {
+            self.conversation.give_up_continuation(&unfinished);
+        }
+        state.number = 0;
+        let model = state.model.clone();
+        self.check_budget(&model, cancel).await
+    }
+
+    fn remove_suspect_content(&mut self, state: &mut RequestState, failure: &Failure) -> bool {
+        state.rejected.remove_next(failure, &mut self.conversation.history, &mut self.registry)
+    }
+
+    async fn wait(
+        &mut self,
+        state: &RequestState,
+        failure: &Failure,
+        most: u32,
+        asked: Option<Duration>,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        let (number, output) = ((state.number, most), (&self.hub, &mut self.inbox));
+        self.client.wait(failure, number, asked, &state.model, output, cancel).await
+    }
+
+    fn build_request(&mut self, state: &RequestState) -> Result<Request, EndReason> {
+        let tools = self.declare_tools();
+        let limits = self.client.catalog().limits(&state.model);
+        let mode = self.inbox.mode;
+        let builder = RequestBuilder {
+            frame: self.context.frame((state.model.clone(), limits), mode, &tools),
+            system: self.context.system_prompt(mode, &tools.names),
+            tools,
+            client: &self.client,
+            router: &self.router,
+            environment: &self.environment,
+            inbox: &self.inbox,
+            history: &self.conversation.history,
+        };
+        builder.build(&AttemptKind {
+            nudges: state.has_nudged,
+            after_tool: state.after_tool,
+            is_retry: state.number > 1,
+        })
+    }
+
+    fn receiver(&mut self) -> ResponseReceiver<'_> {
+        ResponseReceiver {
+            client: &self.client,
+            conversation: &mut self.conversation,
+            hooks: &self.hooks,
+            inbox: &mut self.inbox,
+            loops: &mut self.loops,
+            environment: &self.environment,
+            hub: &self.hub,
+            ledger: self.budget.ledger(),
+        }
+    }
+}
+
+/// Returns what to do about a complete response that cannot be used, and how often.
+fn unusable(state: &RequestState, attempt: &Attempt) -> Option<(RetryAction, u32)> {
+    if let Some(reason) = &attempt.answer.blocked {
+        return Some((RetryAction::Fail(blocked(reason, &attempt.answer)), ATTEMPTS));
+    }
+    if attempt.answer.is_out_of_context() {
+        return Some((context_full(), ATTEMPTS));
+    }
+    let invalid = InvalidResponse::of(&attempt.answer, state.after_tool)?;
+    let (failure, most) = (invalid.failure(&attempt.answer), invalid.max_attempts());
+    let action = if state.number >= most {
+        RetryAction::Fail(failure)
+    } else if invalid.wants_nudge() {
+        RetryAction::Nudge(failure)
+    } else {
+        RetryAction::Retry(failure, None)
+    };
+    Some((action, most))
+}

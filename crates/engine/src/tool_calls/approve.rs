@@ -1,0 +1,313 @@
+//! Asks the user to approve a call, and handles the response.
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{Ask, CallDecision, CallPhase, EventBody, Level, Question};
+use parallax_protocol::ids::AskId;
+use parallax_protocol::op::{AskOutcome, Decide};
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, RuleDraft, RuleScope};
+use parallax_protocol::tool::{Preview, ToolError, ToolErrorKind, ToolKind};
+
+use super::ToolRunner;
+use super::batch::{
+    CallStage, CallSummary, PreparedCall, RerunContext, SandboxDenial, ToolBatch, Transition,
+};
+use crate::checkpointed_call::{changes_files, irreversible_changes};
+use crate::tool_call::ToolCall;
+use crate::tool_notes::add_note;
+
+impl ToolRunner<'_> {
+    /// Sends the approval request for a prepared call.
+    pub(super) async fn request_approval(
+        &mut self,
+        call: &ToolCall,
+        mut prepared: PreparedCall,
+    ) -> CallStage {
+        let is_expansion = prepared.again.refused.is_some();
+        let question = question(call, &prepared);
+        prepared.outcomes = self.outcomes(question, &prepared);
+        if is_expansion {
+            prepared.verdict.why = sandbox_denial_reason(&prepared.effects.permissions);
+        }
+        let not_undoable = match self.checkpoints.store() {
+            Some(checkpoints) if !is_expansion && changes_files(&prepared.effects) => {
+                let looking = irreversible_changes(checkpoints, &prepared.effects);
+                self.inbox.while_receiving(looking).await
+            }
+            _ => Vec::new(),
+        };
+        // A call may need approval more than once.
+        let number = self.approvals.next_request();
+        let ask = match (prepared.again.runs, &prepared.again.arguments) {
+            (0, None) => AskId::new(format!("ask-{}", call.id)),
+            _ => AskId::new(format!("ask-{}-{number}", call.id)),
+        };
+        let mut asked = Ask {
+            id: ask.clone(),
+            call: call.id.clone(),
+            agent: None,
+            name: call.name.clone(),
+            kind: prepared.tool.spec().kind,
+            title: prepared.title.clone(),
+            preview: prepared.invocation.preview(),
+            verdict: prepared.verdict.clone(),
+            outcomes: prepared.outcomes.clone(),
+            question,
+            rules: prepared.rules.clone(),
+            no_rule: prepared.no_rule.clone(),
+            permissions: prepared.effects.permissions.clone(),
+            wider: prepared.invocation.wider(&prepared.effects.permissions),
+            not_undoable,
+        };
+        self.hooks.notify_of_approval(&asked, &self.registry.declared_name(&call.name));
+        if !self.environment.keeps_file_texts
+            && let Some(Preview::Diff(diff)) = &mut asked.preview
+        {
+            diff.texts = None;
+        }
+        self.hub.send(EventBody::Ask(Box::new(asked)));
+        self.emit_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
+        CallStage::AwaitingApproval { ask, prepared: Box::new(prepared) }
+    }
+
+    /// Returns the responses to offer.
+    fn outcomes(&self, question: Question, prepared: &PreparedCall) -> Vec<AskOutcome> {
+        let limits = self.approvals.limits();
+        let lasting =
+            limits.lasting && !prepared.verdict.each_time && question != Question::AskUser;
+        let has_rule = !prepared.rules.is_empty();
+        let mut outcomes = vec![AskOutcome::ProceedOnce];
+        let mut offer = |outcome, holds: bool| {
+            if holds {
+                outcomes.push(outcome);
+            }
+        };
+        let is_edit = question == Question::Edit;
+        let is_mcp = question == Question::Mcp;
+        let trusted = self.environment.trusted;
+        if question == Question::ExitPlanMode {
+            // "Always" also allows the edits that carry out the plan.
+            offer(AskOutcome::ProceedAlways, limits.lasting && trusted);
+            offer(AskOutcome::ModifyWithEditor, true);
+            offer(AskOutcome::Cancel, true);
+            return outcomes;
+        }
+        offer(AskOutcome::ProceedAlways, lasting && (has_rule || (is_edit && trusted)) && !is_mcp);
+        offer(AskOutcome::ProceedAlwaysTool, lasting && has_rule && is_mcp);
+        offer(AskOutcome::ProceedAlwaysServer, lasting && prepared.rules.len() > 1 && is_mcp);
+        offer(AskOutcome::ProceedAlwaysAndSave, lasting && has_rule && limits.permanent);
+        offer(AskOutcome::ModifyWithEditor, is_edit);
+        offer(AskOutcome::Cancel, true);
+        outcomes
+    }
+
+    /// Handles responses to open approval requests.
+    pub(super) async fn handle_responses(
+        &mut self,
+        batch: &mut ToolBatch<'_>,
+        cancel: &CancellationToken,
+    ) {
+        for decide in self.inbox.take_decisions() {
+            let Some((index, prepared)) = batch.take_awaiting(&decide.ask) else {
+                let text = format!("No pending request `{}`", decide.ask);
+                self.inbox.notice(Level::Error, text);
+                continue;
+            };
+            if let Err(why) = check(&decide, &prepared) {
+                let text = format!("Request `{}` is still pending: {why}", decide.ask);
+                self.inbox.notice(Level::Error, text);
+                let runs_alone =
+                    batch.call(index).is_some_and(|call| self.registry.runs_alone(call));
+                let stage = CallStage::AwaitingApproval { ask: decide.ask, prepared };
+                batch.enter(index, stage, runs_alone);
+                continue;
+            }
+            let outcome = Some(decide.outcome);
+            self.hub.send(EventBody::AskClosed { ask: decide.ask.clone(), outcome });
+            if matches!(decide.outcome, AskOutcome::Cancel | AskOutcome::Retry)
+                && decide.feedback.is_none()
+                && !prepared.is_user_question()
+            {
+                batch.declined |= decide.outcome == AskOutcome::Cancel;
+                batch.ends |= decide.ends;
+            }
+            let transition = self.respond(decide, *prepared).await;
+            self.advance(batch, index, transition, cancel).await;
+        }
+    }
+
+    /// Returns what a response means for its call.
+    async fn respond(&mut self, decide: Decide, mut prepared: PreparedCall) -> Transition {
+        prepared.decided = Some(decide.outcome);
+        let run = |prepared, decision, answers| Transition::Run {
+            prepared: Box::new(prepared),
+            decision,
+            answers,
+        };
+        match decide.outcome {
+            // Dismissing a user question is a valid answer.
+            AskOutcome::Cancel if prepared.is_user_question() => {
+                run(prepared, CallDecision::Accept, None)
+            }
+            AskOutcome::Cancel | AskOutcome::Retry => declined(prepared, decide.feedback),
+            AskOutcome::ModifyWithEditor => Transition::Prepare(RerunContext {
+                arguments: decide.arguments,
+                changed: true,
+                ..prepared.again
+            }),
+            AskOutcome::ProceedOnce => {
+                if decide.wider {
+                    let wanted = &mut prepared.effects.permissions;
+                    *wanted = wanted.clone().and(&prepared.invocation.wider(wanted));
+                }
+                run(prepared, CallDecision::Accept, decide.answers)
+            }
+            AskOutcome::ProceedAlways
+            | AskOutcome::ProceedAlwaysAndSave
+            | AskOutcome::ProceedAlwaysTool
+            | AskOutcome::ProceedAlwaysServer => {
+                if let Some((rule, scope)) = self.apply_rule(&decide, &prepared) {
+                    self.save_rule(rule, scope).await;
+                }
+                run(prepared, CallDecision::AutoAccept, None)
+            }
+        }
+    }
+
+    /// Applies a response to future calls and returns the rule to save. If the rule cannot be
+    /// applied, the user is notified and this call runs anyway.
+    fn apply_rule(
+        &mut self,
+        decide: &Decide,
+        prepared: &PreparedCall,
+    ) -> Option<(RuleDraft, RuleScope)> {
+        let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
+        let asked_for = match decide.outcome {
+            AskOutcome::ProceedAlwaysAndSave => RuleScope::Always,
+            _ => RuleScope::Session,
+        };
+        let scope = decide.scope.unwrap_or(asked_for);
+        if is_edit
+            && self.environment.trusted
+            && decide.rule.is_none()
+            && scope == RuleScope::Session
+        {
+            let mode = self.inbox.mode.max(ApprovalMode::AutoEdit);
+            self.inbox.set_mode(mode);
+            return None;
+        }
+        let offered = match decide.outcome {
+            AskOutcome::ProceedAlwaysServer => prepared.rules.last(),
+            _ => {
+                prepared.rules.iter().find(|rule| rule.suggested).or_else(|| prepared.rules.first())
+            }
+        };
+        let mut rule = decide.rule.as_ref().or(offered).cloned()?;
+        // A rule without modes applies in the modes of the suggested rule.
+        if rule.modes.is_empty() {
+            rule.modes = offered.map(|offered| offered.modes.clone()).unwrap_or_default();
+        }
+        if let Err(why) = self.approvals.add_rule(&rule) {
+            self.inbox.notice(Level::Error, format!("Failed to apply the rule: {why}"));
+            return None;
+        }
+        // A rule edited by the user may not match the call it was written for.
+        let PreparedCall { tool, effects, input, .. } = prepared;
+        if decide.rule.is_some()
+            && !self.approvals.allows(tool.as_ref(), effects, input, self.inbox.mode)
+        {
+            let text = "The rule does not match this call, which will require approval again";
+            self.inbox.notice(Level::Warning, text);
+        }
+        (scope != RuleScope::Session).then_some((rule, scope))
+    }
+
+    async fn save_rule(&mut self, rule: RuleDraft, scope: RuleScope) {
+        let Some(keeper) = self.approvals.rule_keeper() else {
+            let text = "The rule applies to this session only. Set \
+                `security.enablePermanentToolApproval` to save rules on disk";
+            self.inbox.notice(Level::Warning, text);
+            return;
+        };
+        let saving = tokio::task::spawn_blocking(move || keeper.keep(&rule, scope));
+        match self.inbox.while_receiving(saving).await {
+            Ok(Ok(path)) => {
+                self.inbox.notice(Level::Info, format!("Rule saved to `{}`", path.display()));
+            }
+            Ok(Err(why)) => {
+                let text = format!("The rule applies to this session only: {why}");
+                self.inbox.notice(Level::Error, text);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Returns what kind of request a call needs.
+fn question(call: &ToolCall, prepared: &PreparedCall) -> Question {
+    match prepared.tool.spec().kind {
+        _ if prepared.again.refused.is_some() => Question::SandboxExpansion,
+        ToolKind::Plan if prepared.is_plan() => Question::ExitPlanMode,
+        _ if prepared.is_user_question() => Question::AskUser,
+        ToolKind::Edit => Question::Edit,
+        ToolKind::Execute => Question::Exec,
+        _ if call.name.starts_with("mcp_") => Question::Mcp,
+        _ => Question::Info,
+    }
+}
+
+/// Returns the reason shown when a command that the sandbox denied something is offered to run
+/// again.
+fn sandbox_denial_reason(lacked: &Permissions) -> String {
+    let shown = match lacked.file_system.read.is_empty() || lacked.outside {
+        true => "",
+        false => {
+            "; these files are normally hidden from commands, and the model sees the \
+            command's output"
+        }
+    };
+    format!(
+        "The sandbox denied this command some access. Approve to run it again with {} and \
+            nothing else{shown}",
+        lacked.leave()
+    )
+}
+
+/// Rejects a call that the user denied.
+fn declined(mut prepared: PreparedCall, feedback: Option<String>) -> Transition {
+    let feedback = feedback.filter(|text| !text.trim().is_empty());
+    if let Some(refused) = prepared.again.refused.take() {
+        let SandboxDenial { mut outcome, finish } = *refused;
+        let mut why = "The user denied this access.".to_owned();
+        if let Some(feedback) = feedback {
+            why.push_str(&format!(" The user says: {feedback}"));
+        }
+        add_note(&mut outcome, &prepared.denial_note(&why));
+        return Transition::finish(outcome, finish);
+    }
+    let summary = CallSummary::rejected(&prepared, false);
+    if let Some(outcome) = prepared.invocation.declined(feedback.as_deref()) {
+        return Transition::finish(outcome, summary);
+    }
+    let mut message = "[Operation Cancelled] User denied execution.".to_owned();
+    if let Some(feedback) = feedback {
+        message.push_str(&format!(" The user says: {feedback}"));
+    }
+    let error = ToolError::new(ToolErrorKind::PolicyViolation, message);
+    Transition::fail(error, CallSummary { cancelled: true, ..summary })
+}
+
+/// Validates a response against the request.
+fn check(decide: &Decide, prepared: &PreparedCall) -> Result<(), &'static str> {
+    if !prepared.outcomes.contains(&decide.outcome) {
+        return Err("this response is not available");
+    }
+    if decide.outcome == AskOutcome::ModifyWithEditor && decide.arguments.is_none() {
+        return Err("the changed arguments are missing");
+    }
+    let saved = decide.scope.is_some_and(|scope| scope != RuleScope::Session);
+    if saved && !prepared.outcomes.contains(&AskOutcome::ProceedAlwaysAndSave) {
+        return Err("rules are not saved on disk (`security.enablePermanentToolApproval`)");
+    }
+    Ok(())
+}

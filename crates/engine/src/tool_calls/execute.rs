@@ -1,0 +1,204 @@
+//! Runs a prepared call, and decides what follows when it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parallax_protocol::event::{CallDecision, CallPhase, Level};
+use parallax_protocol::policy::Decision;
+use parallax_protocol::tool::{Outcome, Run, ToolError, ToolErrorKind, ToolKind};
+use parallax_protocol::{CancellationToken, Object};
+use tokio::task::{Id, JoinError};
+use tokio::time::Instant;
+
+use super::ToolRunner;
+use super::batch::{
+    CallStage, CallSummary, PreparedCall, RerunContext, RunningCall, SandboxDenial, ToolBatch,
+    Transition,
+};
+use crate::call_progress::CallProgress;
+use crate::checkpointed_call::{CheckpointedCall, is_command};
+use crate::context::PendingResults;
+use crate::hooks::AfterTool;
+use crate::tool_call::ToolCall;
+use crate::tool_notes::add_note;
+
+/// Added to the result of a call that the user changed.
+const CHANGED_BY_USER: &str = "[The user changed this call before approving it. Check the result \
+    before you rely on it.]";
+/// Added to the result of a command that ran again with more permissions.
+const RERUN_NOTE: &str = "[The command ran twice: the sandbox denied the first run some access; \
+    this is the result of the second run, with that access. The effects of the first run \
+    remain.]";
+/// How often a call may run again with more permissions.
+const MAX_RUNS: u32 = 4;
+
+/// How a task ended.
+pub(super) type TaskEnd = Result<(Id, Outcome), JoinError>;
+
+impl ToolRunner<'_> {
+    /// Starts a call as a task of the batch.
+    pub(super) fn start(
+        &mut self,
+        batch: &mut ToolBatch<'_>,
+        call: &ToolCall,
+        prepared: PreparedCall,
+        (decision, answers): (CallDecision, Option<Object>),
+        cancel: &CancellationToken,
+    ) -> CallStage {
+        let cancel = cancel.child_token();
+        let PreparedCall { tool, invocation, effects, title, verdict, again, decided, .. } =
+            prepared;
+        let kind = tool.spec().kind;
+        let mut permissions = effects.permissions.clone().and(&verdict.grants);
+        // The user saw the command: programs that git runs in a trusted repository, and agents that
+        // git may need, are part of the approval.
+        if verdict.decision == Decision::Ask && kind == ToolKind::Execute && is_command(&effects) {
+            permissions.repository_programs |= self.environment.trusted;
+            permissions.agents = true;
+        }
+        let reach = self.inbox.reach.clone();
+        reach.enter(call.item(), cancel.clone());
+        self.emit_phase(call, CallPhase::Executing, Some(title.clone()));
+        let run = Run {
+            cancel: cancel.clone(),
+            progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item(), reach }),
+            permissions: permissions.clone(),
+            asked: effects.permissions.clone(),
+            mode: self.inbox.mode,
+            decided,
+            answers,
+        };
+        let checkpointed = CheckpointedCall {
+            invocation,
+            run,
+            effects: effects.clone(),
+            checkpoints: self.checkpoints.store(),
+            turn: self.conversation.turn,
+        };
+        let task = batch.tasks.spawn(checkpointed.run()).id();
+        let call = RunningCall {
+            begun: Instant::now(),
+            waited: self.hub.user_wait(),
+            title,
+            kind,
+            verdict,
+            decision,
+            cancel,
+            effects,
+            arguments: again.arguments,
+            permissions,
+            changed: again.changed,
+            hooked: again.hooked,
+            runs: again.runs + 1,
+        };
+        CallStage::Running { task, call: Box::new(call) }
+    }
+
+    /// Handles the end of a task.
+    pub(super) async fn handle_end(
+        &mut self,
+        batch: &mut ToolBatch<'_>,
+        ended: TaskEnd,
+        cancel: &CancellationToken,
+    ) {
+        let (id, outcome) = match ended {
+            Ok((id, outcome)) => (id, Ok(outcome)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let Some((index, running)) = batch.take_running(id) else { return };
+        let Some(call) = batch.call(index).cloned() else { return };
+        let outcome = outcome.unwrap_or_else(|error| Outcome::failure(crashed(&call.name, &error)));
+        let batch_state = (batch.pending(), batch.may_replace(index));
+        let transition = self.complete(&call, *running, outcome, batch_state, cancel).await;
+        self.advance(batch, index, transition, cancel).await;
+    }
+
+    /// Decides what follows a run: a result, another run with more permissions, or another call.
+    async fn complete(
+        &mut self,
+        call: &ToolCall,
+        running: RunningCall,
+        mut outcome: Outcome,
+        (pending, may_replace): (PendingResults, bool),
+        cancel: &CancellationToken,
+    ) -> Transition {
+        let is_build_file = self.checkpoints.is_build_file();
+        let name = (call.name.as_str(), running.kind);
+        self.approvals.learn(name, &running.effects, &outcome, is_build_file);
+        let mut summary = self.summarize(&running, &outcome);
+        let refused = std::mem::take(&mut outcome.refused).beyond(&running.permissions);
+        let reruns = !refused.is_empty() && !cancel.is_cancelled() && running.runs < MAX_RUNS;
+        if running.changed && outcome.error.is_none() {
+            add_note(&mut outcome, CHANGED_BY_USER);
+        }
+        if let Some(note) = running.hooked.as_deref().filter(|_| !reruns) {
+            add_note(&mut outcome, note);
+        }
+        if running.runs > 1 {
+            add_note(&mut outcome, RERUN_NOTE);
+        }
+        if reruns {
+            // Offer to run the same command again with the missing permissions.
+            summary.arguments.clone_from(&running.arguments);
+            return Transition::Prepare(RerunContext {
+                arguments: running.arguments,
+                permissions: running.effects.permissions.and(&refused),
+                refused: Some(Box::new(SandboxDenial { outcome, finish: summary })),
+                changed: running.changed,
+                hooked: running.hooked,
+                runs: running.runs,
+            });
+        }
+        let arguments = running.arguments.as_ref();
+        let finished = AfterTool { registry: self.registry, call, arguments, is_build_file };
+        let replacement = self.hooks.after_tool(finished, &mut outcome, self.inbox, cancel).await;
+        if let Some((name, arguments)) = replacement
+            && !cancel.is_cancelled()
+        {
+            self.inbox.reach.leave(&call.item());
+            if may_replace {
+                return Transition::Replace { name, arguments };
+            }
+            let text = "Hooks requested too many tool calls; the last result is used";
+            self.inbox.notice(Level::Warning, text);
+        }
+        let name = self.registry.declared_name(&call.name);
+        let frame = self.frame();
+        let limits = self.context.result_limits(&frame, &self.conversation.history, pending);
+        self.context
+            .prepare_result(&name, limits, &running.effects, &mut outcome, self.inbox)
+            .await;
+        summary.arguments = running.arguments;
+        Transition::finish(outcome, summary)
+    }
+
+    fn summarize(&self, running: &RunningCall, outcome: &Outcome) -> CallSummary {
+        let took = running.begun.elapsed();
+        let worked = match running.kind {
+            // A user question takes as long as the user does.
+            ToolKind::Communicate => Duration::ZERO,
+            // A subagent pauses while the user responds.
+            ToolKind::Agent => {
+                took.saturating_sub(self.hub.user_wait().saturating_sub(running.waited))
+            }
+            _ => took,
+        };
+        CallSummary {
+            kind: Some(running.kind),
+            title: running.title.clone(),
+            decision: Some(running.decision),
+            verdict: Some(running.verdict.clone()),
+            duration_ms: u64::try_from(worked.as_millis()).unwrap_or(u64::MAX),
+            // A stopped command returns its output as a result.
+            cancelled: running.cancel.is_cancelled()
+                && (outcome.error.is_some() || running.kind == ToolKind::Execute),
+            arguments: None,
+        }
+    }
+}
+
+/// Returns the error for a tool that panicked, which fails its call but does not end the session.
+pub(super) fn crashed(name: &str, error: &JoinError) -> ToolError {
+    let what = if error.is_panic() { "crashed (this is a bug in the tool)" } else { "was aborted" };
+    ToolError::new(ToolErrorKind::UnhandledException, format!("tool `{name}` {what}"))
+}

@@ -1,0 +1,219 @@
+//! Finishes calls: every call of a batch gets a result, even when the user interrupts or denies.
+
+use std::time::Duration;
+
+use parallax_protocol::CancellationToken;
+use parallax_protocol::event::{CallDecision, EventBody, ItemDone, ToolDone, ToolStatus};
+use parallax_protocol::image::Image;
+use parallax_protocol::observer::{CallEnd, Observation};
+use parallax_protocol::policy::Decision;
+use parallax_protocol::store::{CallTold, Record, ResultRecord};
+use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
+use serde_json::Value;
+
+use super::ToolRunner;
+use super::batch::{CallSummary, ToolBatch};
+use crate::agents::resume_hint;
+use crate::environment::SessionEnvironment;
+use crate::function_response::{ResponseTarget, respond};
+use crate::history::now;
+use crate::hooks::STOP_PREFIX;
+use crate::tool_call::ToolCall;
+
+/// How long cancelled tools may take to return what they have.
+const GRACE: Duration = Duration::from_secs(2);
+/// Maximum bytes of a title in the journal, which has the arguments anyway.
+const MAX_TITLE: usize = 400;
+
+impl ToolRunner<'_> {
+    /// Cancels a batch: running tools return what they have; the other calls are answered as
+    /// cancelled.
+    pub(super) async fn cancel_batch(&mut self, batch: &mut ToolBatch<'_>) {
+        for (index, ask, mut prepared) in batch.take_all_awaiting() {
+            self.hub.send(EventBody::AskClosed { ask, outcome: None });
+            // Keep what a command did before it needed approval again.
+            if let Some(refused) = prepared.again.refused.take() {
+                self.finish(batch, index, refused.outcome, refused.finish);
+            }
+        }
+        let cancelled = CancellationToken::new();
+        cancelled.cancel();
+        let deadline = tokio::time::sleep(GRACE);
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.inbox.receive() => {}
+                ended = batch.tasks.join_next_with_id() => match ended {
+                    Some(ended) => self.handle_end(batch, ended, &cancelled).await,
+                    None => break,
+                },
+                () = &mut deadline => {
+                    batch.tasks.abort_all();
+                    break;
+                }
+            }
+        }
+        for index in batch.open() {
+            let mut told =
+                "[Operation Cancelled] The user interrupted before this call finished.".to_owned();
+            let item = batch.requested(index).map(ToolCall::item);
+            let subagents = self.subagents;
+            if let Some(id) = item.and_then(|item| subagents?.take_journal(&item)) {
+                told.push('\n');
+                told.push_str(&resume_hint(&id));
+            }
+            self.finish_cancelled(batch, index, told);
+        }
+    }
+
+    /// Skips the calls that have not started because the user denied an earlier one.
+    pub(super) fn skip_queued(&mut self, batch: &mut ToolBatch<'_>) {
+        for index in batch.take_queued() {
+            let told = "[Operation Cancelled] The user denied an earlier call.".to_owned();
+            self.finish_cancelled(batch, index, told);
+        }
+    }
+
+    fn finish_cancelled(&mut self, batch: &mut ToolBatch<'_>, index: usize, told: String) {
+        let title = batch.requested(index).map_or_else(String::new, |call| call.name.clone());
+        let summary = CallSummary { cancelled: true, ..CallSummary::without_decision(None, title) };
+        let error = ToolError::new(ToolErrorKind::ExecutionFailed, told);
+        self.finish(batch, index, Outcome::failure(error), summary);
+    }
+
+    /// Gives a call its result: journal first, then the front ends.
+    pub(super) fn finish(
+        &mut self,
+        batch: &mut ToolBatch<'_>,
+        index: usize,
+        outcome: Outcome,
+        finish: CallSummary,
+    ) {
+        let Some(call) = batch.requested(index) else { return };
+        self.inbox.reach.leave(&call.item());
+        let mut outcome = outcome;
+        self.environment.redact(&mut outcome.for_model.output);
+        match &mut outcome.for_user {
+            Some(Display::Text { text }) => self.environment.redact(text),
+            // Hooks have read them; full files are not kept.
+            Some(Display::Diff(diff)) if !self.environment.keeps_file_texts => diff.texts = None,
+            _ => {}
+        }
+        if let Some(error) = &mut outcome.error {
+            self.environment.redact(&mut error.message);
+        }
+        let status = match (&outcome.error, finish.cancelled) {
+            (_, true) => ToolStatus::Cancelled,
+            (Some(_), false) => ToolStatus::Error,
+            (None, false) => ToolStatus::Success,
+        };
+        batch.executed += usize::from(status != ToolStatus::Cancelled);
+        let error = outcome.error.clone();
+        if let Some(error) = &error {
+            if error.kind.is_fatal() {
+                batch.fatal = Some(error.clone());
+            } else if error.kind == ToolErrorKind::StopExecution {
+                let reason = error.message.strip_prefix(STOP_PREFIX).unwrap_or(&error.message);
+                batch.stopped = Some(reason.to_owned());
+            }
+        }
+        let display = outcome.for_user.clone();
+        if let (ToolStatus::Success, Some(Display::Diff(diff))) = (status, &display) {
+            self.conversation.prompts.count_lines(diff);
+            let tool = call.name.clone();
+            self.hooks.notify_of_file(&tool, diff);
+        }
+        let data = outcome.data.clone();
+        let mut told = display_data(self.environment, &finish, data.as_ref());
+        let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
+        let run = batch.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
+        let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
+        let tool = self.registry.get(run);
+        told.server = tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.clone());
+        let images = match status {
+            ToolStatus::Success => Image::among(&outcome.for_model.media, Some(&finish.title)),
+            ToolStatus::Error | ToolStatus::Cancelled => Vec::new(),
+        };
+        let response = respond(
+            &ResponseTarget {
+                wire_id: call.wire_id.as_deref(),
+                name: &call.name,
+                nested_media: self.model.1.multimodal_tool_results,
+                may_inject: matches!(spec_name, "read_file" | "read_many_files"),
+            },
+            outcome,
+        );
+        self.conversation.history.record(&Record::Result(ResultRecord {
+            time: now(),
+            call: call.id.clone(),
+            index,
+            name: call.name.clone(),
+            wire: response.to_raw(),
+            status: match status {
+                ToolStatus::Success => "success",
+                ToolStatus::Error => "error",
+                ToolStatus::Cancelled => "cancelled",
+            }
+            .to_owned(),
+            display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
+            told: Some(told),
+        }));
+        let item = call.item();
+        let done = Box::new(ToolDone {
+            call: call.id.clone(),
+            index,
+            name: call.name.clone(),
+            kind: finish.kind,
+            title: finish.title,
+            status,
+            decision: finish.decision,
+            verdict: finish.verdict,
+            display,
+            error: error.map(|error| (error.kind, error.message)),
+            for_model: response.text.clone(),
+            data,
+            duration_ms: finish.duration_ms,
+        });
+        if self.hub.is_observed() {
+            let ran = batch.call(index).unwrap_or(call);
+            let tool = self.registry.get(&ran.name);
+            self.hub.observe(&Observation::CallEnded(CallEnd {
+                item: &item,
+                done: &done,
+                tool: tool.as_ref().map_or(&ran.name, |tool| &tool.spec().name),
+                arguments: finish.arguments.as_ref().or(ran.args.as_ref().ok()),
+                server: tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.as_str()),
+            }));
+        }
+        self.hub.send(EventBody::ItemDone { item, done: ItemDone::Tool(done) });
+        for image in batch.record_result(index, response, images) {
+            self.hub.send(EventBody::Image(image));
+        }
+        if let Some(change) = change {
+            self.apply_change(change);
+        }
+    }
+}
+
+/// Returns the display data of a call for later processes.
+fn display_data(
+    environment: &SessionEnvironment,
+    finish: &CallSummary,
+    data: Option<&Value>,
+) -> CallTold {
+    let mut title = finish.title.clone();
+    environment.redact(&mut title);
+    title.truncate(title.floor_char_boundary(MAX_TITLE));
+    let denied = finish.verdict.as_ref().filter(|it| it.decision == Decision::Deny);
+    CallTold {
+        title,
+        duration_ms: finish.duration_ms,
+        exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),
+        refused: finish.decision == Some(CallDecision::Reject),
+        decision: finish.decision,
+        denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
+        rule: finish.verdict.as_ref().map(|verdict| verdict.rule.clone()),
+        server: None,
+    }
+}

@@ -1,0 +1,224 @@
+//! Prepares a call: hooks may change or reject it, its tool validates it, and the policy decides.
+
+use std::sync::Arc;
+
+use parallax_protocol::agent::COMPLETE_TASK;
+use parallax_protocol::event::CallDecision;
+use parallax_protocol::policy::{Decision, Verdict};
+use parallax_protocol::tool::{Outcome, Scope, Tool, ToolError, ToolErrorKind, ToolKind};
+use parallax_protocol::{CancellationToken, Object};
+use serde_json::Value;
+
+use super::ToolRunner;
+use super::batch::{CallSummary, PreparedCall, RerunContext, SandboxDenial, Transition};
+use super::execute::crashed;
+use crate::agents::AgentRole;
+use crate::approvals::{CallVerdict, PolicyInput};
+use crate::registry::WAIT_FOR_PREVIOUS;
+use crate::tool_call::ToolCall;
+use crate::tool_notes::add_note;
+
+/// Why a call cannot be prepared, and the kind of its tool if that is known.
+type Rejection = (ToolError, Option<ToolKind>);
+
+impl ToolRunner<'_> {
+    /// Prepares a call and gets the decision.
+    pub(super) async fn prepare(
+        &mut self,
+        call: &ToolCall,
+        again: RerunContext,
+        cancel: &CancellationToken,
+    ) -> Transition {
+        let mut again = again;
+        let mut asks = None;
+        // Not when it is run again or was changed by the user.
+        if again.runs == 0 && again.arguments.is_none() {
+            let hooked = self.hooks.before_tool(self.registry, call, self.inbox, cancel).await;
+            let hooked = match hooked {
+                Ok(hooked) => hooked,
+                Err(error) => {
+                    let summary = CallSummary::without_decision(None, call.name.clone());
+                    return Transition::fail(error, summary);
+                }
+            };
+            // The hooks were cancelled before they could deny it: nothing may run.
+            if cancel.is_cancelled() {
+                return Transition::Cancelled;
+            }
+            again.hooked =
+                hooked.arguments.as_ref().and_then(|changed| hook_change_note(call, changed));
+            again.arguments = hooked.arguments;
+            asks = hooked.asks;
+        }
+        let note = again.hooked.clone();
+        let mut prepared = match self.validate(call, &again).await {
+            Ok((tool, invocation, input)) => self.evaluate((tool, invocation, input), again),
+            Err((error, kind)) => {
+                let (mut outcome, summary) = match again.refused {
+                    Some(refused) => (refused.outcome, refused.finish),
+                    None => {
+                        let summary = CallSummary::without_decision(kind, call.name.clone());
+                        (Outcome::failure(error), summary)
+                    }
+                };
+                if let Some(note) = note {
+                    add_note(&mut outcome, &note);
+                }
+                return Transition::finish(outcome, summary);
+            }
+        };
+        if cancel.is_cancelled() && prepared.again.refused.is_none() {
+            return Transition::Cancelled;
+        }
+        if let Some(why) = asks {
+            self.approvals.require_for_hook(&mut prepared.verdict, &why);
+        }
+        let asks_user = self.environment.interactive && prepared.is_user_question();
+        match prepared.verdict.decision {
+            Decision::Ask => Transition::Ask(Box::new(prepared)),
+            Decision::Allow if asks_user => Transition::Ask(Box::new(prepared)),
+            Decision::Allow => Transition::Run {
+                prepared: Box::new(prepared),
+                decision: CallDecision::Accept,
+                answers: None,
+            },
+            Decision::Deny => deny(prepared),
+        }
+    }
+
+    /// Validates the arguments on a blocking thread.
+    async fn validate(
+        &mut self,
+        call: &ToolCall,
+        again: &RerunContext,
+    ) -> Result<ValidCall, Rejection> {
+        let tool = self.find_tool(call).await?;
+        let kind = tool.spec().kind;
+        let asked = again.arguments.clone().map_or_else(|| call.args.clone(), Ok);
+        let mut args = asked.map_err(|problem| {
+            let message = format!(
+                "the arguments {problem}; send the call again with one complete JSON object"
+            );
+            (ToolError::new(ToolErrorKind::InvalidToolParams, message), Some(kind))
+        })?;
+        args.shift_remove(WAIT_FOR_PREVIOUS);
+        let scope = Scope {
+            call: call.id.clone(),
+            name: call.name.clone(),
+            mode: self.inbox.mode,
+            interactive: self.environment.interactive,
+        };
+        let preparing = {
+            let (tool, args) = (Arc::clone(&tool), args.clone());
+            let checkpoints = self.checkpoints.store().filter(|_| kind == ToolKind::Execute);
+            tokio::task::spawn_blocking(move || {
+                let invocation = tool.prepare(args, &scope)?;
+                let made = checkpoints.map(|checkpoints| checkpoints.made()).unwrap_or_default();
+                Ok((invocation, made))
+            })
+        };
+        let (invocation, made) = match self.inbox.while_receiving(preparing).await {
+            Ok(Ok(prepared)) => prepared,
+            Ok(Err(error)) => return Err((error, Some(kind))),
+            Err(panicked) => return Err((crashed(&call.name, &panicked), Some(kind))),
+        };
+        let input = PolicyInput { args, workspace: (self.environment.workspace)(), made };
+        Ok((tool, invocation, input))
+    }
+
+    /// Returns the tool of a call that may be made now.
+    async fn find_tool(&mut self, call: &ToolCall) -> Result<Arc<dyn Tool>, Rejection> {
+        if self.registry.get(&call.name).is_none()
+            && let Some(looking) = self.registry.look_for(&call.name)
+        {
+            self.inbox.while_receiving(looking).await;
+            self.registry.refresh();
+        }
+        if call.name != COMPLETE_TASK
+            && self.environment.role.as_ref().is_some_and(AgentRole::is_final_turn)
+        {
+            let message = format!("Only `{COMPLETE_TASK}` can be called now");
+            return Err((ToolError::new(ToolErrorKind::ExecutionFailed, message), None));
+        }
+        let Some(tool) = self.registry.get(&call.name).cloned() else {
+            let message = self.registry.unknown_tool_message(
+                &call.name,
+                self.approvals.judge(),
+                self.inbox.mode,
+                self.environment.interactive,
+            );
+            return Err((ToolError::new(ToolErrorKind::ToolNotRegistered, message), None));
+        };
+        let kind = tool.spec().kind;
+        // A call that a hook requests as a replacement was not the model's choice.
+        if call.replaces.is_none()
+            && let Some(message) = self.registry.exclusion(&call.name)
+        {
+            return Err((ToolError::new(ToolErrorKind::PolicyViolation, message), Some(kind)));
+        }
+        match self.registry.coordinator_denial(tool.spec()) {
+            Some(error) => Err((error, Some(kind))),
+            None => Ok(tool),
+        }
+    }
+
+    /// Gets the policy decision about a valid call.
+    fn evaluate(
+        &mut self,
+        (tool, invocation, input): ValidCall,
+        again: RerunContext,
+    ) -> PreparedCall {
+        let mut effects = invocation.effects().clone();
+        effects.permissions = effects.permissions.and(&again.permissions);
+        let CallVerdict { verdict, rules, no_rule } =
+            self.approvals.evaluate(tool.as_ref(), &effects, &input, self.inbox.mode);
+        let title = invocation.title();
+        PreparedCall {
+            tool,
+            invocation,
+            effects,
+            title,
+            verdict,
+            rules,
+            no_rule,
+            input,
+            outcomes: Vec::new(),
+            decided: None,
+            again,
+        }
+    }
+}
+
+/// A call whose tool has accepted its arguments.
+type ValidCall = (Arc<dyn Tool>, Box<dyn parallax_protocol::tool::Invocation>, PolicyInput);
+
+/// Denies a call because of a rule.
+fn deny(mut prepared: PreparedCall) -> Transition {
+    if let Some(refused) = prepared.again.refused.take() {
+        let SandboxDenial { mut outcome, finish } = *refused;
+        add_note(&mut outcome, &prepared.denial_note(&prepared.verdict.why));
+        return Transition::finish(outcome, finish);
+    }
+    let error = ToolError::new(
+        ToolErrorKind::PolicyViolation,
+        format!("Tool execution denied by policy. {}", reason_and_rule(&prepared.verdict)),
+    );
+    Transition::fail(error, CallSummary::rejected(&prepared, false))
+}
+
+/// Returns the reason and the rule.
+fn reason_and_rule(verdict: &Verdict) -> String {
+    let Verdict { why, rule, .. } = verdict;
+    if why.contains(rule.as_str()) { why.clone() } else { format!("{why} [rule: {rule}]") }
+}
+
+/// Returns a note for the model about the arguments that a hook changed; `None` if it changed none.
+fn hook_change_note(call: &ToolCall, changed: &Object) -> Option<String> {
+    let asked = call.args.clone().unwrap_or_default();
+    let differs = |(name, value): &(&String, &Value)| asked.get(*name) != Some(*value);
+    let names: Vec<String> =
+        changed.iter().filter(differs).take(8).map(|(name, _)| format!("`{name}`")).collect();
+    (!names.is_empty()).then(|| {
+        format!("[System] A hook changed {} of this call before it ran.", names.join(", "))
+    })
+}
