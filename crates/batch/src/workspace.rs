@@ -134,8 +134,7 @@ impl TaskWorkspace {
         patch: PathBuf,
     ) -> Result<(Self, WorktreeChanges), BatchError> {
         blocking(move || {
-            self.worktree.commit_all(&message)?;
-            let changes = self.worktree.write_changes(&patch)?;
+            let changes = self.worktree.collect(&message, &patch)?;
             Ok((self, changes))
         })
         .await

@@ -125,7 +125,7 @@ fn commit_patch(
     let tree = git.line(&["write-tree"])?;
     let commit = ["commit-tree", "--no-gpg-sign", "-p", base, "-m", message, &tree];
     git.line(&commit)
-        .or_else(|_| git.line(&[super::unattended::IDENTITY.as_slice(), &commit].concat()))
+        .or_else(|_| git.line(&[super::contents::IDENTITY.as_slice(), &commit].concat()))
 }
 
 /// Returns git for the top directory of the working tree.

@@ -1,9 +1,10 @@
 //! Copies additional files to a new worktree: uncommitted changes, and ignored files that the
 //! project lists.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use parallax_config::worktrees::WorktreeRecord;
 use parallax_protocol::event::Failure;
@@ -38,16 +39,23 @@ pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure>
 }
 
 /// Copies the ignored files that the project lists.
-pub(super) fn included(git: &Git, record: &WorktreeRecord) -> Result<(), Failure> {
-    for list in LISTS.iter().filter(|list| record.main.join(list).is_file()) {
-        let from = format!("--exclude-from={list}");
-        let files = git.paths(&["ls-files", "-z", "--others", "--ignored", &from])?;
-        copy(&files, record)?;
-    }
-    Ok(())
+pub(super) fn included(record: &WorktreeRecord) -> Result<(), Failure> {
+    let files: Vec<PathBuf> = included_files(&record.main)?.into_iter().collect();
+    copy(&files, record)
 }
 
-fn copy(files: &[std::path::PathBuf], record: &WorktreeRecord) -> Result<(), Failure> {
+/// Returns the ignored files that the project lists, relative to the main checkout.
+pub(super) fn included_files(main: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
+    let mut files = BTreeSet::new();
+    for list in LISTS.iter().filter(|list| main.join(list).is_file()) {
+        let from = format!("--exclude-from={list}");
+        let git = Git::at(main)?;
+        files.extend(git.paths(&["ls-files", "-z", "--others", "--ignored", &from])?);
+    }
+    Ok(files)
+}
+
+fn copy(files: &[PathBuf], record: &WorktreeRecord) -> Result<(), Failure> {
     if files.len() > MOST_FILES {
         return Err(failure(format!(
             "{} files would be copied into the worktree; at most {MOST_FILES} are",

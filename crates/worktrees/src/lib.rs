@@ -4,6 +4,7 @@
 
 mod apply;
 mod carry;
+mod contents;
 mod git;
 mod manage;
 mod review_diff;
@@ -167,7 +168,7 @@ impl Worktree {
         if carry {
             carry::changes(git, &self.record)?;
         }
-        carry::included(git, &self.record)
+        carry::included(&self.record)
     }
 
     /// Returns the working directory of the session.
@@ -273,10 +274,18 @@ pub fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
         return None;
     }
     let refs = [common.join("refs/heads/parallax"), common.join("logs/refs/heads/parallax")];
+    // Only what exists can be protected. Git reads it only if the repository says so.
+    let configuration = own.join("config.worktree");
+    if configuration.symlink_metadata().is_err() {
+        File::create_new(&configuration).ok()?;
+    }
     // Files that could redirect to another repository are protected in every mode.
     let links = ["commondir", "gitdir", "config.worktree"].map(|name| own.join(name));
     let mut closed: Vec<PathBuf> = links.into_iter().filter(|link| link.exists()).collect();
     closed.push(path.join(".git"));
+    // It can name other directories with objects.
+    let info = common.join("objects/info");
+    closed.extend(info.is_dir().then_some(info));
     let mut git = vec![own, common.join("objects")];
     if common.join("reftable").is_dir() {
         git.push(common.join("reftable"));

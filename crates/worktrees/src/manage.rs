@@ -9,7 +9,7 @@ use parallax_protocol::event::Failure;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
-use crate::git::Git;
+use crate::contents::Contents;
 use crate::{Checkout, failure, homes};
 
 /// The worktrees of a repository that Parallax created.
@@ -55,30 +55,30 @@ impl State {
 
 /// Determines the state of a worktree.
 pub(super) fn state(record: &WorktreeRecord) -> Result<State, Failure> {
-    let git = Git::at(&record.path)?;
-    let status = git.bytes(&["status", "--porcelain", "-z", "--untracked-files=normal"])?;
-    let branch = git.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).ok();
+    let contents = Contents::of(record)?;
+    let dirty = contents.is_dirty()?;
+    let branch = contents.current_branch();
     // Counts the commits of the branch and of a detached HEAD.
-    let own = format!("refs/heads/{}", record.branch);
-    let count = git.line(&["rev-list", "--count", "HEAD", &own, "--not", &record.base])?;
-    let ahead = count.parse().unwrap_or(u64::MAX);
+    let tips = contents.tips();
+    let ahead = match tips.is_empty() {
+        true => 0,
+        false => {
+            let tips = tips.iter().map(String::as_str);
+            let words = ["rev-list", "--count"].into_iter().chain(tips).chain(["--not"]);
+            let count = contents.git().line(&words.chain([&*record.base]).collect::<Vec<_>>())?;
+            count.parse().unwrap_or(u64::MAX)
+        }
+    };
     let on_own_branch = branch.as_deref() == Some(&*record.branch);
-    Ok(State { branch, dirty: !status.is_empty(), ahead, on_own_branch })
+    Ok(State { branch, dirty, ahead, on_own_branch })
 }
 
 /// Removes a worktree, its branch, and its record.
 pub(super) fn delete(record: &WorktreeRecord) -> Result<(), Failure> {
     if record.main.is_dir() {
-        let git = Git::at(&record.main)?;
-        let path = record.path.to_string_lossy();
-        if record.path.exists() {
-            git.run(&["worktree", "remove", "--force", "--force", &path])?;
-        }
-        git.run(&["worktree", "prune"])?;
-        let own = format!("refs/heads/{}", record.branch);
-        if git.line(&["rev-parse", "--verify", "--quiet", &own]).is_ok() {
-            git.run(&["branch", "-D", "--quiet", &record.branch])?;
-        }
+        let contents = Contents::of(record)?;
+        contents.remove()?;
+        contents.delete_branch()?;
     } else if record.path.exists() {
         remove_all(&record.path)?;
     }
@@ -220,17 +220,15 @@ impl Worktrees {
 
 /// Returns whether every commit of the worktree is also on another branch.
 fn is_merged(record: &WorktreeRecord) -> Result<bool, Failure> {
-    let place = if record.path.exists() { &record.path } else { &record.main };
-    let git = Git::at(place)?;
-    let own = format!("refs/heads/{}", record.branch);
-    if git.line(&["rev-parse", "--verify", "--quiet", &own]).is_err() {
+    let contents = Contents::of(record)?;
+    let tips = contents.tips();
+    if tips.is_empty() {
         return Ok(true);
     }
-    let not_own = format!("--exclude={own}");
-    let mut arguments = vec!["rev-list", "--max-count=1", &own];
-    if record.path.exists() {
-        arguments.push("HEAD");
-    }
-    arguments.extend(["--not", &record.base, &not_own, "--all"]);
-    Ok(git.line(&arguments)?.is_empty())
+    let not_own = format!("--exclude={}", contents.branch());
+    let mut arguments = vec!["rev-list", "--max-count=1"];
+    arguments.extend(tips.iter().map(String::as_str));
+    // Otherwise, what is checked out in worktrees counts, too.
+    arguments.extend(["--not", &record.base, "--single-worktree", &not_own, "--all"]);
+    Ok(contents.git().line(&arguments)?.is_empty())
 }

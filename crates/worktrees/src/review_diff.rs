@@ -44,6 +44,8 @@ pub fn review_diff(directory: &Path, scope: &ReviewScope) -> Result<String, Fail
         }
     };
     let mut arguments = vec![
+        "-c",
+        "core.quotePath=false",
         "diff",
         "--no-ext-diff",
         "--no-textconv",

@@ -9,12 +9,9 @@ use parallax_protocol::event::Failure;
 use parallax_protocol::ids::SessionId;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::contents::Contents;
 use crate::git::Git;
 use crate::{Checkout, Worktree, failure, homes, manage};
-
-/// Identity for commits if git has none configured.
-pub(super) const IDENTITY: [&str; 4] =
-    ["-c", "user.name=Parallax", "-c", "user.email=parallax@localhost.invalid"];
 
 /// The changes of a task since the base commit of its worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,9 +89,9 @@ impl Worktree {
         let checkout = Checkout::find(&homes, from)?;
         match (find(&checkout.worktrees(&homes), name), commit) {
             (Some((record, _)), Some(commit)) => {
-                let git = Git::at(&record.main)?;
-                git.run(&["worktree", "prune"])?;
-                git.run(&["update-ref", &format!("refs/heads/{}", record.branch), commit])?;
+                let contents = Contents::of(&record)?;
+                contents.remove()?;
+                contents.move_branch(commit)?;
                 manage::remove_record(&record)
             }
             (Some(_), None) => Self::discard_leftover(from, name),
@@ -102,28 +99,15 @@ impl Worktree {
         }
     }
 
-    /// Commits all changes, including untracked files, on the branch of the worktree. Blocking.
+    /// Commits all changes, including untracked files, on the branch of the worktree, and writes the
+    /// changes since its base to `patch`, in the format of `git apply`. Blocking.
     ///
     /// # Errors
     /// Returns an error if git fails.
-    pub fn commit_all(&self, message: &str) -> Result<(), Failure> {
-        let git = Git::at(&self.record.path)?;
-        git.run(&["add", "--all"])?;
-        if git.line(&["diff", "--cached", "--quiet", "--no-ext-diff", "HEAD"]).is_ok() {
-            return Ok(());
-        }
-        let commit = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message];
-        // Prefer the identity that the user configured.
-        git.run(&commit).or_else(|_| git.run(&[IDENTITY.as_slice(), &commit].concat()))
-    }
-
-    /// Writes the changes to `patch` in the format of `git apply`. Blocking.
-    ///
-    /// # Errors
-    /// Returns an error if git fails.
-    pub fn write_changes(&self, patch: &Path) -> Result<WorktreeChanges, Failure> {
-        let git = Git::at(&self.record.path)?;
-        let head = git.line(&["rev-parse", "HEAD"])?;
+    pub fn collect(&self, message: &str, patch: &Path) -> Result<WorktreeChanges, Failure> {
+        let contents = Contents::of(&self.record)?;
+        let head = contents.commit(message)?;
+        let git = contents.git();
         let base = self.record.base.as_str();
         let output = format!("--output={}", patch.display());
         let plain = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"];
@@ -143,11 +127,9 @@ impl Worktree {
     /// # Errors
     /// Returns an error if git fails.
     pub fn remove_keeping_branch(self, commit: &str) -> Result<(), Failure> {
-        let git = Git::at(&self.record.main)?;
-        let branch = format!("refs/heads/{}", self.record.branch);
-        let path = self.record.path.to_string_lossy().into_owned();
-        git.run(&["worktree", "remove", "--force", "--force", &path])?;
-        git.run(&["update-ref", &branch, commit])?;
+        let contents = Contents::of(&self.record)?;
+        contents.remove()?;
+        contents.move_branch(commit)?;
         manage::remove_record(&self.record)
     }
 

@@ -66,4 +66,5 @@ mod telemetry;
 mod terminal;
 mod trust;
 mod vertex;
+mod worktree_attacks;
 mod worktrees;

@@ -255,6 +255,13 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let granted = permissions.file_system.write.clone();
     plan.read_only.retain(|path| !granted.contains(path));
     plan.hidden.retain(|path| !readable.contains(path));
+    if let Some(own) = &options.worktree {
+        // Parallax and the user's git rely on these files: no permission opens them.
+        let is_closed = |path: &PathBuf| own.closed.iter().any(|closed| path.starts_with(closed));
+        plan.writable.retain(|path| !is_closed(path));
+        plan.read_only.retain(|path| !is_closed(path));
+        plan.read_only.extend(own.closed.iter().cloned());
+    }
     Built { plan, lost: followed.lost }
 }
 
