@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid, flock};
 use rustix::io::Errno;
 
 use crate::confined::{Confined, FileMetadata};
@@ -19,6 +20,9 @@ use crate::seen_files::{Hash, Hasher, Snapshot, hash};
 
 /// Maximum size of a hard-linked file, which is kept in memory while it is rewritten.
 const MAX_IN_PLACE: u64 = 64 * 1024 * 1024;
+
+/// How long a write waits for another process that writes in the same directory.
+const LONGEST_TURN: Duration = Duration::from_secs(1);
 
 /// Attempts to find a name for a temporary file.
 const MAX_NAMES: u32 = 16;
@@ -253,6 +257,7 @@ impl WriteJob<'_> {
             TemporaryFileError::Told(error) => ReplaceError::Final(error),
         })?;
         self.keep_properties(&file, metadata)?;
+        let _turn = self.take_turn();
         self.check_expected()?;
         rustix::fs::renameat(self.folder, &temporary.name, self.folder, self.name)
             .map_err(refused)?;
@@ -276,6 +281,21 @@ impl WriteJob<'_> {
         }
         rustix::fs::fchmod(file, mode_of(metadata.mode)).map_err(|error| self.error(error))?;
         Ok(())
+    }
+
+    /// Waits until no other process of Parallax is between its check and its rename in the same
+    /// directory. Without a lock, as on some network file systems, writing continues.
+    fn take_turn(&self) -> Option<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = File::from(open_leaf(self.folder, ".".as_ref(), flags, Mode::empty()).ok()?);
+        let end = Instant::now() + LONGEST_TURN;
+        while let Err(error) = flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            if error != Errno::WOULDBLOCK || Instant::now() > end {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Some(folder)
     }
 
     /// Checks the expected state immediately before the rename.

@@ -92,6 +92,38 @@ fn another_content_than_expected_is_never_overwritten() {
 }
 
 #[test]
+fn concurrent_writers_lose_no_update() {
+    const ROUNDS: usize = 60;
+    let place = ResolvedDirectory::new();
+    place.put("work/a", "0 0 0");
+    // Each thread counts one number up, as sessions that edit different lines do.
+    std::thread::scope(|scope| {
+        for own in 0..3 {
+            let place = &place;
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    loop {
+                        let text = place.text("work/a");
+                        let mut numbers: Vec<usize> = text
+                            .split(' ')
+                            .map(|number| number.parse().expect("a number"))
+                            .collect();
+                        numbers[own] += 1;
+                        let new: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+                        let expected = ExpectedState::Content(hash(text.as_bytes()));
+                        let new = new.join(" ");
+                        if atomic_write(&target(place, "a"), new.as_bytes(), expected).is_ok() {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(place.text("work/a"), format!("{ROUNDS} {ROUNDS} {ROUNDS}"));
+}
+
+#[test]
 fn a_directory_is_refused() {
     let place = ResolvedDirectory::new();
     std::fs::create_dir(place.path("work/folder")).expect("a folder");
