@@ -47,8 +47,9 @@ impl Diff {
                 old = path_of(path);
             } else if let Some(path) = line.strip_prefix("+++ ") {
                 let new = path_of(path);
-                let path = if new == "/dev/null" { std::mem::take(&mut old) } else { new };
-                files.push(DiffFile { path, hunks: Vec::new() });
+                add(&mut files, if new == "/dev/null" { std::mem::take(&mut old) } else { new });
+            } else if let Some(path) = path_without_hunks(line) {
+                add(&mut files, path);
             } else if let Some((before, after)) = hunk_of(line) {
                 (left_old, left_new) = (before, after.1);
                 if let Some(file) = files.last_mut() {
@@ -91,12 +92,71 @@ impl Diff {
     }
 }
 
+/// Adds a file, unless an earlier line of its header did.
+fn add(files: &mut Vec<DiffFile>, path: String) {
+    if files.last().is_none_or(|last| last.path != path || !last.hunks.is_empty()) {
+        files.push(DiffFile { path, hunks: Vec::new() });
+    }
+}
+
+/// Returns the path in a line of a header that may have no hunks: of a renamed or binary file, or
+/// one whose mode changed.
+fn path_without_hunks(line: &str) -> Option<String> {
+    if let Some(path) = line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to ")) {
+        return Some(unquoted(path));
+    }
+    let both = line.strip_prefix("diff --git ")?;
+    // Both paths are equal, so the line can be split although they may contain spaces.
+    let middle = both.len() / 2;
+    let (before, after) = (both.get(..middle)?, both.get(middle + 1..)?);
+    let (before, after) = (path_of(before), path_of(after));
+    (before == after).then_some(after)
+}
+
+/// Returns a path without the quotes and escapes with which git writes unusual ones.
+fn unquoted(text: &str) -> String {
+    let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
+        return text.to_owned();
+    };
+    let mut bytes = Vec::new();
+    let mut rest = inner.bytes().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        match rest.next() {
+            Some(digit @ b'0'..=b'7') => {
+                let mut value = u32::from(digit - b'0');
+                for _ in 0..2 {
+                    if let Some(next) = rest.next_if(|next| matches!(next, b'0'..=b'7')) {
+                        value = value * 8 + u32::from(next - b'0');
+                    }
+                }
+                bytes.push(u8::try_from(value & 0xff).unwrap_or_default());
+            }
+            Some(letter) => bytes.push(match letter {
+                b'a' => 7,
+                b'b' => 8,
+                b't' => b'\t',
+                b'n' => b'\n',
+                b'v' => 11,
+                b'f' => 12,
+                b'r' => b'\r',
+                other => other,
+            }),
+            None => {}
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Returns the path in a line `--- a/path` or `+++ b/path`.
 fn path_of(text: &str) -> String {
     // Git adds a tab after a path with spaces.
-    let text = text.trim_end_matches('\t').trim_matches('"');
+    let text = unquoted(text.trim_end_matches('\t'));
     let path = text.strip_prefix("a/").or_else(|| text.strip_prefix("b/"));
-    path.unwrap_or(text).to_owned()
+    path.unwrap_or(&text).to_owned()
 }
 
 /// Returns the length of a hunk before the change, and its position and length after it.
@@ -121,6 +181,22 @@ mod tests {
     const TEXT: &str = "diff --git a/x.rs b/x.rs\n--- a/x.rs\n+++ b/x.rs\n@@ -1,3 +1,4 @@\n one\n\
         -two\n+2\n+--- no header\n three\n@@ -20 +21 @@ fn f()\n-old\n+new\n\
         diff --git a/gone b/gone\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
+
+    #[test]
+    fn every_changed_file_is_known_by_its_name() {
+        let diff = Diff::parse(
+            "diff --git \"a/\\303\\274.txt\" \"b/\\303\\274.txt\"\n--- \"a/\\303\\274.txt\"\n\
+             +++ \"b/\\303\\274.txt\"\n@@ -1 +1 @@\n-a\n+b\n\
+             diff --git a/a b.txt b/a b.txt\n--- a/a b.txt\t\n+++ b/a b.txt\t\n@@ -1 +1 @@\n-a\n+b\n\
+             diff --git \"a/ta\\tb \\\"q\\\" \\\\.txt\" \"b/ta\\tb \\\"q\\\" \\\\.txt\"\nold mode 100644\n\
+             new mode 100755\n\
+             diff --git a/old b/new\nsimilarity index 100%\nrename from old\nrename to new\n\
+             diff --git a/bin b/bin\nindex 1..2 100644\nBinary files a/bin and b/bin differ\n",
+        );
+        let paths: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(paths, ["ü.txt", "a b.txt", "ta\tb \"q\" \\.txt", "new", "bin"]);
+        assert_eq!(diff.excerpt("ü.txt", 1, 1), ["-a", "+b"]);
+    }
 
     #[test]
     fn files_and_lines_are_found() {
