@@ -197,7 +197,7 @@ impl TaskDirectory {
         fs::create_dir_all(&self.root).map_err(failed)?;
         let lock = open_lock(&self.file(".lock")).map_err(failed)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| BatchError::Busy(self.root.clone()))?;
+            .map_err(|_| BatchError::TaskBusy(self.root.clone()))?;
         Ok(lock)
     }
 

@@ -35,6 +35,9 @@ pub enum BatchError {
     /// Another process runs a batch with the same directory.
     #[error("Another batch is running with `{}`; wait for it, or use another `--out`", .0.display())]
     Busy(PathBuf),
+    /// Another process runs the task. It can be tried again later.
+    #[error("Another process is running the task in `{}`", .0.display())]
+    TaskBusy(PathBuf),
     /// The input is wrong in another way.
     #[error("{0}")]
     Input(String),

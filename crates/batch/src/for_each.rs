@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use parallax_exec::shell::quoted;
 use serde_json::{Map, Value};
 
 use crate::error::BatchError;
@@ -22,7 +23,8 @@ const PLACE: &str = "{item}";
 pub struct PlanTemplate {
     /// The prompt, with `{item}`.
     pub prompt: String,
-    /// Other fields of a task, with `{item}` in texts.
+    /// Other fields of a task, with `{item}` in texts. In commands (`setup`, `check`), the item is
+    /// quoted for a shell.
     pub fields: Map<String, Value>,
 }
 
@@ -58,7 +60,10 @@ pub fn items(command: &str, directory: &Path) -> Result<Vec<String>, BatchError>
 }
 
 /// The plan as JSON Lines.
-pub fn plan_lines(items: &[String], template: &PlanTemplate) -> String {
+///
+/// # Errors
+/// An item that a shell would interpret, in a command that quotes more than the item.
+pub fn plan_lines(items: &[String], template: &PlanTemplate) -> Result<String, BatchError> {
     let mut ids = BTreeSet::new();
     let mut text = String::new();
     for item in items {
@@ -66,22 +71,49 @@ pub fn plan_lines(items: &[String], template: &PlanTemplate) -> String {
         task.insert("id".to_owned(), unique_id(item, &mut ids).into());
         task.insert("prompt".to_owned(), template.prompt.replace(PLACE, item).into());
         for (key, value) in &template.fields {
-            task.insert(key.clone(), filled(value, item));
+            let is_command = matches!(key.as_str(), "setup" | "check");
+            task.insert(key.clone(), filled(value, item, is_command)?);
         }
         let labels = BTreeMap::from([("item", item)]);
         task.insert("labels".to_owned(), serde_json::json!(labels));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", Value::Object(task));
     }
-    text
+    Ok(text)
 }
 
-fn filled(value: &Value, item: &str) -> Value {
-    match value {
+fn filled(value: &Value, item: &str, is_command: bool) -> Result<Value, BatchError> {
+    Ok(match value {
+        Value::String(text) if is_command => command_with(text, item)?.into(),
         Value::String(text) => text.replace(PLACE, item).into(),
-        Value::Array(values) => values.iter().map(|value| filled(value, item)).collect(),
+        Value::Array(values) => {
+            let values = values.iter().map(|value| filled(value, item, is_command));
+            Value::Array(values.collect::<Result<_, _>>()?)
+        }
         other => other.clone(),
+    })
+}
+
+/// Returns a command for a shell with the item as one word or a part of one.
+fn command_with(command: &str, item: &str) -> Result<String, BatchError> {
+    let quoted = quoted(item);
+    let bare = ["'", "\""].iter().fold(command.to_owned(), |text, quote| {
+        text.replace(&format!("{quote}{PLACE}{quote}"), PLACE)
+    });
+    if quoted == item {
+        return Ok(command.replace(PLACE, item));
     }
+    let is_inside_quotes = bare.match_indices(PLACE).any(|(at, _)| {
+        let before = bare.get(..at).unwrap_or_default();
+        ['\'', '"', '`'].iter().any(|quote| before.matches(*quote).count() % 2 == 1)
+    });
+    if is_inside_quotes {
+        return Err(BatchError::Input(format!(
+            "The item `{item}` cannot be inserted inside the quotes of `{command}`; leave \
+             `{PLACE}` outside of quotes"
+        )));
+    }
+    Ok(bare.replace(PLACE, &quoted))
 }
 
 /// An id that names the item.
@@ -111,12 +143,28 @@ mod tests {
         let template = PlanTemplate { prompt: "Fix {item}".to_owned(), fields };
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("p.jsonl");
-        std::fs::write(&file, plan_lines(&items, &template)).expect("a plan");
+        std::fs::write(&file, plan_lines(&items, &template).expect("lines")).expect("a plan");
         let plan = crate::Plan::load(&file).expect("a plan");
         let ids: Vec<&str> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
         assert_eq!(ids, ["src-a-b.py", "src-a-b.py-2", "SRC-a-b.py-3", "item"]);
         assert_eq!(plan.tasks[0].prompt, "Fix src/a b.py");
         assert_eq!(plan.tasks[0].check, ["test -f 'src/a b.py'"]);
+    }
+
+    #[test]
+    fn items_are_words_of_a_command() {
+        let item = "$(touch x) 'a'.py";
+        for (command, expected) in [
+            ("mypy {item}", Some("mypy '$(touch x) '\\''a'\\''.py'")),
+            ("mypy \"{item}\"", Some("mypy '$(touch x) '\\''a'\\''.py'")),
+            ("mypy --file={item}", Some("mypy --file='$(touch x) '\\''a'\\''.py'")),
+            ("sh -c \"mypy {item}\"", None),
+            ("sh -c 'mypy {item}'", None),
+        ] {
+            assert_eq!(command_with(command, item).ok().as_deref(), expected, "{command}");
+        }
+        let plain = command_with("sh -c 'mypy {item}'", "a.py").expect("a command");
+        assert_eq!(plain, "sh -c 'mypy a.py'");
     }
 
     #[test]

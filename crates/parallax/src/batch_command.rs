@@ -248,7 +248,7 @@ fn plan_of(typed: PlanArguments) -> Result<ExitCode, BatchError> {
         }
     }
     let items = items(&typed.for_each, &directory)?;
-    let lines = plan_lines(&items, &PlanTemplate { prompt: typed.prompt, fields });
+    let lines = plan_lines(&items, &PlanTemplate { prompt: typed.prompt, fields })?;
     match typed.out {
         None => print(&lines),
         Some(file) => {
@@ -305,6 +305,9 @@ pub(crate) fn is_live(format: Format) -> bool {
 pub(crate) fn failure(error: &BatchError) -> Failure {
     match error {
         BatchError::Git(failure) => failure.clone(),
+        BatchError::TaskBusy(_) => {
+            Failure { kind: FailureKind::Internal, message: error.to_string(), status: None }
+        }
         error => input(error.to_string()),
     }
 }
