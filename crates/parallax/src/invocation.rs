@@ -28,7 +28,6 @@ use crate::extending::{Extending, log_it};
 use crate::man_command::CompletionShell;
 use crate::mcp_arguments::McpAction;
 use crate::models_command::ModelsArguments;
-use crate::other_agents;
 use crate::review_command::ReviewArguments;
 use crate::serve_command::ServeArguments;
 use crate::sessions_arguments::SessionsArguments;
@@ -381,9 +380,8 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
     }
     if let [word] = typed.words.as_slice()
         && session.prompt.is_none()
-        && let Some(hint) = other_agents::word(word)
+        && let Some(message) = usage::unknown_word(word)
     {
-        let message = format!("Unknown command `{word}`: {hint}");
         let as_prompt = format!("To send the word to the model: parallax -p {word}");
         return Err(Usage::new(message, as_prompt).into());
     }

@@ -84,6 +84,15 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
             let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
             Usage::new(format!("Invalid value `{value}` for `{argument}`: {why}"), SEE_HELP)
         }
+        ErrorKind::InvalidUtf8 => {
+            let word = argv.iter().find(|word| word.to_str().is_none());
+            let shown = word.map(|word| word.as_encoded_bytes().escape_ascii().to_string());
+            Usage::new(
+                format!("The argument `{}` is not valid UTF-8", shown.unwrap_or_default()),
+                "Pass a prompt in another encoding through standard input, and rename directories \
+                 or start in them",
+            )
+        }
         ErrorKind::MissingRequiredArgument => {
             let missing = match error.get(ContextKind::InvalidArg) {
                 Some(ContextValue::Strings(list)) => {
@@ -99,6 +108,25 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
             Usage::new(first.strip_prefix("error: ").unwrap_or(first), SEE_HELP)
         }
     }
+}
+
+/// Returns the error for a single word that is a command of another agent, or one of ours in
+/// another spelling.
+pub(crate) fn unknown_word(word: &str) -> Option<String> {
+    let hint = match other_agents::word(word) {
+        Some(hint) => hint.to_owned(),
+        None => format!("did you mean `parallax {}`?", misspelled_command(word)?),
+    };
+    Some(format!("Unknown command `{word}`: {hint}"))
+}
+
+/// Returns the subcommand whose name differs from a word only in case, or by an `s`.
+fn misspelled_command(word: &str) -> Option<String> {
+    let lower = word.trim().to_lowercase();
+    let command = Arguments::command();
+    let mut names = command.get_subcommands().map(clap::Command::get_name);
+    let found = names.find(|name| lower == *name || lower.strip_suffix('s') == Some(name))?;
+    Some(found.to_owned())
 }
 
 /// The error for an unknown subcommand of a group, followed by the help of the group.

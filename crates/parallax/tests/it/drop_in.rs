@@ -205,6 +205,8 @@ fn words_of_other_agents_are_errors_with_a_hint() {
         (&["update"][..], "install the new version"),
         (&["login"], "GEMINI_API_KEY"),
         (&["Version"], "parallax --version"),
+        (&["Doctor"], "did you mean `parallax doctor`?"),
+        (&["skills "], "did you mean `parallax skills`?"),
         (&["resume"], "parallax --resume"),
         (&["help", "nope"], "Unknown command `nope`"),
         (&["help", "sesions"], "did you mean `sessions`?"),
