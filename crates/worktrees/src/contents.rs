@@ -17,7 +17,7 @@ use crate::{carry, failure};
 /// Identity for commits if git has none configured.
 pub(super) const IDENTITY: [&str; 4] =
     ["-c", "user.name=Parallax", "-c", "user.email=parallax@localhost.invalid"];
-/// A larger index is built anew.
+/// A larger index is built again.
 const LARGEST_INDEX: u64 = 1024 * 1024 * 1024;
 /// Maximum size of a file with a path.
 const LARGEST_LINK: u64 = 16 * 1024;
