@@ -64,7 +64,7 @@ pub(crate) struct PolicyInput {
 }
 
 /// The decision about a call.
-pub(crate) struct CallVerdict {
+pub(crate) struct PolicyDecision {
     pub(crate) verdict: Verdict,
     /// Rules that would allow the call.
     pub(crate) rules: Vec<RuleDraft>,
@@ -148,7 +148,7 @@ impl ApprovalState {
         effects: &Effects,
         input: &PolicyInput,
         mode: ApprovalMode,
-    ) -> CallVerdict {
+    ) -> PolicyDecision {
         let interactive = self.environment.interactive;
         let query = self.query(tool, effects, input, mode);
         let mut verdict = self.judge.judge(&query);
@@ -197,7 +197,7 @@ impl ApprovalState {
         if let Some(doubt) = doubt {
             self.warn_changed_tool(tool.spec(), &doubt);
         }
-        CallVerdict { verdict, rules, no_rule }
+        PolicyDecision { verdict, rules, no_rule }
     }
 
     fn query<'a>(

@@ -86,7 +86,7 @@ pub(crate) async fn request_increase(
     ledger.set(spent.kind, spent.scope, Some(limit));
     let (kind, scope) = (spent.kind, spent.scope);
     let record = BudgetRecord { time: now(), kind, scope, limit: Some(limit) };
-    users.inbox.set_budgets.push(record);
+    users.inbox.add_set_limit(record);
     let (scope_name, limit) = (scope_name(spent.scope), spent.amount(limit));
     users.inbox.notice(Level::Info, format!("The budget of {scope_name} is now {limit}"));
     budget.resume_clock();

@@ -17,7 +17,7 @@ pub(crate) async fn refresh_definitions(
     inbox: &mut Inbox,
 ) {
     let agents = subagents.map(|subagents| {
-        subagents.begin_turn(conversation.turn);
+        subagents.begin_turn(conversation.turn());
         Arc::clone(&subagents.agents)
     });
     let tools = registry.source();
@@ -25,7 +25,7 @@ pub(crate) async fn refresh_definitions(
         return;
     }
     // Runs left by an earlier process; runs interrupted in this one were already reported.
-    let left = is_first && conversation.history.len() > 0;
+    let left = is_first && conversation.history().len() > 0;
     let looking = tokio::task::spawn_blocking(move || {
         let mut told = agents.as_ref().map(|agents| agents.refresh()).unwrap_or_default();
         told.extend(tools.iter().flat_map(|tools| tools.refresh()));

@@ -9,30 +9,33 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::Object;
 use parallax_protocol::agent::KeptWork;
-use parallax_protocol::content::{Content, Part, Role, SYNTHETIC_SIGNATURE, Sealed};
+use parallax_protocol::content::{Content, FunctionCall, Part, Role, SYNTHETIC_SIGNATURE, Sealed};
 use parallax_protocol::event::Level;
 use parallax_protocol::ids::{CallId, ItemId};
 use parallax_protocol::store::{
-    BudgetRecord, DirectoriesRecord, Record, ResultRecord, RoundRecord, UnfinishedAnswer,
+    DirectoriesRecord, PromptMark, Record, ResultRecord, RoundRecord, UnfinishedAnswer,
     assemble_round,
 };
+use parallax_protocol::tool::FileDiff;
 use serde_json::value::RawValue;
 
 use crate::agents::{INVOKE_AGENT, resume_hint};
 use crate::approved_plan::ApprovedPlan;
+use crate::call_arguments::call_arguments;
 use crate::closing_notes::PARTIAL_NOTE;
 use crate::function_response;
 use crate::history::{ContentMetadata, History, now};
 use crate::inbox::Inbox;
 use crate::notices::Notices;
 use crate::prompts::Prompts;
+use crate::tool_call::ToolCall;
 
 /// The conversation of a session.
 pub(crate) struct Conversation {
-    pub(crate) history: History,
-    pub(crate) prompts: Prompts,
+    history: History,
+    prompts: Prompts,
     /// The turn, counted over all processes of the session.
-    pub(crate) turn: u64,
+    turn: u64,
     /// Context for the first prompt of this process.
     preface: Option<String>,
     /// Results of the last, unfinished batch of a resumed session, by call index.
@@ -45,7 +48,7 @@ pub(crate) struct Conversation {
     directories: Vec<PathBuf>,
     /// Subagent runs that an earlier process left interrupted.
     interrupted_work: Vec<KeptWork>,
-    pub(crate) ids: IdGenerator,
+    ids: IdGenerator,
 }
 
 /// What a conversation continues with.
@@ -81,14 +84,70 @@ impl Conversation {
         }
     }
 
+    /// Returns the history.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Returns the history, to append to it or to change its view.
+    pub(crate) fn history_mut(&mut self) -> &mut History {
+        &mut self.history
+    }
+
+    /// Returns the prompts in the history, oldest first.
+    pub(crate) fn prompts(&self) -> &[PromptMark] {
+        self.prompts.marks()
+    }
+
+    /// Returns the number of the turn, counted over all processes of the session.
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Starts another turn.
+    pub(crate) fn start_turn(&mut self) {
+        self.turn += 1;
+    }
+
+    /// Counts the lines of an edit in the running turn.
+    pub(crate) fn count_lines(&mut self, diff: &FileDiff) {
+        self.prompts.count_lines(diff);
+    }
+
+    /// Returns an id for an item.
+    pub(crate) fn next_item(&mut self, kind: &str) -> ItemId {
+        self.ids.item(kind)
+    }
+
+    /// Appends a prompt of the running turn. `shown` is the text that the user typed.
+    pub(crate) fn push_prompt(&mut self, parts: Vec<Part>, shown: String) {
+        self.prompts.add(self.turn, self.history.len(), &shown);
+        let (display, turn) = (Some(shown), Some(self.turn));
+        let metadata = ContentMetadata { display, turn, ..ContentMetadata::default() };
+        self.history.push(&Content::user(parts), metadata);
+    }
+
+    /// Removes a prompt that got no response, with what follows it. `preface` is for the next one.
+    pub(crate) fn remove_prompt(&mut self, at: usize, preface: Option<String>) {
+        self.history.truncate(at);
+        self.prompts.truncate(at);
+        self.preface = preface;
+    }
+
+    /// Returns the calls of a content of the model, with the ids that Parallax uses.
+    pub(crate) fn calls_of(&mut self, content: &Content) -> Vec<ToolCall> {
+        let call = |call: FunctionCall<'_>| {
+            let wire_id = call.id.map(str::to_owned);
+            let id = self.ids.call(call.id, call.name);
+            let args = call_arguments(&call);
+            ToolCall { id, wire_id, name: call.name.to_owned(), args, replaces: None }
+        };
+        content.calls().map(call).collect()
+    }
+
     /// Takes the context for the next prompt.
     pub(crate) fn take_preface(&mut self) -> Option<String> {
         self.preface.take()
-    }
-
-    /// Replaces the context for the next prompt.
-    pub(crate) fn set_preface(&mut self, preface: Option<String>) {
-        self.preface = preface;
     }
 
     /// Adds context to the next prompt if it has some already.
@@ -268,9 +327,9 @@ impl Conversation {
 
     /// Records limits that the user set, so that a resumed session has them. A session without a
     /// prompt has no journal yet; its limits wait.
-    pub(crate) fn record_limits(&mut self, limits: &mut Vec<BudgetRecord>) {
+    pub(crate) fn record_limits(&mut self, inbox: &mut Inbox) {
         if self.history.len() > 0 {
-            for record in std::mem::take(limits) {
+            for record in inbox.take_set_limits() {
                 self.history.record(&Record::Budget(record));
             }
         }
@@ -327,7 +386,7 @@ fn with_synthetic_signatures(content: &Sealed) -> Sealed {
 
 /// Generates ids of items and calls.
 #[derive(Default)]
-pub(crate) struct IdGenerator {
+struct IdGenerator {
     items: u64,
     calls: u64,
     /// Call ids from the server, to detect duplicates.
@@ -336,13 +395,13 @@ pub(crate) struct IdGenerator {
 
 impl IdGenerator {
     /// Returns an id for an item.
-    pub(crate) fn item(&mut self, kind: &str) -> ItemId {
+    fn item(&mut self, kind: &str) -> ItemId {
         self.items += 1;
         ItemId::new(format!("{kind}-{}", self.items))
     }
 
     /// Returns an id for a call: the id of the service if it is unique, otherwise a generated one.
-    pub(crate) fn call(&mut self, wire_id: Option<&str>, name: &str) -> CallId {
+    fn call(&mut self, wire_id: Option<&str>, name: &str) -> CallId {
         self.calls += 1;
         match wire_id {
             Some(id) if self.known.insert(id.to_owned()) => CallId::new(id),

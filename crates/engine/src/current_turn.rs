@@ -41,7 +41,7 @@ impl CurrentTurn {
         self.requested_model = overrides.model;
         self.time_limit = overrides.timeout;
         if let Some(mode) = overrides.mode {
-            self.mode = Some((mode, inbox.mode));
+            self.mode = Some((mode, inbox.mode()));
             inbox.set_mode(mode);
         }
     }
@@ -59,7 +59,7 @@ impl CurrentTurn {
         self.time_limit = None;
         if let Some((mode, before)) = self.mode.take()
             // A mode that was set meanwhile stays.
-            && mode == inbox.mode
+            && mode == inbox.mode()
         {
             inbox.set_mode(before);
         }

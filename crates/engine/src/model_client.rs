@@ -102,15 +102,15 @@ impl ModelClient {
         conversation: &mut Conversation,
     ) -> Option<UnfinishedAnswer> {
         let unfinished = self.options.unfinished.take()?;
-        let has_content = conversation.history.last_role() == Some(Role::Model);
+        let has_content = conversation.history().last_role() == Some(Role::Model);
         if unfinished.model == model {
             if has_content {
-                conversation.history.take_last();
+                conversation.history_mut().take_last();
             }
             return Some(unfinished);
         }
         if has_content {
-            conversation.history.push_note(PARTIAL_NOTE);
+            conversation.history_mut().push_note(PARTIAL_NOTE);
         }
         None
     }

@@ -1,6 +1,6 @@
 //! Appends user messages to the conversation: prompts, and steering messages of a running turn.
 
-use parallax_protocol::content::{Content, Part};
+use parallax_protocol::content::Part;
 use parallax_protocol::event::{EventBody, ItemDone, ItemStart, Level, SteerFate};
 use parallax_protocol::image::Image;
 use parallax_protocol::op::Prompt;
@@ -9,7 +9,6 @@ use crate::closing_notes::UNANSWERED;
 use crate::conversation::Conversation;
 use crate::environment::SessionEnvironment;
 use crate::event_bus::EventBus;
-use crate::history::ContentMetadata;
 use crate::hooks::HookRunner;
 use crate::inbox::Inbox;
 
@@ -43,7 +42,7 @@ impl UserMessages<'_> {
         }
         let mut shown = prompt.typed.unwrap_or_else(|| prompt.text.clone());
         self.environment.redact(&mut shown);
-        let item = self.conversation.ids.item("user");
+        let item = self.conversation.next_item("user");
         self.hub.send(EventBody::ItemStarted {
             item: item.clone(),
             start: ItemStart::User { text: shown.clone() },
@@ -61,14 +60,7 @@ impl UserMessages<'_> {
         }));
         self.emit_images(&prompt.attachments);
         parts.extend(prompt.attachments);
-        self.conversation.prompts.add(
-            self.conversation.turn,
-            self.conversation.history.len(),
-            &shown,
-        );
-        let (display, turn) = (Some(shown), Some(self.conversation.turn));
-        let remarks = ContentMetadata { display, turn, ..ContentMetadata::default() };
-        self.conversation.history.push(&Content::user(parts), remarks);
+        self.conversation.push_prompt(parts, shown);
         // A subagent's directories are those of the session.
         if self.environment.role.is_none() {
             let directories = (self.environment.workspace)().into_iter().skip(1).collect();
@@ -88,7 +80,7 @@ impl UserMessages<'_> {
             }
             self.environment.redact(&mut text);
             self.inbox.steer_ended(steer.id, text.clone(), SteerFate::Delivered);
-            let item = self.conversation.ids.item("user");
+            let item = self.conversation.next_item("user");
             self.hub.send(EventBody::ItemStarted {
                 item: item.clone(),
                 start: ItemStart::User { text: text.clone() },

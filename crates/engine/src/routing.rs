@@ -150,13 +150,13 @@ impl ModelRouter {
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         // A model that the user sets applies from the next request on.
-        let same = self.route.as_ref().filter(|route| route.asked == inbox.model);
+        let same = self.route.as_ref().filter(|route| route.asked == inbox.model());
         let is_again = same.is_some();
-        if same.is_some_and(|route| !self.plan_mode_changed(route, inbox.mode)) {
+        if same.is_some_and(|route| !self.plan_mode_changed(route, inbox.mode())) {
             return Ok(());
         }
         let begun = Instant::now();
-        let asked = inbox.model.clone();
+        let asked = inbox.model().to_owned();
         // It is used once: a model that the user sets later takes precedence.
         let requested = requested.take();
         let named = requested.clone().unwrap_or_else(|| asked.clone());
@@ -196,9 +196,9 @@ impl ModelRouter {
         // For later processes; the user's own choice needs no record.
         if route.source != RouteSource::Override {
             let record = RouteRecord { time: now(), route: route.clone() };
-            conversation.history.record(&Record::Route(record));
+            conversation.history_mut().record(&Record::Route(record));
         }
-        self.routed_in_plan_mode = inbox.mode == ApprovalMode::Plan;
+        self.routed_in_plan_mode = inbox.mode() == ApprovalMode::Plan;
         self.route = Some(route);
     }
 
@@ -212,7 +212,7 @@ impl ModelRouter {
         cancel: &CancellationToken,
     ) -> RouteDecision {
         if self.options.plan {
-            if inbox.mode == ApprovalMode::Plan {
+            if inbox.mode() == ApprovalMode::Plan {
                 return RouteDecision::new(true, RouteSource::ApprovalMode, "plan mode is active");
             }
             if let Some(plan) = conversation.plan() {
@@ -220,7 +220,7 @@ impl ModelRouter {
                 return RouteDecision::new(false, RouteSource::ApprovalMode, reason);
             }
         }
-        let newest = conversation.prompts.marks().last();
+        let newest = conversation.prompts().last();
         let prompt = newest.map(|mark| mark.text.clone()).unwrap_or_default();
         let rule = |strong, reason: &str| RouteDecision::new(strong, RouteSource::Rules, reason);
         if self.fast_model_failed {
@@ -270,7 +270,7 @@ impl ModelRouter {
             scale: routes.scale,
             threshold: self.options.threshold,
             patience: self.options.patience,
-            text: classifier::text(conversation.history.contents(), prompt, routes.scale),
+            text: classifier::text(conversation.history().contents(), prompt, routes.scale),
         };
         let source = match routes.scale {
             Scale::Choice => RouteSource::Classifier,

@@ -26,7 +26,7 @@ use crate::environment::SessionEnvironment;
 use crate::event_bus::EventBus;
 use crate::history::{History, now};
 use crate::hooks::HookRunner;
-use crate::inbox::{Inbox, QueuedInput, TurnInput};
+use crate::inbox::{Inbox, InboxOptions, QueuedInput, TurnInput};
 use crate::loop_detection::LoopDetector;
 use crate::model_client::{ModelClient, ModelClientOptions};
 use crate::options::SessionOptions;
@@ -87,16 +87,17 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, hub: EventBus) -
         resumed: !options.history.is_empty(),
         scripted: options.model.catalog().is_scripted(),
     };
-    let mut inbox = Inbox::new(
-        receiver,
-        hub.clone(),
-        options.add_directory,
-        options.model_changed,
-        (options.mode, options.model_name),
-        options.shell,
-    );
-    inbox.subagents.clone_from(&subagents);
-    inbox.ledger = options.budget.ledger();
+    let inbox = InboxOptions {
+        ops: receiver,
+        mode: options.mode,
+        model: options.model_name,
+        model_changed: options.model_changed,
+        add_directory: options.add_directory,
+        shell: options.shell,
+        subagents: subagents.clone(),
+        ledger: options.budget.ledger(),
+    };
+    let inbox = Inbox::new(inbox, hub.clone());
     let environment = Arc::new(SessionEnvironment {
         interactive: options.interactive,
         keeps_file_texts: options.keeps_file_texts,
@@ -185,17 +186,17 @@ impl Session {
     async fn run(mut self, hub: EventBus) {
         let _close = CloseOnDrop(hub);
         let mut turn = 0;
-        self.hooks.start(match (self.conversation.history.len() > 0, self.environment.replaces) {
-            (true, _) => "resume",
-            (false, true) => "clear",
-            (false, false) => "startup",
-        });
-        self.context.resume_folder_context(&self.conversation.history);
+        self.hooks.start(
+            match (self.conversation.history().len() > 0, self.environment.replaces) {
+                (true, _) => "resume",
+                (false, true) => "clear",
+                (false, false) => "startup",
+            },
+        );
+        self.context.resume_folder_context(self.conversation.history());
         loop {
             self.run_queued_ops().await;
-            let Some(QueuedInput { beginning, interrupted, steer }) =
-                self.inbox.prompts.pop_front()
-            else {
+            let Some(QueuedInput { input, interrupted, steer }) = self.inbox.next_input() else {
                 if self.inbox.is_over() {
                     break;
                 }
@@ -203,22 +204,22 @@ impl Session {
                 continue;
             };
             if let Some(id) = steer {
-                self.inbox.steer_ended(id, beginning.text().to_owned(), SteerFate::Prompted);
+                self.inbox.steer_ended(id, input.text().to_owned(), SteerFate::Prompted);
             }
-            if self.can_start_turn(&beginning) {
+            if self.can_start_turn(&input) {
                 turn += 1;
-                self.serve_turn(turn, beginning, interrupted).await;
+                self.serve_turn(turn, input, interrupted).await;
             }
         }
         // Requests made outside turns.
-        self.budget.save_spending(&mut self.conversation.history);
+        self.budget.save_spending(self.conversation.history_mut());
         self.hooks.end(&mut self.inbox).await;
     }
 
     /// Waits for an operation, or for the session-start hooks.
     async fn wait_for_ops(&mut self) {
         // Do not wait for what arrived while another operation ran.
-        if self.inbox.has_pending_ops() {
+        if self.inbox.has_queued_ops() {
             return;
         }
         let outcome = tokio::select! {
@@ -242,7 +243,9 @@ impl Session {
     /// Runs a turn and reports its end. `turn` counts the turns of this process.
     async fn serve_turn(&mut self, turn: u64, mut input: TurnInput, interrupted: bool) {
         // A resumed turn keeps its number.
-        self.conversation.turn += u64::from(matches!(input, TurnInput::Prompt(_)));
+        if matches!(input, TurnInput::Prompt(_)) {
+            self.conversation.start_turn();
+        }
         self.hub.set_turn(turn);
         let (begun, waited) = (Instant::now(), self.hub.user_wait());
         refresh_definitions(
@@ -260,7 +263,7 @@ impl Session {
         if interrupted {
             cancel.cancel();
         }
-        self.inbox.turn = Some(cancel.clone());
+        self.inbox.set_turn(Some(cancel.clone()));
         self.hub.send(EventBody::TurnStarted { prompt: input.shown().to_owned() });
         let overrides = input.take_overrides();
         let Self { current, registry, approvals, inbox, .. } = self;
@@ -271,17 +274,17 @@ impl Session {
         if let Some(trouble) = self.registry.trouble() {
             self.inbox.notice(Level::Warning, trouble);
         }
-        self.router.end_turn(&reason, &self.inbox.model);
-        self.conversation.record_limits(&mut self.inbox.set_budgets);
-        self.budget.save_spending(&mut self.conversation.history);
-        self.inbox.turn = None;
+        self.router.end_turn(&reason, self.inbox.model());
+        self.conversation.record_limits(&mut self.inbox);
+        self.budget.save_spending(self.conversation.history_mut());
+        self.inbox.set_turn(None);
         self.record_turn_end(&reason);
         self.conversation.sync(&mut self.inbox).await;
         // A late steering message becomes a prompt. A subagent has one prompt only; the session
         // has the message too.
         let late = self.inbox.take_steers();
-        if self.environment.role.is_none() && !self.inbox.shutdown {
-            self.inbox.prompts.extend(late.into_iter().map(QueuedInput::steer_input));
+        if self.environment.role.is_none() && !self.inbox.is_shutting_down() {
+            self.inbox.queue_steers(late);
         }
         // Time spent waiting for the user does not count.
         let waited = self.hub.user_wait().saturating_sub(waited);
@@ -295,7 +298,7 @@ impl Session {
     /// there would be nothing to resume.
     fn record_turn_end(&mut self, reason: &EndReason) {
         let word = match reason {
-            EndReason::Cancelled if self.inbox.shutdown => "shutdown",
+            EndReason::Cancelled if self.inbox.is_shutting_down() => "shutdown",
             _ => reason.as_str(),
         };
         let detail = match reason {
@@ -304,20 +307,20 @@ impl Session {
             EndReason::Failed(failure) => Some(&failure.message),
             _ => None,
         };
-        if self.conversation.history.len() > 0 || self.current.is_taken_back() {
+        if self.conversation.history().len() > 0 || self.current.is_taken_back() {
             let (time, reason, detail) = (now(), word.to_owned(), detail.cloned());
-            self.conversation.history.record(&Record::TurnEnd { time, reason, detail });
+            self.conversation.history_mut().record(&Record::TurnEnd { time, reason, detail });
         }
     }
 
     /// Returns the model in use.
     fn main_model(&self) -> String {
-        self.router.main_model(&self.inbox.model)
+        self.router.main_model(self.inbox.model())
     }
 
     /// Returns the declarations of the tools that the next request may use.
     fn declare_tools(&mut self) -> ToolDeclarations {
-        let (mode, interactive) = (self.inbox.mode, self.environment.interactive);
+        let (mode, interactive) = (self.inbox.mode(), self.environment.interactive);
         self.registry.declare(self.approvals.judge(), mode, interactive)
     }
 
@@ -326,13 +329,13 @@ impl Session {
         let model = self.main_model();
         let limits = self.client.catalog().limits(&model);
         let tools = self.declare_tools();
-        self.context.frame((model, limits), self.inbox.mode, &tools)
+        self.context.frame((model, limits), self.inbox.mode(), &tools)
     }
 
     /// Emits the context usage of the next request if it changed.
     fn emit_context_usage(&mut self) {
         let frame = self.frame();
-        self.context.emit_usage(&frame, &self.conversation.history, &self.hub);
+        self.context.emit_usage(&frame, self.conversation.history(), &self.hub);
     }
 
     fn compactor(&mut self) -> Compactor<'_> {

@@ -75,7 +75,7 @@ impl ToolRunner<'_> {
                 self.advance(&mut batch, next, Transition::first(), cancel).await;
             }
             // Responses may have arrived while other calls were prepared.
-            if !self.inbox.decisions.is_empty() && !cancel.is_cancelled() {
+            if self.inbox.has_decisions() && !cancel.is_cancelled() {
                 self.handle_responses(&mut batch, cancel).await;
                 continue;
             }
@@ -165,7 +165,7 @@ impl ToolRunner<'_> {
 
     /// Returns what the next request contains besides the history.
     fn frame(&mut self) -> RequestFrame {
-        let (mode, interactive) = (self.inbox.mode, self.environment.interactive);
+        let (mode, interactive) = (self.inbox.mode(), self.environment.interactive);
         let tools = self.registry.declare(self.approvals.judge(), mode, interactive);
         self.context.frame(self.model.clone(), mode, &tools)
     }

@@ -47,7 +47,7 @@ impl ContextManager {
         frame: &RequestFrame,
         conversation: &Conversation,
     ) -> ContextBreakdown {
-        let ContextUsed { tokens, window } = usage(frame, &conversation.history);
+        let ContextUsed { tokens, window } = usage(frame, conversation.history());
         let mut sums = TokenSums::default();
         let mut in_system = 0;
         let mut in_preface = 0;
@@ -57,7 +57,7 @@ impl ContextManager {
         }
         sums.add(BlockKind::System, None, frame.system.saturating_sub(in_system));
         sums.add(BlockKind::Tools, None, frame.tools);
-        let view = conversation.history.view();
+        let view = conversation.history().view();
         let mut environment = 0;
         for entry in view {
             environment += add_entry(entry, &mut sums);
@@ -84,8 +84,8 @@ fn context_items(
     view: &[ViewEntry],
     results: &[CallResult],
 ) -> Vec<ContextItem> {
-    let pins = conversation.history.pins();
-    let originals = answered(conversation.history.contents().iter());
+    let pins = conversation.history().pins();
+    let originals = answered(conversation.history().contents().iter());
     let mut shown: BTreeMap<ResultPlace, &CallResult> = BTreeMap::new();
     for result in results {
         if let Some(place) = result_place(view, result) {

@@ -229,7 +229,7 @@ impl Compactor<'_> {
     }
 
     fn usage(&self) -> ContextUsed {
-        usage(&self.frame, &self.conversation.history)
+        usage(&self.frame, self.conversation.history())
     }
 
     fn mark(&self) -> u64 {
@@ -247,11 +247,11 @@ impl Compactor<'_> {
             ContextEdit::Pin(place, on) => self.pin(place, on),
             ContextEdit::UndoCompaction => {
                 let before = self.current_tokens();
-                let undone = self.conversation.history.undo_compaction();
+                let undone = self.conversation.history_mut().undo_compaction();
                 self.context.compacting.is_paused |= undone;
                 self.context.compacting.job = None;
                 if undone {
-                    self.context.resume_folder_context(&self.conversation.history);
+                    self.context.resume_folder_context(self.conversation.history());
                 }
                 self.context.forget_editor_context();
                 let remark = (!undone).then(|| "there is no compaction to undo".to_owned());
@@ -273,7 +273,7 @@ impl Compactor<'_> {
 
     fn emit_compaction(&mut self, compaction: Compaction) {
         self.hub.send(EventBody::Compaction(compaction));
-        self.context.emit_usage(&self.frame, &self.conversation.history, self.hub);
+        self.context.emit_usage(&self.frame, self.conversation.history(), self.hub);
     }
 
     /// Compacts the history and reports the result. Returns whether it is shorter.
@@ -384,14 +384,14 @@ impl Compactor<'_> {
 
     fn take(&mut self, view: Vec<ViewEntry>, how: CompactionHow, before: u64, after: u64) {
         let job = self.context.compacting.job.take();
-        self.conversation.history.compact(view, how, before, after);
+        self.conversation.history_mut().compact(view, how, before, after);
         // A background summary stays valid if only results were masked.
         self.context.compacting.job =
             job.filter(|_| how == CompactionHow::Results).map(|mut job| {
-                job.epoch = self.conversation.history.epoch();
+                job.epoch = self.conversation.history().epoch();
                 job
             });
-        self.context.drop_lost_context(&self.conversation.history);
+        self.context.drop_lost_context(self.conversation.history());
         self.conversation.report_storage_error(self.inbox.notices());
     }
 
@@ -423,11 +423,11 @@ impl Compactor<'_> {
     async fn material(&mut self, reach: MaskingLimits) -> CompactionInput {
         let ContextUsed { tokens: before, window } = self.usage();
         let fixed = self.frame.fixed_tokens();
-        let view = self.conversation.history.view().to_vec();
+        let view = self.conversation.history().view().to_vec();
         let kinds = self.kinds.clone();
         let short = self.shortened(&view, reach).await;
         let active =
-            self.conversation.prompts.marks().last().and_then(|mark| {
+            self.conversation.prompts().last().and_then(|mark| {
                 view.iter().position(|entry| entry.origin.place() == Some(mark.at))
             });
         CompactionInput {
@@ -449,7 +449,7 @@ impl Compactor<'_> {
     ) -> Option<Vec<ViewEntry>> {
         let keep_output = self.context.compacting.room.keep_output.clone();
         let (entries, kinds) = (view.to_vec(), self.kinds.clone());
-        let pins = self.conversation.history.pins().clone();
+        let pins = self.conversation.history().pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
             masking::shorten(&entries, reach, &kinds, &pins, keep_output.as_ref())
         });
@@ -461,7 +461,7 @@ impl Compactor<'_> {
     async fn mask_newest(&mut self, view: &[ViewEntry], over: u64) -> Option<Vec<ViewEntry>> {
         let keep_output = self.context.compacting.room.keep_output.clone();
         let (entries, kinds) = (view.to_vec(), self.kinds.clone());
-        let pins = self.conversation.history.pins().clone();
+        let pins = self.conversation.history().pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
             masking::mask_newest_results(&entries, over, &kinds, &pins, keep_output.as_ref())
         });
@@ -477,7 +477,7 @@ impl Compactor<'_> {
         cancel: &CancellationToken,
     ) -> Option<(Vec<ViewEntry>, CompactionHow, Option<String>)> {
         let ahead = match self.context.compacting.job.take() {
-            Some(job) if focus.is_none() && job.epoch == self.conversation.history.epoch() => {
+            Some(job) if focus.is_none() && job.epoch == self.conversation.history().epoch() => {
                 background_summary::written(self.inbox, job, material, cancel).await
             }
             _ => None,
@@ -559,18 +559,18 @@ fn facts(
     material: &CompactionInput,
     split: HistorySplit,
 ) -> HistoryFacts {
-    let calls: Vec<CallResult> = call_results::answered(conversation.history.contents().iter());
+    let calls: Vec<CallResult> = call_results::answered(conversation.history().contents().iter());
     let changes =
         |name: &str| matches!(material.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete));
     let files = call_results::files(&calls, changes);
     let is_paused = PinnedResults {
-        pins: conversation.history.pins(),
+        pins: conversation.history().pins(),
         characters: usize::try_from(material.window).unwrap_or(usize::MAX),
     };
     let facts = HistoryFacts::gather(
         &material.view,
         split,
-        conversation.prompts.marks(),
+        conversation.prompts(),
         &calls,
         files,
         &is_paused,

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use parallax_protocol::content::{Content, Part, PartView, Role};
+use parallax_protocol::content::{Part, PartView, Role};
 use parallax_protocol::ids::CallId;
 use parallax_protocol::op::Restore;
 use parallax_protocol::store::{Record, ResultRecord};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Conversation;
-use crate::call_arguments::call_arguments;
 use crate::function_response::{FinishedResults, FunctionResponse};
 use crate::history::now;
 use crate::tool_call::ToolCall;
@@ -41,19 +40,10 @@ impl Conversation {
         self.pending = results.collect::<BTreeMap<_, _>>();
     }
 
+    /// Returns the calls of the newest content.
     pub(crate) fn last_calls(&mut self) -> Vec<ToolCall> {
         let last = self.history.contents().last().and_then(|content| content.open().ok());
-        let calls: Vec<_> = last.iter().flat_map(Content::calls).collect();
-        let calls = calls.into_iter().map(|call| {
-            let wire_id = call.id.map(str::to_owned);
-            (wire_id, call.name.to_owned(), call_arguments(&call))
-        });
-        let calls: Vec<_> = calls.collect();
-        let calls = calls.into_iter().map(|(wire_id, name, args)| {
-            let id = self.ids.call(wire_id.as_deref(), &name);
-            ToolCall { id, wire_id, name, args, replaces: None }
-        });
-        calls.collect()
+        last.map_or_else(Vec::new, |content| self.calls_of(&content))
     }
 
     /// Returns the results of the calls before the one that is run again; `None` when there is no

@@ -89,15 +89,14 @@ impl HookRunner {
     pub(crate) async fn end(&mut self, inbox: &mut Inbox) {
         self.starting.abort_all();
         let mut input = Object::new();
-        let reason = if inbox.cleared { "clear" } else { "exit" };
+        let reason = if inbox.is_cleared() { "clear" } else { "exit" };
         input.insert("reason".to_owned(), reason.into());
         let call = HookCall::new(HookEvent::SessionEnd, reason, input);
         // Best effort: it is limited in time, and an interrupt ends it. Dropping the future ends
         // the hooks.
         let cancel = CancellationToken::new();
-        inbox.turn = Some(cancel.clone());
         // Interrupts are still received; nothing else is started.
-        inbox.shutdown = false;
+        inbox.reopen_for(cancel.clone());
         let timed_out = tokio::select! {
             ended = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.run(call, inbox, &cancel)) => ended.is_err(),
             () = cancel.cancelled() => return,

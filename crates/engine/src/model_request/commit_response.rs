@@ -8,9 +8,7 @@ use parallax_protocol::model::{Citation, FinishReason};
 
 use super::attempt::{Attempt, text_of};
 use super::{ModelReply, ResponseReceiver};
-use crate::call_arguments::call_arguments;
 use crate::history::ContentMetadata;
-use crate::tool_call::ToolCall;
 
 impl ResponseReceiver<'_> {
     /// Commits a valid response: history and journal first, then the front ends.
@@ -33,20 +31,8 @@ impl ResponseReceiver<'_> {
         }
         let mut content = answer.into_content();
         self.environment.redact_parts(&mut content);
-        self.conversation.history.push(&content, remarks);
-        let calls: Vec<ToolCall> = content
-            .calls()
-            .map(|call| (call.id.map(str::to_owned), call.name.to_owned(), call_arguments(&call)))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(|(wire_id, name, args)| ToolCall {
-                id: self.conversation.ids.call(wire_id.as_deref(), &name),
-                wire_id,
-                name,
-                args,
-                replaces: None,
-            })
-            .collect();
+        self.conversation.history_mut().push(&content, remarks);
+        let calls = self.conversation.calls_of(&content);
         let images = Image::among(&content.parts, None);
         if let Some(item) = item {
             let text = Arc::new(attempt.not_shown_before(text_of(content)));
@@ -80,7 +66,7 @@ impl ResponseReceiver<'_> {
         let mut content = answer.into_partial();
         self.environment.redact_parts(&mut content);
         if !content.parts.is_empty() {
-            self.conversation.history.push(&content, remarks);
+            self.conversation.history_mut().push(&content, remarks);
         }
         if let Some(item) = item {
             let text = Arc::new(attempt.not_shown_before(text_of(content)));

@@ -62,14 +62,14 @@ impl RequestBuilder<'_> {
         }
         debug_assert_eq!(invariants::violation(&contents), None);
         let Self { client, router, environment, inbox, .. } = self;
-        let configured = inbox.model.as_str();
+        let configured = inbox.model();
         let chooses = router.chooses(configured);
         Ok(Request {
             model: model.to_owned(),
             system: self.system,
             contents,
             tools: self.tools.json.map_or(ToolSet::None, ToolSet::Functions),
-            generation: client.generation(inbox.thinking_level.as_deref()),
+            generation: client.generation(inbox.thinking_level()),
             role: environment.role.as_ref().map_or("main", |role| &*role.name).to_owned(),
             alias: router.settings_alias(model, configured),
             // The user could be asked, or has agreed, to use another model.

@@ -195,7 +195,7 @@ impl ResponseReceiver<'_> {
     }
 
     fn start_item(&mut self, kind: &str, start: ItemStart) -> ItemId {
-        let item = self.conversation.ids.item(kind);
+        let item = self.conversation.next_item(kind);
         self.hub.send(EventBody::ItemStarted { item: item.clone(), start });
         item
     }

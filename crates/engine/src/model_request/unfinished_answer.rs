@@ -81,7 +81,7 @@ impl ResponseReceiver<'_> {
     fn record_piece(&mut self, model: &str, token: Option<&str>, first: bool, parts: Vec<Part>) {
         let mut content = Content::model(parts);
         self.environment.redact_parts(&mut content);
-        self.conversation.history.record(&Record::Unfinished(UnfinishedRecord {
+        self.conversation.history_mut().record(&Record::Unfinished(UnfinishedRecord {
             time: now(),
             model: model.to_owned(),
             token: token.map(str::to_owned),

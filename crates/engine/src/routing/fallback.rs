@@ -47,7 +47,7 @@ impl ModelRouter {
     ) -> Result<(), EndReason> {
         // Each model is left at most once.
         for _ in 0..4 {
-            let model = self.main_model(&users.inbox.model);
+            let model = self.main_model(users.inbox.model());
             let Some((cause, message)) = self.availability.outage(&model) else { return Ok(()) };
             match self.replace((&model, cause, &message), conversation, users, cancel).await? {
                 FallbackResult::Switched => {}
@@ -68,15 +68,15 @@ impl ModelRouter {
         users: &mut UserRequests<'_>,
         cancel: &CancellationToken,
     ) -> Result<FallbackResult, EndReason> {
-        let model = self.main_model(&users.inbox.model);
-        let chooses = self.chooses(&users.inbox.model);
+        let model = self.main_model(users.inbox.model());
+        let chooses = self.chooses(users.inbox.model());
         let retried = self.catalog().retries_next_prompt(&model, chooses);
         self.availability.mark_failed(&model, cause, &failure.message, retried);
         let message = failure.message.clone();
         let result = self.replace((&model, cause, &message), conversation, users, cancel).await?;
         if matches!(result, FallbackResult::NoModel)
             && self.options.fallback == FallbackPolicy::Ask
-            && let Some(other) = self.fallback_model(&model, Some(cause), &users.inbox.model)
+            && let Some(other) = self.fallback_model(&model, Some(cause), users.inbox.model())
         {
             failure
                 .message
@@ -118,7 +118,7 @@ impl ModelRouter {
         cancel: &CancellationToken,
     ) -> Result<FallbackResult, EndReason> {
         let Some(FallbackModel { model: other, auto_fallback, .. }) =
-            self.fallback_model(model, Some(cause), &users.inbox.model)
+            self.fallback_model(model, Some(cause), users.inbox.model())
         else {
             return Ok(FallbackResult::NoModel);
         };
@@ -131,7 +131,7 @@ impl ModelRouter {
             agreed: false,
         };
         // Plan mode changes nothing, so it is enough to notify the user.
-        let free = auto_fallback.covers(cause) || users.inbox.mode == ApprovalMode::Plan;
+        let free = auto_fallback.covers(cause) || users.inbox.mode() == ApprovalMode::Plan;
         match self.options.fallback {
             FallbackPolicy::Off => return Ok(FallbackResult::NoModel),
             FallbackPolicy::Auto => {}
@@ -164,7 +164,7 @@ impl ModelRouter {
             inbox.set_model(to);
         }
         let reason = format!("`{from}` {why}");
-        let asked = inbox.model.clone();
+        let asked = inbox.model().to_owned();
         let source = RouteSource::Fallback;
         let (model, error) = (to.clone(), None);
         let latency_ms = 0;

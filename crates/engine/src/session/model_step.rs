@@ -64,7 +64,7 @@ impl Session {
         let mut state = RequestState {
             model: model.clone(),
             resumed: self.client.take_unfinished(&model, &mut self.conversation),
-            after_tool: self.conversation.history.ends_with_results(),
+            after_tool: self.conversation.history().ends_with_results(),
             number: 0,
             has_nudged: false,
             has_compacted: false,
@@ -125,7 +125,7 @@ impl Session {
             .await?;
         let begun = Instant::now();
         let seen = self.hooks.request_view(&request, self.client.catalog());
-        let sent = self.conversation.history.len();
+        let sent = self.conversation.history().len();
         let mut attempt = Attempt::new(begun, request.bytes());
         let mut receiver = self.receiver();
         if let Some(unfinished) = &state.resumed {
@@ -135,7 +135,7 @@ impl Session {
         let played = StreamSource { given: hooked.map(only), seen: seen.as_ref() };
         let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
         receiver.report_request(&state.model, &attempt, &ended);
-        self.budget.save_requests(&mut self.conversation.history);
+        self.budget.save_requests(self.conversation.history_mut());
         if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(seen)) = (&ended, &seen)
             && let Err(reason) =
                 self.receiver().run_response_hooks(&mut attempt, seen, cancel).await
@@ -145,7 +145,7 @@ impl Session {
         if let Some(usage) = attempt.answer.usage
             && !state.has_nudged
         {
-            self.conversation.history.counted(sent, usage.prompt);
+            self.conversation.history_mut().counted(sent, usage.prompt);
         }
         let trouble = match &ended {
             StreamEnd::Failed(error) => cause(error),
@@ -177,7 +177,7 @@ impl Session {
                 None => {
                     self.router.mark_available(&state.model);
                     let rejected = std::mem::take(&mut state.rejected);
-                    rejected.commit(&mut self.conversation.history, self.inbox.notices());
+                    rejected.commit(self.conversation.history_mut(), self.inbox.notices());
                     state.resumed = None;
                     return Ok(Ok(self.receiver().commit(attempt, &state.model)));
                 }
@@ -218,7 +218,7 @@ impl Session {
                     && !self.remove_suspect_content(state, &failure)
                 {
                     let rejected = std::mem::take(&mut state.rejected);
-                    let failure = rejected.failure(failure, &self.conversation.history);
+                    let failure = rejected.failure(failure, self.conversation.history());
                     return Err(EndReason::Failed(failure));
                 }
                 state.number = 0;
@@ -275,7 +275,7 @@ impl Session {
         model: &str,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        self.conversation.record_limits(&mut self.inbox.set_budgets);
+        self.conversation.record_limits(&mut self.inbox);
         let price = self.client.catalog().price(model);
         let Self { budget, inbox, hooks, approvals, .. } = self;
         let mut users = UserRequests { inbox, hooks, approvals };
@@ -307,7 +307,7 @@ impl Session {
     }
 
     fn remove_suspect_content(&mut self, state: &mut RequestState, failure: &Failure) -> bool {
-        state.rejected.remove_next(failure, &mut self.conversation.history, &mut self.registry)
+        state.rejected.remove_next(failure, self.conversation.history_mut(), &mut self.registry)
     }
 
     async fn wait(
@@ -325,7 +325,7 @@ impl Session {
     fn build_request(&mut self, state: &RequestState) -> Result<Request, EndReason> {
         let tools = self.declare_tools();
         let limits = self.client.catalog().limits(&state.model);
-        let mode = self.inbox.mode;
+        let mode = self.inbox.mode();
         let builder = RequestBuilder {
             frame: self.context.frame((state.model.clone(), limits), mode, &tools),
             system: self.context.system_prompt(mode, &tools.names),
@@ -334,7 +334,7 @@ impl Session {
             router: &self.router,
             environment: &self.environment,
             inbox: &self.inbox,
-            history: &self.conversation.history,
+            history: self.conversation.history(),
         };
         builder.build(&AttemptKind {
             nudges: state.has_nudged,

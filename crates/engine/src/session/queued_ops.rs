@@ -9,7 +9,7 @@ use parallax_protocol::store::PromptMark;
 use super::Session;
 use crate::closing_notes::UNANSWERED;
 use crate::history::ContentMetadata;
-use crate::inbox::{ContextOp, QueuedInput, QueuedOp, TurnInput};
+use crate::inbox::{ContextOp, QueuedOp, TurnInput};
 use crate::user_commands::CommandReport;
 
 /// The model's side after a user command, so that roles alternate.
@@ -28,15 +28,15 @@ impl Session {
             }
         }
         self.commit_reports();
-        self.conversation.record_limits(&mut self.inbox.set_budgets);
-        if self.conversation.history.len() > 0 {
+        self.conversation.record_limits(&mut self.inbox);
+        if self.conversation.history().len() > 0 {
             self.emit_context_usage();
         }
     }
 
     /// Undoes file changes. The changes of a running turn would not be complete.
     async fn undo(&mut self, prompt: Option<u64>, force: bool) {
-        let marks = self.conversation.prompts.marks();
+        let marks = self.conversation.prompts();
         let mark = prompt.map(|number| PromptMark::numbered(marks, number)).transpose();
         let undone = match mark.map(|mark| mark.map(|mark| mark.turn)) {
             Ok(turn) => self.checkpoints.undo(turn, force, &mut self.inbox).await,
@@ -44,7 +44,7 @@ impl Session {
         };
         let undone = match undone {
             Ok(undone) => {
-                let prompt = PromptMark::number(self.conversation.prompts.marks(), undone.turn);
+                let prompt = PromptMark::number(self.conversation.prompts(), undone.turn);
                 Undone { prompt, ..undone }
             }
             Err(why) => Undone { prompt, problem: Some(why), ..Undone::default() },
@@ -55,7 +55,7 @@ impl Session {
 
     /// Rewinds to before a prompt: the conversation, the files, or both.
     async fn rewind(&mut self, order: Rewind) {
-        let marks = self.conversation.prompts.marks().iter();
+        let marks = self.conversation.prompts().iter();
         let found = (1..).zip(marks).find(|(_, mark)| mark.turn == order.turn);
         let Some((number, mark)) = found.map(|(number, mark)| (number, mark.clone())) else {
             let text = "Cannot rewind: that prompt was already removed";
@@ -83,9 +83,9 @@ impl Session {
 
     /// Like [`Self::rewind_conversation`], but the journal is not synced yet.
     pub(super) fn clear_conversation(&mut self, keep: usize) {
-        self.budget.save_spending(&mut self.conversation.history);
+        self.budget.save_spending(self.conversation.history_mut());
         self.conversation.rewind(keep);
-        self.context.drop_lost_context(&self.conversation.history);
+        self.context.drop_lost_context(self.conversation.history());
     }
 
     /// Restores a checkpoint, and queues the turn that runs its call again.
@@ -97,15 +97,17 @@ impl Session {
             return;
         };
         // A turn of its own, so that an undo reverts the restore.
-        self.conversation.turn += u64::from(self.checkpoints.is_enabled());
-        let turn = self.conversation.turn;
+        if self.checkpoints.is_enabled() {
+            self.conversation.start_turn();
+        }
+        let turn = self.conversation.turn();
         let restored = self.checkpoints.restore(order, turn, &mut self.inbox).await;
         let undone =
             restored.unwrap_or_else(|why| Undone { problem: Some(why), ..Undone::default() });
         if undone.problem.is_none() {
             self.rewind_conversation(order.keep).await;
             self.conversation.keep_results(earlier);
-            self.inbox.prompts.push_front(QueuedInput::new(TurnInput::Rerun));
+            self.inbox.push_input(TurnInput::Rerun);
         }
         self.hub.send(EventBody::Restored(undone));
     }
@@ -113,11 +115,11 @@ impl Session {
     async fn apply_context_op(&mut self, op: ContextOp) {
         let is_edit = matches!(op, ContextOp::Edit(_));
         let cancel = CancellationToken::new();
-        self.inbox.compacting = Some(cancel.clone());
+        self.inbox.set_edit(Some(cancel.clone()));
         self.compactor().apply(op, &cancel).await;
-        self.inbox.compacting = None;
+        self.inbox.set_edit(None);
         if is_edit {
-            self.budget.save_spending(&mut self.conversation.history);
+            self.budget.save_spending(self.conversation.history_mut());
             self.conversation.sync(&mut self.inbox).await;
         }
     }
@@ -125,7 +127,7 @@ impl Session {
     /// Emits the prompts that can be rewound to.
     async fn list_prompts(&mut self) {
         let mut changes = self.checkpoints.changes(&mut self.inbox).await;
-        let marks = self.conversation.prompts.marks().iter();
+        let marks = self.conversation.prompts().iter();
         let prompts = marks.zip(1..).map(|(mark, number)| PromptEntry {
             turn: mark.turn,
             number,
@@ -141,14 +143,14 @@ impl Session {
 
     /// Adds the reports on user commands to the history.
     fn commit_reports(&mut self) {
-        for CommandReport { command, mut text } in self.inbox.user_commands.take_reports() {
+        for CommandReport { command, mut text } in self.inbox.take_reports() {
             self.conversation.close_open_calls(UNANSWERED);
             self.environment.redact(&mut text);
             let content = Content::user(vec![Part::text(text)]);
             let remarks = ContentMetadata { command, ..ContentMetadata::synthetic() };
-            self.conversation.history.push(&content, remarks);
+            self.conversation.history_mut().push(&content, remarks);
             let answer = Content::model(vec![Part::text(ACKNOWLEDGED)]);
-            self.conversation.history.push(&answer, ContentMetadata::synthetic());
+            self.conversation.history_mut().push(&answer, ContentMetadata::synthetic());
             self.conversation.report_storage_error(self.inbox.notices());
         }
     }

@@ -70,10 +70,10 @@ impl Session {
         }
         // The turn's token is already cancelled.
         let cancel = CancellationToken::new();
-        if self.inbox.shutdown {
+        if self.inbox.is_shutting_down() {
             cancel.cancel();
         }
-        self.inbox.turn = Some(cancel.clone());
+        self.inbox.set_turn(Some(cancel.clone()));
         let Self { budget, inbox, hooks, approvals, .. } = self;
         let mut users = UserRequests { inbox, hooks, approvals };
         match request_increase(budget, spent, &mut users, &cancel).await {
@@ -87,10 +87,10 @@ impl Session {
                 return Err(reason);
             }
         }
-        if self.conversation.history.last_role() == Some(Role::Model)
+        if self.conversation.history().last_role() == Some(Role::Model)
             && self.conversation.open_calls().is_empty()
         {
-            self.conversation.history.push_note(TIME_EXTENDED);
+            self.conversation.history_mut().push_note(TIME_EXTENDED);
         }
         self.budget.resume_clock();
         Ok(cancel)
@@ -123,7 +123,7 @@ impl Session {
         self.client.start_prompt();
         self.loops.reset();
         self.conversation.close_open_calls(UNANSWERED);
-        let before = self.conversation.history.len();
+        let before = self.conversation.history().len();
         let is_main = self.environment.role.is_none();
         self.registry.set_coordinator(is_main && prompt.text.starts_with(COORDINATION));
         self.wait_for_tools(cancel).await;
@@ -139,7 +139,7 @@ impl Session {
     async fn resume(&mut self, runs: bool, cancel: &CancellationToken) -> Option<OpenCalls> {
         self.wait_for_tools(cancel).await;
         self.loops.reset();
-        let ends_with_model = self.conversation.history.last_role() == Some(Role::Model);
+        let ends_with_model = self.conversation.history().last_role() == Some(Role::Model);
         let open = match ends_with_model {
             true => self.conversation.open_calls(),
             false => Vec::new(),
@@ -153,7 +153,7 @@ impl Session {
         if !open.is_empty() {
             self.conversation.answer_lost_calls(&open);
         } else if !self.client.has_unfinished() && is_partial && ends_with_model {
-            self.conversation.history.push_note(PARTIAL_NOTE);
+            self.conversation.history_mut().push_note(PARTIAL_NOTE);
         }
         None
     }
@@ -174,7 +174,7 @@ impl Session {
 
     /// Adds a description of new workspace directories to the next prompt.
     async fn describe_added_directories(&mut self) {
-        let added = std::mem::take(&mut self.inbox.added);
+        let added = self.inbox.take_added_directories();
         if added.is_empty() {
             return;
         }
@@ -214,7 +214,7 @@ impl Session {
                 REPETITION_ALLOWED.to_owned()
             }
         };
-        self.conversation.history.push_note(&note);
+        self.conversation.history_mut().push_note(&note);
         Ok(())
     }
 
@@ -287,12 +287,12 @@ impl Session {
     ) -> Result<bool, EndReason> {
         let BatchResult { results, injected, fatal, stopped, declined, .. } = results;
         let mut tail: Vec<Part> = Vec::new();
-        for mut report in self.inbox.user_commands.take_reports() {
+        for mut report in self.inbox.take_reports() {
             self.environment.redact(&mut report.text);
             tail.push(Part::text(report.text));
         }
         // Unless the user sent a steering message meanwhile.
-        let declined = declined && self.inbox.steers.is_empty();
+        let declined = declined && !self.inbox.has_steers();
         let ends = fatal.is_some()
             || stopped.is_some()
             || declined
@@ -356,7 +356,7 @@ impl Session {
     fn close_interrupted_turn(&mut self) {
         match self.current.timed_out() {
             // If the program ends, the next process can resume the turn.
-            None if self.inbox.shutdown => {}
+            None if self.inbox.is_shutting_down() => {}
             Some(_) if self.can_extend_time() => {}
             Some(_) => self.conversation.close_open_calls(TIMED_OUT),
             None => self.conversation.close_open_calls(INTERRUPTED),
@@ -366,13 +366,11 @@ impl Session {
     /// Removes a prompt without a response, so that it can be sent again. Tool results stay, because
     /// the tools have run.
     fn take_back(&mut self, AddedPrompt { before, preface }: AddedPrompt) {
-        if self.conversation.history.len() != before + 1 {
+        if self.conversation.history().len() != before + 1 {
             return;
         }
-        self.budget.save_spending(&mut self.conversation.history);
-        self.conversation.history.truncate(before);
-        self.conversation.prompts.truncate(before);
-        self.conversation.set_preface(preface);
+        self.budget.save_spending(self.conversation.history_mut());
+        self.conversation.remove_prompt(before, preface);
         self.context.forget_editor_context();
         self.current.take_back();
     }

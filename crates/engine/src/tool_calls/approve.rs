@@ -192,7 +192,7 @@ impl ToolRunner<'_> {
             && decide.rule.is_none()
             && scope == RuleScope::Session
         {
-            let mode = self.inbox.mode.max(ApprovalMode::AutoEdit);
+            let mode = self.inbox.mode().max(ApprovalMode::AutoEdit);
             self.inbox.set_mode(mode);
             return None;
         }
@@ -214,7 +214,7 @@ impl ToolRunner<'_> {
         // A rule edited by the user may not match the call it was written for.
         let PreparedCall { tool, effects, input, .. } = prepared;
         if decide.rule.is_some()
-            && !self.approvals.allows(tool.as_ref(), effects, input, self.inbox.mode)
+            && !self.approvals.allows(tool.as_ref(), effects, input, self.inbox.mode())
         {
             let text = "The rule does not match this call, which will require approval again";
             self.inbox.notice(Level::Warning, text);

@@ -56,7 +56,7 @@ impl ToolRunner<'_> {
             permissions.repository_programs |= self.environment.trusted;
             permissions.agents = true;
         }
-        let reach = self.inbox.reach.clone();
+        let reach = self.inbox.processes().clone();
         reach.enter(call.item(), cancel.clone());
         self.emit_phase(call, CallPhase::Executing, Some(title.clone()));
         let run = Run {
@@ -64,7 +64,7 @@ impl ToolRunner<'_> {
             progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item(), reach }),
             permissions: permissions.clone(),
             asked: effects.permissions.clone(),
-            mode: self.inbox.mode,
+            mode: self.inbox.mode(),
             decided,
             answers,
         };
@@ -73,7 +73,7 @@ impl ToolRunner<'_> {
             run,
             effects: effects.clone(),
             checkpoints: self.checkpoints.store(),
-            turn: self.conversation.turn,
+            turn: self.conversation.turn(),
         };
         let task = batch.tasks.spawn(checkpointed.run()).id();
         let call = RunningCall {
@@ -155,7 +155,7 @@ impl ToolRunner<'_> {
         if let Some((name, arguments)) = replacement
             && !cancel.is_cancelled()
         {
-            self.inbox.reach.leave(&call.item());
+            self.inbox.processes().leave(&call.item());
             if may_replace {
                 return Transition::Replace { name, arguments };
             }
@@ -164,7 +164,7 @@ impl ToolRunner<'_> {
         }
         let name = self.registry.declared_name(&call.name);
         let frame = self.frame();
-        let limits = self.context.result_limits(&frame, &self.conversation.history, pending);
+        let limits = self.context.result_limits(&frame, self.conversation.history(), pending);
         self.context
             .prepare_result(&name, limits, &running.effects, &mut outcome, self.inbox)
             .await;

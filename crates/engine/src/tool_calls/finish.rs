@@ -91,7 +91,7 @@ impl ToolRunner<'_> {
         finish: CallSummary,
     ) {
         let Some(call) = batch.requested(index) else { return };
-        self.inbox.reach.leave(&call.item());
+        self.inbox.processes().leave(&call.item());
         let mut outcome = outcome;
         self.environment.redact(&mut outcome.for_model.output);
         match &mut outcome.for_user {
@@ -120,7 +120,7 @@ impl ToolRunner<'_> {
         }
         let display = outcome.for_user.clone();
         if let (ToolStatus::Success, Some(Display::Diff(diff))) = (status, &display) {
-            self.conversation.prompts.count_lines(diff);
+            self.conversation.count_lines(diff);
             let tool = call.name.clone();
             self.hooks.notify_of_file(&tool, diff);
         }
@@ -144,7 +144,7 @@ impl ToolRunner<'_> {
             },
             outcome,
         );
-        self.conversation.history.record(&Record::Result(ResultRecord {
+        self.conversation.history_mut().record(&Record::Result(ResultRecord {
             time: now(),
             call: call.id.clone(),
             index,

@@ -19,7 +19,7 @@ impl ToolRunner<'_> {
                 let mode =
                     if self.environment.trusted { mode } else { mode.min(ApprovalMode::Default) };
                 let record = PlanRecord { mode: Some(mode), ..record(plan.clone(), true) };
-                self.conversation.history.record(&Record::Plan(record));
+                self.conversation.history_mut().record(&Record::Plan(record));
                 self.hooks.notify_of_plan(&plan, mode);
                 self.conversation.approve_plan(plan);
                 self.inbox.set_mode(mode);
@@ -32,7 +32,7 @@ impl ToolRunner<'_> {
             }
             SessionChange::PlanRejected { plan, feedback } => {
                 let record = PlanRecord { feedback, ..record(plan, false) };
-                self.conversation.history.record(&Record::Plan(record));
+                self.conversation.history_mut().record(&Record::Plan(record));
             }
         }
     }

@@ -13,7 +13,7 @@ use super::ToolRunner;
 use super::batch::{CallSummary, PreparedCall, RerunContext, SandboxDenial, Transition};
 use super::execute::crashed;
 use crate::agents::AgentRole;
-use crate::approvals::{CallVerdict, PolicyInput};
+use crate::approvals::{PolicyDecision, PolicyInput};
 use crate::registry::WAIT_FOR_PREVIOUS;
 use crate::tool_call::ToolCall;
 use crate::tool_notes::add_note;
@@ -105,7 +105,7 @@ impl ToolRunner<'_> {
         let scope = Scope {
             call: call.id.clone(),
             name: call.name.clone(),
-            mode: self.inbox.mode,
+            mode: self.inbox.mode(),
             interactive: self.environment.interactive,
         };
         let preparing = {
@@ -144,7 +144,7 @@ impl ToolRunner<'_> {
             let message = self.registry.unknown_tool_message(
                 &call.name,
                 self.approvals.judge(),
-                self.inbox.mode,
+                self.inbox.mode(),
                 self.environment.interactive,
             );
             return Err((ToolError::new(ToolErrorKind::ToolNotRegistered, message), None));
@@ -170,8 +170,8 @@ impl ToolRunner<'_> {
     ) -> PreparedCall {
         let mut effects = invocation.effects().clone();
         effects.permissions = effects.permissions.and(&again.permissions);
-        let CallVerdict { verdict, rules, no_rule } =
-            self.approvals.evaluate(tool.as_ref(), &effects, &input, self.inbox.mode);
+        let PolicyDecision { verdict, rules, no_rule } =
+            self.approvals.evaluate(tool.as_ref(), &effects, &input, self.inbox.mode());
         let title = invocation.title();
         PreparedCall {
             tool,

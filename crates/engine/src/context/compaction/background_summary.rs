@@ -30,7 +30,7 @@ impl Drop for BackgroundSummary {
 impl Compactor<'_> {
     /// Starts writing a summary in the background.
     pub(super) async fn start_background_summary(&mut self, mark: u64) {
-        let epoch = self.conversation.history.epoch();
+        let epoch = self.conversation.history().epoch();
         let written = self.context.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch);
         if written || !self.context.compacting.accounts.is_enabled() {
             return;

@@ -21,9 +21,9 @@ impl Compactor<'_> {
     pub(super) async fn drop_results(&mut self, places: Vec<ResultPlace>) {
         for place in &places {
             // A dropped result cannot stay pinned.
-            self.conversation.history.pin(*place, false);
+            self.conversation.history_mut().pin(*place, false);
         }
-        let view = self.conversation.history.view().to_vec();
+        let view = self.conversation.history().view().to_vec();
         let keep_output = self.context.compacting.room.keep_output.clone();
         let noting = tokio::task::spawn_blocking(move || {
             let calls = answered(view.iter().map(|entry| &entry.content));
@@ -65,7 +65,7 @@ impl Compactor<'_> {
 
     /// Drops the instructions that activations of a skill added.
     pub(super) async fn unload_skill(&mut self, name: &str) {
-        let view = self.conversation.history.view();
+        let view = self.conversation.history().view();
         let is_meant = |text: &str| {
             let rest = text.strip_prefix(ACTIVATED).unwrap_or_default();
             rest.split('"').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
@@ -85,12 +85,12 @@ impl Compactor<'_> {
 
     /// Pins or unpins a result.
     pub(super) fn pin(&mut self, place: ResultPlace, on: bool) {
-        let calls = answered(self.conversation.history.contents().iter());
+        let calls = answered(self.conversation.history().contents().iter());
         let is_there = |place: ResultPlace| {
             calls.iter().any(|call| call.content == place.content && call.part == place.part)
         };
         if is_there(place) {
-            self.conversation.history.pin(place, on);
+            self.conversation.history_mut().pin(place, on);
             self.conversation.report_storage_error(self.inbox.notices());
         } else {
             self.inbox.notice(Level::Error, "Cannot pin the result: it does not exist");

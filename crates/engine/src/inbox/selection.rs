@@ -1,0 +1,66 @@
+//! The mode and the model that the user chose.
+
+use std::sync::Arc;
+
+use parallax_protocol::event::EventBody;
+use parallax_protocol::policy::ApprovalMode;
+
+use crate::agents::SubagentManager;
+use crate::event_bus::EventBus;
+use crate::options::ModelChanged;
+
+/// The mode and the model of a session. Subagents follow them.
+pub(super) struct Selection {
+    hub: EventBus,
+    subagents: Option<Arc<SubagentManager>>,
+    model_changed: ModelChanged,
+    mode: ApprovalMode,
+    model: String,
+}
+
+impl Selection {
+    pub(super) fn new(
+        hub: EventBus,
+        subagents: Option<Arc<SubagentManager>>,
+        model_changed: ModelChanged,
+        (mode, model): (ApprovalMode, String),
+    ) -> Self {
+        Self { hub, subagents, model_changed, mode, model }
+    }
+
+    pub(super) fn mode(&self) -> ApprovalMode {
+        self.mode
+    }
+
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
+    pub(super) fn set_mode(&mut self, mode: ApprovalMode) {
+        self.mode = mode;
+        self.emit();
+    }
+
+    pub(super) fn set_model(&mut self, model: &str) {
+        (self.model_changed)(model);
+        model.clone_into(&mut self.model);
+        self.emit();
+    }
+
+    /// Reports that another model responds, though none was set.
+    pub(super) fn notify_model_changed(&self, model: &str) {
+        self.lead_subagents(model);
+        (self.model_changed)(model);
+    }
+
+    fn lead_subagents(&self, model: &str) {
+        if let Some(subagents) = &self.subagents {
+            subagents.follow(self.mode, model);
+        }
+    }
+
+    fn emit(&self) {
+        self.lead_subagents(&self.model);
+        self.hub.send(EventBody::StateChanged { model: self.model.clone(), mode: self.mode });
+    }
+}
