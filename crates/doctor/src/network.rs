@@ -219,7 +219,9 @@ fn service_error(failure: &HttpFailure) -> DoctorCheck {
              certificate. If the certificate is expired or not valid yet, check the clock."
         }
         HttpFailureKind::Tls => "Something between this machine and the service breaks TLS.",
-        HttpFailureKind::Timeout => "The service does not respond in time: check the network.",
+        HttpFailureKind::Timeout | HttpFailureKind::ConnectTimeout => {
+            "The service does not respond in time: check the network."
+        }
         HttpFailureKind::Dns => "Check the name, the network, and `/etc/resolv.conf`.",
         _ => "Check the proxy and the firewall.",
     };

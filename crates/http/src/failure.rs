@@ -20,8 +20,10 @@ const LIBRARY_WORDS: &[&str] = &[
 /// The kind of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Connecting or waiting took too long.
+    /// Waiting took too long.
     Timeout,
+    /// Connecting took too long.
+    ConnectTimeout,
     /// The name could not be resolved.
     Dns,
     /// The connection was refused.
@@ -77,7 +79,10 @@ fn kind(error: &reqwest::Error) -> FailureKind {
         return FailureKind::Request;
     }
     if error.is_timeout() {
-        return FailureKind::Timeout;
+        return match error.is_connect() {
+            true => FailureKind::ConnectTimeout,
+            false => FailureKind::Timeout,
+        };
     }
     let of_cause = kind_of_chain(error);
     let otherwise =

@@ -25,8 +25,8 @@ use crate::wire_tap::TappedRequest;
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// The class of a refused connection.
-const REFUSED: &str = "connect";
+/// The class of failures without a connection.
+const UNREACHABLE: &str = "connect";
 /// How often a wire may change a request that the service rejected.
 const RECOVERIES: u32 = 3;
 /// How often a paused turn is continued.
@@ -401,10 +401,10 @@ impl HttpCall {
         }
     }
 
-    /// If the connection is refused, waiting longer rarely helps.
+    /// If there is no connection, waiting longer rarely helps.
     fn most_attempts(&self, class: &str) -> u32 {
         let few = self.transport.options.connect_attempts;
-        if class == REFUSED { self.attempts.min(few) } else { self.attempts }
+        if class == UNREACHABLE { self.attempts.min(few) } else { self.attempts }
     }
 
     /// One attempt up to its first chunk; `None` when the response is empty.
@@ -533,12 +533,22 @@ impl HttpCall {
 
     /// A failure before the first chunk.
     fn early(&self, failure: ReadFailure) -> FailedAttempt {
-        if let ReadFailure::Refused(payload) = failure {
-            let status = payload.code.unwrap_or(500);
+        if let ReadFailure::Refused(mut payload) = failure {
+            // LM Studio answers so to an unknown path.
+            let is_path = payload.message.starts_with("Unexpected endpoint");
+            if is_path {
+                let base = self.wire.base();
+                payload.message.push_str(&format!("; the base URL `{base}` should end in `/v1`"));
+            }
+            let status = payload.code.unwrap_or(if is_path { 404 } else { 500 });
             return self.judge(ErrorResponse { status, payload: *payload, retry_after: None });
         }
         let (class, retryable) = self.transient(&failure);
         let message = self.describe(&failure);
+        let shown = match class {
+            UNREACHABLE => format!("{}: {message}", self.host()),
+            _ => message.clone(),
+        };
         let error = ModelError::Unavailable {
             status: None,
             delay: None,
@@ -553,7 +563,7 @@ impl HttpCall {
             guessed: false,
             class,
             status: None,
-            message,
+            message: shown,
         });
         FailedAttempt { error, retry, rejected: None }
     }
@@ -595,10 +605,14 @@ impl HttpCall {
         match failure {
             ReadFailure::Silent(_) => ("timeout", true),
             ReadFailure::Incomplete | ReadFailure::NotJson => ("incomplete", unclear),
-            ReadFailure::TooLarge(_) | ReadFailure::Refused(_) => ("server", false),
+            ReadFailure::TooLarge(_) | ReadFailure::Refused(_) | ReadFailure::Document(_) => {
+                ("server", false)
+            }
             ReadFailure::Network(failure) => match failure.kind {
                 FailureKind::Timeout => ("timeout", true),
-                FailureKind::Refused => (REFUSED, true),
+                FailureKind::Refused | FailureKind::Dns | FailureKind::ConnectTimeout => {
+                    (UNREACHABLE, true)
+                }
                 FailureKind::Certificate => ("tls", false),
                 FailureKind::Request => ("network", false),
                 FailureKind::Other => ("network", unclear),
@@ -614,6 +628,12 @@ impl HttpCall {
                 "incomplete JSON segment at the end of the stream".to_owned()
             }
             ReadFailure::NotJson => NOT_JSON.to_owned(),
+            ReadFailure::Document(kind) => format!(
+                "it answered with a document (`{}`) instead of a stream; check the base URL `{}`, \
+                 and whether a proxy or a sign-in page answers instead",
+                one_line(kind),
+                self.wire.base()
+            ),
             ReadFailure::TooLarge(text) => text.clone(),
             ReadFailure::Network(Failure { message, .. }) => one_line(message),
             ReadFailure::Refused(payload) => payload.message.clone(),

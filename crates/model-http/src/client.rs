@@ -27,8 +27,11 @@ pub struct TransportOptions {
     pub extra_roots: Vec<PathBuf>,
     /// `general.maxAttempts`: 1 to 10.
     pub max_attempts: u32,
-    /// Attempts while the connection is refused: waiting longer rarely helps.
+    /// Attempts while there is no connection (refused, no such name, no response): waiting longer
+    /// rarely helps.
     pub connect_attempts: u32,
+    /// How long connecting may take; `None` = the default.
+    pub connect_timeout: Option<Duration>,
     /// How long a stream, or the wait for it, may be silent.
     pub idle_timeout: Duration,
     /// `general.retryFetchErrors`: whether unclear network errors and truncated JSON are retried.
@@ -50,6 +53,7 @@ impl Default for TransportOptions {
             extra_roots: Vec::new(),
             max_attempts: MAX_ATTEMPTS,
             connect_attempts: 3,
+            connect_timeout: None,
             idle_timeout: Duration::from_secs(120),
             retry_fetch_errors: true,
             backoff: Backoff::default(),
@@ -100,13 +104,18 @@ impl Transport {
     pub async fn client(&self) -> Result<&reqwest::Client, ModelError> {
         self.client
             .get_or_try_init(|| async {
+                let default = ClientOptions::default();
                 let options = ClientOptions {
+                    connect_timeout: self
+                        .options
+                        .connect_timeout
+                        .unwrap_or(default.connect_timeout),
                     proxy: self.options.proxy.clone(),
                     system_proxy: !self.local,
                     extra_roots: self.options.extra_roots.clone(),
                     redirects: Redirects::None,
                     plain_http: self.plain,
-                    ..ClientOptions::default()
+                    ..default
                 };
                 let failed = |message: String| ModelError::Unavailable {
                     status: None,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use parallax_http::Failure;
-use parallax_http::reqwest::Response;
+use parallax_http::reqwest::{Response, header};
 use parallax_protocol::model::Chunk;
 use tokio::time::Instant;
 
@@ -15,6 +15,9 @@ use crate::wire_tap::TappedChunks;
 
 /// Maximum bytes of a response.
 const MAX_BYTES: u64 = 512 << 20;
+
+/// Content types of streams. A response of another type may still be one.
+const STREAMS: [&str; 4] = ["event-stream", "ndjson", "jsonl", "json-seq"];
 
 /// Why reading stopped.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub(crate) enum ReadFailure {
     Incomplete,
     /// A chunk is not JSON.
     NotJson,
+    /// The response is a document of this type, such as a web page.
+    Document(String),
     /// A chunk or the response is too large.
     TooLarge(String),
 }
@@ -56,6 +61,8 @@ pub(crate) struct Reader {
     /// The bytes ended properly, and the decoder does not know it yet.
     ended: bool,
     failure: Option<ReadFailure>,
+    /// The type of a response that does not call itself a stream, until a chunk is read.
+    document: Option<String>,
     bytes: u64,
     idle: Duration,
     /// When the stream counts as silent; comments and empty events do not extend it.
@@ -70,7 +77,12 @@ impl Reader {
         idle: Duration,
         tapped: TappedChunks,
     ) -> Self {
+        let kind = response.headers().get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_stream = kind.is_empty() || STREAMS.iter().any(|stream| kind.ends_with(stream));
         Self {
+            document: (!is_stream).then_some(kind),
             response: Some(response),
             sse: Some(SseDecoder::default()),
             decoder,
@@ -88,6 +100,21 @@ impl Reader {
 
     /// The next chunk; `None` at the end. Complete chunks before a failure are returned before it.
     pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, ReadFailure> {
+        match self.read_next().await {
+            Ok(chunk) => {
+                if chunk.is_some() {
+                    self.document = None;
+                }
+                Ok(chunk)
+            }
+            Err(ReadFailure::Incomplete | ReadFailure::NotJson) if self.document.is_some() => {
+                Err(ReadFailure::Document(self.document.take().unwrap_or_default()))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn read_next(&mut self) -> Result<Option<Chunk>, ReadFailure> {
         loop {
             if let Some(chunk) = self.chunks.pop_front() {
                 if has_content(&chunk) {

@@ -1,7 +1,8 @@
 //! The client: URLs, headers, and the handling of rejected requests.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
@@ -98,6 +99,8 @@ pub fn model(
         other_max_tokens: AtomicBool::new(false),
         no_sampling: AtomicBool::new(false),
         no_thinking: AtomicBool::new(false),
+        has_responses: AtomicBool::new(false),
+        rejected_reasoning: Mutex::default(),
         options,
     };
     Ok(HttpModel::new(wire, transport, catalog))
@@ -118,6 +121,10 @@ struct OpenAiWire {
     other_max_tokens: AtomicBool,
     no_sampling: AtomicBool,
     no_thinking: AtomicBool,
+    /// Whether the Responses API answered.
+    has_responses: AtomicBool,
+    /// Hashes of reasoning that the service rejected.
+    rejected_reasoning: Mutex<HashSet<u64>>,
 }
 
 impl OpenAiWire {
@@ -140,6 +147,25 @@ impl OpenAiWire {
             });
         }
         quirks
+    }
+
+    fn rejected_reasoning(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.rejected_reasoning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves the reasoning of this request out of later ones. `None` if there is none.
+    fn reject_reasoning(&self, request: &Request) -> Option<Recovery> {
+        let dialogue = Dialogue::new(&request.contents, &request.model);
+        let mut rejected = self.rejected_reasoning();
+        let known = rejected.len();
+        rejected.extend(responses_request::reasoning(&dialogue));
+        (rejected.len() > known).then(|| Recovery {
+            notice: Some(
+                "The service cannot read the reasoning of earlier answers (of another account, \
+                 for example), so it is not sent again"
+                    .to_owned(),
+            ),
+        })
     }
 
     fn headers<'a>(&'a self, model: &'a str) -> RequestHeaders<'a> {
@@ -192,9 +218,10 @@ impl OpenAiWire {
         let cache_key = cache_key.filter(|_| quirks.cache_key != Some(false));
         let body = match self.api() {
             Api::Responses => {
+                let rejected = self.rejected_reasoning();
                 return responses_request::body(
                     request,
-                    dialogue,
+                    responses_request::without_reasoning(dialogue, &rejected),
                     &ResponsesFormat {
                         model,
                         quirks: &quirks,
@@ -319,7 +346,10 @@ impl Wire for OpenAiWire {
     fn decoder(&self, request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {
         let declarations = self.declarations.get(&request.tools);
         match self.api() {
-            Api::Responses => Box::new(ResponsesDecoder::new(declarations)),
+            Api::Responses => {
+                self.has_responses.store(true, Ordering::Relaxed);
+                Box::new(ResponsesDecoder::new(declarations))
+            }
             Api::Chat => Box::new(ChatDecoder::new(declarations)),
             Api::Ollama => Box::new(OllamaDecoder::new(declarations)),
         }
@@ -342,7 +372,14 @@ impl Wire for OpenAiWire {
         let names_model = message.contains("model")
             || response.payload.status.as_deref() == Some("model_not_found");
         if self.api() == Api::Responses
+            && matches!(response.status, 400 | 404)
+            && errors::rejects_reasoning(response)
+        {
+            return self.reject_reasoning(request);
+        }
+        if self.api() == Api::Responses
             && !self.is_openai
+            && !self.has_responses.load(Ordering::Relaxed)
             && (matches!(response.status, 405 | 501) || response.status == 404 && !names_model)
         {
             let provider = &self.options.provider;

@@ -27,6 +27,17 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     }
 }
 
+/// Whether the service rejects reasoning of an earlier answer: it was encrypted for another
+/// account, or the item is unknown.
+pub(crate) fn rejects_reasoning(response: &ErrorResponse) -> bool {
+    let message = response.payload.message.to_lowercase();
+    response.payload.status.as_deref() == Some("invalid_encrypted_content")
+        || message.contains("encrypted content")
+        || message.contains("encrypted_content")
+        || (message.contains("item with id") && message.contains("not found"))
+        || (message.contains("reasoning") && message.contains("without its required"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

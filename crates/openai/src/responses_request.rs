@@ -1,5 +1,8 @@
 //! Builds requests of the Responses API, without state at the service.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use parallax_model_http::{
     Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
 };
@@ -90,6 +93,48 @@ fn settings(request: &Request, format: &ResponsesFormat<'_>) -> Object {
         Value::Object(fields) => fields,
         _ => Object::new(),
     }
+}
+
+/// Returns the hashes of the reasoning in a dialogue.
+pub(crate) fn reasoning(dialogue: &Dialogue) -> Vec<u64> {
+    let pieces = dialogue.turns.iter().flat_map(|turn| match turn {
+        Turn::Model(pieces) => pieces.as_slice(),
+        Turn::User { .. } => &[],
+    });
+    pieces.filter_map(reasoning_of).collect()
+}
+
+fn reasoning_of(piece: &ModelPiece) -> Option<u64> {
+    let ModelPiece::Opaque(data) = piece else { return None };
+    let item: Object = serde_json::from_str(data.get()).ok()?;
+    (item.get("type").and_then(Value::as_str) == Some("reasoning")).then(|| {
+        let mut hasher = DefaultHasher::new();
+        data.get().hash(&mut hasher);
+        hasher.finish()
+    })
+}
+
+/// Removes rejected reasoning. The other items of such a turn lose the ids by which the service
+/// expects the reasoning before them.
+pub(crate) fn without_reasoning(mut dialogue: Dialogue, rejected: &HashSet<u64>) -> Dialogue {
+    if rejected.is_empty() {
+        return dialogue;
+    }
+    for turn in &mut dialogue.turns {
+        let Turn::Model(pieces) = turn else { continue };
+        let before = pieces.len();
+        pieces.retain(|piece| reasoning_of(piece).is_none_or(|hash| !rejected.contains(&hash)));
+        if pieces.len() == before {
+            continue;
+        }
+        for piece in pieces {
+            match piece {
+                ModelPiece::Text { opaque, .. } | ModelPiece::Call { opaque, .. } => *opaque = None,
+                ModelPiece::Opaque(_) => {}
+            }
+        }
+    }
+    dialogue
 }
 
 fn input(dialogue: Dialogue) -> Vec<Box<RawValue>> {

@@ -23,6 +23,8 @@ use parallax_devtools::SessionTap;
 use crate::provider_keys::key_hint;
 use crate::{ProviderManager, discovered_models, failure};
 
+/// How long a connection to a server on this machine or network may take.
+const LOCAL_CONNECT_TIME: Duration = Duration::from_millis(1500);
 /// Map key of the Gemini API client.
 const GEMINI: &str = "gemini";
 /// The provider that reports details about its models.
@@ -244,6 +246,7 @@ impl ProviderModels {
         if provider.is_local() || provider.is_on_loopback() {
             // Retrying does not help with a server on this machine.
             transport.connect_attempts = 1;
+            transport.connect_timeout = Some(LOCAL_CONNECT_TIME);
         }
         let version = self.manager.version.to_owned();
         let api = match provider.wire {

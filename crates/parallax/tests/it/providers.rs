@@ -599,3 +599,69 @@ fn search_is_offered_where_the_provider_has_one() {
         assert!(!it.body(0).contains("google_web_search"), "{wire:?}");
     }
 }
+
+#[test]
+fn reasoning_that_the_service_cannot_read_is_left_out() {
+    let calls = json!({"chunks": [{"candidates": [{"content": {"parts": [
+        {"text": "I look first.", "thought": true, "thoughtSignature": "U0lHTkVE"},
+        {"functionCall": {"name": "read_file", "args": {"file_path": "a.txt"}}}]},
+        "finishReason": "STOP"}]}]});
+    let message = "The encrypted content gAAA could not be verified.";
+    let rejected = json!({"error": {"code": 400, "message": message}});
+    let script = json!([calls, rejected, {"text": "done"}, {"text": "again"}]);
+    let it = WireWorld::new(WireFormat::Responses, &script);
+    it.world.home.write("a.txt", "hello from the file\n").expect("file");
+    let done = it.run(&["-p", "read a.txt"]);
+    assert_eq!((done.code(), done.out().trim()), (0, "done"), "{}", done.err());
+    assert!(done.err().contains("cannot read the reasoning"), "{}", done.err());
+    let kind = r#""type":"reasoning""#;
+    assert!(it.body(1).contains(kind), "{}", it.body(1));
+    assert!(!it.body(2).contains(kind), "{}", it.body(2));
+    assert!(it.body(2).contains("hello from the file"), "{}", it.body(2));
+}
+
+#[test]
+fn web_page_instead_of_an_answer_is_an_error_at_once() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            let mut connection = connection;
+            let _ = connection.read(&mut [0; 65_536]);
+            let page = "<!DOCTYPE html><title>Sign in</title>";
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                page.len()
+            );
+            let _ = connection.write_all([head.as_bytes(), page.as_bytes()].concat().as_slice());
+        }
+    });
+    for wire in ["openai-chat", "openai-responses", "anthropic", "ollama"] {
+        let it = WireWorld::new(WireFormat::Chat, &json!([]));
+        let base = format!("http://{address}");
+        let settings = json!({"providers": {"p": {"wire": wire, "baseUrl": base}}});
+        it.world
+            .home
+            .write_home(".parallax/settings.json", &settings.to_string())
+            .expect("settings");
+        let begun = std::time::Instant::now();
+        let done = it.run_as("p:m", &["-p", "go"]);
+        assert_eq!(done.code(), 1, "{wire}: {}", done.err());
+        assert!(done.err().contains("`text/html`"), "{wire}: {}", done.err());
+        assert!(done.err().contains(&address.to_string()), "{wire}: {}", done.err());
+        assert!(begun.elapsed().as_secs() < 10, "{wire}");
+    }
+}
+
+#[test]
+fn local_server_with_an_unknown_name_is_named_at_once() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
+    let base = "http://no-such-host.invalid:8080/v1";
+    command.env("LLAMACPP_BASE_URL", base).env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(done.err().contains("no-such-host.invalid:8080"), "{}", done.err());
+    assert!(!done.err().contains("Attempt 2"), "{}", done.err());
+}
