@@ -297,3 +297,81 @@ impl ApprovalState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::tool::Sharing;
+
+    use super::*;
+    use crate::test_tool::{TestJudge, TestTool};
+
+    fn approvals(decision: Decision, interactive: bool, mode: ApprovalMode) -> ApprovalState {
+        let environment = SessionEnvironment {
+            interactive,
+            keeps_file_texts: false,
+            replaces: false,
+            trusted: true,
+            workspace: Arc::new(Vec::new),
+            describe_directories: Arc::new(|_| String::new()),
+            secrets: Vec::new(),
+            role: None,
+        };
+        let options = ApprovalOptions {
+            judge: Arc::new(TestJudge(decision)),
+            limits: Approvals::default(),
+            rule_keeper: None,
+            mode,
+        };
+        let hub = EventBus::new();
+        ApprovalState::new(options, Arc::new(environment), hub.clone(), Notices::new(hub))
+    }
+
+    fn evaluate(approvals: &mut ApprovalState, effects: &Effects) -> PolicyDecision {
+        let tool = TestTool::new("replace", ToolKind::Edit, Sharing::Exclusive);
+        let input = PolicyInput { args: Object::new(), workspace: Vec::new(), made: Vec::new() };
+        approvals.evaluate(&tool, effects, &input, ApprovalMode::Default)
+    }
+
+    fn write() -> Effects {
+        Effects { writes: vec!["a".into()], ..Effects::default() }
+    }
+
+    #[test]
+    fn change_requires_approval_when_calls_are_run_again() {
+        let mut approvals = approvals(Decision::Allow, true, ApprovalMode::Default);
+        assert_eq!(evaluate(&mut approvals, &write()).verdict.decision, Decision::Allow);
+        approvals.set_rerun(true);
+        let evaluated = evaluate(&mut approvals, &write());
+        assert_eq!(evaluated.verdict.decision, Decision::Ask);
+        assert!(evaluated.verdict.each_time && evaluated.rules.is_empty());
+        assert_eq!(evaluated.no_rule.as_deref(), Some("this always requires approval"));
+        let reads = Effects::default();
+        assert_eq!(evaluate(&mut approvals, &reads).verdict.decision, Decision::Allow);
+    }
+
+    #[test]
+    fn rules_are_suggested_unless_permission_applies_to_one_call() {
+        let mut approvals = approvals(Decision::Ask, true, ApprovalMode::Default);
+        assert_eq!(evaluate(&mut approvals, &write()).rules.len(), 1);
+        let mut outside = write();
+        outside.permissions.outside = true;
+        let evaluated = evaluate(&mut approvals, &outside);
+        assert!(evaluated.rules.is_empty() && evaluated.no_rule.is_some());
+    }
+
+    #[test]
+    fn approval_for_a_hook_is_a_denial_without_a_user() {
+        for (interactive, expected) in [(true, Decision::Ask), (false, Decision::Deny)] {
+            let approvals = approvals(Decision::Allow, interactive, ApprovalMode::Default);
+            let mut verdict = Verdict::new(Decision::Allow, "test", "");
+            approvals.require_for_hook(&mut verdict, "look first");
+            assert_eq!((verdict.decision, verdict.rule.as_str()), (expected, "hook"));
+        }
+    }
+
+    #[test]
+    fn ids_of_requests_are_numbered() {
+        let mut approvals = approvals(Decision::Ask, true, ApprovalMode::Default);
+        assert_eq!((approvals.next_request(), approvals.next_request()), (1, 2));
+    }
+}

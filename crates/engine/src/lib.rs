@@ -42,6 +42,8 @@ mod routing;
 mod running_processes;
 mod session;
 mod session_handle;
+#[cfg(test)]
+mod test_tool;
 pub mod tokens;
 mod tool_call;
 mod tool_calls;

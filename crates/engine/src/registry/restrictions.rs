@@ -163,3 +163,75 @@ fn is_for_coordinators(spec: &ToolSpec) -> bool {
                 | ToolKind::Communicate
         )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parallax_protocol::policy::Decision;
+    use parallax_protocol::tool::{Sharing, Tool};
+
+    use super::*;
+    use crate::test_tool::{TestJudge, TestTool};
+
+    fn registry() -> Registry {
+        let tools = [
+            ("read_file", ToolKind::Read),
+            ("replace", ToolKind::Edit),
+            ("mcp_a_find", ToolKind::Search),
+            ("mcp_a_save", ToolKind::Other),
+        ];
+        let tool = |(name, kind)| Arc::new(TestTool::new(name, kind, Sharing::Shared)) as _;
+        let tools: Vec<Arc<dyn Tool>> = tools.map(tool).to_vec();
+        Registry::new(tools, None)
+    }
+
+    fn declared(registry: &mut Registry) -> Vec<String> {
+        let judge = TestJudge(Decision::Allow);
+        registry.declare(&judge, ApprovalMode::Default, true).names.to_vec()
+    }
+
+    #[test]
+    fn tools_of_a_prompt_are_enabled_by_name_alias_and_pattern() {
+        let mut registry = registry();
+        let all = declared(&mut registry);
+        registry.enable_only(Some(vec!["replace_alias".to_owned(), "mcp_a_*".to_owned()]));
+        assert_eq!(declared(&mut registry), ["replace", "mcp_a_find", "mcp_a_save"]);
+        assert!(registry.exclusion("replace").is_none());
+        let why = registry.exclusion("read_file").expect("an exclusion");
+        assert_eq!(why, "The command of this prompt does not enable `read_file`");
+        registry.enable_only(None);
+        assert_eq!(declared(&mut registry), all);
+    }
+
+    #[test]
+    fn coordinator_may_read_and_search_but_not_change_anything() {
+        let mut registry = registry();
+        registry.set_coordinator(true);
+        assert_eq!(declared(&mut registry), ["read_file", "mcp_a_find"]);
+        let spec = registry.get("replace").expect("a tool").spec().clone();
+        assert!(registry.coordinator_denial(&spec).is_some());
+        registry.set_coordinator(false);
+        assert!(registry.coordinator_denial(&spec).is_none());
+    }
+
+    #[test]
+    fn rejected_tools_are_not_declared_and_can_be_restored() {
+        let mut registry = registry();
+        assert!(registry.reject("replace".to_owned()) && !registry.reject("replace".to_owned()));
+        assert!(!declared(&mut registry).contains(&"replace".to_owned()));
+        registry.set_rejected(HashSet::new());
+        assert!(declared(&mut registry).contains(&"replace".to_owned()));
+    }
+
+    #[test]
+    fn choice_of_hooks_excludes_other_tools_for_one_response() {
+        let mut registry = registry();
+        registry.choose(Some(vec!["read_file".to_owned()]));
+        assert!(registry.exclusion("read_file_alias").is_none());
+        assert!(registry.exclusion("replace").is_some());
+        assert!(registry.exclusion(COMPLETE_TASK).is_none());
+        registry.choose(None);
+        assert!(registry.exclusion("replace").is_none());
+    }
+}

@@ -459,7 +459,119 @@ fn start_order(calls: &[ToolCall]) -> VecDeque<usize> {
 
 #[cfg(test)]
 mod tests {
+    use parallax_protocol::ids::CallId;
+    use parallax_protocol::tool::Sharing;
+
     use super::*;
+    use crate::test_tool::TestTool;
+
+    fn registry() -> Registry {
+        let tool = |name, kind, sharing| Arc::new(TestTool::new(name, kind, sharing)) as _;
+        let tools: Vec<Arc<dyn Tool>> = vec![
+            tool("read", ToolKind::Read, Sharing::Shared),
+            tool("edit", ToolKind::Edit, Sharing::Exclusive),
+            tool(HEADING_TOOL, ToolKind::Think, Sharing::Shared),
+        ];
+        Registry::new(tools, None)
+    }
+
+    fn calls(names: &[&str]) -> Vec<ToolCall> {
+        let call = |(index, name): (usize, &&str)| ToolCall {
+            id: CallId::new(format!("call-{index}")),
+            wire_id: None,
+            name: (*name).to_owned(),
+            args: Ok(Object::new()),
+            replaces: None,
+        };
+        names.iter().enumerate().map(call).collect()
+    }
+
+    fn done() -> FunctionResponse {
+        FunctionResponse { text: "done".to_owned(), ..FunctionResponse::default() }
+    }
+
+    /// Starts what may start, as tasks that never end.
+    fn start_all(batch: &mut ToolBatch<'_>, registry: &Registry) -> Vec<usize> {
+        let mut started = Vec::new();
+        while let Some(index) = batch.take_startable(registry) {
+            let task = batch.tasks.spawn(std::future::pending()).id();
+            let runs_alone = batch.call(index).is_some_and(|call| registry.runs_alone(call));
+            let call = RunningCall {
+                begun: Instant::now(),
+                waited: Duration::ZERO,
+                title: String::new(),
+                kind: ToolKind::Read,
+                verdict: Verdict::new(parallax_protocol::policy::Decision::Allow, "test", ""),
+                decision: CallDecision::Accept,
+                cancel: CancellationToken::new(),
+                effects: Effects::default(),
+                arguments: None,
+                permissions: Permissions::default(),
+                changed: false,
+                hooked: None,
+                runs: 1,
+            };
+            batch.enter(index, CallStage::Running { task, call: Box::new(call) }, runs_alone);
+            started.push(index);
+        }
+        started
+    }
+
+    #[tokio::test]
+    async fn exclusive_call_waits_for_earlier_calls_and_delays_later_ones() {
+        let (registry, calls) = (registry(), calls(&["read", "read", "edit", "read"]));
+        let mut batch = ToolBatch::new(&calls, FinishedResults::new());
+        assert_eq!(start_all(&mut batch, &registry), [0, 1]);
+        batch.record_result(0, done(), Vec::new());
+        assert!(start_all(&mut batch, &registry).is_empty());
+        batch.record_result(1, done(), Vec::new());
+        assert_eq!(start_all(&mut batch, &registry), [2]);
+        assert!(!batch.is_over());
+        batch.record_result(2, done(), Vec::new());
+        assert_eq!(start_all(&mut batch, &registry), [3]);
+        batch.record_result(3, done(), Vec::new());
+        assert!(batch.is_over() && batch.open().is_empty());
+        assert_eq!(batch.into_result().texts, ["done"; 4]);
+    }
+
+    #[tokio::test]
+    async fn at_most_eight_calls_run_and_headings_start_first() {
+        let (registry, mut names) = (registry(), vec!["read"; 9]);
+        names.push(HEADING_TOOL);
+        let calls = calls(&names);
+        let mut batch = ToolBatch::new(&calls, FinishedResults::new());
+        assert_eq!(start_all(&mut batch, &registry), [9, 0, 1, 2, 3, 4, 5, 6]);
+        batch.record_result(3, done(), Vec::new());
+        assert_eq!(start_all(&mut batch, &registry), [7]);
+        assert_eq!(batch.take_queued(), [8]);
+    }
+
+    #[tokio::test]
+    async fn replacement_keeps_its_id_starts_first_and_is_limited() {
+        let (registry, calls) = (registry(), calls(&["edit", "read"]));
+        let mut batch = ToolBatch::new(&calls, FinishedResults::new());
+        assert_eq!(batch.take_startable(&registry), Some(0));
+        batch.set_stage(0, CallStage::Preparing);
+        for _ in 0..MAX_REPLACEMENTS {
+            assert!(batch.may_replace(0));
+            batch.replace(0, "read".to_owned(), Object::new());
+            assert_eq!(batch.take_startable(&registry), Some(0));
+        }
+        assert!(!batch.may_replace(0));
+        let call = batch.call(0).expect("a call");
+        assert_eq!((call.name.as_str(), call.replaces.as_deref()), ("read", Some("edit")));
+        assert_eq!(call.id, calls[0].id);
+        assert_eq!(batch.open(), [0, 1]);
+    }
+
+    #[test]
+    fn finished_calls_of_a_resumed_batch_do_not_start() {
+        let (registry, calls) = (registry(), calls(&["read", "edit"]));
+        let mut batch = ToolBatch::new(&calls, FinishedResults::from([(0, done())]));
+        assert!(batch.is_done(0) && !batch.is_done(1));
+        assert_eq!(batch.take_startable(&registry), Some(1));
+        assert_eq!(batch.take_startable(&registry), None);
+    }
 
     #[test]
     fn what_came_early_waits_for_what_stands_before_it() {
