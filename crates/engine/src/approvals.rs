@@ -1,5 +1,7 @@
 //! Decides about calls with the policy engine and what the session has approved, and asks the user.
 
+mod budget_approval;
+mod loop_approval;
 mod taint;
 mod user_requests;
 
@@ -14,9 +16,11 @@ use parallax_protocol::policy::{
 };
 use parallax_protocol::tool::{Effects, Outcome, Tool, ToolKind, ToolSpec};
 
+pub(crate) use self::budget_approval::{check_budget, request_increase};
+pub(crate) use self::loop_approval::confirm_loop;
 pub(crate) use self::user_requests::UserRequests;
 
-use crate::checkpointed_call::changes_files;
+use crate::checkpoints::changes_files;
 use crate::environment::SessionEnvironment;
 use crate::event_bus::EventBus;
 use crate::notices::Notices;
@@ -24,7 +28,7 @@ use crate::options::Approvals;
 
 /// The policy engine of a session, and its approvals so far.
 pub(crate) struct ApprovalState {
-    hub: EventBus,
+    bus: EventBus,
     notices: Notices,
     environment: Arc<SessionEnvironment>,
     judge: Arc<dyn Judge>,
@@ -76,11 +80,11 @@ impl ApprovalState {
     pub(crate) fn new(
         options: ApprovalOptions,
         environment: Arc<SessionEnvironment>,
-        hub: EventBus,
+        bus: EventBus,
         notices: Notices,
     ) -> Self {
         Self {
-            hub,
+            bus,
             notices,
             environment,
             judge: options.judge,
@@ -322,8 +326,8 @@ mod tests {
             rule_keeper: None,
             mode,
         };
-        let hub = EventBus::new();
-        ApprovalState::new(options, Arc::new(environment), hub.clone(), Notices::new(hub))
+        let bus = EventBus::new();
+        ApprovalState::new(options, Arc::new(environment), bus.clone(), Notices::new(bus))
     }
 
     fn evaluate(approvals: &mut ApprovalState, effects: &Effects) -> PolicyDecision {

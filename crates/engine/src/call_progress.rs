@@ -13,45 +13,45 @@ use crate::running_processes::RunningProcesses;
 
 /// Sends live output of a call to the front ends.
 pub(crate) struct CallProgress {
-    pub(crate) hub: EventBus,
+    pub(crate) bus: EventBus,
     pub(crate) item: ItemId,
-    pub(crate) reach: RunningProcesses,
+    pub(crate) processes: RunningProcesses,
 }
 
 impl Progress for CallProgress {
     fn output(&self, text: &str) {
-        self.hub.send(EventBody::ItemDelta { item: self.item.clone(), text: text.to_owned() });
+        self.bus.send(EventBody::ItemDelta { item: self.item.clone(), text: text.to_owned() });
     }
 
     fn advance(&self, advance: &Advance) {
         let (item, advance) = (self.item.clone(), advance.clone());
-        self.hub.send(EventBody::ItemAdvanced { item, advance });
+        self.bus.send(EventBody::ItemAdvanced { item, advance });
     }
 
     fn aside(&self, text: &str) {
-        self.hub.send(EventBody::Aside { text: text.to_owned() });
+        self.bus.send(EventBody::Aside { text: text.to_owned() });
     }
 
     fn traceparent(&self) -> Option<String> {
-        self.hub.traceparent(SpanOf::Call(&self.item))
+        self.bus.traceparent(SpanOf::Call(&self.item))
     }
 
     fn traceparent_of_mcp_request(&self) -> Option<String> {
-        self.hub.traceparent(SpanOf::McpRequest(&self.item))
+        self.bus.traceparent(SpanOf::McpRequest(&self.item))
     }
 
     fn screen(&self, screen: Screen) {
         let screen = Arc::new(screen);
-        self.hub.send(EventBody::ItemScreen { item: self.item.clone(), screen });
+        self.bus.send(EventBody::ItemScreen { item: self.item.clone(), screen });
     }
 
     fn control(&self, control: Arc<dyn ProcessControl>) {
-        self.reach.control(&self.item, control);
+        self.processes.control(&self.item, control);
     }
 
     fn notice(&self, level: Level, text: &str) {
         let item = ItemId::new(format!("{}-notice", self.item.as_str()));
-        self.hub.send(EventBody::ItemDone {
+        self.bus.send(EventBody::ItemDone {
             item,
             done: ItemDone::Notice { level, text: text.to_owned() },
         });

@@ -1,5 +1,7 @@
 //! The checkpoints of the files that the agent changes: undo and restore.
 
+mod checkpointed_call;
+
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +11,10 @@ use parallax_protocol::event::Undone;
 use parallax_protocol::op::{Restore, Rewind};
 
 use crate::inbox::Inbox;
+
+pub(crate) use self::checkpointed_call::{
+    CheckpointedCall, changes_files, irreversible_changes, is_command,
+};
 
 /// Why nothing can be undone without checkpoints.
 const DISABLED: &str = "checkpoints are disabled in this session";

@@ -96,10 +96,10 @@ impl ContextManager {
     }
 
     /// Emits the context usage of the next request if it changed.
-    pub(crate) fn emit_usage(&mut self, frame: &RequestFrame, history: &History, hub: &EventBus) {
+    pub(crate) fn emit_usage(&mut self, frame: &RequestFrame, history: &History, bus: &EventBus) {
         let used = usage(frame, history);
         if self.reported.replace(used) != Some(used) {
-            hub.send(EventBody::ContextUsed(used));
+            bus.send(EventBody::ContextUsed(used));
         }
     }
 

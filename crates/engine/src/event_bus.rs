@@ -317,12 +317,12 @@ mod tests {
 
     #[test]
     fn a_lagging_reader_gets_merged_deltas_and_loses_nothing() {
-        let hub = EventBus::new();
-        let mut reader = hub.subscribe();
+        let bus = EventBus::new();
+        let mut reader = bus.subscribe();
         for _ in 0..10_000 {
-            hub.send(delta("a", "x"));
+            bus.send(delta("a", "x"));
         }
-        hub.close();
+        bus.close();
         let (mut events, mut text) = (0, String::new());
         while let Some(event) = reader.try_next() {
             events += 1;
@@ -337,13 +337,13 @@ mod tests {
     #[test]
     fn a_lagging_reader_gets_the_newest_screen_only() {
         use parallax_protocol::shell::Screen;
-        let hub = EventBus::new();
-        let mut reader = hub.subscribe();
+        let bus = EventBus::new();
+        let mut reader = bus.subscribe();
         for number in 0..10_000 {
             let rows = vec![number.to_string()];
             let screen = Arc::new(Screen { rows, ..Screen::default() });
-            hub.send(EventBody::ItemScreen { item: ItemId::from("a"), screen });
-            hub.send(delta("a", "x"));
+            bus.send(EventBody::ItemScreen { item: ItemId::from("a"), screen });
+            bus.send(delta("a", "x"));
         }
         let (mut events, mut newest) = (0, None);
         while let Some(event) = reader.try_next() {
@@ -358,9 +358,9 @@ mod tests {
 
     #[test]
     fn a_dropped_reader_keeps_nothing() {
-        let hub = EventBus::new();
-        drop(hub.subscribe());
-        hub.send(delta("a", "x"));
-        assert!(hub.lock().readers.is_empty());
+        let bus = EventBus::new();
+        drop(bus.subscribe());
+        bus.send(delta("a", "x"));
+        assert!(bus.lock().readers.is_empty());
     }
 }

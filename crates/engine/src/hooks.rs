@@ -28,7 +28,7 @@ const STATUS_DELAY: Duration = Duration::from_millis(300);
 /// The user's hooks and what they did.
 pub(crate) struct HookRunner {
     user: Option<Arc<dyn Hooks>>,
-    hub: EventBus,
+    bus: EventBus,
     notices: Notices,
     /// The running session-start hooks.
     starting: JoinSet<HookOutcome>,
@@ -39,10 +39,10 @@ pub(crate) struct HookRunner {
 }
 
 impl HookRunner {
-    pub(crate) fn new(user: Option<Arc<dyn Hooks>>, hub: EventBus, notices: Notices) -> Self {
+    pub(crate) fn new(user: Option<Arc<dyn Hooks>>, bus: EventBus, notices: Notices) -> Self {
         Self {
             user,
-            hub,
+            bus,
             notices,
             starting: JoinSet::new(),
             notified: JoinSet::new(),
@@ -67,7 +67,7 @@ impl HookRunner {
             return HookOutcome::default();
         }
         let names = hooks.titles(&call);
-        let running = with_status(&self.hub, names, hooks.run(call, cancel.clone()));
+        let running = with_status(&self.bus, names, hooks.run(call, cancel.clone()));
         let outcome = inbox.while_receiving(running).await;
         self.emit_messages(&outcome);
         outcome
@@ -78,7 +78,7 @@ impl HookRunner {
             self.notices.show(*level, text.clone());
         }
         for text in &outcome.asides {
-            self.hub.send(EventBody::Aside { text: text.clone() });
+            self.bus.send(EventBody::Aside { text: text.clone() });
         }
     }
 
@@ -90,18 +90,18 @@ impl HookRunner {
         // They may outlive the turn, but not their own time limit.
         while self.notified.try_join_next().is_some() {}
         let cancel = CancellationToken::new();
-        let (hub, ids) = (self.hub.clone(), self.notices.reserve_ids());
+        let (bus, ids) = (self.bus.clone(), self.notices.reserve_ids());
         self.notified.spawn(async move {
             let outcome = hooks.run(call, cancel).await;
             for ((level, text), item) in outcome.messages.into_iter().zip(ids) {
-                hub.send(EventBody::ItemDone { item, done: ItemDone::Notice { level, text } });
+                bus.send(EventBody::ItemDone { item, done: ItemDone::Notice { level, text } });
             }
         });
     }
 }
 
 /// Shows slow hooks in the status while they run.
-async fn with_status<F: Future>(hub: &EventBus, names: Vec<String>, running: F) -> F::Output {
+async fn with_status<F: Future>(bus: &EventBus, names: Vec<String>, running: F) -> F::Output {
     tokio::pin!(running);
     if names.is_empty() {
         return running.await;
@@ -109,10 +109,10 @@ async fn with_status<F: Future>(hub: &EventBus, names: Vec<String>, running: F) 
     tokio::select! {
         biased;
         outcome = &mut running => return outcome,
-        () = tokio::time::sleep(STATUS_DELAY) => hub.send(EventBody::HooksRun { names }),
+        () = tokio::time::sleep(STATUS_DELAY) => bus.send(EventBody::HooksRun { names }),
     }
     let outcome = running.await;
-    hub.send(EventBody::HooksRun { names: Vec::new() });
+    bus.send(EventBody::HooksRun { names: Vec::new() });
     outcome
 }
 

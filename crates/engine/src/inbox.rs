@@ -47,15 +47,13 @@ pub(crate) struct InboxOptions {
 /// taken.
 pub(crate) struct Inbox {
     ops: Receiver<Op>,
-    hub: EventBus,
+    bus: EventBus,
     notices: Notices,
     inputs: InputQueue,
     queued: OpQueue,
     /// Responses to approval requests.
     decisions: Vec<Decide>,
     selection: Selection,
-    /// The thinking level that the user chose; `None`: as configured.
-    thinking_level: Option<String>,
     running: RunningWork,
     /// The user's shell commands.
     user_commands: UserCommands,
@@ -83,22 +81,21 @@ struct RunningWork {
 }
 
 impl Inbox {
-    pub(crate) fn new(options: InboxOptions, hub: EventBus) -> Self {
+    pub(crate) fn new(options: InboxOptions, bus: EventBus) -> Self {
         let processes = RunningProcesses::default();
-        let user_commands = UserCommands::new(options.shell, hub.clone(), processes.clone());
+        let user_commands = UserCommands::new(options.shell, bus.clone(), processes.clone());
         Self {
             ops: options.ops,
-            notices: Notices::new(hub.clone()),
+            notices: Notices::new(bus.clone()),
             inputs: InputQueue::default(),
             queued: OpQueue::default(),
             decisions: Vec::new(),
             selection: Selection::new(
-                hub.clone(),
+                bus.clone(),
                 options.subagents.clone(),
                 options.model_changed,
                 (options.mode, options.model),
             ),
-            thinking_level: None,
             running: RunningWork::default(),
             user_commands,
             processes,
@@ -107,7 +104,7 @@ impl Inbox {
             subagents: options.subagents,
             ledger: options.ledger,
             set_limits: Vec::new(),
-            hub,
+            bus,
         }
     }
 
@@ -184,7 +181,7 @@ impl Inbox {
                 Err(why) => self.notice(Level::Error, why),
             },
             Op::SetModel(model) => self.set_model(&model),
-            Op::SetThinkingLevel(level) => self.thinking_level = level,
+            Op::SetThinkingLevel(level) => self.selection.thinking_level = level,
             Op::SetMode(mode) => self.set_mode(mode),
             Op::SetBudget { kind, scope, limit } => {
                 self.ledger.set(kind, scope, limit);
@@ -231,7 +228,7 @@ impl Inbox {
 
     /// Reports what became of a steering message.
     pub(crate) fn steer_ended(&self, id: SteerId, text: String, fate: SteerFate) {
-        self.hub.send(EventBody::SteerEnded(SteerEnded { id, text, fate }));
+        self.bus.send(EventBody::SteerEnded(SteerEnded { id, text, fate }));
     }
 
     /// Takes the next input of a turn.
@@ -367,7 +364,7 @@ impl Inbox {
 
     /// Returns the thinking level that the user chose.
     pub(crate) fn thinking_level(&self) -> Option<&str> {
-        self.thinking_level.as_deref()
+        self.selection.thinking_level.as_deref()
     }
 
     /// Returns the sender of notices.

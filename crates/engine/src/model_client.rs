@@ -132,13 +132,13 @@ impl ModelClient {
         (number, most): (u32, u32),
         asked: Option<Duration>,
         model: &str,
-        (hub, inbox): (&EventBus, &mut Inbox),
+        (bus, inbox): (&EventBus, &mut Inbox),
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         let backoff =
             self.options.retry_base * 2u32.saturating_pow(number.saturating_sub(1)).min(64);
         let delay = backoff.max(asked.unwrap_or_default());
-        hub.send(EventBody::Retry(Retry {
+        bus.send(EventBody::Retry(Retry {
             attempt: number,
             max_attempts: most,
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),

@@ -4,6 +4,8 @@ mod attempt;
 mod commit_response;
 mod rejected_content;
 mod request;
+mod response_builder;
+mod response_validation;
 mod retry_action;
 mod stream;
 mod unfinished_answer;
@@ -22,6 +24,7 @@ use crate::tool_call::ToolCall;
 pub(crate) use self::attempt::Attempt;
 pub(crate) use self::rejected_content::{RejectedContent, exclude_named_tool, is_rejection};
 pub(crate) use self::request::{AttemptKind, RequestBuilder};
+pub(crate) use self::response_validation::{ATTEMPTS, InvalidResponse};
 pub(crate) use self::retry_action::{RetryAction, blocked, classify, context_full};
 pub(crate) use self::stream::{StreamEnd, StreamSource, only};
 
@@ -43,6 +46,6 @@ pub(crate) struct ResponseReceiver<'a> {
     pub(crate) inbox: &'a mut Inbox,
     pub(crate) loops: &'a mut LoopDetector,
     pub(crate) environment: &'a SessionEnvironment,
-    pub(crate) hub: &'a EventBus,
+    pub(crate) bus: &'a EventBus,
     pub(crate) ledger: Ledger,
 }

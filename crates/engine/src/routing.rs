@@ -33,7 +33,7 @@ pub(crate) use self::fallback::{FallbackResult, cause};
 pub(crate) struct ModelRouter {
     options: RoutingOptions,
     model: Arc<dyn Model>,
-    hub: EventBus,
+    bus: EventBus,
     ledger: Ledger,
     /// The availability of models.
     availability: ModelAvailability,
@@ -65,13 +65,13 @@ impl ModelRouter {
     pub(crate) fn new(
         options: RoutingOptions,
         model: Arc<dyn Model>,
-        hub: EventBus,
+        bus: EventBus,
         ledger: Ledger,
     ) -> Self {
         Self {
             options,
             model,
-            hub,
+            bus,
             ledger,
             availability: ModelAvailability::default(),
             route: None,
@@ -192,7 +192,7 @@ impl ModelRouter {
             latency_ms = route.latency_ms, error = ?route.error, "model chosen"
         );
         inbox.notify_model_changed(&route.model);
-        self.hub.send(EventBody::Routed(Box::new(route.clone())));
+        self.bus.send(EventBody::Routed(Box::new(route.clone())));
         // For later processes; the user's own choice needs no record.
         if route.source != RouteSource::Override {
             let record = RouteRecord { time: now(), route: route.clone() };
@@ -262,7 +262,7 @@ impl ModelRouter {
         inbox: &mut Inbox,
         cancel: &CancellationToken,
     ) -> RouteDecision {
-        let metered = UsageTrackingModel::new(Arc::clone(&self.model), self.hub.clone())
+        let metered = UsageTrackingModel::new(Arc::clone(&self.model), self.bus.clone())
             .counted(self.ledger.clone());
         let question = classifier::ClassifierRequest {
             model: Arc::new(metered),

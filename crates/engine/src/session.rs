@@ -1,10 +1,13 @@
 //! The session actor: it receives operations in order, owns the parts of the session, and runs one
 //! turn at a time.
 
+mod changed_definitions;
+mod current_turn;
 mod model_step;
 mod queued_ops;
 mod steps;
 mod turn;
+mod user_messages;
 
 use std::sync::Arc;
 
@@ -14,14 +17,15 @@ use parallax_protocol::store::Record;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use self::changed_definitions::refresh_definitions;
+use self::current_turn::CurrentTurn;
+use self::user_messages::UserMessages;
 use crate::agents::{AgentRole, InvokeAgent, SubagentManager};
 use crate::approvals::{ApprovalOptions, ApprovalState};
 use crate::budget::Budget;
-use crate::changed_definitions::refresh_definitions;
 use crate::checkpoints::SessionCheckpoints;
 use crate::context::{Compactor, ContextManager, ContextOptions, RequestFrame, Summarizer};
 use crate::conversation::{Conversation, ConversationStart};
-use crate::current_turn::CurrentTurn;
 use crate::environment::SessionEnvironment;
 use crate::event_bus::EventBus;
 use crate::history::{History, now};
@@ -30,7 +34,6 @@ use crate::inbox::{Inbox, InboxOptions, QueuedInput, TurnInput};
 use crate::loop_detection::LoopDetector;
 use crate::model_client::{ModelClient, ModelClientOptions};
 use crate::options::SessionOptions;
-use crate::prompt_input::UserMessages;
 use crate::prompts::Prompts;
 use crate::registry::{Registry, ToolDeclarations};
 use crate::routing::ModelRouter;
@@ -41,7 +44,7 @@ const OP_QUEUE: usize = 64;
 
 /// The actor.
 struct Session {
-    hub: EventBus,
+    bus: EventBus,
     inbox: Inbox,
     environment: Arc<SessionEnvironment>,
     conversation: Conversation,
@@ -60,19 +63,19 @@ struct Session {
 
 /// Starts the actor on the current runtime. Subscribe to the bus before, so that no event is
 /// missed.
-pub fn start(options: SessionOptions, hub: EventBus) -> SessionHandle {
-    launch(options, None, hub)
+pub fn start(options: SessionOptions, bus: EventBus) -> SessionHandle {
+    launch(options, None, bus)
 }
 
 /// Starts the actor; with a role it is a subagent.
-fn launch(mut options: SessionOptions, role: Option<AgentRole>, hub: EventBus) -> SessionHandle {
+fn launch(mut options: SessionOptions, role: Option<AgentRole>, bus: EventBus) -> SessionHandle {
     let (ops, receiver) = mpsc::channel(OP_QUEUE);
     let subagents = options.agents.take().map(|agents| {
         let is_subagent = role.is_some();
         let subagents = Arc::new(SubagentManager::new(
             agents,
             &mut options,
-            hub.clone(),
+            bus.clone(),
             &ops,
             is_subagent,
             launch,
@@ -97,7 +100,7 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, hub: EventBus) -
         subagents: subagents.clone(),
         ledger: options.budget.ledger(),
     };
-    let inbox = Inbox::new(inbox, hub.clone());
+    let inbox = Inbox::new(inbox, bus.clone());
     let environment = Arc::new(SessionEnvironment {
         interactive: options.interactive,
         keeps_file_texts: options.keeps_file_texts,
@@ -136,7 +139,7 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, hub: EventBus) -
         router: ModelRouter::new(
             options.routing,
             Arc::clone(&options.model),
-            hub.clone(),
+            bus.clone(),
             options.budget.ledger(),
         ),
         client: ModelClient::new(ModelClientOptions {
@@ -156,20 +159,20 @@ fn launch(mut options: SessionOptions, role: Option<AgentRole>, hub: EventBus) -
                 mode: options.mode,
             },
             Arc::clone(&environment),
-            hub.clone(),
+            bus.clone(),
             notices.clone(),
         ),
-        hooks: HookRunner::new(options.hooks, hub.clone(), notices),
+        hooks: HookRunner::new(options.hooks, bus.clone(), notices),
         checkpoints: SessionCheckpoints::new(options.checkpoints, options.is_build_file),
         subagents,
         loops: LoopDetector::new(options.loop_detection),
         current: CurrentTurn::default(),
         inbox,
         environment,
-        hub: hub.clone(),
+        bus: bus.clone(),
     };
-    hub.send(EventBody::SessionReady(ready));
-    let task = tokio::spawn(session.run(hub));
+    bus.send(EventBody::SessionReady(ready));
+    let task = tokio::spawn(session.run(bus));
     SessionHandle { ops, task }
 }
 
@@ -183,8 +186,8 @@ impl Drop for CloseOnDrop {
 }
 
 impl Session {
-    async fn run(mut self, hub: EventBus) {
-        let _close = CloseOnDrop(hub);
+    async fn run(mut self, bus: EventBus) {
+        let _close = CloseOnDrop(bus);
         let mut turn = 0;
         self.hooks.start(
             match (self.conversation.history().len() > 0, self.environment.replaces) {
@@ -236,7 +239,7 @@ impl Session {
             return true;
         }
         self.inbox.notice(Level::Warning, "There is no interrupted turn to continue");
-        self.hub.send(EventBody::NotContinued);
+        self.bus.send(EventBody::NotContinued);
         false
     }
 
@@ -246,8 +249,8 @@ impl Session {
         if matches!(input, TurnInput::Prompt(_)) {
             self.conversation.start_turn();
         }
-        self.hub.set_turn(turn);
-        let (begun, waited) = (Instant::now(), self.hub.user_wait());
+        self.bus.set_turn(turn);
+        let (begun, waited) = (Instant::now(), self.bus.user_wait());
         refresh_definitions(
             turn == 1,
             self.subagents.as_deref(),
@@ -264,7 +267,7 @@ impl Session {
             cancel.cancel();
         }
         self.inbox.set_turn(Some(cancel.clone()));
-        self.hub.send(EventBody::TurnStarted { prompt: input.shown().to_owned() });
+        self.bus.send(EventBody::TurnStarted { prompt: input.shown().to_owned() });
         let overrides = input.take_overrides();
         let Self { current, registry, approvals, inbox, .. } = self;
         current.apply_overrides(overrides, registry, approvals, inbox);
@@ -287,11 +290,11 @@ impl Session {
             self.inbox.queue_steers(late);
         }
         // Time spent waiting for the user does not count.
-        let waited = self.hub.user_wait().saturating_sub(waited);
+        let waited = self.bus.user_wait().saturating_sub(waited);
         let worked = begun.elapsed().saturating_sub(waited);
         let duration_ms = u64::try_from(worked.as_millis()).unwrap_or(u64::MAX);
         let taken_back = self.current.end();
-        self.hub.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, taken_back }));
+        self.bus.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, taken_back }));
     }
 
     /// Records the end of a turn. A prompt that was abandoned before it started leaves no journal:
@@ -335,7 +338,7 @@ impl Session {
     /// Emits the context usage of the next request if it changed.
     fn emit_context_usage(&mut self) {
         let frame = self.frame();
-        self.context.emit_usage(&frame, self.conversation.history(), &self.hub);
+        self.context.emit_usage(&frame, self.conversation.history(), &self.bus);
     }
 
     fn compactor(&mut self) -> Compactor<'_> {
@@ -349,7 +352,7 @@ impl Session {
             conversation: &mut self.conversation,
             hooks: &self.hooks,
             inbox: &mut self.inbox,
-            hub: &self.hub,
+            bus: &self.bus,
         }
     }
 
@@ -359,7 +362,7 @@ impl Session {
             hooks: &mut self.hooks,
             inbox: &mut self.inbox,
             environment: &self.environment,
-            hub: &self.hub,
+            bus: &self.bus,
         }
     }
 }

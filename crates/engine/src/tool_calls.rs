@@ -46,7 +46,7 @@ pub(crate) struct ToolRunner<'a> {
     pub(crate) checkpoints: &'a SessionCheckpoints,
     pub(crate) environment: &'a SessionEnvironment,
     pub(crate) subagents: Option<&'a SubagentManager>,
-    pub(crate) hub: &'a EventBus,
+    pub(crate) bus: &'a EventBus,
     /// The model that reads the results.
     pub(crate) model: (String, Limits),
 }
@@ -99,7 +99,7 @@ impl ToolRunner<'_> {
 
     /// Tells the front ends that a call was requested.
     fn announce(&self, index: usize, call: &ToolCall) {
-        self.hub.send(EventBody::ItemStarted {
+        self.bus.send(EventBody::ItemStarted {
             item: call.item(),
             start: ItemStart::Tool(ToolStart {
                 call: call.id.clone(),
@@ -122,10 +122,10 @@ impl ToolRunner<'_> {
         loop {
             let Some(call) = batch.call(index).cloned() else { return };
             transition = match transition {
-                Transition::Prepare(again) => {
+                Transition::Prepare(rerun) => {
                     batch.set_stage(index, CallStage::Preparing);
                     self.emit_phase(&call, CallPhase::Validating, None);
-                    self.prepare(&call, again, cancel).await
+                    self.prepare(&call, rerun, cancel).await
                 }
                 Transition::Ask(prepared) => {
                     let runs_alone = self.registry.runs_alone(&call);
@@ -154,7 +154,7 @@ impl ToolRunner<'_> {
 
     /// Emits the phase of a call, with its title once known.
     fn emit_phase(&self, call: &ToolCall, phase: CallPhase, title: Option<String>) {
-        self.hub.send(EventBody::CallState(Box::new(CallState {
+        self.bus.send(EventBody::CallState(Box::new(CallState {
             item: call.item(),
             call: call.id.clone(),
             phase,

@@ -19,14 +19,14 @@ use crate::tokens;
 /// A model that reports [`Model::generate`] calls as events.
 pub struct UsageTrackingModel {
     model: Arc<dyn Model>,
-    hub: EventBus,
+    bus: EventBus,
     ledger: Ledger,
 }
 
 impl UsageTrackingModel {
     /// Wraps the model; reports go to the bus.
-    pub fn new(model: Arc<dyn Model>, hub: EventBus) -> Self {
-        Self { model, hub, ledger: Ledger::default() }
+    pub fn new(model: Arc<dyn Model>, bus: EventBus) -> Self {
+        Self { model, bus, ledger: Ledger::default() }
     }
 
     /// Also counts the requests in a ledger.
@@ -81,10 +81,10 @@ impl Model for UsageTrackingModel {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let (hub, ledger, asked) = (self.hub.clone(), self.ledger.clone(), Arc::clone(&self.model));
+        let (bus, ledger, asked) = (self.bus.clone(), self.ledger.clone(), Arc::clone(&self.model));
         let (model, role) = (request.model.clone(), request.role.clone());
         let request_bytes = request.bytes();
-        let id = hub.observe_request(&request, Duration::ZERO);
+        let id = bus.observe_request(&request, Duration::ZERO);
         let answer = self.model.generate(request, cancel);
         Box::pin(async move {
             let begun = Instant::now();
@@ -111,7 +111,7 @@ impl Model for UsageTrackingModel {
                 first_chunk_ms: None,
             });
             let status = answer.as_ref().err().and_then(ModelError::status);
-            hub.send_model_call(id, call, response, status);
+            bus.send_model_call(id, call, response, status);
             answer
         })
     }

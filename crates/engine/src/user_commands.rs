@@ -1,6 +1,8 @@
 //! Shell commands that the user runs: concurrently with a turn, without a policy decision, and
 //! reported to the model with the next request.
 
+mod background_reports;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +15,7 @@ use parallax_protocol::shell::{Shell, ShellCommand, ShellEnding, ShellOutcome};
 use parallax_protocol::tool::Run;
 use tokio::task::{Id, JoinSet};
 
-use crate::background_reports::{BackgroundReports, BackgroundWatcher};
+use self::background_reports::{BackgroundReports, BackgroundWatcher};
 use crate::call_progress::CallProgress;
 use crate::event_bus::EventBus;
 use crate::running_processes::RunningProcesses;
@@ -41,8 +43,8 @@ struct RunningCommand {
 /// The user's running commands and the reports of finished ones.
 pub(crate) struct UserCommands {
     shell: Option<Arc<dyn Shell>>,
-    hub: EventBus,
-    reach: RunningProcesses,
+    bus: EventBus,
+    processes: RunningProcesses,
     tasks: JoinSet<ShellOutcome>,
     running: HashMap<Id, RunningCommand>,
     /// Tasks that emit background processes; aborted when this value is dropped.
@@ -57,23 +59,33 @@ impl UserCommands {
     /// Creates the manager. Must be called on a runtime, because it watches background processes.
     pub(crate) fn new(
         shell: Option<Arc<dyn Shell>>,
-        hub: EventBus,
-        reach: RunningProcesses,
+        bus: EventBus,
+        processes: RunningProcesses,
     ) -> Self {
         let mut emitters = JoinSet::new();
         let ended = BackgroundReports::default();
         if let Some(shell) = shell.clone() {
-            let (mut changes, hub) = (shell.changes(), hub.clone());
-            let mut watch = BackgroundWatcher::new(Arc::clone(&shell), hub.clone(), ended.clone());
+            let (mut changes, bus) = (shell.changes(), bus.clone());
+            let mut watch = BackgroundWatcher::new(Arc::clone(&shell), bus.clone(), ended.clone());
             emitters.spawn(async move {
                 while changes.next().await.is_some() {
-                    tell(Arc::clone(&shell), LOG_LINES, &hub).await;
+                    tell(Arc::clone(&shell), LOG_LINES, &bus).await;
                     watch.look().await;
                 }
             });
         }
         let (tasks, running) = (JoinSet::new(), HashMap::new());
-        Self { shell, hub, reach, tasks, running, emitters, reports: Vec::new(), ended, started: 0 }
+        Self {
+            shell,
+            bus,
+            processes,
+            tasks,
+            running,
+            emitters,
+            reports: Vec::new(),
+            ended,
+            started: 0,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -93,14 +105,14 @@ impl UserCommands {
         self.started += 1;
         let item = ItemId::new(format!("shell-{}", self.started));
         let (text, background) = (command.command.clone(), command.background);
-        self.hub.send(EventBody::ItemStarted {
+        self.bus.send(EventBody::ItemStarted {
             item: item.clone(),
             start: ItemStart::Shell(ShellStart { command: text.clone(), background }),
         });
         let cancel = CancellationToken::new();
-        self.reach.enter(item.clone(), cancel.clone());
-        let (hub, reach) = (self.hub.clone(), self.reach.clone());
-        let progress = Arc::new(CallProgress { hub, item: item.clone(), reach });
+        self.processes.enter(item.clone(), cancel.clone());
+        let (bus, processes) = (self.bus.clone(), self.processes.clone());
+        let progress = Arc::new(CallProgress { bus, item: item.clone(), processes });
         let run = shell.run(command, Run::new(cancel.clone(), progress));
         let handle = self.tasks.spawn(run);
         let running = RunningCommand { item, command: text, begun: Instant::now(), cancel };
@@ -124,10 +136,10 @@ impl UserCommands {
         let Some(RunningCommand { item, command, begun, .. }) = self.running.remove(&id) else {
             return;
         };
-        self.reach.leave(&item);
+        self.processes.leave(&item);
         let text = report(&command, &outcome);
         let ShellOutcome { ending, display, directory, .. } = outcome;
-        self.hub.send(EventBody::ItemDone {
+        self.bus.send(EventBody::ItemDone {
             item,
             done: ItemDone::Shell(Box::new(ShellDone {
                 command: command.clone(),
@@ -150,12 +162,12 @@ impl UserCommands {
 
     /// Emits the background processes.
     pub(crate) fn emit_background(&mut self, lines: usize) {
-        let (shell, hub) = (self.shell.clone(), self.hub.clone());
+        let (shell, bus) = (self.shell.clone(), self.bus.clone());
         while self.emitters.try_join_next().is_some() {}
         self.emitters.spawn(async move {
             match shell {
-                Some(shell) => tell(shell, lines, &hub).await,
-                None => hub.send(EventBody::Background { processes: Vec::new() }),
+                Some(shell) => tell(shell, lines, &bus).await,
+                None => bus.send(EventBody::Background { processes: Vec::new() }),
             }
         });
     }
@@ -163,20 +175,20 @@ impl UserCommands {
     /// Ends a background process and emits the rest.
     pub(crate) fn end_background(&mut self, pid: i32) {
         let Some(shell) = self.shell.clone() else { return };
-        let hub = self.hub.clone();
+        let bus = self.bus.clone();
         while self.emitters.try_join_next().is_some() {}
         self.emitters.spawn(async move {
             let ending = Arc::clone(&shell);
             let _ = tokio::task::spawn_blocking(move || ending.end_background(pid)).await;
-            tell(shell, LOG_LINES, &hub).await;
+            tell(shell, LOG_LINES, &bus).await;
         });
     }
 }
 
-async fn tell(shell: Arc<dyn Shell>, lines: usize, hub: &EventBus) {
+async fn tell(shell: Arc<dyn Shell>, lines: usize, bus: &EventBus) {
     let looking = tokio::task::spawn_blocking(move || shell.background(lines));
     if let Ok(processes) = looking.await {
-        hub.send(EventBody::Background { processes });
+        bus.send(EventBody::Background { processes });
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) type Launch = fn(SessionOptions, Option<AgentRole>, EventBus) -> Sess
 pub(crate) struct SubagentManager {
     pub(crate) agents: Arc<dyn Agents>,
     pub(super) launch: Launch,
-    pub(super) hub: EventBus,
+    pub(super) bus: EventBus,
     pub(super) slots: Semaphore,
     /// Whether this session is itself a subagent; then its subagents cannot start any.
     pub(super) is_subagent: bool,
@@ -62,7 +62,7 @@ impl SubagentManager {
     pub(crate) fn new(
         agents: Arc<dyn Agents>,
         options: &mut SessionOptions,
-        hub: EventBus,
+        bus: EventBus,
         ops: &Sender<Op>,
         is_subagent: bool,
         launch: Launch,
@@ -80,7 +80,7 @@ impl SubagentManager {
         Self {
             agents,
             launch,
-            hub,
+            bus,
             slots: Semaphore::new(MAX_CONCURRENT),
             hooks: options.hooks.clone(),
             is_subagent,
@@ -161,14 +161,14 @@ impl SubagentManager {
         ask.agent = Some(agent.to_owned());
         // Front ends would look for the arguments among the session's own calls.
         ask.outcomes.retain(|outcome| *outcome != AskOutcome::ModifyWithEditor);
-        self.hub.send(EventBody::Ask(Box::new(ask)));
+        self.bus.send(EventBody::Ask(Box::new(ask)));
     }
 
     /// Closes an approval request that was answered or withdrawn.
     pub(super) fn close(&self, item: &ItemId, ask: &AskId, outcome: Option<AskOutcome>) {
         let shown = public_id(item, ask);
         self.state().asks.remove(&shown);
-        self.hub.send(EventBody::AskClosed { ask: shown, outcome });
+        self.bus.send(EventBody::AskClosed { ask: shown, outcome });
     }
 
     /// Passes a response to the subagent that asked. Returns the response if no subagent asked.

@@ -133,7 +133,7 @@ impl SubagentRun {
         for (index, (level, text)) in outcome.messages.iter().enumerate() {
             let item = ItemId::new(format!("{}-{}-{index}", self.item, event.as_str()));
             let done = ItemDone::Notice { level: *level, text: text.clone() };
-            self.subagents.hub.send(EventBody::ItemDone { item, done });
+            self.subagents.bus.send(EventBody::ItemDone { item, done });
         }
         outcome
     }
@@ -150,9 +150,9 @@ impl SubagentRun {
         }
         let keep = options.room.keep_output.clone();
         let scope = SubagentScope { item: self.item.clone(), name: self.agent.name.clone() };
-        let hub = self.subagents.hub.of_subagent(scope);
-        let mut events = hub.subscribe();
-        let handle = (self.subagents.launch)(options, Some(role.clone()), hub);
+        let bus = self.subagents.bus.of_subagent(scope);
+        let mut events = bus.subscribe();
+        let handle = (self.subagents.launch)(options, Some(role.clone()), bus);
         self.subagents.enter(self.item.clone(), handle.ops.clone());
         self.tell();
         let mut ending = self.run_turns(prompt, &role, &handle, &mut events).await;
@@ -270,7 +270,7 @@ impl SubagentRun {
         for (index, text) in kit.problems.into_iter().enumerate() {
             let item = ItemId::new(format!("{}-problem-{index}", self.item));
             let done = ItemDone::Notice { level: Level::Warning, text };
-            self.subagents.hub.send(EventBody::ItemDone { item, done });
+            self.subagents.bus.send(EventBody::ItemDone { item, done });
         }
         Ok((options, kit.close))
     }
@@ -356,7 +356,7 @@ impl SubagentRun {
         match body {
             EventBody::ModelCall(call) => {
                 let role = if call.role == "main" { SUBAGENT.to_owned() } else { call.role };
-                self.subagents.hub.send(EventBody::ModelCall(ModelCall { role, ..call }));
+                self.subagents.bus.send(EventBody::ModelCall(ModelCall { role, ..call }));
             }
             EventBody::Ask(ask) => {
                 self.open.insert(ask.id.clone());
@@ -369,12 +369,12 @@ impl SubagentRun {
                 self.subagents.close(&self.item, &ask, outcome);
             }
             EventBody::StateChanged { mode, .. } => self.subagents.lead(mode),
-            EventBody::Aside { text } => self.subagents.hub.send(EventBody::Aside { text }),
-            EventBody::Retry(retry) => self.subagents.hub.send(EventBody::Retry(retry)),
-            EventBody::FellBack(fallback) => self.subagents.hub.send(EventBody::FellBack(fallback)),
+            EventBody::Aside { text } => self.subagents.bus.send(EventBody::Aside { text }),
+            EventBody::Retry(retry) => self.subagents.bus.send(EventBody::Retry(retry)),
+            EventBody::FellBack(fallback) => self.subagents.bus.send(EventBody::FellBack(fallback)),
             EventBody::ItemDone { item, done: ItemDone::Notice { level, text } } => {
                 let text = format!("{}: {text}", self.agent.name);
-                self.subagents.hub.send(EventBody::ItemDone {
+                self.subagents.bus.send(EventBody::ItemDone {
                     item: ItemId::new(format!("{}-{item}", self.item)),
                     done: ItemDone::Notice { level, text },
                 });
@@ -403,7 +403,7 @@ impl SubagentRun {
 
     fn tell(&mut self) {
         let progress = Arc::new(self.picture.now());
-        self.subagents.hub.send(EventBody::Agent { item: self.item.clone(), progress });
+        self.subagents.bus.send(EventBody::Agent { item: self.item.clone(), progress });
     }
 
     /// Returns the outcome of a turn; `None` when it was cancelled.

@@ -38,7 +38,7 @@ impl UserRequests<'_> {
     ) -> Result<Decide, EndReason> {
         let (id, offered) = (ask.id.clone(), ask.outcomes.clone());
         self.hooks.notify_of_approval(&ask, &ask.name);
-        self.approvals.hub.send(EventBody::Ask(Box::new(ask)));
+        self.approvals.bus.send(EventBody::Ask(Box::new(ask)));
         loop {
             for decide in self.inbox.take_decisions() {
                 if decide.ask == id && offered.contains(&decide.outcome) {
@@ -68,6 +68,6 @@ impl UserRequests<'_> {
     /// Closes a request; without a response it was withdrawn.
     pub(crate) fn close(&self, ask: AskId, response: Option<&Decide>) {
         let outcome = response.map(|decide| decide.outcome);
-        self.approvals.hub.send(EventBody::AskClosed { ask, outcome });
+        self.approvals.bus.send(EventBody::AskClosed { ask, outcome });
     }
 }

@@ -160,7 +160,7 @@ pub(crate) struct Compactor<'a> {
     pub(crate) conversation: &'a mut Conversation,
     pub(crate) hooks: &'a HookRunner,
     pub(crate) inbox: &'a mut Inbox,
-    pub(crate) hub: &'a EventBus,
+    pub(crate) bus: &'a EventBus,
     /// The model that writes summaries.
     pub(crate) summarizer: Summarizer,
     /// What every request contains besides the history.
@@ -223,7 +223,7 @@ impl Compactor<'_> {
             ContextOp::Edit(edit) => self.apply_edit(edit, cancel).await,
             ContextOp::Describe => {
                 let breakdown = self.context.breakdown(&self.frame, self.conversation);
-                self.hub.send(EventBody::ContextBreakdown(Box::new(breakdown)));
+                self.bus.send(EventBody::ContextBreakdown(Box::new(breakdown)));
             }
         }
     }
@@ -272,8 +272,8 @@ impl Compactor<'_> {
     }
 
     fn emit_compaction(&mut self, compaction: Compaction) {
-        self.hub.send(EventBody::Compaction(compaction));
-        self.context.emit_usage(&self.frame, self.conversation.history(), self.hub);
+        self.bus.send(EventBody::Compaction(compaction));
+        self.context.emit_usage(&self.frame, self.conversation.history(), self.bus);
     }
 
     /// Compacts the history and reports the result. Returns whether it is shorter.
@@ -524,7 +524,7 @@ impl Compactor<'_> {
         let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
         let whole = material.view.iter().take(split.tail);
         model_summary::SummaryRequest {
-            model: Arc::new(UsageTrackingModel::new(model, self.hub.clone()).counted(ledger)),
+            model: Arc::new(UsageTrackingModel::new(model, self.bus.clone()).counted(ledger)),
             name,
             alias,
             transcript: transcript::transcript(whole, characters),

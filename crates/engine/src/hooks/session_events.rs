@@ -31,9 +31,9 @@ impl HookRunner {
         input.insert("source".to_owned(), source.into());
         let call = HookCall::new(HookEvent::SessionStart, source, input);
         let names = hooks.titles(&call);
-        let hub = self.hub.clone();
+        let bus = self.bus.clone();
         self.starting.spawn(async move {
-            with_status(&hub, names, hooks.run(call, CancellationToken::new())).await
+            with_status(&bus, names, hooks.run(call, CancellationToken::new())).await
         });
     }
 

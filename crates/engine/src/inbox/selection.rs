@@ -1,4 +1,4 @@
-//! The mode and the model that the user chose.
+//! The mode, the model, and the thinking level that the user chose.
 
 use std::sync::Arc;
 
@@ -11,21 +11,23 @@ use crate::options::ModelChanged;
 
 /// The mode and the model of a session. Subagents follow them.
 pub(super) struct Selection {
-    hub: EventBus,
+    bus: EventBus,
     subagents: Option<Arc<SubagentManager>>,
     model_changed: ModelChanged,
     mode: ApprovalMode,
     model: String,
+    /// The thinking level; `None`: as configured.
+    pub(super) thinking_level: Option<String>,
 }
 
 impl Selection {
     pub(super) fn new(
-        hub: EventBus,
+        bus: EventBus,
         subagents: Option<Arc<SubagentManager>>,
         model_changed: ModelChanged,
         (mode, model): (ApprovalMode, String),
     ) -> Self {
-        Self { hub, subagents, model_changed, mode, model }
+        Self { bus, subagents, model_changed, mode, model, thinking_level: None }
     }
 
     pub(super) fn mode(&self) -> ApprovalMode {
@@ -61,6 +63,6 @@ impl Selection {
 
     fn emit(&self) {
         self.lead_subagents(&self.model);
-        self.hub.send(EventBody::StateChanged { model: self.model.clone(), mode: self.mode });
+        self.bus.send(EventBody::StateChanged { model: self.model.clone(), mode: self.mode });
     }
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use parallax_protocol::content::{Content, PartView};
 use parallax_protocol::ids::ItemId;
 
+use super::response_builder::ResponseBuilder;
 use super::unjournaled_parts::UnjournaledParts;
-use crate::response_builder::ResponseBuilder;
 
 /// One attempt: what was received and what is already shown.
 pub(crate) struct Attempt {

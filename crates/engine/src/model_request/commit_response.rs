@@ -36,17 +36,17 @@ impl ResponseReceiver<'_> {
         let images = Image::among(&content.parts, None);
         if let Some(item) = item {
             let text = Arc::new(attempt.not_shown_before(text_of(content)));
-            self.hub
+            self.bus
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }
         for image in images {
-            self.hub.send(EventBody::Image(image));
+            self.bus.send(EventBody::Image(image));
         }
         if cut {
             self.inbox.notice(Level::Warning, TRUNCATED);
         }
         if !sources.is_empty() {
-            self.hub.send(EventBody::Sources(sources));
+            self.bus.send(EventBody::Sources(sources));
         }
         if calls.is_empty() { ModelReply::Final } else { ModelReply::ToolCalls(calls) }
     }
@@ -70,7 +70,7 @@ impl ResponseReceiver<'_> {
         }
         if let Some(item) = item {
             let text = Arc::new(attempt.not_shown_before(text_of(content)));
-            self.hub
+            self.bus
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }
     }

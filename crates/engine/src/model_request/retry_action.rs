@@ -5,8 +5,8 @@ use std::time::Duration;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::{ModelError, says_too_long};
 
-use crate::response_builder::ResponseBuilder;
-use crate::response_validation::ATTEMPTS;
+use super::response_builder::ResponseBuilder;
+use super::response_validation::ATTEMPTS;
 
 /// What the user can do when the conversation is too long.
 pub(crate) const TOO_LONG: &str = "run `/compress` to compact it or `/context` to see what uses \

@@ -14,10 +14,10 @@ use parallax_protocol::store::RequestRecord;
 
 use super::ResponseReceiver;
 use super::attempt::{Attempt, text_of};
+use super::response_builder::StreamedText;
 use crate::agents::SUBAGENT;
 use crate::hooks::ResponseView;
 use crate::part_text::{replace_text, visible};
-use crate::response_builder::StreamedText;
 use crate::usage_tracking::{cost, cost_of, error_class, millis};
 
 /// A model stream.
@@ -56,7 +56,7 @@ impl ResponseReceiver<'_> {
         cancel: &CancellationToken,
     ) -> StreamEnd {
         let model = request.model.clone();
-        attempt.observed = self.hub.observe_request(&request, attempt.begun.elapsed());
+        attempt.observed = self.bus.observe_request(&request, attempt.begun.elapsed());
         let mut stream = match played.given {
             Some(events) => events,
             None => self.client.model().stream(request, cancel.clone()),
@@ -93,10 +93,10 @@ impl ResponseReceiver<'_> {
                     let details =
                         RequestRecord { status: retry.status, ..RequestRecord::default() };
                     self.count_request(&call, details);
-                    self.hub.send(EventBody::ModelCall(call));
+                    self.bus.send(EventBody::ModelCall(call));
                     // The wait does not count towards the next request's latency.
                     attempt.begun = Instant::now() + Duration::from_millis(retry.delay_ms);
-                    self.hub.send(EventBody::Retry(retry));
+                    self.bus.send(EventBody::Retry(retry));
                 }
                 Some(Ok(StreamEvent::Notice(text))) => self.inbox.notice(Level::Warning, &text),
                 Some(Ok(StreamEvent::Chunk(mut chunk))) => {
@@ -177,7 +177,7 @@ impl ResponseReceiver<'_> {
                     }
                 };
                 attempt.thought_text.push_str(&text);
-                self.hub.send(EventBody::ItemDelta { item, text });
+                self.bus.send(EventBody::ItemDelta { item, text });
             }
             StreamedText::Text(text) => {
                 self.finish_thought(attempt);
@@ -189,21 +189,21 @@ impl ResponseReceiver<'_> {
                         item
                     }
                 };
-                self.hub.send(EventBody::ItemDelta { item, text });
+                self.bus.send(EventBody::ItemDelta { item, text });
             }
         }
     }
 
     fn start_item(&mut self, kind: &str, start: ItemStart) -> ItemId {
         let item = self.conversation.next_item(kind);
-        self.hub.send(EventBody::ItemStarted { item: item.clone(), start });
+        self.bus.send(EventBody::ItemStarted { item: item.clone(), start });
         item
     }
 
     pub(crate) fn finish_thought(&self, attempt: &mut Attempt) {
         if let Some(item) = attempt.thought.take() {
             let text = std::mem::take(&mut attempt.thought_text);
-            self.hub.send(EventBody::ItemDone { item, done: ItemDone::Thought { text } });
+            self.bus.send(EventBody::ItemDone { item, done: ItemDone::Thought { text } });
         }
     }
 
@@ -213,7 +213,7 @@ impl ResponseReceiver<'_> {
         if let Some(item) = attempt.text.take() {
             let content = std::mem::take(&mut attempt.answer).into_content();
             let text = Arc::new(attempt.not_shown_before(text_of(content)));
-            self.hub
+            self.bus
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: true } });
         }
     }
@@ -256,7 +256,7 @@ impl ResponseReceiver<'_> {
             id: answer.response_id.as_deref(),
             first_chunk_ms: attempt.first_chunk_ms,
         });
-        self.hub.send_model_call(attempt.observed, call, response, status);
+        self.bus.send_model_call(attempt.observed, call, response, status);
     }
 
     /// Counts a request in the budget.

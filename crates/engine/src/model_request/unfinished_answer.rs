@@ -7,9 +7,9 @@ use parallax_protocol::store::{Record, UnfinishedAnswer, UnfinishedRecord};
 
 use super::ResponseReceiver;
 use super::attempt::Attempt;
+use super::response_builder::StreamedText;
 use super::unjournaled_parts::UnjournaledParts;
 use crate::history::now;
-use crate::response_builder::StreamedText;
 
 impl ResponseReceiver<'_> {
     /// Begins an attempt with what was received before. Front ends that do not show the

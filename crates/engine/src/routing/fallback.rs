@@ -170,7 +170,7 @@ impl ModelRouter {
         let latency_ms = 0;
         let route = Route { model, asked, source, reason, latency_ms, error };
         self.set_route(route, conversation, inbox);
-        self.hub.send(EventBody::FellBack(Box::new(fallback)));
+        self.bus.send(EventBody::FellBack(Box::new(fallback)));
         inbox.notice(Level::Warning, text);
     }
 }

@@ -11,13 +11,13 @@ use parallax_protocol::store::UnfinishedAnswer;
 
 use super::Session;
 use crate::approvals::UserRequests;
-use crate::budget_approval::check_budget;
+use crate::approvals::check_budget;
+use crate::model_request::{ATTEMPTS, InvalidResponse};
 use crate::model_request::{
     Attempt, AttemptKind, ModelReply, RejectedContent, RequestBuilder, ResponseReceiver,
     RetryAction, StreamEnd, StreamSource, blocked, classify, context_full, exclude_named_tool,
     is_rejection, only,
 };
-use crate::response_validation::{ATTEMPTS, InvalidResponse};
 use crate::routing::{FallbackResult, cause};
 
 /// What was tried to get an answer.
@@ -318,7 +318,7 @@ impl Session {
         asked: Option<Duration>,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        let (number, output) = ((state.number, most), (&self.hub, &mut self.inbox));
+        let (number, output) = ((state.number, most), (&self.bus, &mut self.inbox));
         self.client.wait(failure, number, asked, &state.model, output, cancel).await
     }
 
@@ -351,7 +351,7 @@ impl Session {
             inbox: &mut self.inbox,
             loops: &mut self.loops,
             environment: &self.environment,
-            hub: &self.hub,
+            bus: &self.bus,
             ledger: self.budget.ledger(),
         }
     }

@@ -50,7 +50,7 @@ impl Session {
             Err(why) => Undone { prompt, problem: Some(why), ..Undone::default() },
         };
         self.conversation.record_restored_files(&undone);
-        self.hub.send(EventBody::Undone(undone));
+        self.bus.send(EventBody::Undone(undone));
     }
 
     /// Rewinds to before a prompt: the conversation, the files, or both.
@@ -72,7 +72,7 @@ impl Session {
             self.conversation.record_restored_files(undone);
         }
         let (chat, prompt) = (order.chat, mark.text);
-        self.hub.send(EventBody::Rewound(Rewound { number, prompt, chat, files }));
+        self.bus.send(EventBody::Rewound(Rewound { number, prompt, chat, files }));
     }
 
     /// Removes the contents after the first `keep`.
@@ -109,7 +109,7 @@ impl Session {
             self.conversation.keep_results(earlier);
             self.inbox.push_input(TurnInput::Rerun);
         }
-        self.hub.send(EventBody::Restored(undone));
+        self.bus.send(EventBody::Restored(undone));
     }
 
     async fn apply_context_op(&mut self, op: ContextOp) {
@@ -138,7 +138,7 @@ impl Session {
             files: changes.remove(&mark.turn).unwrap_or_default(),
         });
         let prompts = prompts.collect();
-        self.hub.send(EventBody::Prompts { prompts });
+        self.bus.send(EventBody::Prompts { prompts });
     }
 
     /// Adds the reports on user commands to the history.

@@ -12,13 +12,13 @@ use parallax_protocol::op::Prompt;
 use super::Session;
 use crate::agents::AgentRole;
 use crate::approvals::UserRequests;
+use crate::approvals::confirm_loop;
+use crate::approvals::request_increase;
 use crate::budget::TurnTimer;
-use crate::budget_approval::request_increase;
 use crate::closing_notes::{INTERRUPTED, PARTIAL_NOTE, TIMED_OUT, UNANSWERED};
 use crate::function_response::FinishedResults;
 use crate::hooks::{BeforeAgent, Continuations};
 use crate::inbox::TurnInput;
-use crate::loop_approval::confirm_loop;
 use crate::loop_detection::LoopAction;
 use crate::tool_call::ToolCall;
 use crate::tool_calls::{BatchResult, ToolRunner};
@@ -250,7 +250,7 @@ impl Session {
             checkpoints: &self.checkpoints,
             environment: &self.environment,
             subagents: self.subagents.as_deref(),
-            hub: &self.hub,
+            bus: &self.bus,
             model: (model, limits),
         };
         let results = runner.run_batch(calls, finished, cancel).await;

@@ -12,7 +12,7 @@ use super::ToolRunner;
 use super::batch::{
     CallStage, CallSummary, PreparedCall, RerunContext, SandboxDenial, ToolBatch, Transition,
 };
-use crate::checkpointed_call::{changes_files, irreversible_changes};
+use crate::checkpoints::{changes_files, irreversible_changes};
 use crate::tool_call::ToolCall;
 use crate::tool_notes::add_note;
 
@@ -23,7 +23,7 @@ impl ToolRunner<'_> {
         call: &ToolCall,
         mut prepared: PreparedCall,
     ) -> CallStage {
-        let is_expansion = prepared.again.refused.is_some();
+        let is_expansion = prepared.rerun.denial.is_some();
         let question = question(call, &prepared);
         prepared.outcomes = self.outcomes(question, &prepared);
         if is_expansion {
@@ -38,7 +38,7 @@ impl ToolRunner<'_> {
         };
         // A call may need approval more than once.
         let number = self.approvals.next_request();
-        let ask = match (prepared.again.runs, &prepared.again.arguments) {
+        let ask = match (prepared.rerun.runs, &prepared.rerun.arguments) {
             (0, None) => AskId::new(format!("ask-{}", call.id)),
             _ => AskId::new(format!("ask-{}-{number}", call.id)),
         };
@@ -65,7 +65,7 @@ impl ToolRunner<'_> {
         {
             diff.texts = None;
         }
-        self.hub.send(EventBody::Ask(Box::new(asked)));
+        self.bus.send(EventBody::Ask(Box::new(asked)));
         self.emit_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
         CallStage::AwaitingApproval { ask, prepared: Box::new(prepared) }
     }
@@ -123,7 +123,7 @@ impl ToolRunner<'_> {
                 continue;
             }
             let outcome = Some(decide.outcome);
-            self.hub.send(EventBody::AskClosed { ask: decide.ask.clone(), outcome });
+            self.bus.send(EventBody::AskClosed { ask: decide.ask.clone(), outcome });
             if matches!(decide.outcome, AskOutcome::Cancel | AskOutcome::Retry)
                 && decide.feedback.is_none()
                 && !prepared.is_user_question()
@@ -153,7 +153,7 @@ impl ToolRunner<'_> {
             AskOutcome::ModifyWithEditor => Transition::Prepare(RerunContext {
                 arguments: decide.arguments,
                 changed: true,
-                ..prepared.again
+                ..prepared.rerun
             }),
             AskOutcome::ProceedOnce => {
                 if decide.wider {
@@ -246,7 +246,7 @@ impl ToolRunner<'_> {
 /// Returns what kind of request a call needs.
 fn question(call: &ToolCall, prepared: &PreparedCall) -> Question {
     match prepared.tool.spec().kind {
-        _ if prepared.again.refused.is_some() => Question::SandboxExpansion,
+        _ if prepared.rerun.denial.is_some() => Question::SandboxExpansion,
         ToolKind::Plan if prepared.is_plan() => Question::ExitPlanMode,
         _ if prepared.is_user_question() => Question::AskUser,
         ToolKind::Edit => Question::Edit,
@@ -276,14 +276,14 @@ fn sandbox_denial_reason(lacked: &Permissions) -> String {
 /// Rejects a call that the user denied.
 fn declined(mut prepared: PreparedCall, feedback: Option<String>) -> Transition {
     let feedback = feedback.filter(|text| !text.trim().is_empty());
-    if let Some(refused) = prepared.again.refused.take() {
-        let SandboxDenial { mut outcome, finish } = *refused;
+    if let Some(denial) = prepared.rerun.denial.take() {
+        let SandboxDenial { mut outcome, summary } = *denial;
         let mut why = "The user denied this access.".to_owned();
         if let Some(feedback) = feedback {
             why.push_str(&format!(" The user says: {feedback}"));
         }
         add_note(&mut outcome, &prepared.denial_note(&why));
-        return Transition::finish(outcome, finish);
+        return Transition::finish(outcome, summary);
     }
     let summary = CallSummary::rejected(&prepared, false);
     if let Some(outcome) = prepared.invocation.declined(feedback.as_deref()) {

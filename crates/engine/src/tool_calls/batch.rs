@@ -103,7 +103,7 @@ pub(super) struct RerunContext {
     /// The permissions that the sandbox denied and those that were approved before.
     pub(super) permissions: Permissions,
     /// The outcome without these permissions.
-    pub(super) refused: Option<Box<SandboxDenial>>,
+    pub(super) denial: Option<Box<SandboxDenial>>,
     /// How often the call has run.
     pub(super) runs: u32,
 }
@@ -111,7 +111,7 @@ pub(super) struct RerunContext {
 /// A run that the sandbox interrupted: what the model gets if the permissions are denied.
 pub(super) struct SandboxDenial {
     pub(super) outcome: Outcome,
-    pub(super) finish: CallSummary,
+    pub(super) summary: CallSummary,
 }
 
 /// A prepared call with its decision.
@@ -131,7 +131,7 @@ pub(super) struct PreparedCall {
     pub(super) outcomes: Vec<AskOutcome>,
     /// The user's response.
     pub(super) decided: Option<AskOutcome>,
-    pub(super) again: RerunContext,
+    pub(super) rerun: RerunContext,
 }
 
 /// A running call.
@@ -179,7 +179,7 @@ impl PreparedCall {
 
     /// Returns the note for the model when permissions beyond the sandbox were denied.
     pub(super) fn denial_note(&self, why: &str) -> String {
-        let wanted: &Permissions = &self.again.permissions;
+        let wanted: &Permissions = &self.rerun.permissions;
         format!("[The sandbox denied this command: {}. {why}]", wanted.words().join(", "))
     }
 }
@@ -207,7 +207,7 @@ impl CallSummary {
             verdict: Some(prepared.verdict.clone()),
             duration_ms: 0,
             cancelled,
-            arguments: prepared.again.arguments.clone(),
+            arguments: prepared.rerun.arguments.clone(),
         }
     }
 }

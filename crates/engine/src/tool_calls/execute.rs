@@ -16,7 +16,7 @@ use super::batch::{
     Transition,
 };
 use crate::call_progress::CallProgress;
-use crate::checkpointed_call::{CheckpointedCall, is_command};
+use crate::checkpoints::{CheckpointedCall, is_command};
 use crate::context::PendingResults;
 use crate::hooks::AfterTool;
 use crate::tool_call::ToolCall;
@@ -46,7 +46,7 @@ impl ToolRunner<'_> {
         cancel: &CancellationToken,
     ) -> CallStage {
         let cancel = cancel.child_token();
-        let PreparedCall { tool, invocation, effects, title, verdict, again, decided, .. } =
+        let PreparedCall { tool, invocation, effects, title, verdict, rerun, decided, .. } =
             prepared;
         let kind = tool.spec().kind;
         let mut permissions = effects.permissions.clone().and(&verdict.grants);
@@ -56,12 +56,16 @@ impl ToolRunner<'_> {
             permissions.repository_programs |= self.environment.trusted;
             permissions.agents = true;
         }
-        let reach = self.inbox.processes().clone();
-        reach.enter(call.item(), cancel.clone());
+        let processes = self.inbox.processes().clone();
+        processes.enter(call.item(), cancel.clone());
         self.emit_phase(call, CallPhase::Executing, Some(title.clone()));
         let run = Run {
             cancel: cancel.clone(),
-            progress: Arc::new(CallProgress { hub: self.hub.clone(), item: call.item(), reach }),
+            progress: Arc::new(CallProgress {
+                bus: self.bus.clone(),
+                item: call.item(),
+                processes,
+            }),
             permissions: permissions.clone(),
             asked: effects.permissions.clone(),
             mode: self.inbox.mode(),
@@ -78,18 +82,18 @@ impl ToolRunner<'_> {
         let task = batch.tasks.spawn(checkpointed.run()).id();
         let call = RunningCall {
             begun: Instant::now(),
-            waited: self.hub.user_wait(),
+            waited: self.bus.user_wait(),
             title,
             kind,
             verdict,
             decision,
             cancel,
             effects,
-            arguments: again.arguments,
+            arguments: rerun.arguments,
             permissions,
-            changed: again.changed,
-            hooked: again.hooked,
-            runs: again.runs + 1,
+            changed: rerun.changed,
+            hooked: rerun.hooked,
+            runs: rerun.runs + 1,
         };
         CallStage::Running { task, call: Box::new(call) }
     }
@@ -143,7 +147,7 @@ impl ToolRunner<'_> {
             return Transition::Prepare(RerunContext {
                 arguments: running.arguments,
                 permissions: running.effects.permissions.and(&refused),
-                refused: Some(Box::new(SandboxDenial { outcome, finish: summary })),
+                denial: Some(Box::new(SandboxDenial { outcome, summary })),
                 changed: running.changed,
                 hooked: running.hooked,
                 runs: running.runs,
@@ -179,7 +183,7 @@ impl ToolRunner<'_> {
             ToolKind::Communicate => Duration::ZERO,
             // A subagent pauses while the user responds.
             ToolKind::Agent => {
-                took.saturating_sub(self.hub.user_wait().saturating_sub(running.waited))
+                took.saturating_sub(self.bus.user_wait().saturating_sub(running.waited))
             }
             _ => took,
         };

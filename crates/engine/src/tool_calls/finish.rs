@@ -30,10 +30,10 @@ impl ToolRunner<'_> {
     /// cancelled.
     pub(super) async fn cancel_batch(&mut self, batch: &mut ToolBatch<'_>) {
         for (index, ask, mut prepared) in batch.take_all_awaiting() {
-            self.hub.send(EventBody::AskClosed { ask, outcome: None });
+            self.bus.send(EventBody::AskClosed { ask, outcome: None });
             // Keep what a command did before it needed approval again.
-            if let Some(refused) = prepared.again.refused.take() {
-                self.finish(batch, index, refused.outcome, refused.finish);
+            if let Some(denial) = prepared.rerun.denial.take() {
+                self.finish(batch, index, denial.outcome, denial.summary);
             }
         }
         let cancelled = CancellationToken::new();
@@ -88,7 +88,7 @@ impl ToolRunner<'_> {
         batch: &mut ToolBatch<'_>,
         index: usize,
         outcome: Outcome,
-        finish: CallSummary,
+        summary: CallSummary,
     ) {
         let Some(call) = batch.requested(index) else { return };
         self.inbox.processes().leave(&call.item());
@@ -103,7 +103,7 @@ impl ToolRunner<'_> {
         if let Some(error) = &mut outcome.error {
             self.environment.redact(&mut error.message);
         }
-        let status = match (&outcome.error, finish.cancelled) {
+        let status = match (&outcome.error, summary.cancelled) {
             (_, true) => ToolStatus::Cancelled,
             (Some(_), false) => ToolStatus::Error,
             (None, false) => ToolStatus::Success,
@@ -125,14 +125,14 @@ impl ToolRunner<'_> {
             self.hooks.notify_of_file(&tool, diff);
         }
         let data = outcome.data.clone();
-        let mut told = display_data(self.environment, &finish, data.as_ref());
+        let mut told = display_data(self.environment, &summary, data.as_ref());
         let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let run = batch.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
         let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
         let tool = self.registry.get(run);
         told.server = tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.clone());
         let images = match status {
-            ToolStatus::Success => Image::among(&outcome.for_model.media, Some(&finish.title)),
+            ToolStatus::Success => Image::among(&outcome.for_model.media, Some(&summary.title)),
             ToolStatus::Error | ToolStatus::Cancelled => Vec::new(),
         };
         let response = respond(
@@ -164,31 +164,31 @@ impl ToolRunner<'_> {
             call: call.id.clone(),
             index,
             name: call.name.clone(),
-            kind: finish.kind,
-            title: finish.title,
+            kind: summary.kind,
+            title: summary.title,
             status,
-            decision: finish.decision,
-            verdict: finish.verdict,
+            decision: summary.decision,
+            verdict: summary.verdict,
             display,
             error: error.map(|error| (error.kind, error.message)),
             for_model: response.text.clone(),
             data,
-            duration_ms: finish.duration_ms,
+            duration_ms: summary.duration_ms,
         });
-        if self.hub.is_observed() {
+        if self.bus.is_observed() {
             let ran = batch.call(index).unwrap_or(call);
             let tool = self.registry.get(&ran.name);
-            self.hub.observe(&Observation::CallEnded(CallEnd {
+            self.bus.observe(&Observation::CallEnded(CallEnd {
                 item: &item,
                 done: &done,
                 tool: tool.as_ref().map_or(&ran.name, |tool| &tool.spec().name),
-                arguments: finish.arguments.as_ref().or(ran.args.as_ref().ok()),
+                arguments: summary.arguments.as_ref().or(ran.args.as_ref().ok()),
                 server: tool.as_ref().and_then(|tool| tool.served()).map(|it| it.server.as_str()),
             }));
         }
-        self.hub.send(EventBody::ItemDone { item, done: ItemDone::Tool(done) });
+        self.bus.send(EventBody::ItemDone { item, done: ItemDone::Tool(done) });
         for image in batch.record_result(index, response, images) {
-            self.hub.send(EventBody::Image(image));
+            self.bus.send(EventBody::Image(image));
         }
         if let Some(change) = change {
             self.apply_change(change);
@@ -199,21 +199,21 @@ impl ToolRunner<'_> {
 /// Returns the display data of a call for later processes.
 fn display_data(
     environment: &SessionEnvironment,
-    finish: &CallSummary,
+    summary: &CallSummary,
     data: Option<&Value>,
 ) -> CallTold {
-    let mut title = finish.title.clone();
+    let mut title = summary.title.clone();
     environment.redact(&mut title);
     title.truncate(title.floor_char_boundary(MAX_TITLE));
-    let denied = finish.verdict.as_ref().filter(|it| it.decision == Decision::Deny);
+    let denied = summary.verdict.as_ref().filter(|it| it.decision == Decision::Deny);
     CallTold {
         title,
-        duration_ms: finish.duration_ms,
+        duration_ms: summary.duration_ms,
         exit_code: data.and_then(|data| data.get("exitCode")?.as_i64()),
-        refused: finish.decision == Some(CallDecision::Reject),
-        decision: finish.decision,
+        refused: summary.decision == Some(CallDecision::Reject),
+        decision: summary.decision,
         denied: denied.map(|verdict| (verdict.rule.clone(), verdict.why.clone())),
-        rule: finish.verdict.as_ref().map(|verdict| verdict.rule.clone()),
+        rule: summary.verdict.as_ref().map(|verdict| verdict.rule.clone()),
         server: None,
     }
 }

@@ -26,13 +26,13 @@ impl ToolRunner<'_> {
     pub(super) async fn prepare(
         &mut self,
         call: &ToolCall,
-        again: RerunContext,
+        rerun: RerunContext,
         cancel: &CancellationToken,
     ) -> Transition {
-        let mut again = again;
+        let mut rerun = rerun;
         let mut asks = None;
         // Not when it is run again or was changed by the user.
-        if again.runs == 0 && again.arguments.is_none() {
+        if rerun.runs == 0 && rerun.arguments.is_none() {
             let hooked = self.hooks.before_tool(self.registry, call, self.inbox, cancel).await;
             let hooked = match hooked {
                 Ok(hooked) => hooked,
@@ -45,17 +45,17 @@ impl ToolRunner<'_> {
             if cancel.is_cancelled() {
                 return Transition::Cancelled;
             }
-            again.hooked =
+            rerun.hooked =
                 hooked.arguments.as_ref().and_then(|changed| hook_change_note(call, changed));
-            again.arguments = hooked.arguments;
+            rerun.arguments = hooked.arguments;
             asks = hooked.asks;
         }
-        let note = again.hooked.clone();
-        let mut prepared = match self.validate(call, &again).await {
-            Ok((tool, invocation, input)) => self.evaluate((tool, invocation, input), again),
+        let note = rerun.hooked.clone();
+        let mut prepared = match self.validate(call, &rerun).await {
+            Ok((tool, invocation, input)) => self.evaluate((tool, invocation, input), rerun),
             Err((error, kind)) => {
-                let (mut outcome, summary) = match again.refused {
-                    Some(refused) => (refused.outcome, refused.finish),
+                let (mut outcome, summary) = match rerun.denial {
+                    Some(denial) => (denial.outcome, denial.summary),
                     None => {
                         let summary = CallSummary::without_decision(kind, call.name.clone());
                         (Outcome::failure(error), summary)
@@ -67,7 +67,7 @@ impl ToolRunner<'_> {
                 return Transition::finish(outcome, summary);
             }
         };
-        if cancel.is_cancelled() && prepared.again.refused.is_none() {
+        if cancel.is_cancelled() && prepared.rerun.denial.is_none() {
             return Transition::Cancelled;
         }
         if let Some(why) = asks {
@@ -90,11 +90,11 @@ impl ToolRunner<'_> {
     async fn validate(
         &mut self,
         call: &ToolCall,
-        again: &RerunContext,
+        rerun: &RerunContext,
     ) -> Result<ValidCall, Rejection> {
         let tool = self.find_tool(call).await?;
         let kind = tool.spec().kind;
-        let asked = again.arguments.clone().map_or_else(|| call.args.clone(), Ok);
+        let asked = rerun.arguments.clone().map_or_else(|| call.args.clone(), Ok);
         let mut args = asked.map_err(|problem| {
             let message = format!(
                 "the arguments {problem}; send the call again with one complete JSON object"
@@ -166,10 +166,10 @@ impl ToolRunner<'_> {
     fn evaluate(
         &mut self,
         (tool, invocation, input): ValidCall,
-        again: RerunContext,
+        rerun: RerunContext,
     ) -> PreparedCall {
         let mut effects = invocation.effects().clone();
-        effects.permissions = effects.permissions.and(&again.permissions);
+        effects.permissions = effects.permissions.and(&rerun.permissions);
         let PolicyDecision { verdict, rules, no_rule } =
             self.approvals.evaluate(tool.as_ref(), &effects, &input, self.inbox.mode());
         let title = invocation.title();
@@ -184,7 +184,7 @@ impl ToolRunner<'_> {
             input,
             outcomes: Vec::new(),
             decided: None,
-            again,
+            rerun,
         }
     }
 }
@@ -194,10 +194,10 @@ type ValidCall = (Arc<dyn Tool>, Box<dyn parallax_protocol::tool::Invocation>, P
 
 /// Denies a call because of a rule.
 fn deny(mut prepared: PreparedCall) -> Transition {
-    if let Some(refused) = prepared.again.refused.take() {
-        let SandboxDenial { mut outcome, finish } = *refused;
+    if let Some(denial) = prepared.rerun.denial.take() {
+        let SandboxDenial { mut outcome, summary } = *denial;
         add_note(&mut outcome, &prepared.denial_note(&prepared.verdict.why));
-        return Transition::finish(outcome, finish);
+        return Transition::finish(outcome, summary);
     }
     let error = ToolError::new(
         ToolErrorKind::PolicyViolation,

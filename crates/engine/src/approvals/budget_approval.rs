@@ -9,7 +9,7 @@ use parallax_protocol::price::Price;
 use parallax_protocol::store::BudgetRecord;
 use parallax_protocol::tool::Preview;
 
-use crate::approvals::UserRequests;
+use super::user_requests::UserRequests;
 use crate::budget::Budget;
 use crate::history::now;
 

@@ -30,15 +30,15 @@ impl BackgroundReports {
 /// Detects ended background processes.
 pub(crate) struct BackgroundWatcher {
     shell: Arc<dyn Shell>,
-    hub: EventBus,
+    bus: EventBus,
     ended: BackgroundReports,
     /// Processes whose end is already known.
     known: BTreeSet<i32>,
 }
 
 impl BackgroundWatcher {
-    pub(crate) fn new(shell: Arc<dyn Shell>, hub: EventBus, ended: BackgroundReports) -> Self {
-        Self { shell, hub, ended, known: BTreeSet::new() }
+    pub(crate) fn new(shell: Arc<dyn Shell>, bus: EventBus, ended: BackgroundReports) -> Self {
+        Self { shell, bus, ended, known: BTreeSet::new() }
     }
 
     /// Checks for processes that ended.
@@ -67,7 +67,7 @@ impl BackgroundWatcher {
         let line = line(process);
         let item = ItemId::new(format!("background-{}", process.pid));
         let done = ItemDone::Notice { level: Level::Info, text: line.clone() };
-        self.hub.send(EventBody::ItemDone { item, done });
+        self.bus.send(EventBody::ItemDone { item, done });
         let mut text = format!("[System] {line}");
         if completion == BackgroundCompletion::Inject {
             let output = process.last_lines.join("\n");

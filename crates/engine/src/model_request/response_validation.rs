@@ -3,7 +3,7 @@
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::{FinishReason, Refusal};
 
-use crate::response_builder::ResponseBuilder;
+use super::response_builder::ResponseBuilder;
 
 /// Why a response is invalid, with the codes used in machine-readable output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use parallax_protocol::event::{Ask, EndReason, Question};
 use parallax_protocol::op::AskOutcome;
 use parallax_protocol::policy::{Decision, Verdict};
 
-use crate::approvals::UserRequests;
+use super::user_requests::UserRequests;
 use crate::loop_detection::LoopDetector;
 
 /// Ends the turn because of a loop, unless the user disables loop detection for the session.

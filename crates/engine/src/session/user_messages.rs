@@ -18,7 +18,7 @@ pub(crate) struct UserMessages<'a> {
     pub(crate) hooks: &'a mut HookRunner,
     pub(crate) inbox: &'a mut Inbox,
     pub(crate) environment: &'a SessionEnvironment,
-    pub(crate) hub: &'a EventBus,
+    pub(crate) bus: &'a EventBus,
 }
 
 impl UserMessages<'_> {
@@ -43,7 +43,7 @@ impl UserMessages<'_> {
         let mut shown = prompt.typed.unwrap_or_else(|| prompt.text.clone());
         self.environment.redact(&mut shown);
         let item = self.conversation.next_item("user");
-        self.hub.send(EventBody::ItemStarted {
+        self.bus.send(EventBody::ItemStarted {
             item: item.clone(),
             start: ItemStart::User { text: shown.clone() },
         });
@@ -67,7 +67,7 @@ impl UserMessages<'_> {
             self.conversation.record_directories(directories);
         }
         self.conversation.report_storage_error(self.inbox.notices());
-        self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
+        self.bus.send(EventBody::ItemDone { item, done: ItemDone::User });
     }
 
     /// Adds steering messages to the parts of a batch; returns their texts.
@@ -81,11 +81,11 @@ impl UserMessages<'_> {
             self.environment.redact(&mut text);
             self.inbox.steer_ended(steer.id, text.clone(), SteerFate::Delivered);
             let item = self.conversation.next_item("user");
-            self.hub.send(EventBody::ItemStarted {
+            self.bus.send(EventBody::ItemStarted {
                 item: item.clone(),
                 start: ItemStart::User { text: text.clone() },
             });
-            self.hub.send(EventBody::ItemDone { item, done: ItemDone::User });
+            self.bus.send(EventBody::ItemDone { item, done: ItemDone::User });
             self.emit_images(&attachments);
             parts.push(Part::text(text.clone()));
             parts.extend(attachments);
@@ -96,7 +96,7 @@ impl UserMessages<'_> {
 
     fn emit_images(&self, parts: &[Part]) {
         for image in Image::among(parts, None) {
-            self.hub.send(EventBody::Image(image));
+            self.bus.send(EventBody::Image(image));
         }
     }
 }
