@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use parallax_commands::command_groups;
 use parallax_commands::{is_alias, is_own, is_reserved, of_other_agent, own_of};
+use parallax_sdk::HookInfo;
 use parallax_sdk::OpenSession;
 use parallax_sdk::about::{INBOX, PRIVACY};
-use parallax_sdk::extending::HookInfo;
 use parallax_sdk::ide::{
     Companion, CompanionSnapshot, DisconnectReason, diagnosis_text, status_text,
 };
@@ -226,7 +226,7 @@ fn extensions(session: &OpenSession) -> Told {
 }
 
 fn hooks(session: &OpenSession) -> Result<Told, Failure> {
-    let (hooks, notes) = session.launch().hook_infos()?;
+    let (hooks, notes) = session.launch().hook_library().infos()?;
     let row = |hook: &HookInfo| {
         let (event, title, source, state) = (hook.event, &hook.title, &hook.source, hook.state());
         format!("{event} {title} ({source}, {state}): {}", hook.command)
@@ -326,7 +326,7 @@ fn trust(session: &OpenSession) -> Result<Told, Failure> {
 fn policies(session: &OpenSession) -> Told {
     let mut lines = Vec::new();
     let mut data = Vec::new();
-    for (mode, rows) in session.launch().rule_rows() {
+    for (mode, rows) in session.launch().policy_rules() {
         let mode = mode.map_or("all modes", |mode| mode.as_str());
         lines.push(format!("{mode}:"));
         for row in rows {

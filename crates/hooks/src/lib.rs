@@ -2,6 +2,7 @@
 //!
 //! Not in this crate: the definitions in settings files (`config`), and when hooks run (`engine`).
 
+mod library;
 mod matcher;
 mod merge;
 mod migrate;
@@ -36,6 +37,7 @@ use parallax_tools::ShellOptions;
 use parallax_tools::run_shell_command::{sandboxed, tell_dropped};
 use serde_json::Value;
 
+pub use library::{HookInfo, HookLibrary};
 use matcher::Matcher;
 use merge::{into_input, merge};
 pub use migrate::{MigratedHooks, migrate_hooks};

@@ -42,6 +42,7 @@ mod status;
 mod stdio;
 mod tail;
 mod tool;
+pub mod view;
 mod wire;
 
 pub use ask::{Answer, Asker, Question};

@@ -80,11 +80,11 @@ pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure
     match action {
         HooksAction::List => list(launch),
         HooksAction::Accept => {
-            if !launch.trusted() {
+            if !launch.is_trusted() {
                 let message = UNTRUSTED.to_owned();
                 return Err(Failure { kind: FailureKind::Untrusted, message, status: None });
             }
-            let count = launch.accept_hooks()?;
+            let count = launch.hook_library().accept()?;
             let text = format!("Accepted {count} hook(s) of the project.\n");
             Ok(Said::new(text, json!({"accepted": count})))
         }
@@ -99,7 +99,7 @@ pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure
 }
 
 fn list(launch: &Launch) -> Result<Said, Failure> {
-    let found = launch.hook_list()?;
+    let found = launch.hook_library().list()?;
     let mut text = String::new();
     for hook in &found.hooks {
         let matcher = if hook.matcher.is_empty() { "*" } else { &hook.matcher };
@@ -113,7 +113,7 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
     if text.is_empty() {
         text.push_str("No hooks.\n");
     }
-    if !launch.trusted() {
+    if !launch.is_trusted() {
         let _ = writeln!(text, "note: {UNTRUSTED}");
     }
     for warning in &found.warnings {
@@ -122,7 +122,7 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
     let hooks: Vec<Value> = found.hooks.iter().map(to_json).collect();
     Ok(Said::new(
         text,
-        json!({"hooks": hooks, "warnings": found.warnings, "trusted": launch.trusted()}),
+        json!({"hooks": hooks, "warnings": found.warnings, "trusted": launch.is_trusted()}),
     ))
 }
 
@@ -191,7 +191,7 @@ fn test(
         .enable_all()
         .build()
         .map_err(|error| refused(error.to_string()))?;
-    let trial = runtime.block_on(launch.try_hooks(event, &subject, input))?;
+    let trial = runtime.block_on(parallax_sdk::try_hooks(&launch, event, &subject, input))?;
     let outcome = &trial.outcome;
     let decision = outcome.decision.map(|decision| match decision {
         HookDecision::Allow => "allow",
@@ -275,6 +275,6 @@ fn migrate(launch: &Launch, wanted: Option<Scope>) -> Result<Said, Failure> {
 }
 
 fn switch(launch: &Launch, name: &str, on: bool, scope: UserScopeOption) -> Result<Said, Failure> {
-    let file = launch.switch_hook(name, on, scope.into())?;
+    let file = launch.hook_library().switch(name, on, scope.into())?;
     Ok(switched("hook", name, on, &file))
 }

@@ -331,7 +331,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     if probes.is_empty() && unusable.is_empty() && unread.is_empty() {
         return Ok(say("No MCP servers configured.\n"));
     }
-    if !launch.trusted() {
+    if !launch.is_trusted() {
         warn("The folder is not trusted, so no MCP servers are started (see `parallax trust`)");
     }
     let mut text = "Configured MCP servers:\n\n".to_owned();

@@ -39,7 +39,7 @@ pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
         PolicyAction::Explain(typed) => explain(typed),
         PolicyAction::Lint { files, tier, json } => Ok(look_over(files, *tier, *json)),
         PolicyAction::Accept => {
-            let count = launch()?.accept_project_rules().map_err(refused)?;
+            let count = launch()?.policy_sources().accept_project_rules().map_err(refused)?;
             Ok(say(&format!("Accepted the project's rules ({count} files).\n")))
         }
     }
@@ -85,7 +85,7 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
             mode: typed.mode,
             interactive,
             workspace: &roots,
-            trusted: launch.trusted(),
+            trusted: launch.is_trusted(),
             made: &[],
             taint: &Taint::default(),
             origin: Origin::default(),

@@ -45,7 +45,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
             };
             let launch = Launch::prepare(options)?;
             warn(&launch.warnings);
-            warn(&launch.sandbox_table().1);
+            warn(&launch.policy_sources().sandbox_table().1);
             let (code, put_back) = launch.sandboxed(command, mode, &permissions)?.run()?;
             // A failed write to stderr cannot be reported.
             for path in put_back.restored {

@@ -169,7 +169,7 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
 }
 
 fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {
-    if scope == Some(Scope::Workspace) && !launch.trusted() {
+    if scope == Some(Scope::Workspace) && !launch.is_trusted() {
         return Err(refused(
             "The folder is not trusted, so no setting can be changed for it. Use `--scope user` \
              to change it for all your projects, or run `parallax trust add` to trust the folder."

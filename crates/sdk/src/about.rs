@@ -2,8 +2,6 @@
 
 use parallax_config::ToolSandboxing;
 use parallax_exec::program_sandbox::ProgramSandbox;
-use parallax_policy::Rule;
-use parallax_protocol::policy::{ApprovalMode, Decision};
 use parallax_protocol::tool::ToolKind;
 use parallax_sandbox::{Support, Tier};
 
@@ -50,17 +48,6 @@ pub struct ToolRow {
     pub kind: ToolKind,
 }
 
-/// A policy rule in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleRow {
-    /// Its priority, for display.
-    pub priority: String,
-    /// Its decision.
-    pub decision: Decision,
-    /// The rule with its source and location.
-    pub rule: String,
-}
-
 impl Launch {
     /// Returns the facts. Blocking: probes the kernel for a few milliseconds.
     pub fn about(&self) -> About {
@@ -105,28 +92,6 @@ impl Launch {
             Ok(Tier::Nothing) | Err(_) => "none on this machine",
         }
         .to_owned()
-    }
-
-    /// Returns the policy rules by mode, highest priority first: those for all modes under `None`,
-    /// then those for single modes. Blocking.
-    pub fn rule_rows(&self) -> Vec<(Option<ApprovalMode>, Vec<RuleRow>)> {
-        use ApprovalMode::{AutoEdit, Default, Plan, Yolo};
-        let (policy, _) = self.policy();
-        let rows = |mode: Option<ApprovalMode>| -> Vec<RuleRow> {
-            let fits = |rule: &&Rule| match mode {
-                None => rule.conditions.modes.is_empty(),
-                Some(mode) => rule.conditions.modes.contains(&mode),
-            };
-            let row = |rule: &Rule| RuleRow {
-                priority: rule.priority.to_string(),
-                decision: rule.decision,
-                rule: rule.label(),
-            };
-            policy.rules().filter(fits).map(row).collect()
-        };
-        let groups = [None, Some(Default), Some(AutoEdit), Some(Plan), Some(Yolo)];
-        let groups = groups.into_iter().map(|mode| (mode, rows(mode)));
-        groups.filter(|(_, rows)| !rows.is_empty()).collect()
     }
 }
 

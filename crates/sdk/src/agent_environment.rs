@@ -7,6 +7,7 @@ use parallax_checkpoints::Versions;
 use parallax_config::agents::{Agent, AgentTier};
 use parallax_config::mcp::{McpServer, McpSource, same_name};
 use parallax_config::skills::Skills;
+use parallax_context_files::gather;
 use parallax_engine::prompt::SAFETY;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
@@ -14,7 +15,6 @@ use parallax_mcp::Servers;
 use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
-use crate::memory;
 
 /// The session of subagents.
 pub(crate) struct SessionEnvironment {
@@ -28,7 +28,7 @@ pub(crate) struct SessionEnvironment {
 
 impl AgentEnvironment for SessionEnvironment {
     fn memory(&self) -> AgentMemory {
-        let memory = memory::gather(&self.launch, &self.workspace, &[]);
+        let memory = gather(&self.launch.context_sources(), &self.workspace, &[]);
         AgentMemory { system: memory.system, preface: memory.preface }
     }
 

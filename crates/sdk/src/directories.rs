@@ -11,7 +11,7 @@ use parallax_protocol::event::FailureKind;
 use parallax_protocol::store::{Record, directories};
 
 use crate::launch::{Launch, failure};
-use crate::memory::TREE_ENTRIES;
+use parallax_context_files::TREE_ENTRIES;
 
 impl Launch {
     /// Returns the directories of a resumed session that are not among the `given` ones, with

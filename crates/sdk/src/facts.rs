@@ -148,7 +148,7 @@ impl Launch {
     /// # Errors
     /// Returns an error if that cannot be saved.
     pub fn accept_policy_update(&self) -> Result<(), Failure> {
-        let accepted = self.accept_project_rules();
+        let accepted = self.policy_sources().accept_project_rules();
         accepted.map(drop).map_err(|why| failure(FailureKind::Config, why))
     }
 

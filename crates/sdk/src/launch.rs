@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use parallax_agents::{AgentLibrary, SkillLibrary};
+use parallax_agents::skills::of_the_program;
+use parallax_agents::{AgentLibrary, SkillLibrary, rules, trusted_servers};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, LoadOptions, OuterSettings, OutputFormat};
 use parallax_exec::program_sandbox::ProgramSandbox;
@@ -22,7 +23,10 @@ use parallax_sessions::{SessionChoice, SessionLibrary};
 use crate::budget::RunLimits;
 use crate::model::script_name;
 use crate::program_sandbox;
-use parallax_hooks::RunningHook;
+use parallax_context_files::ContextSources;
+use parallax_hooks::{HookLibrary, RunningHook};
+use parallax_policy::Policy;
+use parallax_policy_sources::{ImplicitAllows, PolicySources, RuleRow, rule_rows};
 use parallax_providers::ProviderManager;
 
 /// Source of the model's responses.
@@ -269,6 +273,71 @@ impl Launch {
             main_model: self.provider_manager().resolved_model(),
             reread: Arc::new(move || Ok(launch.reread()?.agent_library())),
         }
+    }
+
+    /// Returns what lists hooks and switches them. Blocking: reads extensions.
+    pub fn hook_library(&self) -> HookLibrary {
+        let launch = self.clone();
+        HookLibrary {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            running: Arc::clone(&self.running_hooks),
+            reread: Arc::new(move || Ok(launch.reread()?.hook_library())),
+        }
+    }
+
+    /// Returns where policy rules come from. Blocking: reads extensions and MCP servers.
+    pub fn policy_sources(&self) -> PolicySources {
+        let (trusted_servers, allowed_servers) = self.implicitly_allowed_servers();
+        let options = &self.options;
+        PolicySources {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            directory: options.directory.clone(),
+            interactive: options.interactive,
+            policy_paths: options.policy_paths.clone(),
+            admin_policy_paths: options.admin_policy_paths.clone(),
+            allowed_tools: options.allowed_tools.clone(),
+            exclude_tools: options.exclude_tools.clone(),
+            trusted_servers,
+            allowed_servers,
+        }
+    }
+
+    /// Returns the policy, with warnings about its files. Blocking.
+    pub fn policy(&self) -> (Policy, Vec<String>) {
+        let agents = self.agent_library().agents();
+        self.policy_sources().policy(ImplicitAllows {
+            // Only an open session knows its default directory for plans.
+            plans: self.set_plans_folder().ok().flatten(),
+            skills: of_the_program(&self.skill_library().skills()),
+            agent_servers: trusted_servers(&agents),
+            agent_rules: rules(&agents),
+        })
+    }
+
+    /// Returns the policy rules by mode, for lists ([`rule_rows`](crate::rule_rows)). Blocking.
+    pub fn policy_rules(&self) -> Vec<(Option<ApprovalMode>, Vec<RuleRow>)> {
+        rule_rows(&self.policy().0)
+    }
+
+    /// Returns where context files come from. Blocking: reads extensions.
+    pub fn context_sources(&self) -> ContextSources {
+        ContextSources {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            homes: self.homes(),
+            directory: self.options.directory.clone(),
+            ephemeral: self.options.ephemeral,
+            count_tokens: parallax_engine::tokens::of_text,
+        }
+    }
+
+    /// Returns this launch with someone who answers elicitation requests of MCP servers.
+    #[must_use]
+    pub fn asked_by(mut self, asker: Arc<dyn Asker>) -> Self {
+        self.asker = Some(asker);
+        self
     }
 
     /// Returns what lists skills and switches them. Blocking: reads extensions.

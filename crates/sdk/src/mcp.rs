@@ -45,7 +45,7 @@ impl Launch {
     }
 
     /// Returns the servers whose tools need no approval: trusted ones, and those allowed by name.
-    pub(crate) fn unasked_servers(&self) -> (Vec<String>, Vec<String>) {
+    pub(crate) fn implicitly_allowed_servers(&self) -> (Vec<String>, Vec<String>) {
         let found = self.mcp_servers();
         let settings = &self.config.settings;
         let allowed = match (&self.config.spared_servers, &self.options.allowed_mcp_servers) {
@@ -233,7 +233,7 @@ impl Launch {
     /// Returns the servers of the project's settings files that are ignored because the directory
     /// is not trusted, each with its file. Blocking: reads the files.
     pub fn unread_servers(&self) -> Vec<(String, PathBuf)> {
-        if self.trusted() {
+        if self.is_trusted() {
             return Vec::new();
         }
         let files = [".gemini", ".parallax"]

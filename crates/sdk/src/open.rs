@@ -15,10 +15,10 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::Route;
 use parallax_protocol::store::Record;
 
-use crate::found_context::NestedContext;
 use parallax_agents::{SessionAgents, SessionSkills};
 use parallax_commands::Commands;
 use parallax_commands::Expander;
+use parallax_context_files::{ContextFile, NestedContext};
 use parallax_telemetry::Telemetry;
 
 use crate::launch::Launch;
@@ -146,6 +146,18 @@ impl OpenSession {
         self.ledger.clone()
     }
 
+    /// Returns the current context files, the user's first. The session received them when it was
+    /// opened; later changes reach the model when it is closed and resumed. Blocking.
+    pub fn context_files(&self) -> Vec<ContextFile> {
+        let sources = self.launch.context_sources();
+        parallax_context_files::context_files(&sources, &self.workspace, &self.found)
+    }
+
+    /// Returns the workspace directories, the working directory first.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        self.workspace.roots()
+    }
+
     /// Returns whether the session is stored on disk and can be resumed. A session without a prompt
     /// is not.
     pub fn is_kept(&self) -> bool {
@@ -188,7 +200,7 @@ impl OpenSession {
     /// Returns the names of the hooks that run when the session ends. Blocking: reads the settings
     /// files.
     pub fn end_hooks(&self) -> Vec<String> {
-        let hooks = self.launch.hook_list().map(|list| list.hooks).unwrap_or_default();
+        let hooks = self.launch.hook_library().list().map(|list| list.hooks).unwrap_or_default();
         let runs = |hook: &&parallax_config::hooks::Hook| {
             hook.event == HookEvent::SessionEnd && hook.accepted && !hook.disabled
         };

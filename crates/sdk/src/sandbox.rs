@@ -8,6 +8,7 @@ use parallax_config::ToolSandboxing;
 use parallax_engine::prompt::SandboxKind;
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_files::HiddenFileTracker;
+use parallax_policy_sources::home_folder;
 use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack, Reach};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -29,7 +30,7 @@ impl Launch {
             return None;
         }
         let settings = self.config.settings.sandbox();
-        let home = self.home_folder().unwrap_or_else(|| PathBuf::from("/nonexistent"));
+        let home = home_folder(&self.config).unwrap_or_else(|| PathBuf::from("/nonexistent"));
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let paths = |paths: &[PathBuf]| -> Vec<PathBuf> {
             let full =
@@ -54,7 +55,7 @@ impl Launch {
             home: real(&home),
             ours: real(&self.config.homes.parallax),
             other_homes: self.other_homes(&real(&home)),
-            table: self.sandbox_table().0,
+            table: self.policy_sources().sandbox_table().0,
             hidden,
             hidden_places: self.hidden_places(),
             git_directories: GitDirectories::default(),

@@ -56,21 +56,4 @@ impl Launch {
     pub fn reread(&self) -> Result<Self, Failure> {
         Self::of(self.options.clone(), Self::load(&self.options)?)
     }
-
-    /// Adds a name to a list of disabled names, or removes it.
-    pub(crate) fn switch(
-        &self,
-        key: &str,
-        name: &str,
-        on: bool,
-        scope: SettingScope,
-    ) -> Result<PathBuf, Failure> {
-        let file = parallax_config::set_disabled_name(&self.config, scope, key, name, !on)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        let again = self.reread()?;
-        match parallax_config::why_still_disabled(&again.config, key, name).filter(|_| on) {
-            Some(why) => Err(failure(FailureKind::Input, why)),
-            None => Ok(file),
-        }
-    }
 }

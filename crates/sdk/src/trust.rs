@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use parallax_config::trust::{self, TrustFiles};
-use parallax_config::{ConfigError, LoadOptions, RulesChange, TrustReason};
-use parallax_policy::{Policy, PolicyOptions, Tier};
+use parallax_config::{ConfigError, LoadOptions, TrustReason};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, LaunchOptions, failure};
@@ -13,6 +12,7 @@ use crate::launch::{Launch, LaunchOptions, failure};
 use parallax_config::trust::TRUST_VARIABLE;
 pub use parallax_config::trust::{Standing, TrustLevel};
 pub use parallax_config::{Acceptance, LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
+pub use parallax_policy_sources::PolicyUpdate;
 
 /// A launch, or a question that must be answered first.
 pub enum Prepared {
@@ -95,17 +95,6 @@ fn config(error: &ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
 }
 
-/// Project rules that are new or changed since the last time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyUpdate {
-    /// Whether the project had no rules before.
-    pub new: bool,
-    /// The rule files.
-    pub files: Vec<PathBuf>,
-    /// The rules as written in the files, one line each.
-    pub rules: Vec<String>,
-}
-
 impl Launch {
     /// Reads settings like [`Launch::prepare`], for a front end that can ask the user. For an
     /// unknown directory, returns a question. An untrusted directory opens without its files.
@@ -156,31 +145,6 @@ impl Launch {
         let (homes, project) = (&self.config.homes, &self.config.project);
         parallax_config::decline_settings(homes, &self.config.outer, project)
             .map_err(|error| config(&error))
-    }
-
-    /// Returns project rules that the user should see because they are new or have changed. They
-    /// may only restrict until [`Launch::accept_project_rules`] is called. Call this before
-    /// [`Launch::open`], which records the rules as known. Blocking.
-    pub fn policy_update(&self) -> Option<PolicyUpdate> {
-        let cwd = &self.config.project;
-        let mut files = self.found_rule_files().files;
-        files.retain(|file| file.tier == Tier::Workspace);
-        let change = parallax_config::workspace_rules_changed(&self.config.homes, cwd, &files);
-        let new = match change.ok()? {
-            RulesChange::New => true,
-            RulesChange::Changed => false,
-            RulesChange::None | RulesChange::Same => return None,
-        };
-        let paths = files.iter().map(|file| file.path.clone()).collect();
-        let policy = Policy::new(&PolicyOptions {
-            home: self.home_folder(),
-            workspace_may_allow: true,
-            files,
-            ..PolicyOptions::default()
-        });
-        let own = policy.list().into_iter().filter(|rule| rule.file.is_some());
-        let rules = own.map(|rule| rule.rule).collect();
-        Some(PolicyUpdate { new, files: paths, rules })
     }
 
     /// Returns the trust state of a directory without reading any of its contents. Blocking.

@@ -16,11 +16,13 @@ mod options;
 mod otlp;
 mod otlp_messages;
 mod record;
+mod settings;
 mod spans;
 mod telemetry;
 mod thread;
 mod trace_context;
 
 pub use options::{OtlpOptions, TelemetryOptions};
+pub use settings::TelemetrySettings;
 pub use telemetry::{Telemetry, TelemetryError};
 pub use trace_context::TraceContext;

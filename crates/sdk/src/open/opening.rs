@@ -17,7 +17,7 @@ use parallax_mcp::{Sampling, Servers};
 use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::context::{EditorContext, FolderContext};
-use parallax_protocol::event::Failure;
+use parallax_protocol::event::{EventBody, Failure, ItemDone, Level};
 use parallax_protocol::hooks::{HookEvent, Hooks};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
@@ -31,10 +31,7 @@ use super::OpenSession;
 use crate::agent_environment::SessionEnvironment;
 use crate::command_sources::{AgentNames, SkillCommands};
 use crate::discovery::{CombinedToolSource, Discovered};
-use crate::found_context::NestedContext;
 use crate::launch::Launch;
-use crate::memory::{self, Gathered};
-use crate::rules::Unasked;
 use crate::toolbox::Toolbox;
 use crate::{model, session_names, system, toolbox};
 use parallax_agents::{
@@ -43,9 +40,12 @@ use parallax_agents::{
 use parallax_checkpoints::Versions;
 use parallax_commands::{Commands, StartableAgents};
 use parallax_commands::{Expander, FileSearch};
+use parallax_context_files::{InitialContext, NestedContext, gather};
 use parallax_devtools::{Observers, SessionTap, TapSocket};
+use parallax_policy_sources::ImplicitAllows;
 use parallax_sessions::SessionChoice;
 use parallax_sessions::history::{self, Resumed};
+use parallax_telemetry::{Telemetry, TelemetrySettings};
 
 /// The workspace of the session.
 struct WorkspaceSetup {
@@ -97,7 +97,7 @@ impl ToolSetup {
 /// What the model reads before the first prompt.
 struct PromptInputs {
     system: SystemPrompt,
-    memory: Gathered,
+    memory: InitialContext,
 }
 
 /// Sources of additional context, tools, and hooks while the session runs.
@@ -136,7 +136,7 @@ impl Launch {
         let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings)?;
         // Must run before context files are read, because a killed command may have changed one.
         warnings.extend(means.versions.as_ref().and_then(|versions| versions.finish_abandoned()));
-        let memory = memory::gather(&self, &ground.workspace, &resumed.contents);
+        let memory = gather(&self.context_sources(), &ground.workspace, &resumed.contents);
         warnings.extend(memory.warnings.iter().cloned());
         let joined =
             self.join(&resumed.id, &ground, &means, &memory, &hub, observers, &mut warnings)?;
@@ -186,6 +186,25 @@ impl Launch {
             tap,
         };
         Ok((session, events))
+    }
+
+    /// Starts recording the session if enabled. Invalid options become warnings.
+    fn telemetry(&self, id: &SessionId, warnings: &mut Vec<String>) -> Option<Arc<Telemetry>> {
+        if self.options.ephemeral {
+            return None;
+        }
+        let manager = self.provider_manager();
+        let auth_type = || manager.auth().ok().map(|(auth, _)| auth.kind().as_str().to_owned());
+        let settings = TelemetrySettings {
+            config: &self.config,
+            project: &self.options.directory,
+            variables: &self.options.variables,
+            client: self.client_options(),
+            interactive: self.options.interactive,
+            version: self.options.version,
+            auth_type: &auth_type,
+        };
+        settings.start(id, warnings)
     }
 
     /// Checks everything that prevents the session from opening, before anything is read or
@@ -260,7 +279,7 @@ impl Launch {
             main: toolbox.main_model(metered()),
             tokens: self.config.settings.count("mcp.samplingTokens").unwrap_or(0),
         });
-        warnings.extend(self.sandbox_table().1);
+        warnings.extend(self.policy_sources().sandbox_table().1);
         let versions = self.versions(id, workspace, seen);
         let processes = || toolbox.processes();
         let sandbox = || shell.sandbox.clone();
@@ -283,13 +302,14 @@ impl Launch {
         });
         warnings.extend(notices);
         let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
-        let (policy, notices) = self.policy_for(Unasked {
+        let sources = self.policy_sources();
+        let (policy, notices) = sources.policy(ImplicitAllows {
             plans: Some(plans.clone()),
             skills: skills.built_in().to_vec(),
             agent_servers: trusted_servers(&set),
             agent_rules: rules(&set),
         });
-        self.require_rules(&policy)?;
+        sources.require_rules(&policy)?;
         warnings.extend(notices);
         let (servers, notices) =
             self.open_servers(workspace, processes(), sandbox(), &versions, hub);
@@ -309,7 +329,7 @@ impl Launch {
         id: &SessionId,
         ground: &WorkspaceSetup,
         means: &ToolSetup,
-        memory: &Gathered,
+        memory: &InitialContext,
         hub: &EventBus,
         observers: Vec<Arc<dyn Observer>>,
         warnings: &mut Vec<String>,
@@ -317,7 +337,7 @@ impl Launch {
         let ToolSetup { shell, plans, toolbox, versions, .. } = means;
         let workspace = Arc::clone(&ground.workspace);
         let begun_with = memory.files.clone();
-        let found = NestedContext::new(self.clone(), workspace, begun_with, hub.clone());
+        let found = NestedContext::new(self.context_sources(), workspace, begun_with, warning(hub));
         let found = Arc::new(found);
         let discovered =
             self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
@@ -336,8 +356,12 @@ impl Launch {
             observer: (!observers.is_empty())
                 .then(|| Arc::new(Observers(observers)) as Arc<dyn Observer>),
         };
-        let setup =
-            parallax_hooks::session_hooks(&self.config, || self.hook_list(), self.mode, around)?;
+        let setup = parallax_hooks::session_hooks(
+            &self.config,
+            || self.hook_library().list(),
+            self.mode,
+            around,
+        )?;
         // Cannot be set already: one launch opens one session.
         let _ = self.running_hooks.set(setup.running);
         let hooks = setup.hooks;
@@ -351,7 +375,7 @@ impl Launch {
         ground: &WorkspaceSetup,
         means: &ToolSetup,
         joined: &RuntimeSources,
-        memory: &Gathered,
+        memory: &InitialContext,
         warnings: &mut Vec<String>,
     ) -> Result<system::PromptMaterial, Failure> {
         let files = self.prompt_files()?;
@@ -489,7 +513,7 @@ impl Launch {
                 loop_detection: self.config.settings.loop_detection(),
                 retry_base: self.retry_base(),
                 approvals: self.approvals(),
-                rule_keeper: Some(Arc::new(self.rule_keeper())),
+                rule_keeper: Some(Arc::new(self.policy_sources().rule_store())),
                 checkpoints: means.versions.clone().map(|it| it as Arc<dyn Checkpoints>),
                 is_build_file: parallax_policy::is_build_file,
                 turns: resumed.turns,
@@ -536,6 +560,15 @@ impl Launch {
         }
         warning
     }
+}
+
+/// Returns a function that shows a warning about context files.
+fn warning(hub: &EventBus) -> parallax_context_files::Warn {
+    let hub = hub.clone();
+    Arc::new(move |text| {
+        let done = ItemDone::Notice { level: Level::Warning, text };
+        hub.send(EventBody::ItemDone { item: "notice-context".into(), done });
+    })
 }
 
 /// Returns whether a hook listens for the end of the session.

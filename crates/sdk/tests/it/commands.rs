@@ -33,7 +33,7 @@ async fn context_files_are_told_and_a_fact_is_added() {
     world.write("home/.gemini/projects.json", &registry.to_string());
     world.write("home/.gemini/tmp/mine/memory/MEMORY.md", "my own notes");
     let launch = world.launch();
-    launch.add_memory("I like tea").expect("added");
+    launch.context_sources().add_memory("I like tea").expect("added");
     let (session, _events) = world.open(SessionChoice::New);
     let files = session.context_files();
     let told: Vec<_> = files.iter().map(|f| (f.tier, f.text.trim())).collect();
@@ -70,7 +70,7 @@ fn models_rules_and_facts_are_told() {
         launch.provider_manager().model_choices().into_iter().map(|choice| choice.name).collect();
     assert_eq!(names.first().map(String::as_str), Some("auto"));
     assert_eq!(launch.provider_manager().context_window("auto"), 1_048_576);
-    let rows = launch.rule_rows();
+    let rows = launch.policy_rules();
     let of = |mode| rows.iter().find(|(group, _)| *group == mode).map(|(_, rows)| rows);
     let plan = of(Some(ApprovalMode::Plan)).expect("rules of plan mode");
     assert!(plan.iter().any(|row| row.rule.contains("mine.toml")), "{plan:?}");

@@ -37,7 +37,7 @@ fn an_unknown_folder_is_asked_about_once() {
         assert_eq!(question.parent.as_deref(), Some(world.root.as_path()));
         assert_eq!(question.brings.commands, ["x"]);
         let launch = question.answer(answer).expect("answered");
-        assert_eq!((launch.trusted(), launch.ui().hide_tips), (trusted, trusted), "{answer:?}");
+        assert_eq!((launch.is_trusted(), launch.ui().hide_tips), (trusted, trusted), "{answer:?}");
         let asked = matches!(
             Launch::prepare_or_ask(world.options(&[])).expect("prepared"),
             Prepared::NeedsTrust(_)
@@ -76,14 +76,14 @@ fn settings_that_loosen_and_new_rules_are_questions_too() {
     let launch = ready(&world, &[]);
     assert_eq!(keys(&launch), Vec::<String>::new());
 
-    let update = launch.policy_update().expect("new rules");
+    let update = launch.policy_sources().update().expect("new rules");
     assert!(update.new && update.files.len() == 1);
     assert!(update.rules.iter().any(|rule| rule.contains("mine.toml:1")), "{:?}", update.rules);
     // Opening a session records the rules as known.
     let _ = launch.policy();
-    assert_eq!(ready(&world, &[]).policy_update(), None);
+    assert_eq!(ready(&world, &[]).policy_sources().update(), None);
     world.write("project/.gemini/policies/mine.toml", &rule.replace("deny", "ask_user"));
-    assert!(ready(&world, &[]).policy_update().is_some_and(|update| !update.new));
+    assert!(ready(&world, &[]).policy_sources().update().is_some_and(|update| !update.new));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_is_thought_of_a_folder_can_be_changed() {
     let launch = world.launch();
     let level = Some(TrustLevel::DoNotTrust);
     launch.set_trust(&world.project(), level).expect("set");
-    assert!(!ready(&world, &[]).trusted());
+    assert!(!ready(&world, &[]).is_trusted());
     launch.set_trust(&world.project(), None).expect("taken back");
     let _ = question(&world);
 }

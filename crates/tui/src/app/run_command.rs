@@ -297,7 +297,7 @@ fn add_memory(app: &mut App, fact: &str) {
     }
     let fact = fact.to_owned();
     app.ask(
-        move |launch| launch.add_memory(&fact),
+        move |launch| launch.context_sources().add_memory(&fact),
         |app, kept| match kept {
             Ok(path) => {
                 app.info(format!(

@@ -149,7 +149,7 @@ impl Face {
             .filter(|loose| loose.acceptance == Acceptance::Undecided)
             .map(|loose| format!("{} ({})", loose.keys.join(", "), loose.file.display()))
             .collect();
-        let update = launch.policy_update();
+        let update = launch.policy_sources().update();
         self.app.launch = Some(launch);
         if careful {
             self.app.warn(

@@ -231,7 +231,7 @@ pub(crate) fn memory(app: &mut App, whole: bool) {
 }
 
 pub(crate) fn policies(app: &mut App) {
-    app.ask(Launch::rule_rows, |app, groups| {
+    app.ask(Launch::policy_rules, |app, groups| {
         let mut rows = Vec::new();
         for (mode, rules) in groups {
             let title = mode.map_or("In all modes", mode_name);

@@ -3,9 +3,9 @@
 
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
-use parallax_sdk::Launch;
-use parallax_sdk::extending::{HookInfo, SkillInfo};
+use parallax_sdk::HookInfo;
 use parallax_sdk::settings::SettingScope;
+use parallax_sdk::skills::SkillInfo;
 
 use crate::app::App;
 use crate::app::commands::agents;
@@ -199,28 +199,31 @@ pub(crate) fn link_skill(app: &mut App, arguments: &str) {
 
 /// Opens the hooks dialog: each hook with its command; Enter enables or disables it.
 pub(crate) fn hooks_dialog(app: &mut App) {
-    app.ask(Launch::hook_infos, |app, told| {
-        let (hooks, notes) = match told {
-            Ok(told) => told,
-            Err(failure) => return app.error(failure.message),
-        };
-        for note in notes {
-            app.warn(note);
-        }
-        if hooks.is_empty() {
-            app.dialogs.close();
-            return app.info("No hooks.");
-        }
-        let items: Vec<ListItem> = hooks.iter().map(|hook| hook_item(app, hook)).collect();
-        // After a change in the dialog, keep the cursor position.
-        if let Some(list) = app.dialogs.list_for(&Purpose::Hooks) {
-            return list.replace(items);
-        }
-        let list = ListDialog::new("Hooks", items)
-            .searched()
-            .hint("enter enable or disable · type to search · esc back");
-        app.open(Overlay::list(Purpose::Hooks, list));
-    });
+    app.ask(
+        |launch| launch.hook_library().infos(),
+        |app, told| {
+            let (hooks, notes) = match told {
+                Ok(told) => told,
+                Err(failure) => return app.error(failure.message),
+            };
+            for note in notes {
+                app.warn(note);
+            }
+            if hooks.is_empty() {
+                app.dialogs.close();
+                return app.info("No hooks.");
+            }
+            let items: Vec<ListItem> = hooks.iter().map(|hook| hook_item(app, hook)).collect();
+            // After a change in the dialog, keep the cursor position.
+            if let Some(list) = app.dialogs.list_for(&Purpose::Hooks) {
+                return list.replace(items);
+            }
+            let list = ListDialog::new("Hooks", items)
+                .searched()
+                .hint("enter enable or disable · type to search · esc back");
+            app.open(Overlay::list(Purpose::Hooks, list));
+        },
+    );
 }
 
 /// Shows the most recent hook runs of this session.
@@ -261,18 +264,23 @@ fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
 /// Accepts the project's current hooks, which run from now on.
 pub(crate) fn accept_hooks(app: &mut App) {
     let trusted = app.facts.trusted;
-    app.ask(Launch::accept_hooks, move |app, done| match done {
-        Ok(0) if !trusted => {
-            app.error("The folder is not trusted, so its hooks are ignored (see /permissions).");
-        }
-        Ok(0) => app.info("The project has no hooks."),
-        Ok(count) => {
-            let hooks = crate::layout::count(count, "hook");
-            app.info(format!("Accepted {hooks} of the project as they are now."));
-            reload_all(app);
-        }
-        Err(failure) => app.error(failure.message),
-    });
+    app.ask(
+        |launch| launch.hook_library().accept(),
+        move |app, done| match done {
+            Ok(0) if !trusted => {
+                app.error(
+                    "The folder is not trusted, so its hooks are ignored (see /permissions).",
+                );
+            }
+            Ok(0) => app.info("The project has no hooks."),
+            Ok(count) => {
+                let hooks = crate::layout::count(count, "hook");
+                app.info(format!("Accepted {hooks} of the project as they are now."));
+                reload_all(app);
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
 }
 
 /// Handles Enter in the hooks dialog.
@@ -280,9 +288,9 @@ pub(crate) fn hook_chosen(app: &mut App, title: &str) {
     let title = title.to_owned();
     app.ask(
         move |launch| {
-            let (hooks, _) = launch.hook_infos()?;
+            let (hooks, _) = launch.hook_library().infos()?;
             let on = hooks.iter().any(|hook| hook.title == title && !hook.enabled);
-            launch.switch_hook(&title, on, SettingScope::User).map(drop)
+            launch.hook_library().switch(&title, on, SettingScope::User).map(drop)
         },
         |app, done| match done {
             Ok(()) => {
@@ -310,7 +318,7 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
     let name = name.map(str::to_owned);
     app.ask(
         move |launch| {
-            let (hooks, _) = launch.hook_infos()?;
+            let (hooks, _) = launch.hook_library().infos()?;
             let mut switched = Vec::new();
             for hook in hooks {
                 let is_meant = match &name {
@@ -318,7 +326,7 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
                     None => hook.enabled != on,
                 };
                 if is_meant && !switched.contains(&hook.title) {
-                    launch.switch_hook(&hook.title, on, SettingScope::User)?;
+                    launch.hook_library().switch(&hook.title, on, SettingScope::User)?;
                     switched.push(hook.title);
                 }
             }

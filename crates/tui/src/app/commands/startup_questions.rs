@@ -2,7 +2,6 @@
 //! to accept its policy rules.
 
 use parallax_screen::Line;
-use parallax_sdk::Launch;
 
 use crate::app::App;
 use crate::app::effect::Effect;
@@ -64,7 +63,7 @@ pub(crate) fn policy_update_answered(app: &mut App, accepted: bool) {
 
 /// Asks the next startup question, or opens the session.
 fn next(app: &mut App) {
-    let update = app.launch.as_ref().and_then(Launch::policy_update);
+    let update = app.launch.as_ref().and_then(|launch| launch.policy_sources().update());
     match update {
         Some(update) => ask_policy_update(app, &update),
         None => app.effect(Effect::Open(first_choice(app))),

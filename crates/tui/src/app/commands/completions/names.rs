@@ -128,7 +128,7 @@ fn of_launch(of: &str, launch: &Launch) -> Vec<Argument> {
             skills.iter().map(|skill| argument(&skill.name, &skill.description)).collect()
         }
         "hooks" => {
-            let hooks = launch.hook_infos().map(|(hooks, _)| hooks).unwrap_or_default();
+            let hooks = launch.hook_library().infos().map(|(hooks, _)| hooks).unwrap_or_default();
             hooks.iter().map(|hook| argument(&hook.title, hook.event)).collect()
         }
         "extensions" => {

@@ -5,42 +5,40 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parallax_config::{MemoryFile, beneath};
-use parallax_engine::EventBus;
 use parallax_files::Workspace;
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::FolderContext;
-use parallax_protocol::event::{EventBody, ItemDone, Level};
 
-use crate::launch::Launch;
-use crate::memory::{Outside, with_options};
+use crate::initial_context::{Outside, with_options};
+use crate::{ContextSources, Warn};
 
 const BEGIN: &str = "--- Newly Discovered Project Context ---";
 const END: &str = "--- End Project Context ---";
 
 /// The nested context files that a session has received.
-pub(crate) struct NestedContext {
-    launch: Launch,
+pub struct NestedContext {
+    sources: ContextSources,
     workspace: Arc<Workspace>,
     /// Files that were sent with the first prompt.
     begun_with: Vec<PathBuf>,
     found: Mutex<Vec<MemoryFile>>,
     /// Receives warnings about unusable files, each once.
-    hub: EventBus,
+    warn: Warn,
     told: Arc<Mutex<HashSet<String>>>,
 }
 
 impl NestedContext {
     /// Creates it for a session whose first prompt included these files.
-    pub(crate) fn new(
-        launch: Launch,
+    pub fn new(
+        sources: ContextSources,
         workspace: Arc<Workspace>,
         begun_with: Vec<PathBuf>,
-        hub: EventBus,
+        warn: Warn,
     ) -> Self {
         // Tools report resolved paths.
         let begun_with = begun_with.iter().map(|path| real(path)).collect();
         let (found, told) = (Mutex::default(), Arc::default());
-        Self { launch, workspace, begun_with, found, hub, told }
+        Self { sources, workspace, begun_with, found, warn, told }
     }
 
     /// Returns the discovered files that are still in the history.
@@ -73,7 +71,7 @@ impl NestedContext {
                 // The tool already returns its contents.
                 || touched.contains(&file)
         };
-        let memory = with_options(&self.launch, &self.workspace, &Outside::default(), |options| {
+        let memory = with_options(&self.sources, &self.workspace, &Outside::default(), |options| {
             beneath(options, folder, root, &known)
         });
         self.tell(memory.warnings);
@@ -84,8 +82,7 @@ impl NestedContext {
         for text in warnings {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if told.insert(text.clone()) {
-                let done = ItemDone::Notice { level: Level::Warning, text };
-                self.hub.send(EventBody::ItemDone { item: "notice-context".into(), done });
+                (self.warn)(text);
             }
         }
     }
@@ -97,10 +94,10 @@ fn real(path: &Path) -> PathBuf {
 
 impl FolderContext for NestedContext {
     fn discover(&self, touched: &[PathBuf]) -> Option<String> {
-        if !self.launch.config.trust.trusted {
+        if !self.sources.config.trust.trusted {
             return None;
         }
-        let cwd = &self.launch.config.cwd;
+        let cwd = &self.sources.config.cwd;
         let mut blocks = Vec::new();
         for path in touched {
             for file in self.for_path(path, touched) {
@@ -112,7 +109,7 @@ impl FolderContext for NestedContext {
     }
 
     fn keep_what_is_in(&self, contents: &[Sealed]) {
-        let cwd = &self.launch.config.cwd;
+        let cwd = &self.sources.config.cwd;
         self.known().retain(|file| {
             // The heading as it appears in JSON, without quotes.
             let heading = serde_json::Value::String(file.heading(cwd)).to_string();
@@ -126,11 +123,11 @@ impl FolderContext for NestedContext {
 
     fn anew(&self) -> Arc<dyn FolderContext> {
         Arc::new(Self {
-            launch: self.launch.clone(),
+            sources: self.sources.clone(),
             workspace: Arc::clone(&self.workspace),
             begun_with: self.begun_with.clone(),
             found: Mutex::default(),
-            hub: self.hub.clone(),
+            warn: Arc::clone(&self.warn),
             told: Arc::clone(&self.told),
         })
     }
@@ -140,7 +137,7 @@ impl FolderContext for NestedContext {
         // the marker are searched.
         let begun = |content: &&Sealed| content.json().contains(BEGIN);
         let texts: Vec<&str> = contents.iter().filter(begun).map(Sealed::json).collect();
-        let cwd = &self.launch.config.cwd;
+        let cwd = &self.sources.config.cwd;
         for path in texts.iter().flat_map(|text| headings(text)) {
             let path = parallax_files::lexical(cwd, Path::new(&path));
             if !self.begun_with.contains(&path) {

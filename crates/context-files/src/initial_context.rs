@@ -12,37 +12,35 @@ use parallax_config::{
     Memory, MemoryFile, MemoryOptions, SessionContext, Tier, load_memory, project_top,
     session_context,
 };
-use parallax_engine::tokens;
 use parallax_files::{RuleSource, Workspace, folder_tree, folder_tree_of};
 use parallax_protocol::content::Sealed;
 use parallax_protocol::context::Source;
-use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::launch::{Launch, failure};
-use crate::open::OpenSession;
+use crate::ContextSources;
 
 /// Maximum number of entries in the directory tree.
-pub(crate) const TREE_ENTRIES: usize = 200;
+pub const TREE_ENTRIES: usize = 200;
 
 /// The collected context, by destination.
-pub(crate) struct Gathered {
+pub struct InitialContext {
     /// Text at the end of the system prompt.
-    pub(crate) system: String,
+    pub system: String,
     /// Text before the first prompt.
-    pub(crate) preface: Option<String>,
-    pub(crate) warnings: Vec<String>,
+    pub preface: Option<String>,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
     /// Each file with its approximate number of tokens.
-    pub(crate) sources: Vec<Source>,
+    pub sources: Vec<Source>,
     /// Paths of the same files.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 }
 
 /// Another program's file, which is read only if configured.
 const OTHERS: &str = "CLAUDE.md";
 
 /// Returns whether the file is in an untrusted directory above the project.
-fn is_of_strangers(launch: &Launch, path: &std::path::Path) -> bool {
-    let config = &launch.config;
+fn is_of_strangers(sources: &ContextSources, path: &std::path::Path) -> bool {
+    let config = &sources.config;
     path.parent().is_some_and(|folder| {
         config.cwd.starts_with(folder)
             && !config.trusted_folders.iter().any(|known| known == folder)
@@ -71,14 +69,14 @@ pub(crate) struct Outside {
     extensions: Vec<PathBuf>,
 }
 
-/// Reads memory files with the settings of a launch.
+/// Reads memory files with the settings.
 pub(crate) fn with_options<T>(
-    launch: &Launch,
+    sources: &ContextSources,
     workspace: &Workspace,
     outside: &Outside,
     read: impl FnOnce(&MemoryOptions<'_>) -> T,
 ) -> T {
-    let settings = &launch.config.settings;
+    let settings = &sources.config.settings;
     let more = if settings.load_memory_from_include_directories() {
         workspace.roots().into_iter().skip(1).collect()
     } else {
@@ -86,34 +84,34 @@ pub(crate) fn with_options<T>(
     };
     let markers = settings.memory_boundary_markers();
     // Evaluated only if there is a file to read.
-    let top = LazyCell::new(|| project_top(&launch.config.cwd, &markers));
+    let top = LazyCell::new(|| project_top(&sources.config.cwd, &markers));
     read(&MemoryOptions {
-        cwd: &launch.config.cwd,
-        homes: &launch.config.homes,
+        cwd: &sources.config.cwd,
+        homes: &sources.config.homes,
         names: &settings.memory_file_names(),
         notes: &outside.notes,
         boundary_markers: &markers,
         more_folders: &more,
         extension_files: &outside.extensions,
         import_format: settings.import_format(),
-        trusted: launch.config.trust.trusted,
-        ignored: &|path| is_left_out(workspace, &top, path) || is_of_strangers(launch, path),
+        trusted: sources.config.trust.trusted,
+        ignored: &|path| is_left_out(workspace, &top, path) || is_of_strangers(sources, path),
     })
 }
 
 /// Reads the current memory files.
-fn read(launch: &Launch, workspace: &Arc<Workspace>) -> Memory {
+pub(crate) fn read(sources: &ContextSources, workspace: &Arc<Workspace>) -> Memory {
     let outside = Outside {
-        notes: parallax_store::note_folders(&launch.homes(), &launch.options.directory),
-        extensions: launch.extensions().context_files(),
+        notes: parallax_store::note_folders(&sources.homes, &sources.directory),
+        extensions: sources.extensions.context_files(),
     };
-    with_options(launch, workspace, &outside, load_memory)
+    with_options(sources, workspace, &outside, load_memory)
 }
 
 /// Returns a warning about a large memory file.
-pub(crate) fn too_large(launch: &Launch, file: &MemoryFile) -> Option<String> {
-    let most = launch.config.settings.count("context.memoryMaxTokens").filter(|most| *most > 0)?;
-    let size = size(file, &launch.config.cwd);
+pub(crate) fn too_large(sources: &ContextSources, file: &MemoryFile) -> Option<String> {
+    let most = sources.config.settings.count("context.memoryMaxTokens").filter(|most| *most > 0)?;
+    let size = sources.size(file);
     (size > most).then(|| {
         format!(
             "the context file `{}` uses about {size} tokens of every request; shorten it, or raise \
@@ -124,17 +122,17 @@ pub(crate) fn too_large(launch: &Launch, file: &MemoryFile) -> Option<String> {
 }
 
 /// Mentions once per project that another program's file exists.
-fn hint_at_others(launch: &Launch) -> Option<String> {
-    let config = &launch.config;
+fn hint_at_others(sources: &ContextSources) -> Option<String> {
+    let config = &sources.config;
     let names = config.settings.memory_file_names();
     let there = config.trust.trusted
-        && !launch.options.ephemeral
+        && !sources.ephemeral
         && !names.iter().any(|name| name == OTHERS)
         && config.cwd.join(OTHERS).is_file();
     if !there {
         return None;
     }
-    let folder = launch.homes().notes(&launch.options.directory);
+    let folder = sources.homes.notes(&sources.directory);
     let told = folder.join(".told-of-claude-md");
     if told.exists() {
         return None;
@@ -161,16 +159,20 @@ fn today() -> Date {
 
 /// Reads the memory files and builds the session context. A resumed session already contains its
 /// earlier context; only differences (a new date, changed memory, an unknown directory) are added.
-pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Sealed]) -> Gathered {
-    let settings = &launch.config.settings;
-    let cwd = &launch.config.cwd;
-    let memory = read(launch, workspace);
+pub fn gather(
+    sources: &ContextSources,
+    workspace: &Arc<Workspace>,
+    contents: &[Sealed],
+) -> InitialContext {
+    let settings = &sources.config.settings;
+    let cwd = &sources.config.cwd;
+    let memory = read(sources, workspace);
     let date = today().strftime("%A, %B %-d, %Y").to_string();
     let project = memory.project_block(cwd).unwrap_or_default();
     let mut warnings = memory.warnings.clone();
-    warnings.extend(memory.files().filter_map(|(_, file)| too_large(launch, file)));
-    warnings.extend(hint_at_others(launch));
-    let sources = memory.files().map(|(tier, file)| source(tier, file, cwd)).collect();
+    warnings.extend(memory.files().filter_map(|(_, file)| too_large(sources, file)));
+    warnings.extend(hint_at_others(sources));
+    let sources = memory.files().map(|(tier, file)| source(sources, tier, file)).collect();
     let known = known_contexts(contents);
     let root = workspace.root().display().to_string();
     let preface = if known.iter().any(|context| context.contains(&root)) {
@@ -210,7 +212,7 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
             memory: project,
         }))
     };
-    Gathered {
+    InitialContext {
         system: memory.global_block(cwd).unwrap_or_default(),
         preface,
         warnings,
@@ -219,17 +221,11 @@ pub(crate) fn gather(launch: &Launch, workspace: &Arc<Workspace>, contents: &[Se
     }
 }
 
-/// Returns the approximate number of tokens that a memory file takes in a request, including its
-/// delimiters.
-fn size(file: &MemoryFile, cwd: &Path) -> u64 {
-    file.block(cwd).map_or(0, |block| tokens::of_text(&block))
-}
-
 /// Returns the share of a memory file in a request.
-fn source(tier: Tier, file: &MemoryFile, cwd: &Path) -> Source {
+fn source(sources: &ContextSources, tier: Tier, file: &MemoryFile) -> Source {
     Source {
         name: file.path.display().to_string(),
-        tokens: size(file, cwd),
+        tokens: sources.size(file),
         in_system: matches!(tier, Tier::Global | Tier::Notes),
     }
 }
@@ -247,90 +243,4 @@ fn known_contexts(contents: &[Sealed]) -> Vec<String> {
         }
     }
     known
-}
-
-/// Scope of a context file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContextTier {
-    /// The user's, for all projects.
-    Global,
-    /// The user's notes on this project.
-    Notes,
-    /// From an extension.
-    Extension,
-    /// The project's.
-    Project,
-    /// In a directory of the project that a tool touched in this session.
-    Found,
-}
-
-impl ContextTier {
-    /// Describes the scope in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Global => "yours, for all projects",
-            Self::Notes => "your notes on this project",
-            Self::Extension => "an extension's",
-            Self::Project => "the project's",
-            Self::Found => "the project's, loaded when its directory was accessed",
-        }
-    }
-}
-
-impl From<Tier> for ContextTier {
-    fn from(tier: Tier) -> Self {
-        match tier {
-            Tier::Global => Self::Global,
-            Tier::Notes => Self::Notes,
-            Tier::Extension => Self::Extension,
-            Tier::Project => Self::Project,
-        }
-    }
-}
-
-/// A context file in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContextFile {
-    /// Path of the file.
-    pub path: PathBuf,
-    /// Scope of the file.
-    pub tier: ContextTier,
-    /// Approximate number of tokens.
-    pub tokens: u64,
-    /// The text as the model receives it, with imports resolved.
-    pub text: String,
-}
-
-impl OpenSession {
-    /// Returns the current context files, the user's first. The session received them when it was
-    /// opened; later changes reach the model when it is closed and resumed. Blocking.
-    pub fn context_files(&self) -> Vec<ContextFile> {
-        let memory = read(&self.launch, &self.workspace);
-        let row = |tier: ContextTier, file: &MemoryFile| ContextFile {
-            path: file.path.clone(),
-            tier,
-            tokens: size(file, &self.launch.config.cwd),
-            text: file.text.clone(),
-        };
-        let mut rows: Vec<_> = memory.files().map(|(tier, file)| row(tier.into(), file)).collect();
-        rows.extend(self.found.files().iter().map(|file| row(ContextTier::Found, file)));
-        rows
-    }
-
-    /// Returns the workspace directories, the working directory first.
-    pub fn directories(&self) -> Vec<PathBuf> {
-        self.workspace.roots()
-    }
-}
-
-impl Launch {
-    /// Adds a fact to the user's memory file and returns the file. Blocking.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be read or written.
-    pub fn add_memory(&self, fact: &str) -> Result<PathBuf, Failure> {
-        let names = self.config.settings.memory_file_names();
-        parallax_config::add_memory(&self.config.homes, &names, fact)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))
-    }
 }

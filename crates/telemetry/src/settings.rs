@@ -1,17 +1,18 @@
 //! Telemetry options from settings and from the variables of Gemini CLI and OpenTelemetry.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_config::Config;
 use parallax_google_auth::{CLOUD_PLATFORM, TokenPurpose, TokenSource};
 use parallax_http::ClientOptions;
 use parallax_http::url::Url;
 use parallax_protocol::ids::SessionId;
-use parallax_telemetry::{OtlpOptions, Telemetry, TelemetryOptions, TraceContext};
 use serde_json::Value;
 
-use crate::launch::Launch;
+use crate::{OtlpOptions, Telemetry, TelemetryOptions, TraceContext};
 
 /// Default address of a local OTLP collector over HTTP.
 const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
@@ -24,17 +25,31 @@ const HTTP_PORT: u16 = 4318;
 /// Default timeout of a request; `OTEL_EXPORTER_OTLP_TIMEOUT` overrides it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Launch {
+/// Where the options of a session's telemetry come from.
+pub struct TelemetrySettings<'a> {
+    /// The configuration of the user and the project.
+    pub config: &'a Config,
+    /// The working directory.
+    pub project: &'a Path,
+    /// The environment variables of the process.
+    pub variables: &'a [(OsString, OsString)],
+    /// Options for connections to a collector.
+    pub client: ClientOptions,
+    /// Whether the user can answer questions.
+    pub interactive: bool,
+    /// Version of the program.
+    pub version: &'static str,
+    /// Returns the authentication method, if there are credentials.
+    pub auth_type: &'a dyn Fn() -> Option<String>,
+}
+
+impl TelemetrySettings<'_> {
     /// Starts recording the session if enabled. Invalid options become warnings.
-    pub(crate) fn telemetry(
-        &self,
-        id: &SessionId,
-        warnings: &mut Vec<String>,
-    ) -> Option<Arc<Telemetry>> {
-        if !self.records_telemetry() || self.options.ephemeral {
+    pub fn start(&self, id: &SessionId, warnings: &mut Vec<String>) -> Option<Arc<Telemetry>> {
+        if !self.is_enabled() {
             return None;
         }
-        let options = self.telemetry_options(id, warnings);
+        let options = self.options(id, warnings);
         if options.outfile.is_none() && options.otlp.is_none() {
             return None;
         }
@@ -48,36 +63,36 @@ impl Launch {
         }
     }
 
-    fn records_telemetry(&self) -> bool {
+    fn is_enabled(&self) -> bool {
         let is_on = match self.config.settings.get("telemetry") {
             Some(Value::Bool(is_on)) => *is_on,
-            _ => self.telemetry_flag("GEMINI_TELEMETRY_ENABLED", "enabled"),
+            _ => self.flag("GEMINI_TELEMETRY_ENABLED", "enabled"),
         };
         is_on && !self.config.environment.is_true("OTEL_SDK_DISABLED")
     }
 
-    fn telemetry_flag(&self, variable: &str, name: &str) -> bool {
+    fn flag(&self, variable: &str, name: &str) -> bool {
         match self.config.environment.get(variable) {
             Some(_) => self.config.environment.is_true(variable),
-            None => self.telemetry_setting(name).and_then(Value::as_bool).unwrap_or(false),
+            None => self.setting(name).and_then(Value::as_bool).unwrap_or(false),
         }
     }
 
     /// Returns a variable, or else a field of the setting `telemetry`. May be empty.
-    fn telemetry_text(&self, variable: &str, name: &str) -> Option<String> {
-        let set = || self.telemetry_setting(name).and_then(Value::as_str);
+    fn text(&self, variable: &str, name: &str) -> Option<String> {
+        let set = || self.setting(name).and_then(Value::as_str);
         self.config.environment.get(variable).or_else(set).map(str::to_owned)
     }
 
-    fn telemetry_setting(&self, name: &str) -> Option<&Value> {
+    fn setting(&self, name: &str) -> Option<&Value> {
         self.config.settings.get("telemetry")?.get(name)
     }
 
-    fn telemetry_options(&self, id: &SessionId, warnings: &mut Vec<String>) -> TelemetryOptions {
+    fn options(&self, id: &SessionId, warnings: &mut Vec<String>) -> TelemetryOptions {
         let environment = &self.config.environment;
-        let project = self.options.directory.clone();
+        let project = self.project.to_owned();
         let outfile = self
-            .telemetry_text("GEMINI_TELEMETRY_OUTFILE", "outfile")
+            .text("GEMINI_TELEMETRY_OUTFILE", "outfile")
             .filter(|path| !path.is_empty())
             .map(|path| project.join(self.config.expand_home(Path::new(&path))));
         let is_test = environment.is_true("GEMINI_CLI_INTEGRATION_TEST");
@@ -86,35 +101,28 @@ impl Launch {
             otlp: self.otlp(outfile.is_some(), warnings),
             outfile,
             project,
-            log_prompts: is_test
-                || self.telemetry_flag("GEMINI_TELEMETRY_LOG_PROMPTS", "logPrompts"),
-            traces: self.telemetry_flag("GEMINI_TELEMETRY_TRACES_ENABLED", "traces"),
+            log_prompts: is_test || self.flag("GEMINI_TELEMETRY_LOG_PROMPTS", "logPrompts"),
+            traces: self.flag("GEMINI_TELEMETRY_TRACES_ENABLED", "traces"),
             session: id.as_str().to_owned(),
             installation: installation(&self.config.homes.parallax),
-            interactive: self.options.interactive,
-            auth_type: self.auth_type(),
-            version: self.options.version,
+            interactive: self.interactive,
+            auth_type: (self.auth_type)(),
+            version: self.version,
             service_name: environment.get("OTEL_SERVICE_NAME").map(str::to_owned),
             resource: environment.get("OTEL_RESOURCE_ATTRIBUTES").map_or_else(Vec::new, pairs),
             parent,
         }
     }
 
-    /// Returns the authentication method as in `security.auth.selectedType`; `None` without
-    /// credentials.
-    fn auth_type(&self) -> Option<String> {
-        self.provider_manager().auth().ok().map(|(auth, _)| auth.kind().as_str().to_owned())
-    }
-
     /// Returns the collector. If telemetry is written to a file, it is sent only if a collector is
     /// configured explicitly.
     fn otlp(&self, has_file: bool, warnings: &mut Vec<String>) -> Option<OtlpOptions> {
         let variable = |name: &str| self.config.environment.get(name).map(str::to_owned);
-        let target = self.telemetry_text("GEMINI_TELEMETRY_TARGET", "target");
-        let uses_collector = self.telemetry_flag("GEMINI_TELEMETRY_USE_COLLECTOR", "useCollector");
+        let target = self.text("GEMINI_TELEMETRY_TARGET", "target");
+        let uses_collector = self.flag("GEMINI_TELEMETRY_USE_COLLECTOR", "useCollector");
         let is_google = target.as_deref() == Some("gcp") && !uses_collector;
         let named = self
-            .telemetry_text("GEMINI_TELEMETRY_OTLP_ENDPOINT", "otlpEndpoint")
+            .text("GEMINI_TELEMETRY_OTLP_ENDPOINT", "otlpEndpoint")
             .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
         let own = ["TRACES", "METRICS", "LOGS"]
             .map(|signal| variable(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")));
@@ -139,17 +147,14 @@ impl Launch {
         let first = urls.into_iter().flatten().next()?.clone();
         let is_plain = urls.into_iter().flatten().all(|url| url.starts_with("http://"));
         let is_local = is_loopback(&first);
-        let mut http = ClientOptions {
-            plain_http: is_plain,
-            system_proxy: !is_local,
-            ..self.client_options()
-        };
+        let mut http =
+            ClientOptions { plain_http: is_plain, system_proxy: !is_local, ..self.client.clone() };
         http.extra_roots.extend(variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from));
         let file = |name: &str| variable(name).map(PathBuf::from);
         let certificate = file("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE");
         let google = is_google.then(|| {
             let purpose = TokenPurpose::Access(vec![CLOUD_PLATFORM.to_owned()]);
-            TokenSource::new(purpose, &self.options.variables, &self.client_options())
+            TokenSource::new(purpose, self.variables, &self.client)
         });
         let timeout = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|text| text.parse().ok());
         Some(OtlpOptions {
@@ -177,7 +182,7 @@ impl Launch {
             ));
             return None;
         };
-        let protocol = self.telemetry_text("GEMINI_TELEMETRY_OTLP_PROTOCOL", "otlpProtocol");
+        let protocol = self.text("GEMINI_TELEMETRY_OTLP_PROTOCOL", "otlpProtocol");
         let wants_grpc = protocol.as_deref() == Some("grpc");
         let is_grpc_port = url.port() == Some(GRPC_PORT) && protocol.as_deref() != Some("http");
         if is_grpc_port && url.set_port(Some(HTTP_PORT)).is_err() {

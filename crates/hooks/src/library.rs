@@ -1,19 +1,17 @@
-//! Hooks for lists.
+//! Lists hooks, accepts those of the project, and switches them.
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
-pub use parallax_agents::skills::SkillInfo;
-use parallax_config::SettingScope;
+use parallax_config::extensions::Extensions;
 use parallax_config::hooks::{Hook, HookList, HookSource, accept_hooks};
-use parallax_exec::Processes;
-use parallax_hooks::{HookTestResult, RunningHook, Surroundings};
-use parallax_protocol::Object;
+use parallax_config::{Config, SettingScope, set_disabled_name, why_still_disabled};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::hooks::HookEvent;
-use parallax_protocol::ids::SessionId;
 
-use crate::launch::{Launch, failure};
-use crate::toolbox::shell_options;
+use crate::{RunningHook, hook_list, shown_title};
+
+/// The setting with the names of disabled hooks.
+const DISABLED: &str = "hooksConfig.disabled";
 
 /// A hook in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,13 +53,26 @@ impl HookInfo {
     }
 }
 
-impl Launch {
+/// Lists hooks, accepts those of the project, and switches them. Cheap to clone.
+#[derive(Clone)]
+pub struct HookLibrary {
+    /// The configuration of the user and the project.
+    pub config: Arc<Config>,
+    /// The extensions, which may bring hooks.
+    pub extensions: Arc<Extensions>,
+    /// The hooks of the open session, if there is one.
+    pub running: Arc<OnceLock<Vec<RunningHook>>>,
+    /// Reads the settings again and returns a library that follows them.
+    pub reread: Arc<dyn Fn() -> Result<HookLibrary, Failure> + Send + Sync>,
+}
+
+impl HookLibrary {
     /// Returns the hooks of all settings files. Blocking.
     ///
     /// # Errors
     /// Returns an error if a settings file is invalid.
-    pub fn hook_list(&self) -> Result<HookList, Failure> {
-        parallax_hooks::hook_list(&self.config, &self.extensions())
+    pub fn list(&self) -> Result<HookList, Failure> {
+        hook_list(&self.config, &self.extensions)
     }
 
     /// Accepts the project's hooks in their current form and returns their number. An open session
@@ -69,11 +80,11 @@ impl Launch {
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written.
-    pub fn accept_hooks(&self) -> Result<usize, Failure> {
+    pub fn accept(&self) -> Result<usize, Failure> {
         // The session may have been opened before the hooks changed.
-        let hooks = self.reread()?.hook_list()?.hooks;
+        let hooks = (self.reread)()?.list()?.hooks;
         accept_hooks(&self.config.homes, &self.config.project, &hooks)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
+            .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
         Ok(hooks.iter().filter(|hook| hook.source == HookSource::Project).count())
     }
 
@@ -83,15 +94,10 @@ impl Launch {
     /// # Errors
     /// Returns an error if the hook is not found, a file cannot be written, another file disables
     /// the hook, or the project scope would disable a hook of the user.
-    pub fn switch_hook(
-        &self,
-        name: &str,
-        on: bool,
-        scope: SettingScope,
-    ) -> Result<PathBuf, Failure> {
-        let hooks = self.reread()?.hook_list()?.hooks;
+    pub fn switch(&self, name: &str, on: bool, scope: SettingScope) -> Result<PathBuf, Failure> {
+        let hooks = (self.reread)()?.list()?.hooks;
         let is_it = |hook: &Hook| hook.name == name || hook.command == name;
-        let is_listed = self.config.settings.get("hooksConfig.disabled").is_some_and(|list| {
+        let is_listed = self.config.settings.get(DISABLED).is_some_and(|list| {
             list.as_array().is_some_and(|names| names.iter().any(|it| it == name))
         });
         let is_known = hooks.iter().any(is_it) || on && is_listed;
@@ -102,56 +108,32 @@ impl Launch {
                 true => "`parallax hooks list` shows all hooks".to_owned(),
                 false => format!("did you mean {}?", near.join(" or ")),
             };
-            let name = parallax_hooks::shown_title(name);
-            return Err(failure(FailureKind::Input, format!("unknown hook `{name}`; {hint}")));
+            let name = shown_title(name);
+            return Err(Failure::new(FailureKind::Input, format!("unknown hook `{name}`; {hint}")));
         }
-        let file = self.switch("hooksConfig.disabled", name, on, scope)?;
+        let config = |why: String| Failure::new(FailureKind::Config, why);
+        let file = set_disabled_name(&self.config, scope, DISABLED, name, !on)
+            .map_err(|error| config(error.to_string()))?;
+        let again = (self.reread)()?;
+        if let Some(why) = why_still_disabled(&again.config, DISABLED, name).filter(|_| on) {
+            return Err(Failure::new(FailureKind::Input, why));
+        }
         let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);
-        if !on && self.reread()?.hook_list()?.hooks.iter().any(is_on) {
+        if !on && (self.reread)()?.list()?.hooks.iter().any(is_on) {
             let why =
                 format!("a project cannot disable your own hook `{name}`: use `--scope user`");
-            return Err(failure(FailureKind::Input, why));
+            return Err(Failure::new(FailureKind::Input, why));
         }
         Ok(file)
-    }
-
-    /// Runs the hooks that match an event, as a session would, with an input that the user
-    /// provides. Their answers have no effect.
-    ///
-    /// # Errors
-    /// Returns an error if settings are invalid.
-    pub async fn try_hooks(
-        &self,
-        event: HookEvent,
-        subject: &str,
-        input: Object,
-    ) -> Result<HookTestResult, Failure> {
-        let id = SessionId::new("hooks-test");
-        let artifacts = self.homes().artifacts(&self.options.directory, &id).root().to_owned();
-        let around = Surroundings {
-            processes: Processes::new(artifacts.clone()),
-            shell: shell_options(self, artifacts.clone()),
-            session: id.as_str().to_owned(),
-            keys: self.homes().keys,
-            journal: self.homes().journal(&self.options.directory, &id),
-            transcript: None,
-            plans: artifacts.join("plans"),
-            versions: None,
-            trace: None,
-            observer: None,
-        };
-        let list = self.hook_list()?;
-        parallax_hooks::try_hooks(&self.config, list, self.mode, around, event, subject, input)
-            .await
     }
 
     /// Returns the hooks of the current files, with warnings for the user. Blocking.
     ///
     /// # Errors
     /// Returns an error if a settings file is invalid.
-    pub fn hook_infos(&self) -> Result<(Vec<HookInfo>, Vec<String>), Failure> {
-        let found = self.reread()?.hook_list()?;
-        let running = self.running_hooks.get();
+    pub fn infos(&self) -> Result<(Vec<HookInfo>, Vec<String>), Failure> {
+        let found = (self.reread)()?.list()?;
+        let running = self.running.get();
         let info = |hook: Hook| HookInfo {
             running: running.map(|running| running.contains(&RunningHook::of(&hook))),
             title: hook.title().to_owned(),

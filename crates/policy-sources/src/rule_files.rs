@@ -4,29 +4,28 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use parallax_config::{RuleFiles, RulePlaces, RulesChange, Settings};
+use parallax_config::{Config, RuleFiles, RulePlaces, RulesChange, Settings};
 use parallax_policy::{RuleFile, SandboxTable, Tier};
 
-use crate::launch::Launch;
+use crate::PolicySources;
 
-impl Launch {
+impl PolicySources {
     /// Returns the rule files of all tiers, without recording those of the project as known.
     pub(crate) fn found_rule_files(&self) -> RuleFiles {
         let settings = &self.config.settings;
         let chosen = |flag: &[PathBuf], setting: Vec<PathBuf>| -> Vec<PathBuf> {
             let paths = if flag.is_empty() { setting } else { flag.to_vec() };
-            let absolute =
-                |path: &PathBuf| self.options.directory.join(self.config.expand_home(path));
+            let absolute = |path: &PathBuf| self.directory.join(self.config.expand_home(path));
             paths.iter().map(absolute).collect()
         };
-        let user = chosen(&self.options.policy_paths, settings.policy_paths());
-        let admin = chosen(&self.options.admin_policy_paths, settings.admin_policy_paths());
+        let user = chosen(&self.policy_paths, settings.policy_paths());
+        let admin = chosen(&self.admin_policy_paths, settings.admin_policy_paths());
         let cwd = &self.config.project;
         parallax_config::policy_files(&RulePlaces {
             homes: &self.config.homes,
             cwd,
             trusted: self.config.trust.trusted,
-            extensions: &self.extensions().policy_folders(),
+            extensions: &self.extensions.policy_folders(),
             instead_of_user: &user,
             admin: &admin,
         })
@@ -63,17 +62,22 @@ impl Launch {
     /// Returns the permissions of commands in the sandbox by mode: the built-in table, overridden
     /// by the user's `sandbox.toml`, overridden by settings. Also returns notices for the user.
     pub fn sandbox_table(&self) -> (SandboxTable, Vec<String>) {
-        let home = self.config.environment.get("HOME").map(PathBuf::from);
-        let mut files = parallax_config::sandbox_files(&self.config.homes);
-        files.extend(settings_file(&self.config.settings));
-        let mut table = SandboxTable::default();
-        let mut notices = Vec::new();
-        for file in &files {
-            let problems = table.merge_file(file, home.as_deref());
-            notices.extend(problems.iter().map(ToString::to_string));
-        }
-        (table, notices)
+        sandbox_table(&self.config)
     }
+}
+
+/// Returns the permissions of commands in the sandbox by mode, and notices for the user.
+fn sandbox_table(config: &Config) -> (SandboxTable, Vec<String>) {
+    let home = config.environment.get("HOME").map(PathBuf::from);
+    let mut files = parallax_config::sandbox_files(&config.homes);
+    files.extend(settings_file(&config.settings));
+    let mut table = SandboxTable::default();
+    let mut notices = Vec::new();
+    for file in &files {
+        let problems = table.merge_file(file, home.as_deref());
+        notices.extend(problems.iter().map(ToString::to_string));
+    }
+    (table, notices)
 }
 
 /// Converts the settings about modes to the format of `sandbox.toml`, leaving out unset values.
@@ -115,7 +119,9 @@ fn settings_file(settings: &Settings) -> Option<RuleFile> {
 mod tests {
     use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Plan, Yolo};
 
-    use crate::launch::{Launch, LaunchOptions};
+    use parallax_config::LoadOptions;
+
+    use super::sandbox_table;
 
     #[test]
     fn settings_stand_over_the_table_and_only_where_they_speak() {
@@ -131,14 +137,14 @@ mod tests {
             ".parallax/settings.json",
             r#"{"security": {"sandbox": {"network": {"default": false, "auto_edit": true}, "hostLoopback": true}}}"#,
         );
-        let options = LaunchOptions {
-            directory: home.path().to_owned(),
+        let options = LoadOptions {
+            cwd: home.path().to_owned(),
             variables: vec![("HOME".into(), home.path().into())],
             skip_trust: true,
-            ..LaunchOptions::default()
+            ignore_env: false,
         };
-        let launch = Launch::prepare(options.clone()).expect("prepared");
-        let (table, notices) = launch.sandbox_table();
+        let config = parallax_config::load(options.clone()).expect("loaded");
+        let (table, notices) = sandbox_table(&config);
         let network = [Plan, Default, AutoEdit, Yolo].map(|mode| table.mode(mode).network);
         assert_eq!(network, [true, false, true, true]);
         assert!(!table.mode(Plan).readonly && table.mode(Plan).reaches_this_machine());
@@ -150,8 +156,8 @@ mod tests {
                 ".parallax/settings.json",
                 &format!(r#"{{"security": {{"sandbox": {sandbox}}}}}"#),
             );
-            let launch = Launch::prepare(options.clone()).expect("prepared");
-            launch.sandbox_table().0.mode(Yolo).reaches_this_machine()
+            let config = parallax_config::load(options.clone()).expect("loaded");
+            sandbox_table(&config).0.mode(Yolo).reaches_this_machine()
         };
         assert!(yolo_reaches("{}"));
         assert!(!yolo_reaches(r#"{"network": {"yolo": false}}"#));

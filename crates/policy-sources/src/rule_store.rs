@@ -1,0 +1,62 @@
+//! Saves policy rules from approvals.
+
+use std::path::PathBuf;
+
+use parallax_config::{
+    Homes, RulePlaces, let_workspace_rules_allow, policy_files, save_rule,
+    workspace_rules_may_allow,
+};
+use parallax_policy::{RuleFile, Tier};
+use parallax_protocol::policy::{RuleDraft, RuleKeeper, RuleScope};
+
+/// The file of rules saved from approvals.
+const SAVED: &str = "auto-saved.toml";
+
+/// Saves rules to files of the user or the project. Rules of a project may only restrict unless the
+/// user accepted them; saving a rule here also accepts it.
+pub struct RuleFileStore {
+    pub(crate) homes: Homes,
+    pub(crate) project: PathBuf,
+}
+
+impl RuleKeeper for RuleFileStore {
+    fn keep(&self, rule: &RuleDraft, scope: RuleScope) -> Result<PathBuf, String> {
+        let said = |error: parallax_config::ConfigError| error.to_string();
+        match scope {
+            RuleScope::Session => Err("session rules are not saved".to_owned()),
+            RuleScope::Always => {
+                let file = self.homes.parallax.join("policies").join(SAVED);
+                save_rule(&file, rule).map_err(said)?;
+                Ok(file)
+            }
+            RuleScope::Project => {
+                let files = self.files();
+                let any = files.iter().any(|file| file.tier == Tier::Workspace);
+                if any && !workspace_rules_may_allow(&self.homes, &self.project, &files) {
+                    return Err("the project has rules that you have not accepted: run `parallax \
+                        policy list`, then `parallax policy accept`"
+                        .to_owned());
+                }
+                let file = self.project.join(".parallax").join("policies").join(SAVED);
+                save_rule(&file, rule).map_err(said)?;
+                let_workspace_rules_allow(&self.homes, &self.project, &self.files())
+                    .map_err(said)?;
+                Ok(file)
+            }
+        }
+    }
+}
+
+impl RuleFileStore {
+    fn files(&self) -> Vec<RuleFile> {
+        policy_files(&RulePlaces {
+            homes: &self.homes,
+            cwd: &self.project,
+            trusted: true,
+            extensions: &[],
+            instead_of_user: &[],
+            admin: &[],
+        })
+        .files
+    }
+}

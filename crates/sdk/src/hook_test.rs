@@ -1,0 +1,41 @@
+//! Runs hooks on request of the user.
+
+use parallax_exec::Processes;
+use parallax_hooks::{HookTestResult, Surroundings};
+use parallax_protocol::Object;
+use parallax_protocol::event::Failure;
+use parallax_protocol::hooks::HookEvent;
+use parallax_protocol::ids::SessionId;
+
+use crate::launch::Launch;
+use crate::toolbox::shell_options;
+
+/// Runs the hooks that match an event, as a session would, with an input that the user
+/// provides. Their answers have no effect.
+///
+/// # Errors
+/// Returns an error if settings are invalid.
+pub async fn try_hooks(
+    launch: &Launch,
+    event: HookEvent,
+    subject: &str,
+    input: Object,
+) -> Result<HookTestResult, Failure> {
+    let id = SessionId::new("hooks-test");
+    let artifacts = launch.homes().artifacts(&launch.options.directory, &id).root().to_owned();
+    let around = Surroundings {
+        processes: Processes::new(artifacts.clone()),
+        shell: shell_options(launch, artifacts.clone()),
+        session: id.as_str().to_owned(),
+        keys: launch.homes().keys,
+        journal: launch.homes().journal(&launch.options.directory, &id),
+        transcript: None,
+        plans: artifacts.join("plans"),
+        versions: None,
+        trace: None,
+        observer: None,
+    };
+    let list = launch.hook_library().list()?;
+    parallax_hooks::try_hooks(&launch.config, list, launch.mode, around, event, subject, input)
+        .await
+}
