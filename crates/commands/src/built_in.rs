@@ -59,7 +59,7 @@ pub fn init(directory: &Path) -> Result<Init, Failure> {
 
 /// `/bug TITLE`: returns the URL of a report form, made from `advanced.bugCommand.urlTemplate`
 /// by filling in `{title}`, `{info}`, and `{problem}`; `None` without that setting. `info` is
-/// the text of `Launch::about`.
+/// the text of `About`.
 ///
 /// # Errors
 /// Returns an error if the setting is not a web URL.

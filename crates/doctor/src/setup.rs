@@ -81,7 +81,7 @@ fn other_keys(launch: &Launch) -> Option<DoctorCheck> {
 
 fn sandbox(launch: &Launch) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("sandbox", status, "Sandbox", detail);
-    let words = launch.sandbox_words();
+    let words = parallax_sdk::about::sandbox_words(launch);
     match launch.sandbox {
         ProgramSandbox::Container(_) | ProgramSandbox::Seatbelt => {
             return check(CheckStatus::Ok, format!("commands run in {words}"));

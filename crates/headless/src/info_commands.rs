@@ -11,7 +11,7 @@ use parallax_commands::command_groups;
 use parallax_commands::{is_alias, is_own, is_reserved, of_other_agent, own_of};
 use parallax_sdk::HookInfo;
 use parallax_sdk::OpenSession;
-use parallax_sdk::about::{INBOX, PRIVACY};
+use parallax_sdk::about::{About, INBOX, PRIVACY};
 use parallax_sdk::ide::{
     Companion, CompanionSnapshot, DisconnectReason, diagnosis_text, status_text,
 };
@@ -121,7 +121,7 @@ pub fn run(session: &OpenSession, name: &str, arguments: &str) -> Option<Result<
 }
 
 fn about(session: &OpenSession) -> Told {
-    let about = session.launch().about();
+    let about = About::of(session.launch());
     let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
     let rows = [
         ("version", format!("{}{commit}", about.version)),
@@ -299,7 +299,7 @@ fn memory(session: &OpenSession, whole: bool) -> Told {
 }
 
 fn model(session: &OpenSession) -> Told {
-    let about = session.launch().about();
+    let about = About::of(session.launch());
     let choices = session.launch().provider_manager().model_choices();
     let mut lines = vec![format!("{} is set", session.model)];
     lines.extend(choices.iter().map(|choice| match choice.model == choice.name {

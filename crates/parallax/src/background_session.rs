@@ -62,7 +62,7 @@ pub(crate) async fn start(
     around: Surroundings,
 ) -> Result<ExitCode, Failure> {
     let launch = Launch::prepare(start::options(settings)?)?;
-    let is_enclosed = launch.enclosure(Vec::new(), false)?.is_some();
+    let is_enclosed = parallax_sdk::sandboxed_program(&launch, Vec::new(), false)?.is_some();
     if is_enclosed {
         return Err(input("`--bg` cannot be used with a sandbox for all of Parallax".to_owned()));
     }

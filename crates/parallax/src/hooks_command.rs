@@ -191,7 +191,7 @@ fn test(
         .enable_all()
         .build()
         .map_err(|error| refused(error.to_string()))?;
-    let trial = runtime.block_on(parallax_sdk::try_hooks(&launch, event, &subject, input))?;
+    let trial = runtime.block_on(parallax_sdk::try_hooks(launch, event, &subject, input))?;
     let outcome = &trial.outcome;
     let decision = outcome.decision.map(|decision| match decision {
         HookDecision::Allow => "allow",

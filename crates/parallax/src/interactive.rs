@@ -42,7 +42,9 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
     if typed.settings.sandbox.is_some() || std::env::var_os("GEMINI_SANDBOX").is_some() {
         let prepared = Launch::prepare(launch.clone())?;
         let arguments = std::env::args_os().skip(1).collect();
-        if let Some(enclosure) = prepared.enclosure(arguments, stdin_is_terminal)? {
+        if let Some(enclosure) =
+            parallax_sdk::sandboxed_program(&prepared, arguments, stdin_is_terminal)?
+        {
             return enclosure.run().await.map(ExitCode);
         }
     }

@@ -295,7 +295,7 @@ async fn headless(
 ) -> Result<ExitCode, Failed> {
     let launch = prepare(&settings).map_err(|failure| early(failure, printing.format))?;
     let arguments = std::env::args_os().skip(1).collect();
-    let enclosure = launch.enclosure(arguments, around.stdin_is_terminal);
+    let enclosure = parallax_sdk::sandboxed_program(&launch, arguments, around.stdin_is_terminal);
     if let Some(enclosure) = enclosure.map_err(|failure| early(failure, printing.format))? {
         // From here on, the sandboxed program produces the output.
         let code = enclosure.run().await.map_err(|failure| early(failure, printing.format))?;

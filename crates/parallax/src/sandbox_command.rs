@@ -46,7 +46,8 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
             let launch = Launch::prepare(options)?;
             warn(&launch.warnings);
             warn(&launch.policy_sources().sandbox_table().1);
-            let (code, put_back) = launch.sandboxed(command, mode, &permissions)?.run()?;
+            let (code, put_back) =
+                parallax_sdk::sandboxed_command(&launch, command, mode, &permissions)?.run()?;
             // A failed write to stderr cannot be reported.
             for path in put_back.restored {
                 let path = one_line(&path.to_string_lossy());

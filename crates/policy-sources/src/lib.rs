@@ -35,10 +35,6 @@ pub struct PolicySources {
     pub allowed_tools: Vec<String>,
     /// Tools that a flag excludes.
     pub exclude_tools: Vec<String>,
-    /// MCP servers that are trusted.
-    pub trusted_servers: Vec<String>,
-    /// MCP servers that are allowed by name.
-    pub allowed_servers: Vec<String>,
 }
 
 /// Returns the user's home directory, if it is known.

@@ -18,6 +18,10 @@ pub struct ImplicitAllows {
     pub plans: Option<PathBuf>,
     /// Built-in skills.
     pub skills: Vec<String>,
+    /// MCP servers that are trusted.
+    pub trusted_servers: Vec<String>,
+    /// MCP servers that are allowed by name.
+    pub allowed_servers: Vec<String>,
     /// Agents with their trusted MCP servers.
     pub agent_servers: Vec<(String, String)>,
     /// Rules that agents bring.
@@ -54,8 +58,8 @@ impl PolicySources {
             exclude,
             excluded_by: self.extensions.excluded_tools(),
             confirmation_required: settings.confirmation_required(),
-            trusted_servers: self.trusted_servers.clone(),
-            allowed_servers: self.allowed_servers.clone(),
+            trusted_servers: allows.trusted_servers,
+            allowed_servers: allows.allowed_servers,
             allow_servers_headless: settings.flag("mcp.autoAllowInHeadless"),
             built_in_skills: allows.skills,
             agent_servers: allows.agent_servers,

@@ -48,51 +48,51 @@ pub struct ToolRow {
     pub kind: ToolKind,
 }
 
-impl Launch {
+impl About {
     /// Returns the facts. Blocking: probes the kernel for a few milliseconds.
-    pub fn about(&self) -> About {
-        let model = self.model_name();
-        let resolved = self.provider_manager().resolved_model();
-        About {
-            version: self.options.version.to_owned(),
+    pub fn of(launch: &Launch) -> Self {
+        let model = launch.model_name();
+        let resolved = launch.provider_manager().resolved_model();
+        Self {
+            version: launch.options.version.to_owned(),
             commit: option_env!("PARALLAX_COMMIT").filter(|commit| !commit.is_empty()),
             model: (model, resolved),
-            sandbox: self.sandbox_words(),
+            sandbox: sandbox_words(launch),
             os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            auth: match self.provider_manager().credential() {
+            auth: match launch.provider_manager().credential() {
                 Credential::Found { method, .. } => method_name(method).to_owned(),
                 Credential::NotNeeded => "none needed (scripted)".to_owned(),
                 Credential::Missing { .. } => "none".to_owned(),
             },
         }
     }
+}
 
-    /// Describes in a few words what confines commands. Blocking: probes the kernel for a few
-    /// milliseconds.
-    pub fn sandbox_words(&self) -> String {
-        match self.sandbox {
-            ProgramSandbox::Off => return "off".to_owned(),
-            ProgramSandbox::Container(engine) => return engine.program().to_owned(),
-            ProgramSandbox::Seatbelt => return "Seatbelt".to_owned(),
-            ProgramSandbox::Unsaid | ProgramSandbox::BuiltIn => {}
-        }
-        if self.config.environment.of_process("SANDBOX").is_some() {
-            return "Parallax runs in a sandbox".to_owned();
-        }
-        let off = self.sandbox == ProgramSandbox::Unsaid
-            && self.config.settings.sandbox().tools == ToolSandboxing::Off;
-        if off || !self.options.supervises {
-            return "off".to_owned();
-        }
-        match Support::probe().map(|support| support.tier()) {
-            Ok(Tier::Namespaces | Tier::Best) => "namespaces",
-            Ok(Tier::Bubblewrap) => "bubblewrap",
-            Ok(Tier::Landlock) => "Landlock",
-            Ok(Tier::Seccomp) => "seccomp only",
-            Ok(Tier::Nothing) | Err(_) => "none on this machine",
-        }
-        .to_owned()
+/// Describes in a few words what confines commands. Blocking: probes the kernel for a few
+/// milliseconds.
+pub fn sandbox_words(launch: &Launch) -> String {
+    match launch.sandbox {
+        ProgramSandbox::Off => return "off".to_owned(),
+        ProgramSandbox::Container(engine) => return engine.program().to_owned(),
+        ProgramSandbox::Seatbelt => return "Seatbelt".to_owned(),
+        ProgramSandbox::Unsaid | ProgramSandbox::BuiltIn => {}
     }
+    if launch.config.environment.of_process("SANDBOX").is_some() {
+        return "Parallax runs in a sandbox".to_owned();
+    }
+    let off = launch.sandbox == ProgramSandbox::Unsaid
+        && launch.config.settings.sandbox().tools == ToolSandboxing::Off;
+    if off || !launch.options.supervises {
+        return "off".to_owned();
+    }
+    match Support::probe().map(|support| support.tier()) {
+        Ok(Tier::Namespaces | Tier::Best) => "namespaces",
+        Ok(Tier::Bubblewrap) => "bubblewrap",
+        Ok(Tier::Landlock) => "Landlock",
+        Ok(Tier::Seccomp) => "seccomp only",
+        Ok(Tier::Nothing) | Err(_) => "none on this machine",
+    }
+    .to_owned()
 }
 
 impl OpenSession {

@@ -26,9 +26,9 @@ use std::sync::Arc;
 use parallax_protocol::event::{Ask, Failure};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Tool;
+use parallax_sessions::SessionChoice;
 
 use crate::launch::{Answers, EmbeddedTools, Launch, LaunchOptions, Recording};
-use parallax_sessions::SessionChoice;
 
 pub use function_tool::function_tool;
 pub use session::{AgentEvent, AgentSession, AgentTurn};

@@ -15,6 +15,8 @@ use parallax_mcp::Servers;
 use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
+use crate::mcp;
+use crate::system;
 
 /// The session of subagents.
 pub(crate) struct SessionEnvironment {
@@ -33,7 +35,7 @@ impl AgentEnvironment for SessionEnvironment {
     }
 
     fn session_prompt(&self, tools: &[String]) -> String {
-        self.launch.core_prompt(self.workspace.root(), tools)
+        system::subagent_prompt(&self.launch, self.workspace.root(), tools)
     }
 
     fn safety_rules(&self) -> &'static str {
@@ -92,7 +94,7 @@ fn servers(
     }
     let folders = Arc::clone(workspace);
     let roots = Arc::new(move || folders.roots());
-    let mut options = launch.servers_options(servers, processes, roots, sandbox, versions);
+    let mut options = mcp::servers_options(launch, servers, processes, roots, sandbox, versions);
     // An agent's own tools are always declared, never deferred.
     options.tool_budget = Arc::new(|| None);
     (Some(Servers::new(options)), problems)

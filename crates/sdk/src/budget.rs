@@ -6,9 +6,9 @@ use parallax_engine::{Budget, BudgetLimits, Spending};
 use parallax_protocol::budget::{BudgetKind, BudgetScope};
 use parallax_protocol::model::Model;
 use parallax_protocol::store::{BudgetRecord, Record};
+use parallax_sessions::used::{self, Used};
 
 use crate::launch::Launch;
-use parallax_sessions::used::{self, Used};
 
 /// Limits for this run from the command line.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -21,53 +21,51 @@ pub struct RunLimits {
     pub time: Option<Duration>,
 }
 
-impl Launch {
-    /// Returns the budget of a session with these records. A flag limits this run; settings and
-    /// limits set during the session limit the whole session.
-    pub(crate) fn budget(&self, records: &[Record], model: &dyn Model) -> Budget {
-        let flags = self.options.limits;
-        let set = self.limits("session");
-        let session = BudgetLimits {
-            cost: flags.cost.or(set.cost),
-            tokens: flags.tokens.or(set.tokens),
-            time: flags.time.or(set.time),
-        };
-        let before = spent(records, model);
-        let counted = Spending {
-            cost: if flags.cost.is_some() { 0.0 } else { before.cost },
-            tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
-            time: Duration::ZERO,
-        };
-        let budget = Budget::new(session, self.limits("prompt"), counted)
-            .after(before, used::requests(records, |name| model.catalog().price(name)));
-        let ledger = budget.ledger();
-        for record in records {
-            let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };
-            let by_flag = *scope == BudgetScope::Session
-                && match kind {
-                    BudgetKind::Cost => flags.cost.is_some(),
-                    BudgetKind::Tokens => flags.tokens.is_some(),
-                    BudgetKind::Time => flags.time.is_some(),
-                };
-            if !by_flag {
-                ledger.set(*kind, *scope, *limit);
-            }
+/// Returns the budget of a session with these records. A flag limits this run; settings and
+/// limits set during the session limit the whole session.
+pub(crate) fn session_budget(launch: &Launch, records: &[Record], model: &dyn Model) -> Budget {
+    let flags = launch.options.limits;
+    let set = limits(launch, "session");
+    let session = BudgetLimits {
+        cost: flags.cost.or(set.cost),
+        tokens: flags.tokens.or(set.tokens),
+        time: flags.time.or(set.time),
+    };
+    let before = spent(records, model);
+    let counted = Spending {
+        cost: if flags.cost.is_some() { 0.0 } else { before.cost },
+        tokens: if flags.tokens.is_some() { 0 } else { before.tokens },
+        time: Duration::ZERO,
+    };
+    let budget = Budget::new(session, limits(launch, "prompt"), counted)
+        .after(before, used::requests(records, |name| model.catalog().price(name)));
+    let ledger = budget.ledger();
+    for record in records {
+        let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };
+        let by_flag = *scope == BudgetScope::Session
+            && match kind {
+                BudgetKind::Cost => flags.cost.is_some(),
+                BudgetKind::Tokens => flags.tokens.is_some(),
+                BudgetKind::Time => flags.time.is_some(),
+            };
+        if !by_flag {
+            ledger.set(*kind, *scope, *limit);
         }
-        budget
     }
+    budget
+}
 
-    /// Returns the settings `budget.<of>.*`. Missing, zero, and negative values mean no limit.
-    fn limits(&self, of: &str) -> BudgetLimits {
-        let settings = &self.config.settings;
-        let number = |key: &str| {
-            let number = settings.number(&format!("budget.{of}.{key}"))?;
-            (number.is_finite() && number > 0.0).then_some(number)
-        };
-        BudgetLimits {
-            cost: number("maxCost"),
-            tokens: settings.count(&format!("budget.{of}.maxTokens")).filter(|tokens| *tokens > 0),
-            time: number("timeout").and_then(|time| Duration::try_from_secs_f64(time).ok()),
-        }
+/// Returns the settings `budget.<of>.*`. Missing, zero, and negative values mean no limit.
+fn limits(launch: &Launch, of: &str) -> BudgetLimits {
+    let settings = &launch.config.settings;
+    let number = |key: &str| {
+        let number = settings.number(&format!("budget.{of}.{key}"))?;
+        (number.is_finite() && number > 0.0).then_some(number)
+    };
+    BudgetLimits {
+        cost: number("maxCost"),
+        tokens: settings.count(&format!("budget.{of}.maxTokens")).filter(|tokens| *tokens > 0),
+        time: number("timeout").and_then(|time| Duration::try_from_secs_f64(time).ok()),
     }
 }
 

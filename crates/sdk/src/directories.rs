@@ -5,59 +5,60 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_config::{SessionContext, session_context};
+use parallax_context_files::TREE_ENTRIES;
 use parallax_engine::DescribeDirectories;
 use parallax_files::{Workspace, folder_tree_of};
 use parallax_protocol::event::FailureKind;
 use parallax_protocol::store::{Record, directories};
 
 use crate::launch::{Launch, failure};
-use parallax_context_files::TREE_ENTRIES;
 
-impl Launch {
-    /// Returns the directories of a resumed session that are not among the `given` ones, with
-    /// notices. Trust is checked again: an untrusted or missing directory is skipped with a notice.
-    /// Blocking.
-    pub(crate) fn directories_of(
-        &self,
-        records: &[Record],
-        given: &[PathBuf],
-    ) -> (Vec<PathBuf>, Vec<String>) {
-        let real = |path: &PathBuf| {
-            let path = self.options.directory.join(path);
-            std::fs::canonicalize(&path).unwrap_or(path)
+/// Returns the directories of a resumed session that are not among the `given` ones, with
+/// notices. Trust is checked again: an untrusted or missing directory is skipped with a notice.
+/// Blocking.
+pub(crate) fn restored_directories(
+    launch: &Launch,
+    records: &[Record],
+    given: &[PathBuf],
+) -> (Vec<PathBuf>, Vec<String>) {
+    let real = |path: &PathBuf| {
+        let path = launch.options.directory.join(path);
+        std::fs::canonicalize(&path).unwrap_or(path)
+    };
+    let given: Vec<PathBuf> = given.iter().map(real).collect();
+    let (mut kept, mut notices) = (Vec::new(), Vec::new());
+    for folder in directories(records).iter().filter(|folder| !given.contains(folder)) {
+        // Directories were recorded with links resolved. If the path is a link now, it is a
+        // different directory, and an agent may have created the link.
+        let moved = std::fs::canonicalize(folder).is_ok_and(|now| now != *folder);
+        let taken = match moved {
+            true => Err(failure(
+                FailureKind::Input,
+                format!("`{}` is now a link to another directory", folder.display()),
+            )),
+            false => launch.folder_to_add(&folder.display().to_string()),
         };
-        let given: Vec<PathBuf> = given.iter().map(real).collect();
-        let (mut kept, mut notices) = (Vec::new(), Vec::new());
-        for folder in directories(records).iter().filter(|folder| !given.contains(folder)) {
-            // Directories were recorded with links resolved. If the path is a link now, it is a
-            // different directory, and an agent may have created the link.
-            let moved = std::fs::canonicalize(folder).is_ok_and(|now| now != *folder);
-            let taken = match moved {
-                true => Err(failure(
-                    FailureKind::Input,
-                    format!("`{}` is now a link to another directory", folder.display()),
-                )),
-                false => self.folder_to_add(&folder.display().to_string()),
-            };
-            match taken {
-                Ok(folder) => kept.push(folder),
-                Err(failure) => notices.push(format!(
-                    "a directory of this session was not added: {}; `/directory add {}` adds it \
-                     again",
-                    failure.message,
-                    folder.display()
-                )),
-            }
+        match taken {
+            Ok(folder) => kept.push(folder),
+            Err(failure) => notices.push(format!(
+                "a directory of this session was not added: {}; `/directory add {}` adds it \
+                 again",
+                failure.message,
+                folder.display()
+            )),
         }
-        (kept, notices)
     }
+    (kept, notices)
+}
 
-    /// Returns the function that describes added directories to the model.
-    pub(crate) fn describe_directories(&self, workspace: &Arc<Workspace>) -> DescribeDirectories {
-        let with_tree = self.config.settings.include_directory_tree();
-        let workspace = Arc::clone(workspace);
-        Arc::new(move |added| described(&workspace, added, with_tree))
-    }
+/// Returns the function that describes added directories to the model.
+pub(crate) fn describe_directories(
+    launch: &Launch,
+    workspace: &Arc<Workspace>,
+) -> DescribeDirectories {
+    let with_tree = launch.config.settings.include_directory_tree();
+    let workspace = Arc::clone(workspace);
+    Arc::new(move |added| described(&workspace, added, with_tree))
 }
 
 /// Builds the context block about directories of the workspace.

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use kept::Kept;
+use parallax_agents::SessionSkills;
+use parallax_checkpoints::Versions;
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
 use parallax_mcp::Servers;
@@ -22,8 +24,6 @@ use parallax_tools::discovered::{Discovery, PREFIX};
 use tokio::sync::watch;
 
 use crate::launch::Launch;
-use parallax_agents::SessionSkills;
-use parallax_checkpoints::Versions;
 
 /// How long the first request waits for a discovery command without cached results. Usual scripts
 /// finish within this time, and their results are cached.
@@ -33,106 +33,104 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a call of an unknown tool waits for the discovery.
 const LOOKING: Duration = Duration::from_secs(10);
 
-impl Launch {
-    /// Starts the discovery of tools if the settings configure a command. Must be called on a
-    /// runtime.
-    pub(crate) fn discover(
-        &self,
-        shell: ShellOptions,
-        processes: Processes,
-        versions: Option<Arc<Versions>>,
-        hub: EventBus,
-    ) -> Option<Arc<Discovered>> {
-        let settings = &self.config.settings;
-        let words = |key: &str| -> Result<Vec<String>, String> {
-            let line = settings.text(key).ok_or_else(|| format!("`{key}` is missing"))?;
-            check_command(&line).map_err(|why| format!("`{key}`: `{}` {why}", code_text(&line)))?;
-            match shell_words::split(&line) {
-                Ok(words) if words.is_empty() => Err(format!("`{key}`: the command is empty")),
-                words => words.map_err(|why| format!("`{key}`: {why}")),
+/// Starts the discovery of tools if the settings configure a command. Must be called on a
+/// runtime.
+pub(crate) fn discover(
+    launch: &Launch,
+    shell: ShellOptions,
+    processes: Processes,
+    versions: Option<Arc<Versions>>,
+    hub: EventBus,
+) -> Option<Arc<Discovered>> {
+    let settings = &launch.config.settings;
+    let words = |key: &str| -> Result<Vec<String>, String> {
+        let line = settings.text(key).ok_or_else(|| format!("`{key}` is missing"))?;
+        check_command(&line).map_err(|why| format!("`{key}`: `{}` {why}", code_text(&line)))?;
+        match shell_words::split(&line) {
+            Ok(words) if words.is_empty() => Err(format!("`{key}`: the command is empty")),
+            words => words.map_err(|why| format!("`{key}`: {why}")),
+        }
+    };
+    settings.text("tools.discoveryCommand")?;
+    let both = words("tools.discoveryCommand")
+        .and_then(|discover| Ok((discover, words("tools.callCommand")?)));
+    let (discover, call) = match both {
+        Ok(both) => both,
+        Err(why) => {
+            tell(&hub, why);
+            return None;
+        }
+    };
+    let discovery = Arc::new(Discovery {
+        discover,
+        call,
+        directory: launch.config.cwd.clone(),
+        shell,
+        processes,
+        strict: settings.flag("tools.strictDiscoveredTools"),
+    });
+    let kept = Kept::new(&launch.config.homes.parallax, &discovery);
+    // The cached results of the last run apply until the command finishes.
+    let told = kept.read().unwrap_or_default();
+    let known = discovery.tools(&told).ok();
+    let is_known = known.is_some();
+    let (state, changes) =
+        watch::channel(State { tools: known.unwrap_or_default(), version: 0, done: false });
+    let cancel = CancellationToken::new();
+    let discovered = Arc::new(Discovered {
+        state: changes,
+        is_known,
+        begun: Instant::now(),
+        told: AtomicBool::new(false),
+        cancel: cancel.clone(),
+        hub: hub.clone(),
+    });
+    // Ends with the session.
+    let mode = launch.mode;
+    tokio::spawn(async move {
+        // The command runs in the sandbox like any command, so it may not change protected
+        // files either.
+        let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
+        let watch = match versions {
+            Some(versions) => {
+                tokio::task::spawn_blocking(move || versions.watch()).await.ok().flatten()
             }
+            None => None,
         };
-        settings.text("tools.discoveryCommand")?;
-        let both = words("tools.discoveryCommand")
-            .and_then(|discover| Ok((discover, words("tools.callCommand")?)));
-        let (discover, call) = match both {
-            Ok(both) => both,
+        let found = discovery.ask(mode, &cancel).await;
+        if let Some(watch) = watch {
+            let command = discovery.discover.join(" ");
+            let ending = tokio::task::spawn_blocking(move || watch.end(&command));
+            if let Some(note) = ending.await.ok().and_then(|done| done.note()) {
+                tell(&hub, format!("`tools.discoveryCommand`: {note}"));
+            }
+        }
+        if cancel.is_cancelled() {
+            return;
+        }
+        let changed = match found {
+            Ok(found) => {
+                let is_same = is_known && found == told;
+                let tools = discovery.tools(&found).map_err(|why| tell(&hub, why)).ok();
+                // Write unchanged results too, to refresh the cache's age.
+                let keeping = tokio::task::spawn_blocking(move || kept.write(&found));
+                drop(keeping.await);
+                tools.filter(|_| !is_same)
+            }
             Err(why) => {
                 tell(&hub, why);
-                return None;
+                None
             }
         };
-        let discovery = Arc::new(Discovery {
-            discover,
-            call,
-            directory: self.config.cwd.clone(),
-            shell,
-            processes,
-            strict: settings.flag("tools.strictDiscoveredTools"),
-        });
-        let kept = Kept::new(&self.config.homes.parallax, &discovery);
-        // The cached results of the last run apply until the command finishes.
-        let told = kept.read().unwrap_or_default();
-        let known = discovery.tools(&told).ok();
-        let is_known = known.is_some();
-        let (state, changes) =
-            watch::channel(State { tools: known.unwrap_or_default(), version: 0, done: false });
-        let cancel = CancellationToken::new();
-        let discovered = Arc::new(Discovered {
-            state: changes,
-            is_known,
-            begun: Instant::now(),
-            told: AtomicBool::new(false),
-            cancel: cancel.clone(),
-            hub: hub.clone(),
-        });
-        // Ends with the session.
-        let mode = self.mode;
-        tokio::spawn(async move {
-            // The command runs in the sandbox like any command, so it may not change protected
-            // files either.
-            let versions = versions.filter(|_| mode != ApprovalMode::Yolo);
-            let watch = match versions {
-                Some(versions) => {
-                    tokio::task::spawn_blocking(move || versions.watch()).await.ok().flatten()
-                }
-                None => None,
-            };
-            let found = discovery.ask(mode, &cancel).await;
-            if let Some(watch) = watch {
-                let command = discovery.discover.join(" ");
-                let ending = tokio::task::spawn_blocking(move || watch.end(&command));
-                if let Some(note) = ending.await.ok().and_then(|done| done.note()) {
-                    tell(&hub, format!("`tools.discoveryCommand`: {note}"));
-                }
+        state.send_modify(|state| {
+            state.done = true;
+            if let Some(tools) = changed {
+                state.tools = tools;
+                state.version += 1;
             }
-            if cancel.is_cancelled() {
-                return;
-            }
-            let changed = match found {
-                Ok(found) => {
-                    let is_same = is_known && found == told;
-                    let tools = discovery.tools(&found).map_err(|why| tell(&hub, why)).ok();
-                    // Write unchanged results too, to refresh the cache's age.
-                    let keeping = tokio::task::spawn_blocking(move || kept.write(&found));
-                    drop(keeping.await);
-                    tools.filter(|_| !is_same)
-                }
-                Err(why) => {
-                    tell(&hub, why);
-                    None
-                }
-            };
-            state.send_modify(|state| {
-                state.done = true;
-                if let Some(tools) = changed {
-                    state.tools = tools;
-                    state.version += 1;
-                }
-            });
         });
-        Some(discovered)
-    }
+    });
+    Some(discovered)
 }
 
 /// Sends a warning to the user.

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 
+use crate::about;
 use crate::credential::{Credential, method_name};
 use crate::launch::{Launch, LaunchOptions, failure};
+use crate::system;
 
 /// Maximum number of shell lines in the history.
 const SHELL_LINES: usize = 100;
@@ -14,6 +16,11 @@ const SHELL_LINES: usize = 100;
 const LARGEST_KEYS: u64 = 1024 * 1024;
 
 impl Launch {
+    /// Returns whether a text of the user replaces the whole built-in system prompt. Blocking.
+    pub fn has_own_prompt(&self) -> bool {
+        system::prompt_files(self).is_ok_and(|files| files.whole.is_some())
+    }
+
     /// Returns whether the directory is trusted.
     pub fn is_trusted(&self) -> bool {
         self.config.trust.trusted
@@ -55,7 +62,7 @@ impl Launch {
     /// Returns a short description of the command sandbox, and whether there is one. Blocking:
     /// probes the kernel.
     pub fn sandbox_short(&self) -> (String, bool) {
-        match self.sandbox_words().as_str() {
+        match about::sandbox_words(self).as_str() {
             "off" => ("no sandbox".to_owned(), false),
             "none on this machine" => ("no sandbox here".to_owned(), false),
             "namespaces" => ("sandbox".to_owned(), true),

@@ -6,28 +6,32 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use parallax_agents::skills::of_the_program;
-use parallax_agents::{AgentLibrary, SkillLibrary, rules, trusted_servers};
+use parallax_agents::{AgentLibrary, SkillLibrary, rules};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, LoadOptions, OuterSettings, OutputFormat};
+use parallax_context_files::ContextSources;
+use parallax_engine::EventReader;
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_extensions::ExtensionManager;
+use parallax_hooks::{HookLibrary, RunningHook};
 use parallax_http::ClientOptions;
 use parallax_mcp::{Asker, Sampling};
+use parallax_policy::Policy;
+use parallax_policy_sources::{ImplicitAllows, PolicySources, RuleRow, rule_rows};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
 use parallax_protocol::tool::Tool;
+use parallax_providers::ProviderManager;
 use parallax_sessions::export::SyntaxHighlighter;
 use parallax_sessions::{SessionChoice, SessionLibrary};
 
 use crate::budget::RunLimits;
+use crate::mcp;
 use crate::model::script_name;
+use crate::open::{OpenSession, SessionBuilder};
+use crate::plans;
 use crate::program_sandbox;
-use parallax_context_files::ContextSources;
-use parallax_hooks::{HookLibrary, RunningHook};
-use parallax_policy::Policy;
-use parallax_policy_sources::{ImplicitAllows, PolicySources, RuleRow, rule_rows};
-use parallax_providers::ProviderManager;
 
 /// Source of the model's responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -221,6 +225,17 @@ impl Launch {
         })
     }
 
+    /// Opens the session. Must be called on a tokio runtime.
+    ///
+    /// The returned reader emits all events from the beginning.
+    ///
+    /// # Errors
+    /// Returns an error if credentials are missing, the session is not found, or a directory cannot
+    /// be included.
+    pub fn open(self) -> Result<(OpenSession, EventReader), Failure> {
+        SessionBuilder::new(self).open()
+    }
+
     /// Returns the options of this launch, for preparing another one.
     pub fn options(&self) -> &LaunchOptions {
         &self.options
@@ -286,9 +301,8 @@ impl Launch {
         }
     }
 
-    /// Returns where policy rules come from. Blocking: reads extensions and MCP servers.
+    /// Returns where policy rules come from. Blocking: reads extensions.
     pub fn policy_sources(&self) -> PolicySources {
-        let (trusted_servers, allowed_servers) = self.implicitly_allowed_servers();
         let options = &self.options;
         PolicySources {
             config: Arc::clone(&self.config),
@@ -299,19 +313,20 @@ impl Launch {
             admin_policy_paths: options.admin_policy_paths.clone(),
             allowed_tools: options.allowed_tools.clone(),
             exclude_tools: options.exclude_tools.clone(),
-            trusted_servers,
-            allowed_servers,
         }
     }
 
     /// Returns the policy, with warnings about its files. Blocking.
     pub fn policy(&self) -> (Policy, Vec<String>) {
         let agents = self.agent_library().agents();
+        let (trusted_servers, allowed_servers) = mcp::implicitly_allowed_servers(self);
         self.policy_sources().policy(ImplicitAllows {
             // Only an open session knows its default directory for plans.
-            plans: self.set_plans_folder().ok().flatten(),
+            plans: plans::configured_folder(self).ok().flatten(),
             skills: of_the_program(&self.skill_library().skills()),
-            agent_servers: trusted_servers(&agents),
+            trusted_servers,
+            allowed_servers,
+            agent_servers: parallax_agents::trusted_servers(&agents),
             agent_rules: rules(&agents),
         })
     }

@@ -8,6 +8,7 @@
 pub mod about;
 pub mod agent;
 mod agent_environment;
+mod approval_modes;
 mod budget;
 mod command_sources;
 pub mod demo;
@@ -31,7 +32,6 @@ pub mod settings;
 mod system;
 mod toolbox;
 pub mod trust;
-mod yolo;
 
 pub use budget::RunLimits;
 pub use hook_test::try_hooks;
@@ -48,9 +48,11 @@ pub use parallax_hooks::HookInfo;
 pub use parallax_policy::asked_in_yolo;
 pub use parallax_policy_sources::{PolicyUpdate, RuleRow, rule_rows};
 use parallax_protocol::op::Op;
+
 pub use parallax_providers::{credential, model_listing, provider_credentials};
-pub use program_sandbox::SandboxedProgram;
+pub use program_sandbox::{SandboxedProgram, sandboxed_program};
 pub use routing::fallback_policy;
+pub use sandbox::{SandboxedCommand, sandboxed_command};
 
 /// Sends operations to the session. The channel is bounded, so a front end that sends too much
 /// waits.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_checkpoints::Versions;
 use parallax_config::mcp::{
     EMBEDDER, Endpoint, ExtensionServers, Gate, McpChoice, McpServer, McpServers, is_refused,
     names_in, same_name,
@@ -18,8 +19,8 @@ use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
 use parallax_tools::SandboxOptions;
 
 use crate::launch::Launch;
+use crate::sandbox;
 use crate::toolbox::{clear, redaction};
-use parallax_checkpoints::Versions;
 
 /// Timeout of a probe.
 const PROBE: Duration = Duration::from_secs(5);
@@ -43,148 +44,148 @@ impl Launch {
         }
         self.config.mcp_servers(&servers, &choice)
     }
+}
 
-    /// Returns the servers whose tools need no approval: trusted ones, and those allowed by name.
-    pub(crate) fn implicitly_allowed_servers(&self) -> (Vec<String>, Vec<String>) {
-        let found = self.mcp_servers();
-        let settings = &self.config.settings;
-        let allowed = match (&self.config.spared_servers, &self.options.allowed_mcp_servers) {
-            (None, named) if named.is_empty() => settings.list("mcp.allowed"),
-            (Some(spared), named) if named.is_empty() => spared.clone(),
-            (_, named) => named.clone(),
-        };
-        let names = |counts: &dyn Fn(&parallax_config::mcp::McpServer) -> bool| -> Vec<String> {
-            found.open().filter(|it| counts(it)).map(|it| it.name.clone()).collect()
-        };
-        let is_allowed = |name: &str| allowed.iter().any(|entry| same_name(entry, name));
-        (names(&|server| server.trust), names(&|server| is_allowed(&server.name)))
+/// Returns the servers whose tools need no approval: trusted ones, and those allowed by name.
+pub(crate) fn implicitly_allowed_servers(launch: &Launch) -> (Vec<String>, Vec<String>) {
+    let found = launch.mcp_servers();
+    let settings = &launch.config.settings;
+    let allowed = match (&launch.config.spared_servers, &launch.options.allowed_mcp_servers) {
+        (None, named) if named.is_empty() => settings.list("mcp.allowed"),
+        (Some(spared), named) if named.is_empty() => spared.clone(),
+        (_, named) => named.clone(),
+    };
+    let names = |counts: &dyn Fn(&parallax_config::mcp::McpServer) -> bool| -> Vec<String> {
+        found.open().filter(|it| counts(it)).map(|it| it.name.clone()).collect()
+    };
+    let is_allowed = |name: &str| allowed.iter().any(|entry| same_name(entry, name));
+    (names(&|server| server.trust), names(&|server| is_allowed(&server.name)))
+}
+
+/// Creates the servers of a session without starting them. Also returns warnings for the user.
+pub(crate) fn open_servers(
+    launch: &Launch,
+    workspace: &Arc<Workspace>,
+    processes: Processes,
+    sandbox: Option<SandboxOptions>,
+    versions: &Option<Arc<Versions>>,
+    hub: &EventBus,
+) -> (Option<Servers>, Vec<String>) {
+    let found = launch.mcp_servers();
+    let mut warnings = found.warnings;
+    warnings.extend(found.errors.iter().map(ToString::to_string));
+    for server in found.servers.iter().filter(|server| server.source.is_foreign()) {
+        let of = &server.name;
+        warnings.extend(server.notes.iter().map(|note| format!("MCP server `{of}`: {note}")));
     }
-
-    /// Creates the servers of a session without starting them. Also returns warnings for the user.
-    pub(crate) fn open_servers(
-        &self,
-        workspace: &Arc<Workspace>,
-        processes: Processes,
-        sandbox: Option<SandboxOptions>,
-        versions: &Option<Arc<Versions>>,
-        hub: &EventBus,
-    ) -> (Option<Servers>, Vec<String>) {
-        let found = self.mcp_servers();
-        let mut warnings = found.warnings;
-        warnings.extend(found.errors.iter().map(ToString::to_string));
-        for server in found.servers.iter().filter(|server| server.source.is_foreign()) {
-            let of = &server.name;
-            warnings.extend(server.notes.iter().map(|note| format!("MCP server `{of}`: {note}")));
-        }
-        if found.servers.is_empty() {
-            return (None, warnings);
-        }
-        warnings.extend(self.variables_not_told_of(&found.servers));
-        let folders = Arc::clone(workspace);
-        let roots: Roots = Arc::new(move || folders.roots());
-        let options = self.servers_options(found.servers, processes, roots, sandbox, versions);
-        let around = confine::Around {
-            directory: self.options.directory.clone(),
-            variables: self.children_variables(),
-        };
-        let watch = confine::watch(self.mode, versions.clone(), around, hub.clone());
-        let options = ServersOptions { watch, ..options };
-        (Some(Servers::new(options)), warnings)
+    if found.servers.is_empty() {
+        return (None, warnings);
     }
+    warnings.extend(variables_not_told_of(launch, &found.servers));
+    let folders = Arc::clone(workspace);
+    let roots: Roots = Arc::new(move || folders.roots());
+    let options = servers_options(launch, found.servers, processes, roots, sandbox, versions);
+    let around = confine::Around {
+        directory: launch.options.directory.clone(),
+        variables: children_variables(launch),
+    };
+    let watch = confine::watch(launch.mode, versions.clone(), around, hub.clone());
+    let options = ServersOptions { watch, ..options };
+    (Some(Servers::new(options)), warnings)
+}
 
-    /// Warns once about variables of the user's own servers that change which program runs.
-    fn variables_not_told_of(&self, servers: &[McpServer]) -> Vec<String> {
-        let own = servers.iter().filter(|server| !server.source.is_foreign());
-        let sets: Vec<(&str, &str)> = own.flat_map(dangerous_variables).collect();
-        if sets.is_empty() {
-            return Vec::new();
-        }
-        let file = self.config.homes.parallax.join(TOLD);
-        let told = std::fs::read_to_string(&file).unwrap_or_default();
-        let line = |(server, name): &(&str, &str)| format!("{name} {server:?}");
-        let (old, new): (Vec<_>, Vec<_>) =
-            sets.into_iter().partition(|set| told.lines().any(|known| known == line(set)));
-        if new.is_empty() {
-            return Vec::new();
-        }
-        let lines: Vec<String> = old.iter().chain(&new).map(line).collect();
-        // If the file cannot be written, the warning is repeated.
-        let _ = parallax_store::create_private_dir(&self.config.homes.parallax)
-            .and_then(|()| std::fs::write(&file, lines.join("\n") + "\n"));
-        let words = |(server, name): (&str, &str)| {
-            format!(
-                "MCP server `{server}`: it gets the variable `{name}` from your settings, which \
-                 changes what a program runs (shown once)"
-            )
-        };
-        new.into_iter().map(words).collect()
+/// Warns once about variables of the user's own servers that change which program runs.
+fn variables_not_told_of(launch: &Launch, servers: &[McpServer]) -> Vec<String> {
+    let own = servers.iter().filter(|server| !server.source.is_foreign());
+    let sets: Vec<(&str, &str)> = own.flat_map(dangerous_variables).collect();
+    if sets.is_empty() {
+        return Vec::new();
     }
-
-    /// `sandbox` confines the servers that require it; without it they do not start.
-    pub(crate) fn servers_options(
-        &self,
-        servers: Vec<McpServer>,
-        processes: Processes,
-        roots: Roots,
-        sandbox: Option<SandboxOptions>,
-        versions: &Option<Arc<Versions>>,
-    ) -> ServersOptions {
-        let settings = &self.config.settings;
-        let confine = confine::confine(sandbox, self.mode, Arc::clone(&roots), versions.clone());
-        ServersOptions {
-            servers,
-            home: self.config.homes.parallax.clone(),
-            tokens_of_others: vec![self.config.homes.gemini.clone()],
-            keychain: self.config.keychain.clone(),
-            directory: self.options.directory.clone(),
-            variables: self.children_variables(),
-            redaction: redaction(self),
-            processes,
-            sandboxed: settings.flag("mcp.sandbox"),
-            confine,
-            watch: None,
-            http: self.client_options(),
-            roots,
-            asker: self.asker.clone(),
-            sampling: self.sampling.clone(),
-            lazy: settings.flag("mcp.lazy"),
-            first_wait: self.first_wait(),
-            schemas: match settings.text("mcp.schemas").as_deref() {
-                Some("openapi") => SchemaForm::OpenApi,
-                _ => SchemaForm::Verbatim,
-            },
-            longest_text: settings.truncate_tool_output_threshold().unwrap_or(0),
-            tool_budget: self.tool_budget(),
-        }
+    let file = launch.config.homes.parallax.join(TOLD);
+    let told = std::fs::read_to_string(&file).unwrap_or_default();
+    let line = |(server, name): &(&str, &str)| format!("{name} {server:?}");
+    let (old, new): (Vec<_>, Vec<_>) =
+        sets.into_iter().partition(|set| told.lines().any(|known| known == line(set)));
+    if new.is_empty() {
+        return Vec::new();
     }
+    let lines: Vec<String> = old.iter().chain(&new).map(line).collect();
+    // If the file cannot be written, the warning is repeated.
+    let _ = parallax_store::create_private_dir(&launch.config.homes.parallax)
+        .and_then(|()| std::fs::write(&file, lines.join("\n") + "\n"));
+    let words = |(server, name): (&str, &str)| {
+        format!(
+            "MCP server `{server}`: it gets the variable `{name}` from your settings, which \
+             changes what a program runs (shown once)"
+        )
+    };
+    new.into_iter().map(words).collect()
+}
 
-    /// Returns the variables of this process and of the user's own `.env` file.
-    fn children_variables(&self) -> Vec<(OsString, OsString)> {
-        let pairs = self.config.environment.of_users_file();
-        let more = pairs.map(|(name, value)| (name.into(), value.into()));
-        self.options.variables.iter().cloned().chain(more).collect()
+/// `sandbox` confines the servers that require it; without it they do not start.
+pub(crate) fn servers_options(
+    launch: &Launch,
+    servers: Vec<McpServer>,
+    processes: Processes,
+    roots: Roots,
+    sandbox: Option<SandboxOptions>,
+    versions: &Option<Arc<Versions>>,
+) -> ServersOptions {
+    let settings = &launch.config.settings;
+    let confine = confine::confine(sandbox, launch.mode, Arc::clone(&roots), versions.clone());
+    ServersOptions {
+        servers,
+        home: launch.config.homes.parallax.clone(),
+        tokens_of_others: vec![launch.config.homes.gemini.clone()],
+        keychain: launch.config.keychain.clone(),
+        directory: launch.options.directory.clone(),
+        variables: children_variables(launch),
+        redaction: redaction(launch),
+        processes,
+        sandboxed: settings.flag("mcp.sandbox"),
+        confine,
+        watch: None,
+        http: launch.client_options(),
+        roots,
+        asker: launch.asker.clone(),
+        sampling: launch.sampling.clone(),
+        lazy: settings.flag("mcp.lazy"),
+        first_wait: first_wait(launch),
+        schemas: match settings.text("mcp.schemas").as_deref() {
+            Some("openapi") => SchemaForm::OpenApi,
+            _ => SchemaForm::Verbatim,
+        },
+        longest_text: settings.truncate_tool_output_threshold().unwrap_or(0),
+        tool_budget: tool_budget(launch),
     }
+}
 
-    /// Returns the share of the context window that tool declarations may use (`mcp.toolBudget`).
-    /// Outside a session there is no limit.
-    fn tool_budget(&self) -> ToolBudget {
-        let percent = self.config.settings.count("mcp.toolBudget").unwrap_or(0);
-        let sampling = self.sampling.clone();
-        Arc::new(move || {
-            let sampling = sampling.as_ref().filter(|_| percent > 0)?;
-            let window = sampling.model.catalog().limits(&(sampling.main)()).context;
-            Some(window / 100 * percent.min(100))
-        })
-    }
+/// Returns the variables of this process and of the user's own `.env` file.
+fn children_variables(launch: &Launch) -> Vec<(OsString, OsString)> {
+    let pairs = launch.config.environment.of_users_file();
+    let more = pairs.map(|(name, value)| (name.into(), value.into()));
+    launch.options.variables.iter().cloned().chain(more).collect()
+}
 
-    /// Returns how long the first prompt waits for servers. In an interactive session it does not
-    /// wait; a headless run needs the tools.
-    fn first_wait(&self) -> Duration {
-        let set = self.config.settings.number("mcp.firstWaitMs").unwrap_or(0.0);
-        match self.options.interactive && !self.options.waits_for_servers {
-            true => Duration::ZERO,
-            false => Duration::try_from_secs_f64(set / 1000.0).unwrap_or_default(),
-        }
+/// Returns the share of the context window that tool declarations may use (`mcp.toolBudget`).
+/// Outside a session there is no limit.
+fn tool_budget(launch: &Launch) -> ToolBudget {
+    let percent = launch.config.settings.count("mcp.toolBudget").unwrap_or(0);
+    let sampling = launch.sampling.clone();
+    Arc::new(move || {
+        let sampling = sampling.as_ref().filter(|_| percent > 0)?;
+        let window = sampling.model.catalog().limits(&(sampling.main)()).context;
+        Some(window / 100 * percent.min(100))
+    })
+}
+
+/// Returns how long the first prompt waits for servers. In an interactive session it does not
+/// wait; a headless run needs the tools.
+fn first_wait(launch: &Launch) -> Duration {
+    let set = launch.config.settings.number("mcp.firstWaitMs").unwrap_or(0.0);
+    match launch.options.interactive && !launch.options.waits_for_servers {
+        true => Duration::ZERO,
+        false => Duration::try_from_secs_f64(set / 1000.0).unwrap_or_default(),
     }
 }
 
@@ -273,8 +274,8 @@ impl Launch {
     /// Probes all servers that may start, in parallel, with a timeout of five seconds or the
     /// server's own `timeout`. Must be called on a tokio runtime.
     pub async fn probe_servers(&self) -> (Vec<McpProbe>, Vec<String>) {
-        let private = self.probing_folder();
-        let (found, servers, processes, warnings) = self.lone_servers(&private);
+        let private = probing_folder(self);
+        let (found, servers, processes, warnings) = lone_servers(self, &private);
         let trying = found.into_iter().map(|server| {
             let servers = servers.clone();
             async move { probe(server, &servers).await }
@@ -289,29 +290,32 @@ impl Launch {
         drop(clearing.await);
         (probes, warnings)
     }
+}
 
-    /// Returns the private sandbox directory for probed servers.
-    fn probing_folder(&self) -> PathBuf {
-        let project = parallax_store::project_folder(&self.options.directory);
-        let name = format!("mcp-{}", std::process::id());
-        self.config.homes.parallax.join("tmp").join(project).join(name)
-    }
+/// Returns the private sandbox directory for probed servers.
+fn probing_folder(launch: &Launch) -> PathBuf {
+    let project = parallax_store::project_folder(&launch.options.directory);
+    let name = format!("mcp-{}", std::process::id());
+    launch.config.homes.parallax.join("tmp").join(project).join(name)
+}
 
-    /// Returns the servers outside a session and the process manager for them.
-    fn lone_servers(&self, private: &Path) -> (Vec<McpServer>, Servers, Processes, Vec<String>) {
-        let found = self.mcp_servers();
-        let mut warnings = found.warnings;
-        warnings.extend(found.errors.iter().map(ToString::to_string));
-        let processes = Processes::new(self.config.homes.parallax.join("tmp"));
-        let folder = &self.options.directory;
-        let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
-        let roots: Roots = Arc::new(move || vec![folder.clone()]);
-        let sandbox = self.sandbox_options(private);
-        let servers = found.servers.clone();
-        let options = self.servers_options(servers, processes.clone(), roots, sandbox, &None);
-        let servers = Servers::new(options);
-        (found.servers, servers, processes, warnings)
-    }
+/// Returns the servers outside a session and the process manager for them.
+fn lone_servers(
+    launch: &Launch,
+    private: &Path,
+) -> (Vec<McpServer>, Servers, Processes, Vec<String>) {
+    let found = launch.mcp_servers();
+    let mut warnings = found.warnings;
+    warnings.extend(found.errors.iter().map(ToString::to_string));
+    let processes = Processes::new(launch.config.homes.parallax.join("tmp"));
+    let folder = &launch.options.directory;
+    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+    let roots: Roots = Arc::new(move || vec![folder.clone()]);
+    let sandbox = sandbox::sandbox_options(launch, private);
+    let servers = found.servers.clone();
+    let options = servers_options(launch, servers, processes.clone(), roots, sandbox, &None);
+    let servers = Servers::new(options);
+    (found.servers, servers, processes, warnings)
 }
 
 async fn probe(server: McpServer, servers: &Servers) -> McpProbe {

@@ -3,16 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use parallax_devtools::SessionTap;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::secret::Secret;
+use parallax_providers::ProviderModels;
 use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
 
 use crate::demo;
 use crate::launch::{Answers, Launch, Recording, failure};
-use parallax_devtools::SessionTap;
-use parallax_providers::ProviderModels;
 
 /// Prefix of model names that refer to a script.
 const SCRIPT: &str = "script:";

@@ -3,6 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parallax_agents::{SessionAgents, SessionSkills};
+use parallax_checkpoints::Versions;
+use parallax_commands::Commands;
+use parallax_commands::Expander;
+use parallax_context_files::{ContextFile, NestedContext};
+use parallax_devtools::TapSocket;
 use parallax_engine::{Ledger, SessionHandle};
 use parallax_files::Workspace;
 use parallax_mcp::Servers;
@@ -14,23 +20,18 @@ use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::Route;
 use parallax_protocol::store::Record;
-
-use parallax_agents::{SessionAgents, SessionSkills};
-use parallax_commands::Commands;
-use parallax_commands::Expander;
-use parallax_context_files::{ContextFile, NestedContext};
+use parallax_sessions::encrypted_sessions;
+use parallax_sessions::session_stats::SessionStats;
 use parallax_telemetry::Telemetry;
 
 use crate::launch::Launch;
-use parallax_checkpoints::Versions;
-use parallax_devtools::TapSocket;
-use parallax_sessions::encrypted_sessions;
-use parallax_sessions::session_stats::SessionStats;
-
 use crate::{OpSender, toolbox};
 
 mod by_settings;
 mod opening;
+mod setup;
+
+pub(crate) use opening::SessionBuilder;
 
 /// A session that accepts prompts.
 pub struct OpenSession {

@@ -17,77 +17,70 @@ const LONGEST: u64 = 256 * 1024;
 /// Directory of plans in a session's artifact directory.
 const FOLDER: &str = "plans";
 
-impl Launch {
-    /// Returns whether plan mode is enabled (`general.plan.enabled`).
-    pub fn has_plan_mode(&self) -> bool {
-        self.config.settings.flag("general.plan.enabled")
+/// Returns the directory for plans that the settings (`general.plan.directory`) or else an
+/// extension configure, with links resolved.
+///
+/// # Errors
+/// Returns an error if it is not a suitable directory of the project.
+pub(crate) fn configured_folder(launch: &Launch) -> Result<Option<PathBuf>, String> {
+    let own = launch.config.settings.text("general.plan.directory");
+    let own = own.filter(|set| !set.trim().is_empty());
+    let key = if own.is_some() { "general.plan.directory" } else { "plan.directory" };
+    let of_extension = || {
+        launch.extensions().plan_directory().map(str::to_owned).filter(|it| !it.trim().is_empty())
+    };
+    let Some(set) = own.or_else(of_extension) else { return Ok(None) };
+    let root = &launch.options.directory;
+    let folder = real_path(&lexical(root, &launch.config.expand_home(Path::new(set.trim()))));
+    match (folder, real_path(root)) {
+        // Otherwise plan mode could change the project's files, or write instructions that
+        // agents follow.
+        (Some(folder), Some(root)) if folder == root => Err(format!(
+            "`{key}` cannot be the project itself (`{set}`): plans are saved in the session \
+             directory"
+        )),
+        (Some(folder), Some(root)) if !may_hold_plans(&folder, &root) => Err(format!(
+            "`{key}` cannot be `{set}`, where files configure programs or agents: plans are \
+             saved in the session directory"
+        )),
+        (Some(folder), Some(root)) if folder.starts_with(&root) => Ok(Some(folder)),
+        _ => Err(format!(
+            "`{key}` is outside the project (`{set}`): plans are saved in the session \
+             directory"
+        )),
     }
+}
 
-    /// Returns the directory for plans that the settings (`general.plan.directory`) or else an
-    /// extension configure, with links resolved.
-    ///
-    /// # Errors
-    /// Returns an error if it is not a suitable directory of the project.
-    pub(crate) fn set_plans_folder(&self) -> Result<Option<PathBuf>, String> {
-        let own = self.config.settings.text("general.plan.directory");
-        let own = own.filter(|set| !set.trim().is_empty());
-        let key = if own.is_some() { "general.plan.directory" } else { "plan.directory" };
-        let of_extension = || {
-            self.extensions().plan_directory().map(str::to_owned).filter(|it| !it.trim().is_empty())
-        };
-        let Some(set) = own.or_else(of_extension) else { return Ok(None) };
-        let root = &self.options.directory;
-        let folder = real_path(&lexical(root, &self.config.expand_home(Path::new(set.trim()))));
-        match (folder, real_path(root)) {
-            // Otherwise plan mode could change the project's files, or write instructions that
-            // agents follow.
-            (Some(folder), Some(root)) if folder == root => Err(format!(
-                "`{key}` cannot be the project itself (`{set}`): plans are saved in the session \
-                 directory"
-            )),
-            (Some(folder), Some(root)) if !may_hold_plans(&folder, &root) => Err(format!(
-                "`{key}` cannot be `{set}`, where files configure programs or agents: plans are \
-                 saved in the session directory"
-            )),
-            (Some(folder), Some(root)) if folder.starts_with(&root) => Ok(Some(folder)),
-            _ => Err(format!(
-                "`{key}` is outside the project (`{set}`): plans are saved in the session \
-                 directory"
-            )),
+/// Returns the directory for the plans of a session.
+pub(crate) fn session_folder(
+    launch: &Launch,
+    workspace: &Workspace,
+    warnings: &mut Vec<String>,
+) -> PathBuf {
+    let set = configured_folder(launch).unwrap_or_else(|why| {
+        warnings.push(why);
+        None
+    });
+    set.unwrap_or_else(|| workspace.temp().join(FOLDER))
+}
+
+/// Returns the approval mode after a policy rule approved a plan in a session without a user. A
+/// run that began in plan mode continues in yolo mode, as in other programs, unless that is not
+/// allowed; other runs keep their mode.
+pub(crate) fn mode_after_plan(launch: &Launch) -> ApprovalMode {
+    match launch.options.plan_exit_mode {
+        Some(ApprovalMode::Yolo) if launch.yolo_refusal().is_some() => {
+            return ApprovalMode::Default;
         }
+        Some(mode) => return mode,
+        None => {}
     }
-
-    /// Returns the directory for the plans of a session.
-    pub(crate) fn plans_folder(
-        &self,
-        workspace: &Workspace,
-        warnings: &mut Vec<String>,
-    ) -> PathBuf {
-        let set = self.set_plans_folder().unwrap_or_else(|why| {
-            warnings.push(why);
-            None
-        });
-        set.unwrap_or_else(|| workspace.temp().join(FOLDER))
-    }
-
-    /// Returns the approval mode after a policy rule approved a plan in a session without a user. A
-    /// run that began in plan mode continues in yolo mode, as in other programs, unless that is not
-    /// allowed; other runs keep their mode.
-    pub(crate) fn mode_after_plan(&self) -> ApprovalMode {
-        match self.options.plan_exit_mode {
-            Some(ApprovalMode::Yolo) if self.yolo_refusal().is_some() => {
-                return ApprovalMode::Default;
-            }
-            Some(mode) => return mode,
-            None => {}
+    match launch.mode {
+        ApprovalMode::Plan if launch.yolo_refusal().is_none() && !launch.is_everything() => {
+            ApprovalMode::Yolo
         }
-        match self.mode {
-            ApprovalMode::Plan if self.yolo_refusal().is_none() && !self.is_everything() => {
-                ApprovalMode::Yolo
-            }
-            ApprovalMode::Plan => ApprovalMode::Default,
-            mode => mode,
-        }
+        ApprovalMode::Plan => ApprovalMode::Default,
+        mode => mode,
     }
 }
 

@@ -60,123 +60,122 @@ pub(crate) fn asked(
     choose(word, inside).map_err(|error| refused(&error))
 }
 
-impl Launch {
-    /// Returns the requested sandbox if the program is not in it yet. `arguments` are those of this
-    /// process without its name; `terminal` is whether stdin is one.
-    ///
-    /// # Errors
-    /// Returns an error if the sandbox is not available.
-    pub fn enclosure(
-        &self,
-        arguments: Vec<OsString>,
-        terminal: bool,
-    ) -> Result<Option<SandboxedProgram>, Failure> {
-        let kind = match self.sandbox {
-            ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {
-                return Ok(None);
-            }
-            ProgramSandbox::Container(engine) => self.container(engine, arguments, terminal),
-            ProgramSandbox::Seatbelt => self.seatbelt(&arguments, terminal),
-        };
-        kind.map(|kind| Some(SandboxedProgram(kind))).map_err(|error| refused(&error))
-    }
+/// Returns the requested sandbox if the program is not in it yet. `arguments` are those of this
+/// process without its name; `terminal` is whether stdin is one.
+///
+/// # Errors
+/// Returns an error if the sandbox is not available.
+pub fn sandboxed_program(
+    launch: &Launch,
+    arguments: Vec<OsString>,
+    terminal: bool,
+) -> Result<Option<SandboxedProgram>, Failure> {
+    let kind = match launch.sandbox {
+        ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {
+            return Ok(None);
+        }
+        ProgramSandbox::Container(engine) => container(launch, engine, arguments, terminal),
+        ProgramSandbox::Seatbelt => seatbelt(launch, &arguments, terminal),
+    };
+    kind.map(|kind| Some(SandboxedProgram(kind))).map_err(|error| refused(&error))
+}
 
-    fn container(
-        &self,
-        engine: Engine,
-        arguments: Vec<OsString>,
-        terminal: bool,
-    ) -> Result<SandboxedProgramKind, ProgramSandboxError> {
-        let settings = self.config.settings.program_sandbox();
-        let homes = &self.config.homes;
-        // Directories created by the container engine would belong to root.
-        container::WRITABLE_DIRECTORIES
-            .iter()
-            .try_for_each(|name| parallax_exec::create_private_folder(&homes.parallax.join(name)))
-            .map_err(|source| ProgramSandboxError::Start { program: engine.program(), source })?;
-        let variables = self.options.variables.iter().filter_map(|(name, value)| {
+fn container(
+    launch: &Launch,
+    engine: Engine,
+    arguments: Vec<OsString>,
+    terminal: bool,
+) -> Result<SandboxedProgramKind, ProgramSandboxError> {
+    let settings = launch.config.settings.program_sandbox();
+    let homes = &launch.config.homes;
+    // Directories created by the container engine would belong to root.
+    container::WRITABLE_DIRECTORIES
+        .iter()
+        .try_for_each(|name| parallax_exec::create_private_folder(&homes.parallax.join(name)))
+        .map_err(|source| ProgramSandboxError::Start { program: engine.program(), source })?;
+    let variables =
+        launch.options.variables.iter().filter_map(|(name, value)| {
             Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
         });
-        let mut request = ContainerRequest {
-            engine,
-            binary: own_binary(engine.program())?,
-            arguments,
-            directory: self.options.directory.clone(),
-            home: homes.user.clone(),
-            gemini: homes.gemini.clone(),
-            parallax: homes.parallax.clone(),
-            temporary: real(&std::env::temp_dir()),
-            variables: variables.collect(),
-            existing: Vec::new(),
-            image: settings.image,
-            allowed_paths: self.expanded(&settings.allowed_paths),
-            network: settings.network,
-            user: None,
-            terminal,
-            name: format!("parallax-sandbox-{}", std::process::id()),
-        };
-        request.user = container::own_user(&request.variables);
-        request.existing = request.candidates().into_iter().filter(|path| path.exists()).collect();
-        Ok(SandboxedProgramKind::Container(container::plan(&request)?))
-    }
+    let mut request = ContainerRequest {
+        engine,
+        binary: own_binary(engine.program())?,
+        arguments,
+        directory: launch.options.directory.clone(),
+        home: homes.user.clone(),
+        gemini: homes.gemini.clone(),
+        parallax: homes.parallax.clone(),
+        temporary: real(&std::env::temp_dir()),
+        variables: variables.collect(),
+        existing: Vec::new(),
+        image: settings.image,
+        allowed_paths: expanded(launch, &settings.allowed_paths),
+        network: settings.network,
+        user: None,
+        terminal,
+        name: format!("parallax-sandbox-{}", std::process::id()),
+    };
+    request.user = container::own_user(&request.variables);
+    request.existing = request.candidates().into_iter().filter(|path| path.exists()).collect();
+    Ok(SandboxedProgramKind::Container(container::plan(&request)?))
+}
 
-    fn seatbelt(
-        &self,
-        arguments: &[OsString],
-        terminal: bool,
-    ) -> Result<SandboxedProgramKind, ProgramSandboxError> {
-        let config = &self.config;
-        if config.user_variable("GEMINI_SANDBOX_PROXY_COMMAND").is_some() {
-            return Err(ProgramSandboxError::Setting {
-                name: "GEMINI_SANDBOX_PROXY_COMMAND",
-                why: "a proxy is started for containers only; use `--sandbox=docker`".to_owned(),
-            });
-        }
-        let binary = own_binary("sandbox-exec")?;
-        let user = &config.homes.user;
-        let target = real(&self.options.directory);
-        let mut include = config.settings.include_directories();
-        include.extend(self.options.include_directories.iter().cloned());
-        let places = SandboxPaths {
-            temporary: real(&std::env::temp_dir()),
-            home: user.clone(),
-            cache: user.join("Library/Caches"),
-            parallax: config.homes.parallax.clone(),
-            readable: vec![binary.clone()],
-            include: self.expanded(&include).iter().map(|path| real(path)).collect(),
-            hidden: self.expanded(&config.settings.sandbox().hidden),
-            guarded: [".git/hooks", ".gemini", ".parallax"].map(|name| target.join(name)).to_vec(),
-            target,
-        };
-        let name = config.user_variable("SEATBELT_PROFILE").unwrap_or("permissive-open");
-        let text = match Profile::parse(name) {
-            Some(profile) => seatbelt::profile_text(profile, &places),
-            None => self.own_profile(name)?,
-        };
-        let line = seatbelt::command_line(&text, &places, &binary, arguments);
-        Ok(SandboxedProgramKind::Seatbelt { line, terminal })
+fn seatbelt(
+    launch: &Launch,
+    arguments: &[OsString],
+    terminal: bool,
+) -> Result<SandboxedProgramKind, ProgramSandboxError> {
+    let config = &launch.config;
+    if config.user_variable("GEMINI_SANDBOX_PROXY_COMMAND").is_some() {
+        return Err(ProgramSandboxError::Setting {
+            name: "GEMINI_SANDBOX_PROXY_COMMAND",
+            why: "a proxy is started for containers only; use `--sandbox=docker`".to_owned(),
+        });
     }
+    let binary = own_binary("sandbox-exec")?;
+    let user = &config.homes.user;
+    let target = real(&launch.options.directory);
+    let mut include = config.settings.include_directories();
+    include.extend(launch.options.include_directories.iter().cloned());
+    let places = SandboxPaths {
+        temporary: real(&std::env::temp_dir()),
+        home: user.clone(),
+        cache: user.join("Library/Caches"),
+        parallax: config.homes.parallax.clone(),
+        readable: vec![binary.clone()],
+        include: expanded(launch, &include).iter().map(|path| real(path)).collect(),
+        hidden: expanded(launch, &config.settings.sandbox().hidden),
+        guarded: [".git/hooks", ".gemini", ".parallax"].map(|name| target.join(name)).to_vec(),
+        target,
+    };
+    let name = config.user_variable("SEATBELT_PROFILE").unwrap_or("permissive-open");
+    let text = match Profile::parse(name) {
+        Some(profile) => seatbelt::profile_text(profile, &places),
+        None => own_profile(launch, name)?,
+    };
+    let line = seatbelt::command_line(&text, &places, &binary, arguments);
+    Ok(SandboxedProgramKind::Seatbelt { line, terminal })
+}
 
-    /// Reads a profile of the user. A project's profile is not used, because a project must not
-    /// control its own sandbox.
-    fn own_profile(&self, name: &str) -> Result<String, ProgramSandboxError> {
-        let refused = |why: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", why };
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if name.is_empty() || !name.bytes().all(plain) {
-            return Err(refused(format!("invalid profile name `{name}`")));
-        }
-        let file = format!("sandbox-macos-{name}.sb");
-        let homes = [&self.config.homes.parallax, &self.config.homes.gemini];
-        match homes.map(|home| home.join(&file)).iter().find(|path| path.is_file()) {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| refused(format!("`{}`: {error}", path.display()))),
-            None => Err(refused(format!("`{file}` not found in `~/.parallax` or `~/.gemini`"))),
-        }
+/// Reads a profile of the user. A project's profile is not used, because a project must not
+/// control its own sandbox.
+fn own_profile(launch: &Launch, name: &str) -> Result<String, ProgramSandboxError> {
+    let refused = |why: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", why };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if name.is_empty() || !name.bytes().all(plain) {
+        return Err(refused(format!("invalid profile name `{name}`")));
     }
+    let file = format!("sandbox-macos-{name}.sb");
+    let homes = [&launch.config.homes.parallax, &launch.config.homes.gemini];
+    match homes.map(|home| home.join(&file)).iter().find(|path| path.is_file()) {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| refused(format!("`{}`: {error}", path.display()))),
+        None => Err(refused(format!("`{file}` not found in `~/.parallax` or `~/.gemini`"))),
+    }
+}
 
-    fn expanded(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
-        paths.iter().map(|path| self.config.expand_home(path)).collect()
-    }
+fn expanded(launch: &Launch, paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().map(|path| launch.config.expand_home(path)).collect()
 }
 
 fn own_binary(program: &'static str) -> Result<PathBuf, ProgramSandboxError> {

@@ -17,24 +17,22 @@ pub fn fallback_policy(word: &str) -> Option<FallbackPolicy> {
     }
 }
 
-impl Launch {
-    pub(crate) fn routing(&self) -> RoutingOptions {
-        let settings = &self.config.settings;
-        let standard = RoutingOptions::default();
-        let fallback = settings.text("model.fallback").and_then(|word| fallback_policy(&word));
-        RoutingOptions {
-            router: match settings.text("model.routing").as_deref() {
-                Some("rules") => Router::Rules,
-                Some("off") => Router::Off,
-                _ => Router::On,
-            },
-            plan: settings.flag("general.plan.modelRouting"),
-            threshold: settings.count("model.routingThreshold").unwrap_or(standard.threshold),
-            patience: match settings.count("model.routingTimeoutMs") {
-                Some(milliseconds) => Duration::from_millis(milliseconds),
-                None => standard.patience,
-            },
-            fallback: self.options.fallback.or(fallback).unwrap_or(standard.fallback),
-        }
+pub(crate) fn routing_options(launch: &Launch) -> RoutingOptions {
+    let settings = &launch.config.settings;
+    let standard = RoutingOptions::default();
+    let fallback = settings.text("model.fallback").and_then(|word| fallback_policy(&word));
+    RoutingOptions {
+        router: match settings.text("model.routing").as_deref() {
+            Some("rules") => Router::Rules,
+            Some("off") => Router::Off,
+            _ => Router::On,
+        },
+        plan: settings.flag("general.plan.modelRouting"),
+        threshold: settings.count("model.routingThreshold").unwrap_or(standard.threshold),
+        patience: match settings.count("model.routingTimeoutMs") {
+            Some(milliseconds) => Duration::from_millis(milliseconds),
+            None => standard.patience,
+        },
+        fallback: launch.options.fallback.or(fallback).unwrap_or(standard.fallback),
     }
 }

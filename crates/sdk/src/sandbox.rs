@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parallax_checkpoints::{self as checkpoints, Versions};
 use parallax_config::ToolSandboxing;
 use parallax_engine::prompt::SandboxKind;
 use parallax_exec::program_sandbox::ProgramSandbox;
@@ -20,136 +21,133 @@ use parallax_tools::SandboxOptions;
 use parallax_tools::run_shell_command::{ClosedNames, GitDirectories};
 
 use crate::launch::{Launch, failure};
-use parallax_checkpoints::{self as checkpoints, Versions};
+use crate::toolbox;
 
-impl Launch {
-    /// Returns the sandbox options for the commands of a session, or `None` if the program cannot
-    /// start itself again because another program embeds this library.
-    pub fn sandbox_options(&self, artifacts: &Path) -> Option<SandboxOptions> {
-        if !self.options.supervises {
-            return None;
-        }
-        let settings = self.config.settings.sandbox();
-        let home = home_folder(&self.config).unwrap_or_else(|| PathBuf::from("/nonexistent"));
-        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let paths = |paths: &[PathBuf]| -> Vec<PathBuf> {
-            let full =
-                paths.iter().map(|path| self.options.directory.join(self.config.expand_home(path)));
-            full.map(|path| real(&path)).collect()
-        };
-        let (mut hidden, mut readable) = (paths(&settings.hidden), paths(&settings.readable));
-        let homes = self.homes();
-        if !homes.is_temporary_at_home() {
-            // It also contains the directories of other sessions.
-            hidden.push(real(&homes.temporary));
-            readable.push(real(artifacts));
-        }
-        let enabled = match self.sandbox {
-            ProgramSandbox::Off => false,
-            ProgramSandbox::BuiltIn => true,
-            _ => settings.tools != ToolSandboxing::Off,
-        };
-        Some(SandboxOptions {
-            enabled,
-            tier: self.sandbox_tier(),
-            home: real(&home),
-            ours: real(&self.config.homes.parallax),
-            other_homes: self.other_homes(&real(&home)),
-            table: self.policy_sources().sandbox_table().0,
-            hidden,
-            hidden_places: self.hidden_places(),
-            git_directories: GitDirectories::default(),
-            closed_names: ClosedNames::default(),
-            worktree: parallax_worktrees::access(&self.config.homes, &self.options.directory),
-            hides_ignored: self.config.settings.respect_gemini_ignore(),
-            readable,
-            writable: paths(&settings.writable),
-            temporary: real(artifacts).join("sandbox"),
-            overlays: real(artifacts).join("overlays"),
-        })
+/// Returns the sandbox options for the commands of a session, or `None` if the program cannot
+/// start itself again because another program embeds this library.
+pub(crate) fn sandbox_options(launch: &Launch, artifacts: &Path) -> Option<SandboxOptions> {
+    if !launch.options.supervises {
+        return None;
     }
-
-    /// Returns other home directories in which Parallax or other programs store secrets.
-    fn other_homes(&self, home: &Path) -> Vec<PathBuf> {
-        let homes = &self.config.homes;
-        let real = |path: &Path| std::fs::canonicalize(path).ok();
-        let named =
-            ["HOME", "GEMINI_CLI_HOME"].map(|name| self.config.environment.of_process(name));
-        let named = named.into_iter().flatten().map(|path| self.options.directory.join(path));
-        let mut others: Vec<PathBuf> =
-            named.chain([homes.user.clone()]).filter_map(|path| real(&path)).collect();
-        let ours_is_elsewhere = real(&homes.parallax) != real(&home.join(".parallax"));
-        others.retain(|other| other != home);
-        others.extend(ours_is_elsewhere.then(|| home.to_owned()));
-        others.sort();
-        others.dedup();
-        others
+    let settings = launch.config.settings.sandbox();
+    let home = home_folder(&launch.config).unwrap_or_else(|| PathBuf::from("/nonexistent"));
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let paths = |paths: &[PathBuf]| -> Vec<PathBuf> {
+        let full =
+            paths.iter().map(|path| launch.options.directory.join(launch.config.expand_home(path)));
+        full.map(|path| real(&path)).collect()
+    };
+    let (mut hidden, mut readable) = (paths(&settings.hidden), paths(&settings.readable));
+    let homes = launch.homes();
+    if !homes.is_temporary_at_home() {
+        // It also contains the directories of other sessions.
+        hidden.push(real(&homes.temporary));
+        readable.push(real(artifacts));
     }
+    let enabled = match launch.sandbox {
+        ProgramSandbox::Off => false,
+        ProgramSandbox::BuiltIn => true,
+        _ => settings.tools != ToolSandboxing::Off,
+    };
+    Some(SandboxOptions {
+        enabled,
+        tier: sandbox_tier(launch),
+        home: real(&home),
+        ours: real(&launch.config.homes.parallax),
+        other_homes: other_homes(launch, &real(&home)),
+        table: launch.policy_sources().sandbox_table().0,
+        hidden,
+        hidden_places: hidden_places(launch),
+        git_directories: GitDirectories::default(),
+        closed_names: ClosedNames::default(),
+        worktree: parallax_worktrees::access(&launch.config.homes, &launch.options.directory),
+        hides_ignored: launch.config.settings.respect_gemini_ignore(),
+        readable,
+        writable: paths(&settings.writable),
+        temporary: real(artifacts).join("sandbox"),
+        overlays: real(artifacts).join("overlays"),
+    })
+}
 
-    /// Returns the record of the workspace files that were hidden so far, in this and earlier
-    /// sessions.
-    pub(crate) fn hidden_places(&self) -> HiddenFileTracker {
-        let ours = &self.config.homes.parallax;
-        let ours = std::fs::canonicalize(ours).unwrap_or_else(|_| ours.clone());
-        let project = parallax_store::project_folder(&self.options.directory);
-        HiddenFileTracker::with_record(ours.join("hidden").join(project))
+/// Returns other home directories in which Parallax or other programs store secrets.
+fn other_homes(launch: &Launch, home: &Path) -> Vec<PathBuf> {
+    let homes = &launch.config.homes;
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let named = ["HOME", "GEMINI_CLI_HOME"].map(|name| launch.config.environment.of_process(name));
+    let named = named.into_iter().flatten().map(|path| launch.options.directory.join(path));
+    let mut others: Vec<PathBuf> =
+        named.chain([homes.user.clone()]).filter_map(|path| real(&path)).collect();
+    let ours_is_elsewhere = real(&homes.parallax) != real(&home.join(".parallax"));
+    others.retain(|other| other != home);
+    others.extend(ours_is_elsewhere.then(|| home.to_owned()));
+    others.sort();
+    others.dedup();
+    others
+}
+
+/// Returns the record of the workspace files that were hidden so far, in this and earlier
+/// sessions.
+pub(crate) fn hidden_places(launch: &Launch) -> HiddenFileTracker {
+    let ours = &launch.config.homes.parallax;
+    let ours = std::fs::canonicalize(ours).unwrap_or_else(|_| ours.clone());
+    let project = parallax_store::project_folder(&launch.options.directory);
+    HiddenFileTracker::with_record(ours.join("hidden").join(project))
+}
+
+/// Returns the kind of sandbox for the system prompt. The machine is not probed before the
+/// first command.
+pub(crate) fn confinement(launch: &Launch) -> SandboxKind {
+    match launch.sandbox {
+        ProgramSandbox::Container(_) => return SandboxKind::Container,
+        ProgramSandbox::Seatbelt => return SandboxKind::Seatbelt,
+        ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {}
     }
-
-    /// Returns the kind of sandbox for the system prompt. The machine is not probed before the
-    /// first command.
-    pub(crate) fn confinement(&self) -> SandboxKind {
-        match self.sandbox {
-            ProgramSandbox::Container(_) => return SandboxKind::Container,
-            ProgramSandbox::Seatbelt => return SandboxKind::Seatbelt,
-            ProgramSandbox::Unsaid | ProgramSandbox::Off | ProgramSandbox::BuiltIn => {}
-        }
-        let tools = self.config.settings.sandbox().tools;
-        let commands = match self.sandbox {
-            ProgramSandbox::Off => false,
-            ProgramSandbox::BuiltIn => true,
-            _ => tools != ToolSandboxing::Off,
-        };
-        // Inside a sandbox, the program runs without the flag that requested it.
-        match self.config.environment.of_process("SANDBOX") {
-            Some("sandbox-exec") => SandboxKind::Seatbelt,
-            Some(_) => SandboxKind::Container,
-            None if commands && self.options.supervises => SandboxKind::Commands,
-            None => SandboxKind::None,
-        }
+    let tools = launch.config.settings.sandbox().tools;
+    let commands = match launch.sandbox {
+        ProgramSandbox::Off => false,
+        ProgramSandbox::BuiltIn => true,
+        _ => tools != ToolSandboxing::Off,
+    };
+    // Inside a sandbox, the program runs without the flag that requested it.
+    match launch.config.environment.of_process("SANDBOX") {
+        Some("sandbox-exec") => SandboxKind::Seatbelt,
+        Some(_) => SandboxKind::Container,
+        None if commands && launch.options.supervises => SandboxKind::Commands,
+        None => SandboxKind::None,
     }
+}
 
-    /// Fails if a sandbox is required but not available. If none is required, nothing is probed
-    /// before the first command.
-    ///
-    /// # Errors
-    /// Returns what is missing and what to do.
-    pub(crate) fn require_sandbox(&self) -> Result<(), Failure> {
-        let required = self.sandbox == ProgramSandbox::BuiltIn
-            || self.config.settings.sandbox().tools == ToolSandboxing::Required;
-        if !required || self.sandbox == ProgramSandbox::Off || !self.options.supervises {
-            return Ok(());
-        }
-        let refused = |why: String| failure(FailureKind::Sandbox, why);
-        let support = Support::probe().map_err(|error| refused(error.to_string()))?;
-        match self.sandbox_tier().max(support.tier()) {
-            Tier::Nothing | Tier::Seccomp => Err(refused(
-                "a sandbox is required (`--sandbox` or `security.toolSandboxing`), but no sandbox \
-                 on this machine confines writes to the project: see `parallax sandbox explain`"
-                    .to_owned(),
-            )),
-            _ => Ok(()),
-        }
+/// Fails if a sandbox is required but not available. If none is required, nothing is probed
+/// before the first command.
+///
+/// # Errors
+/// Returns what is missing and what to do.
+pub(crate) fn require(launch: &Launch) -> Result<(), Failure> {
+    let required = launch.sandbox == ProgramSandbox::BuiltIn
+        || launch.config.settings.sandbox().tools == ToolSandboxing::Required;
+    if !required || launch.sandbox == ProgramSandbox::Off || !launch.options.supervises {
+        return Ok(());
     }
+    let refused = |why: String| failure(FailureKind::Sandbox, why);
+    let support = Support::probe().map_err(|error| refused(error.to_string()))?;
+    match sandbox_tier(launch).max(support.tier()) {
+        Tier::Nothing | Tier::Seccomp => Err(refused(
+            "a sandbox is required (`--sandbox` or `security.toolSandboxing`), but no sandbox \
+             on this machine confines writes to the project: see `parallax sandbox explain`"
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
 
-    /// Returns the sandbox tier. The variable selects a weaker one for tests.
-    fn sandbox_tier(&self) -> Tier {
-        match self.config.environment.of_process("PARALLAX_SANDBOX_TIER") {
-            Some("namespaces") => Tier::Namespaces,
-            Some("bubblewrap") => Tier::Bubblewrap,
-            Some("landlock") => Tier::Landlock,
-            Some("seccomp") => Tier::Seccomp,
-            _ => Tier::Best,
-        }
+/// Returns the sandbox tier. The variable selects a weaker one for tests.
+fn sandbox_tier(launch: &Launch) -> Tier {
+    match launch.config.environment.of_process("PARALLAX_SANDBOX_TIER") {
+        Some("namespaces") => Tier::Namespaces,
+        Some("bubblewrap") => Tier::Bubblewrap,
+        Some("landlock") => Tier::Landlock,
+        Some("seccomp") => Tier::Seccomp,
+        _ => Tier::Best,
     }
 }
 
@@ -166,59 +164,53 @@ pub struct SandboxedCommand {
     homes: parallax_store::Homes,
 }
 
-impl Launch {
-    /// Prepares a command for the sandbox of the agent's commands in this mode, optionally with
-    /// additional permissions.
-    ///
-    /// # Errors
-    /// Returns an error if this program cannot confine commands or a directory cannot be created.
-    pub fn sandboxed(
-        &self,
-        words: Vec<OsString>,
-        mode: ApprovalMode,
-        permissions: &Permissions,
-    ) -> Result<SandboxedCommand, Failure> {
-        let name = format!("run-{}", std::process::id());
-        let project = parallax_store::project_folder(&self.options.directory);
-        let temporary = self.config.homes.parallax.join("tmp").join(project).join(name);
-        let wrong = |message: String| failure(FailureKind::Sandbox, message);
-        parallax_store::create_private_dir(&temporary).map_err(|error| {
-            wrong(format!("failed to create `{}`: {error}", temporary.display()))
-        })?;
-        let mut options = self
-            .sandbox_options(&temporary)
-            .ok_or_else(|| wrong("the sandbox is not available in this program".to_owned()))?;
-        // The sandbox was requested explicitly.
-        options.enabled = true;
-        let directory = self.options.directory.clone();
-        let real = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
-        let line: Vec<String> = words
-            .iter()
-            .map(|word| parallax_exec::shell::quoted(&word.to_string_lossy()))
-            .collect();
-        let shell = crate::toolbox::shell_options(self, temporary.clone());
-        let prepared = parallax_tools::run_shell_command::sandboxed(
-            &options,
-            &line.join(" "),
-            &real,
-            std::slice::from_ref(&real),
-            mode,
-            permissions,
-            shell.environment().variables,
-        );
-        let (plan, environment) = prepared.map_err(wrong)?;
-        Ok(SandboxedCommand {
-            plan,
-            environment,
-            directory,
-            words,
-            temporary,
-            mode,
-            permissions: permissions.clone(),
-            effects: Effects { runs: vec![line.join(" ")], ..Effects::default() },
-            homes: self.homes(),
-        })
-    }
+/// Prepares a command for the sandbox of the agent's commands in this mode, optionally with
+/// additional permissions.
+///
+/// # Errors
+/// Returns an error if this program cannot confine commands or a directory cannot be created.
+pub fn sandboxed_command(
+    launch: &Launch,
+    words: Vec<OsString>,
+    mode: ApprovalMode,
+    permissions: &Permissions,
+) -> Result<SandboxedCommand, Failure> {
+    let name = format!("run-{}", std::process::id());
+    let project = parallax_store::project_folder(&launch.options.directory);
+    let temporary = launch.config.homes.parallax.join("tmp").join(project).join(name);
+    let wrong = |message: String| failure(FailureKind::Sandbox, message);
+    parallax_store::create_private_dir(&temporary)
+        .map_err(|error| wrong(format!("failed to create `{}`: {error}", temporary.display())))?;
+    let mut options = sandbox_options(launch, &temporary)
+        .ok_or_else(|| wrong("the sandbox is not available in this program".to_owned()))?;
+    // The sandbox was requested explicitly.
+    options.enabled = true;
+    let directory = launch.options.directory.clone();
+    let real = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
+    let line: Vec<String> =
+        words.iter().map(|word| parallax_exec::shell::quoted(&word.to_string_lossy())).collect();
+    let shell = toolbox::shell_options(launch, temporary.clone());
+    let prepared = parallax_tools::run_shell_command::sandboxed(
+        &options,
+        &line.join(" "),
+        &real,
+        std::slice::from_ref(&real),
+        mode,
+        permissions,
+        shell.environment().variables,
+    );
+    let (plan, environment) = prepared.map_err(wrong)?;
+    Ok(SandboxedCommand {
+        plan,
+        environment,
+        directory,
+        words,
+        temporary,
+        mode,
+        permissions: permissions.clone(),
+        effects: Effects { runs: vec![line.join(" ")], ..Effects::default() },
+        homes: launch.homes(),
+    })
 }
 
 impl SandboxedCommand {

@@ -9,7 +9,6 @@ use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::model::{Model, Request, ToolSet};
 use parallax_protocol::store::{NameRecord, Record, Store};
 use parallax_protocol::{CancellationToken, Object};
-
 use parallax_sessions::cut;
 
 /// Default model for naming.

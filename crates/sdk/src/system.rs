@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_config::{PromptFiles, PromptPlaces, prompt_files};
+use parallax_agents::{SessionAgents, SessionSkills};
+use parallax_config::{PromptFiles, PromptPlaces};
 use parallax_engine::SystemPrompt;
 use parallax_engine::prompt::{PromptFlags, SectionText, assemble, suffixes};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -13,7 +14,7 @@ use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_protocol::tool::Tool;
 
 use crate::launch::{Launch, failure};
-use parallax_agents::{SessionAgents, SessionSkills};
+use crate::sandbox;
 
 /// Name of the skills section for `GEMINI_PROMPT_<SUFFIX>`; the engine does not define it.
 const SKILLS: &str = "AGENTSKILLS";
@@ -227,70 +228,67 @@ fn is_built_in(path: &Path) -> bool {
     read.is_ok() && start == *BEGINNING.as_bytes()
 }
 
-impl Launch {
-    /// Returns whether a text of the user replaces the whole built-in system prompt. Blocking.
-    pub fn has_own_prompt(&self) -> bool {
-        self.prompt_files().is_ok_and(|files| files.whole.is_some())
-    }
+/// Returns the sections of a non-interactive session with these tools, for a subagent that
+/// works like the session. Blocking.
+pub(crate) fn subagent_prompt(launch: &Launch, root: &Path, tools: &[String]) -> String {
+    let sandbox = sandbox::confinement(launch);
+    let flags = PromptFlags { git: in_git(root), sandbox, tools, ..PromptFlags::default() };
+    // Problems with the files were reported when the session was opened.
+    let files = prompt_files(launch).unwrap_or_default();
+    let text = sections(flags, &files, &disabled_sections(launch));
+    let notes = launch.homes().notes(&launch.options.directory);
+    text.replace("{notes}", &notes.display().to_string())
+}
 
-    /// Returns the sections of a non-interactive session with these tools, for a subagent that
-    /// works like the session. Blocking.
-    pub(crate) fn core_prompt(&self, root: &Path, tools: &[String]) -> String {
-        let sandbox = self.confinement();
-        let flags = PromptFlags { git: in_git(root), sandbox, tools, ..PromptFlags::default() };
-        // Problems with the files were reported when the session was opened.
-        let files = self.prompt_files().unwrap_or_default();
-        let text = sections(flags, &files, &self.switched_off_sections());
-        let notes = self.homes().notes(&self.options.directory);
-        text.replace("{notes}", &notes.display().to_string())
-    }
+/// Returns the user's prompt files. Blocking.
+pub(crate) fn prompt_files(launch: &Launch) -> Result<PromptFiles, Failure> {
+    let sections: Vec<String> = suffixes().map(str::to_ascii_lowercase).collect();
+    let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
+    let config = &launch.config;
+    parallax_config::prompt_files(&PromptPlaces {
+        environment: &config.environment,
+        homes: &config.homes,
+        cwd: &config.cwd,
+        trusted: config.trust.trusted,
+        sections: &sections,
+    })
+    .map_err(|error| failure(FailureKind::Config, error.to_string()))
+}
 
-    /// Returns the user's prompt files. Blocking.
-    pub(crate) fn prompt_files(&self) -> Result<PromptFiles, Failure> {
-        let sections: Vec<String> = suffixes().map(str::to_ascii_lowercase).collect();
-        let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
-        let config = &self.config;
-        prompt_files(&PromptPlaces {
-            environment: &config.environment,
-            homes: &config.homes,
-            cwd: &config.cwd,
-            trusted: config.trust.trusted,
-            sections: &sections,
-        })
-        .map_err(|error| failure(FailureKind::Config, error.to_string()))
-    }
+/// Returns the names of the tools that are declared at the start.
+pub(crate) fn declared_tools(
+    launch: &Launch,
+    tools: &[Arc<dyn Tool>],
+    judge: &dyn Judge,
+) -> Vec<String> {
+    let (mode, interactive) = (launch.mode, launch.options.interactive);
+    let specs = tools.iter().filter(|tool| tool.offered(mode)).map(|tool| tool.spec());
+    let seen = specs.filter(|spec| !judge.hides(&spec.name, &spec.aliases, mode, interactive));
+    seen.map(|spec| spec.name.clone()).collect()
+}
 
-    /// Returns the names of the tools that are declared at the start.
-    pub(crate) fn offered(&self, tools: &[Arc<dyn Tool>], judge: &dyn Judge) -> Vec<String> {
-        let (mode, interactive) = (self.mode, self.options.interactive);
-        let specs = tools.iter().filter(|tool| tool.offered(mode)).map(|tool| tool.spec());
-        let seen = specs.filter(|spec| !judge.hides(&spec.name, &spec.aliases, mode, interactive));
-        seen.map(|spec| spec.name.clone()).collect()
+/// Returns a warning if `tools.core` has entries but none of them is an available tool: a
+/// misspelled list leaves the model without tools.
+pub(crate) fn warning_without_tools(launch: &Launch, offered: &[String]) -> Option<String> {
+    let core = launch.config.settings.core_tools().unwrap_or_default();
+    let of_server = |entry: &String| entry.starts_with("mcp_") || entry == "*";
+    if !offered.is_empty() || core.is_empty() || core.iter().any(of_server) {
+        return None;
     }
+    Some(format!(
+        "The model has no tools: none of those in `tools.core` (`{}`) exists, or they are \
+         excluded. For the tool names, see the page on tools (`/docs`)",
+        core.join("`, `")
+    ))
+}
 
-    /// Returns a warning if `tools.core` has entries but none of them is an available tool: a
-    /// misspelled list leaves the model without tools.
-    pub(crate) fn lists_no_tool(&self, offered: &[String]) -> Option<String> {
-        let core = self.config.settings.core_tools().unwrap_or_default();
-        let of_server = |entry: &String| entry.starts_with("mcp_") || entry == "*";
-        if !offered.is_empty() || core.is_empty() || core.iter().any(of_server) {
-            return None;
-        }
-        Some(format!(
-            "The model has no tools: none of those in `tools.core` (`{}`) exists, or they are \
-             excluded. For the tool names, see the page on tools (`/docs`)",
-            core.join("`, `")
-        ))
-    }
-
-    /// Returns the suffixes of sections that `GEMINI_PROMPT_<SUFFIX>=0` disables.
-    pub(crate) fn switched_off_sections(&self) -> HashSet<String> {
-        let is_off = |suffix: &&str| -> bool {
-            let name = format!("GEMINI_PROMPT_{suffix}");
-            matches!(self.config.environment.get(&name), Some("0" | "false"))
-        };
-        suffixes().chain([SKILLS, AGENTS]).filter(is_off).map(str::to_owned).collect()
-    }
+/// Returns the suffixes of sections that `GEMINI_PROMPT_<SUFFIX>=0` disables.
+pub(crate) fn disabled_sections(launch: &Launch) -> HashSet<String> {
+    let is_off = |suffix: &&str| -> bool {
+        let name = format!("GEMINI_PROMPT_{suffix}");
+        matches!(launch.config.environment.get(&name), Some("0" | "false"))
+    };
+    suffixes().chain([SKILLS, AGENTS]).filter(is_off).map(str::to_owned).collect()
 }
 
 /// Returns whether the directory is in a Git repository.

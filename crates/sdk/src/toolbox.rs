@@ -32,6 +32,8 @@ use parallax_tools::write_todos::WriteTodos;
 use parallax_tools::{MainModel, PersonShell, RedactionOptions, ShellOptions};
 
 use crate::launch::Launch;
+use crate::plans;
+use crate::sandbox;
 
 /// Timeout of a search.
 const SEARCH_LIMIT: Duration = Duration::from_secs(30);
@@ -185,7 +187,8 @@ pub(crate) fn build(
         tools.push(Arc::new(AskUser::new()));
     }
     if launch.has_plan_mode() {
-        let place = PlanPlace { folder: plans.to_owned(), unattended: launch.mode_after_plan() };
+        let place =
+            PlanPlace { folder: plans.to_owned(), unattended: plans::mode_after_plan(launch) };
         tools.push(Arc::new(EnterPlanMode::new(plans.to_owned())));
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
     }
@@ -210,7 +213,7 @@ pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions
     let redaction = settings.environment_redaction();
     let mut options =
         ShellOptions::new(artifacts.join("tool-outputs"), artifacts.join("background"));
-    let sandbox = launch.sandbox_options(&artifacts);
+    let sandbox = sandbox::sandbox_options(launch, &artifacts);
     options.pager = shell.pager;
     options.inactivity_timeout = shell.inactivity_timeout;
     options.interactive_shell = shell.interactive;

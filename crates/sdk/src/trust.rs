@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use parallax_config::trust::TRUST_VARIABLE;
 use parallax_config::trust::{self, TrustFiles};
 use parallax_config::{ConfigError, LoadOptions, TrustReason};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::launch::{Launch, LaunchOptions, failure};
 
-use parallax_config::trust::TRUST_VARIABLE;
 pub use parallax_config::trust::{Standing, TrustLevel};
 pub use parallax_config::{Acceptance, LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
 pub use parallax_policy_sources::PolicyUpdate;

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parallax_checkpoints::Versions;
 use parallax_config::mcp::{Endpoint, McpServer, SandboxGrants};
 use parallax_engine::EventBus;
 use parallax_exec::StdioProgram;
+use parallax_exec::shell::quoted;
 use parallax_mcp::{Confine, EndWatch, Watch};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
@@ -16,8 +18,6 @@ use parallax_tools::SandboxOptions;
 use parallax_tools::run_shell_command::{mounts, reach, sandboxed};
 
 use super::Roots;
-use parallax_checkpoints::Versions;
-use parallax_exec::shell::quoted;
 
 /// Returns a function that confines programs as the sandbox would confine a command with the same
 /// arguments in this mode. Without `options` nothing can be confined. `versions` protects files.

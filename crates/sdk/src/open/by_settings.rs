@@ -5,154 +5,156 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_checkpoints::{self as checkpoints, Versions};
 use parallax_engine::{Approvals, CompactionOptions};
 use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-
-use crate::launch::{Launch, failure};
-use parallax_checkpoints::{self as checkpoints, Versions};
 use parallax_sessions::history::Resumed;
 
-impl Launch {
-    /// Returns the compaction options of the settings.
-    pub(super) fn room(&self, artifacts: &Path, id: &SessionId) -> CompactionOptions {
-        let settings = &self.config.settings;
-        let masking = "contextManagement.tools.outputMasking";
-        let count = |key: &str| settings.count(&format!("{masking}.{key}"));
-        let standard = CompactionOptions::default();
-        let outputs = artifacts.join("tool-outputs");
-        let homes = self.homes();
-        let encrypted = homes.encrypted_outputs(&self.options.directory, id);
-        if homes.keys.encrypts() && !homes.is_temporary_at_home() {
-            parallax_store::restore_outputs(&encrypted, &outputs, &homes.keys);
-        }
-        CompactionOptions {
-            share: settings.number("model.compressionThreshold").unwrap_or(standard.share),
-            tokens: settings
-                .count("model.compactAtTokens")
-                .filter(|tokens| *tokens > 0)
-                .unwrap_or(standard.tokens),
-            protect: count("protectionThresholdTokens").unwrap_or(standard.protect),
-            min_masked: count("minPrunableThresholdTokens").unwrap_or(standard.min_masked),
-            protect_newest: settings
-                .get(&format!("{masking}.protectLatestTurn"))
-                .and_then(serde_json::Value::as_bool)
-                .unwrap_or(standard.protect_newest),
-            max_result_characters: settings.truncate_tool_output_threshold(),
-            keep_output: Some(Arc::new(move |tool, text| {
-                let text = &homes.keys.redacted(text);
-                let kept = match homes.keys.encrypts() {
-                    false => parallax_store::keep_output(&outputs, tool, text),
-                    true if homes.is_temporary_at_home() => {
-                        let why = "this system has no memory-backed directory for it";
-                        Err(std::io::Error::other(why))
-                    }
-                    true => parallax_store::keep_output_encrypted(
-                        &outputs,
-                        &encrypted,
-                        &homes.keys,
-                        tool,
-                        text,
-                    ),
-                };
-                kept.map_err(|error| error.to_string())
-            })),
-            ..standard
-        }
-    }
+use crate::directories;
+use crate::launch::{Launch, failure};
+use crate::sandbox;
 
-    /// Opens the checkpoint store, unless checkpoints are disabled.
-    pub(super) fn versions(
-        &self,
-        id: &SessionId,
-        workspace: &Workspace,
-        seen: &Arc<SeenFiles>,
-    ) -> Option<Arc<Versions>> {
-        let settings = self.config.settings.checkpoints();
-        if !settings.enabled || self.options.ephemeral {
-            return None;
-        }
-        let roots = workspace.roots();
-        let project = &self.options.directory;
-        let store =
-            checkpoints::open(&self.homes(), project, id.clone(), roots, settings.max_bytes);
-        Some(Arc::new(Versions::new(store, Arc::clone(seen))))
+/// Returns the compaction options of the settings.
+pub(crate) fn compaction_options(
+    launch: &Launch,
+    artifacts: &Path,
+    id: &SessionId,
+) -> CompactionOptions {
+    let settings = &launch.config.settings;
+    let masking = "contextManagement.tools.outputMasking";
+    let count = |key: &str| settings.count(&format!("{masking}.{key}"));
+    let standard = CompactionOptions::default();
+    let outputs = artifacts.join("tool-outputs");
+    let homes = launch.homes();
+    let encrypted = homes.encrypted_outputs(&launch.options.directory, id);
+    if homes.keys.encrypts() && !homes.is_temporary_at_home() {
+        parallax_store::restore_outputs(&encrypted, &outputs, &homes.keys);
     }
+    CompactionOptions {
+        share: settings.number("model.compressionThreshold").unwrap_or(standard.share),
+        tokens: settings
+            .count("model.compactAtTokens")
+            .filter(|tokens| *tokens > 0)
+            .unwrap_or(standard.tokens),
+        protect: count("protectionThresholdTokens").unwrap_or(standard.protect),
+        min_masked: count("minPrunableThresholdTokens").unwrap_or(standard.min_masked),
+        protect_newest: settings
+            .get(&format!("{masking}.protectLatestTurn"))
+            .and_then(serde_json::Value::as_bool)
+            .unwrap_or(standard.protect_newest),
+        max_result_characters: settings.truncate_tool_output_threshold(),
+        keep_output: Some(Arc::new(move |tool, text| {
+            let text = &homes.keys.redacted(text);
+            let kept = match homes.keys.encrypts() {
+                false => parallax_store::keep_output(&outputs, tool, text),
+                true if homes.is_temporary_at_home() => {
+                    let why = "this system has no memory-backed directory for it";
+                    Err(std::io::Error::other(why))
+                }
+                true => parallax_store::keep_output_encrypted(
+                    &outputs,
+                    &encrypted,
+                    &homes.keys,
+                    tool,
+                    text,
+                ),
+            };
+            kept.map_err(|error| error.to_string())
+        })),
+        ..standard
+    }
+}
 
-    pub(super) fn approvals(&self) -> Approvals {
-        let settings = &self.config.settings;
-        Approvals {
-            lasting: !settings.flag("security.disableAlwaysAllow"),
-            permanent: settings.flag("security.enablePermanentToolApproval")
-                && self.config.trust.trusted,
-        }
+/// Opens the checkpoint store, unless checkpoints are disabled.
+pub(crate) fn checkpoint_manager(
+    launch: &Launch,
+    id: &SessionId,
+    workspace: &Workspace,
+    seen: &Arc<SeenFiles>,
+) -> Option<Arc<Versions>> {
+    let settings = launch.config.settings.checkpoints();
+    if !settings.enabled || launch.options.ephemeral {
+        return None;
     }
+    let roots = workspace.roots();
+    let project = &launch.options.directory;
+    let store = checkpoints::open(&launch.homes(), project, id.clone(), roots, settings.max_bytes);
+    Some(Arc::new(Versions::new(store, Arc::clone(seen))))
+}
 
-    /// Returns the delay before the first retry of a broken stream. Tests with scripted servers
-    /// shorten it.
-    pub(super) fn retry_base(&self) -> Duration {
-        let set = self.config.environment.get("PARALLAX_RETRY_BASE_MS");
-        set.and_then(|text| text.parse().ok()).map_or(Duration::from_secs(1), Duration::from_millis)
+pub(crate) fn approvals(launch: &Launch) -> Approvals {
+    let settings = &launch.config.settings;
+    Approvals {
+        lasting: !settings.flag("security.disableAlwaysAllow"),
+        permanent: settings.flag("security.enablePermanentToolApproval")
+            && launch.config.trust.trusted,
     }
+}
 
-    /// Returns the workspace, the directory for files that tools store, and warnings about
-    /// directories of the resumed session.
-    pub(super) fn workspace(
-        &self,
-        resumed: &Resumed,
-    ) -> Result<(Workspace, PathBuf, Vec<String>), Failure> {
-        let settings = &self.config.settings;
-        let artifacts = self.homes().artifacts(&self.options.directory, &resumed.id);
-        // A directory in settings may exist only on another machine; a directory in a flag is meant
-        // for this run.
-        let (mut additional, missing): (Vec<PathBuf>, Vec<PathBuf>) = settings
-            .include_directories()
-            .iter()
-            .map(|path| self.config.expand_home(path))
-            .partition(|path| self.options.directory.join(path).is_dir());
-        let given = self.options.include_directories.iter();
-        additional.extend(given.map(|path| self.config.expand_home(path)));
-        let (kept, mut notices) = self.directories_of(&resumed.records, &additional);
-        additional.extend(kept);
-        if !missing.is_empty() {
-            let paths: Vec<String> =
-                missing.iter().map(|path| format!("`{}`", path.display())).collect();
-            notices.push(format!(
-                "`context.includeDirectories`: not a directory: {}",
-                paths.join(", ")
-            ));
-        }
-        let workspace = Workspace::new(WorkspaceOptions {
-            root: self.options.directory.clone(),
-            additional,
-            temp: artifacts.root().to_owned(),
-            notes: self.homes().notes(&self.options.directory),
-            readable: vec![self.config.homes.gemini.join("GEMINI.md")],
-            // The only file outside the workspace in which the model may save memories.
-            writable_files: vec![self.config.homes.parallax.join("GEMINI.md")],
-            // No tool of the session needs the key.
-            denied: vec![
-                parallax_config::credentials_file(&self.config.homes),
-                parallax_store::Keys::file(&self.config.homes.parallax),
-            ],
-            allow_node_modules: false,
-            filtering: Filtering {
-                respect_git_ignore: settings.respect_git_ignore(),
-                respect_gemini_ignore: settings.respect_gemini_ignore(),
-                custom_ignore_files: settings.custom_ignore_files(),
-            },
-            hidden_files: self.hidden_places(),
-            editor: self.options.editor.clone(),
-        })
-        .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
-        Ok((workspace, artifacts.root().to_owned(), notices))
-    }
+/// Returns the delay before the first retry of a broken stream. Tests with scripted servers
+/// shorten it.
+pub(crate) fn retry_base(launch: &Launch) -> Duration {
+    let set = launch.config.environment.get("PARALLAX_RETRY_BASE_MS");
+    set.and_then(|text| text.parse().ok()).map_or(Duration::from_secs(1), Duration::from_millis)
+}
 
-    /// Returns the maximum number of model requests of the run.
-    pub(super) fn max_turns(&self) -> Option<u32> {
-        let set = || self.config.settings.max_session_turns();
-        let set = || set().map(|turns| u32::try_from(turns).unwrap_or(u32::MAX));
-        self.options.max_turns.or_else(set)
+/// Returns the workspace, the directory for files that tools store, and warnings about
+/// directories of the resumed session.
+pub(crate) fn open_workspace(
+    launch: &Launch,
+    resumed: &Resumed,
+) -> Result<(Workspace, PathBuf, Vec<String>), Failure> {
+    let settings = &launch.config.settings;
+    let artifacts = launch.homes().artifacts(&launch.options.directory, &resumed.id);
+    // A directory in settings may exist only on another machine; a directory in a flag is meant
+    // for this run.
+    let (mut additional, missing): (Vec<PathBuf>, Vec<PathBuf>) = settings
+        .include_directories()
+        .iter()
+        .map(|path| launch.config.expand_home(path))
+        .partition(|path| launch.options.directory.join(path).is_dir());
+    let given = launch.options.include_directories.iter();
+    additional.extend(given.map(|path| launch.config.expand_home(path)));
+    let (kept, mut notices) =
+        directories::restored_directories(launch, &resumed.records, &additional);
+    additional.extend(kept);
+    if !missing.is_empty() {
+        let paths: Vec<String> =
+            missing.iter().map(|path| format!("`{}`", path.display())).collect();
+        notices
+            .push(format!("`context.includeDirectories`: not a directory: {}", paths.join(", ")));
     }
+    let workspace = Workspace::new(WorkspaceOptions {
+        root: launch.options.directory.clone(),
+        additional,
+        temp: artifacts.root().to_owned(),
+        notes: launch.homes().notes(&launch.options.directory),
+        readable: vec![launch.config.homes.gemini.join("GEMINI.md")],
+        // The only file outside the workspace in which the model may save memories.
+        writable_files: vec![launch.config.homes.parallax.join("GEMINI.md")],
+        // No tool of the session needs the key.
+        denied: vec![
+            parallax_config::credentials_file(&launch.config.homes),
+            parallax_store::Keys::file(&launch.config.homes.parallax),
+        ],
+        allow_node_modules: false,
+        filtering: Filtering {
+            respect_git_ignore: settings.respect_git_ignore(),
+            respect_gemini_ignore: settings.respect_gemini_ignore(),
+            custom_ignore_files: settings.custom_ignore_files(),
+        },
+        hidden_files: sandbox::hidden_places(launch),
+        editor: launch.options.editor.clone(),
+    })
+    .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
+    Ok((workspace, artifacts.root().to_owned(), notices))
+}
+
+/// Returns the maximum number of model requests of the run.
+pub(crate) fn max_turns(launch: &Launch) -> Option<u32> {
+    let set = || launch.config.settings.max_session_turns();
+    let set = || set().map(|turns| u32::try_from(turns).unwrap_or(u32::MAX));
+    launch.options.max_turns.or_else(set)
 }

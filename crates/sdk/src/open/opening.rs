@@ -4,126 +4,71 @@
 //! determines the directories, the directories determine the tools, and the tools determine the
 //! system prompt.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use parallax_agents::{
+    AgentsSetup, Journals, SessionAgents, SessionSkills, rules, trusted_servers,
+};
+use parallax_commands::Commands;
+use parallax_commands::{Expander, FileSearch};
+use parallax_context_files::{InitialContext, NestedContext, gather};
+use parallax_devtools::{Observers, SessionTap, TapSocket};
 use parallax_engine::prompt::PromptFlags;
 use parallax_engine::{
-    ApprovedPlan, Budget, EventBus, EventReader, SessionHandle, SessionOptions, SystemPrompt,
-    UsageTrackingModel,
+    ApprovedPlan, EventBus, EventReader, SessionHandle, SessionOptions, UsageTrackingModel,
 };
 use parallax_files::{SeenFiles, Workspace};
-use parallax_mcp::{Sampling, Servers};
+use parallax_mcp::Sampling;
+use parallax_policy_sources::ImplicitAllows;
 use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
 use parallax_protocol::context::{EditorContext, FolderContext};
 use parallax_protocol::event::{EventBody, Failure, ItemDone, Level};
 use parallax_protocol::hooks::{HookEvent, Hooks};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::model::Model;
 use parallax_protocol::observer::Observer;
-use parallax_protocol::policy::Judge;
 use parallax_protocol::store::{NoStore, Record, Store, directories};
-use parallax_protocol::tool::Tool;
-use parallax_tools::ShellOptions;
-
-use super::OpenSession;
-use crate::agent_environment::SessionEnvironment;
-use crate::command_sources::{AgentNames, SkillCommands};
-use crate::discovery::{CombinedToolSource, Discovered};
-use crate::launch::Launch;
-use crate::toolbox::Toolbox;
-use crate::{model, session_names, system, toolbox};
-use parallax_agents::{
-    AgentsSetup, Journals, SessionAgents, SessionSkills, rules, trusted_servers,
-};
-use parallax_checkpoints::Versions;
-use parallax_commands::{Commands, StartableAgents};
-use parallax_commands::{Expander, FileSearch};
-use parallax_context_files::{InitialContext, NestedContext, gather};
-use parallax_devtools::{Observers, SessionTap, TapSocket};
-use parallax_policy_sources::ImplicitAllows;
 use parallax_sessions::SessionChoice;
 use parallax_sessions::history::{self, Resumed};
 use parallax_telemetry::{Telemetry, TelemetrySettings};
 
-/// The workspace of the session.
-struct WorkspaceSetup {
-    workspace: Arc<Workspace>,
-    /// The file contents that the model has seen.
-    seen: Arc<SeenFiles>,
-    /// The session's directory for temporary files.
-    artifacts: PathBuf,
+use super::setup::{ModelSetup, PromptInputs, RuntimeSources, ToolSetup, WorkspaceSetup};
+use super::{OpenSession, by_settings};
+use crate::agent_environment::SessionEnvironment;
+use crate::command_sources::SkillCommands;
+use crate::discovery::CombinedToolSource;
+use crate::launch::Launch;
+use crate::{
+    budget, directories, discovery, mcp, model, plans, routing, sandbox, session_names, system,
+    toolbox,
+};
+
+/// Opens a session, step by step.
+pub(crate) struct SessionBuilder {
+    launch: Launch,
+    /// Warnings to show before the first prompt.
+    warnings: Vec<String>,
 }
 
-/// The model and its budget.
-struct ModelSetup {
-    model: Arc<dyn Model>,
-    /// The same model for requests outside the conversation, which are reported and counted.
-    metered: Arc<dyn Model>,
-    /// The requested model name.
-    name: String,
-    budget: Budget,
-}
-
-/// The tools of the session and the policy for them.
-struct ToolSetup {
-    shell: ShellOptions,
-    skills: Arc<SessionSkills>,
-    /// Directory for plans.
-    plans: PathBuf,
-    toolbox: Toolbox,
-    versions: Option<Arc<Versions>>,
-    agents: Option<Arc<SessionAgents>>,
-    judge: Arc<dyn Judge>,
-    servers: Option<Servers>,
-}
-
-impl ToolSetup {
-    /// Returns the agents that a command or a prompt may name.
-    fn startable_agents(&self) -> Option<Arc<dyn StartableAgents>> {
-        let agents = self.agents.clone()?;
-        Some(Arc::new(AgentNames(agents)))
+impl SessionBuilder {
+    /// Begins with the warnings of the launch.
+    pub(crate) fn new(launch: Launch) -> Self {
+        let warnings = launch.warnings.clone();
+        Self { launch, warnings }
     }
 
-    /// Returns the tools that exist from the beginning, including the skill tool.
-    fn declared(&self) -> Vec<Arc<dyn Tool>> {
-        let mut tools = self.toolbox.tools();
-        tools.extend(self.skills.tool());
-        tools
-    }
-}
-
-/// What the model reads before the first prompt.
-struct PromptInputs {
-    system: SystemPrompt,
-    memory: InitialContext,
-}
-
-/// Sources of additional context, tools, and hooks while the session runs.
-struct RuntimeSources {
-    found: Arc<NestedContext>,
-    discovered: Option<Arc<Discovered>>,
-    hooks: Option<Arc<dyn Hooks>>,
-}
-
-impl Launch {
-    /// Opens the session. Must be called on a tokio runtime.
-    ///
-    /// The returned reader emits all events from the beginning.
+    /// Opens the session.
     ///
     /// # Errors
-    /// Returns an error if credentials are missing, the session is not found, or a directory cannot
-    /// be included.
-    pub fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
-        let mut warnings = self.warnings.clone();
-        self.may_open(&mut warnings)?;
-        let resumed = history::open(&self.session_library(), &self.options.session)?;
-        warnings.extend(resumed.notices.iter().cloned());
-        let ground = self.ground(&resumed, &mut warnings)?;
+    /// Returns the errors of [`Launch::open`].
+    pub(crate) fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
+        self.check()?;
+        let resumed = history::open(&self.launch.session_library(), &self.launch.options.session)?;
+        self.warnings.extend(resumed.notices.iter().cloned());
+        let workspace_setup = self.open_workspace(&resumed)?;
         // Must subscribe before anything emits events.
-        let telemetry = self.telemetry(&resumed.id, &mut warnings);
-        let tap = (!self.options.ephemeral).then(Arc::<SessionTap>::default);
+        let telemetry = self.start_telemetry(&resumed.id);
+        let tap = (!self.launch.options.ephemeral).then(Arc::<SessionTap>::default);
         let observers: Vec<Arc<dyn Observer>> = telemetry
             .clone()
             .map(|telemetry| telemetry as Arc<dyn Observer>)
@@ -132,38 +77,59 @@ impl Launch {
             .collect();
         let hub = EventBus::observed(observers.clone());
         let events = hub.subscribe();
-        let voice = self.voice(&resumed, &ground, &hub, tap.as_ref(), &mut warnings)?;
-        let means = self.means(&resumed.id, &ground, &voice, &hub, &mut warnings)?;
+        let model_setup = self.open_model(&resumed, &workspace_setup, &hub, tap.as_ref())?;
+        let tool_setup = self.open_tools(&resumed.id, &workspace_setup, &model_setup, &hub)?;
         // Must run before context files are read, because a killed command may have changed one.
-        warnings.extend(means.versions.as_ref().and_then(|versions| versions.finish_abandoned()));
-        let memory = gather(&self.context_sources(), &ground.workspace, &resumed.contents);
-        warnings.extend(memory.warnings.iter().cloned());
-        let joined =
-            self.join(&resumed.id, &ground, &means, &memory, &hub, observers, &mut warnings)?;
-        let prompt = self.material(&ground, &means, &joined, &memory, &mut warnings)?;
-        let offered = self.offered(&means.declared(), means.judge.as_ref());
-        system::write_built_in(&prompt, self.mode, &offered)?;
-        warnings.extend(self.lists_no_tool(&offered));
-        let expander = self.expander(&ground, &means, &joined);
-        let commands = self.typed_commands(&ground, &means);
+        self.warnings
+            .extend(tool_setup.versions.as_ref().and_then(|versions| versions.finish_abandoned()));
+        let memory =
+            gather(&self.launch.context_sources(), &workspace_setup.workspace, &resumed.contents);
+        self.warnings.extend(memory.warnings.iter().cloned());
+        let sources = self.open_sources(
+            &resumed.id,
+            &workspace_setup,
+            &tool_setup,
+            &memory,
+            &hub,
+            observers,
+        )?;
+        let prompt = self.prompt_material(&workspace_setup, &tool_setup, &sources, &memory)?;
+        let offered =
+            system::declared_tools(&self.launch, &tool_setup.declared(), tool_setup.judge.as_ref());
+        system::write_built_in(&prompt, self.launch.mode, &offered)?;
+        self.warnings.extend(system::warning_without_tools(&self.launch, &offered));
+        let expander = self.expander(&workspace_setup, &tool_setup, &sources);
+        let commands = self.custom_commands(&workspace_setup, &tool_setup);
         let (id, records, cut_off) =
             (resumed.id.clone(), Arc::clone(&resumed.records), resumed.cut_off);
-        let (name, scripted) = (voice.name.clone(), voice.model.catalog().is_scripted());
-        let ledger = voice.budget.ledger();
-        let end_hooks = hears_end(joined.hooks.as_ref());
-        let found = Arc::clone(&joined.found);
+        let (name, scripted) =
+            (model_setup.name.clone(), model_setup.model.catalog().is_scripted());
+        let ledger = model_setup.budget.ledger();
+        let end_hooks = hears_end(sources.hooks.as_ref());
+        let found = Arc::clone(&sources.found);
         let context_files = memory.files.clone();
-        let told = PromptInputs { system: system::prompt(prompt), memory };
-        let handle = self.start(resumed, &ground, voice, &means, joined, told, hub, tap.as_ref());
-        let tap = tap.map(|tap| TapSocket::start(tap, &self.homes(), &id));
-        warnings.extend(self.clean_beside(&id));
+        let inputs = PromptInputs { system: system::prompt(prompt), memory };
+        let handle = self.start(
+            resumed,
+            &workspace_setup,
+            model_setup,
+            &tool_setup,
+            sources,
+            inputs,
+            hub,
+            tap.as_ref(),
+        );
+        let tap = tap.map(|tap| TapSocket::start(tap, &self.launch.homes(), &id));
+        let conflict = self.clean_old_sessions(&id);
+        self.warnings.extend(conflict);
+        let Self { launch, mut warnings } = self;
         let mut seen = std::collections::HashSet::new();
         warnings.retain(|warning| seen.insert(warning.clone()));
         let session = OpenSession {
-            workspace: ground.workspace,
+            workspace: workspace_setup.workspace,
             found,
-            mode: self.mode,
-            launch: self,
+            mode: launch.mode,
+            launch,
             id,
             model: name,
             scripted,
@@ -171,15 +137,15 @@ impl Launch {
             context_files,
             expander,
             commands,
-            plans: means.plans,
+            plans: tool_setup.plans,
             past: records,
             cut_off,
             handle,
-            toolbox: means.toolbox,
-            versions: means.versions,
-            servers: means.servers,
-            agents: means.agents,
-            skills: means.skills,
+            toolbox: tool_setup.toolbox,
+            versions: tool_setup.versions,
+            servers: tool_setup.servers,
+            agents: tool_setup.agents,
+            skills: tool_setup.skills,
             ledger,
             end_hooks,
             telemetry,
@@ -189,66 +155,61 @@ impl Launch {
     }
 
     /// Starts recording the session if enabled. Invalid options become warnings.
-    fn telemetry(&self, id: &SessionId, warnings: &mut Vec<String>) -> Option<Arc<Telemetry>> {
-        if self.options.ephemeral {
+    fn start_telemetry(&mut self, id: &SessionId) -> Option<Arc<Telemetry>> {
+        if self.launch.options.ephemeral {
             return None;
         }
-        let manager = self.provider_manager();
+        let manager = self.launch.provider_manager();
         let auth_type = || manager.auth().ok().map(|(auth, _)| auth.kind().as_str().to_owned());
         let settings = TelemetrySettings {
-            config: &self.config,
-            project: &self.options.directory,
-            variables: &self.options.variables,
-            client: self.client_options(),
-            interactive: self.options.interactive,
-            version: self.options.version,
+            config: &self.launch.config,
+            project: &self.launch.options.directory,
+            variables: &self.launch.options.variables,
+            client: self.launch.client_options(),
+            interactive: self.launch.options.interactive,
+            version: self.launch.options.version,
             auth_type: &auth_type,
         };
-        settings.start(id, warnings)
+        settings.start(id, &mut self.warnings)
     }
 
     /// Checks everything that prevents the session from opening, before anything is read or
     /// written: an unavailable sandbox, a missing key, or a temporary directory that another user
     /// owns.
-    fn may_open(&self, warnings: &mut Vec<String>) -> Result<(), Failure> {
-        self.require_sandbox()?;
-        warnings.extend(self.extensions().warnings.iter().cloned());
-        warnings.extend(self.extension_manager().extensions_of_no_name());
-        self.session_library().check_keys()?;
-        self.session_library().make_temporary()
+    fn check(&mut self) -> Result<(), Failure> {
+        sandbox::require(&self.launch)?;
+        self.warnings.extend(self.launch.extensions().warnings.iter().cloned());
+        self.warnings.extend(self.launch.extension_manager().extensions_of_no_name());
+        self.launch.session_library().check_keys()?;
+        self.launch.session_library().make_temporary()
     }
 
     /// Creates the workspace. A resumed session may add directories.
-    fn ground(
-        &self,
-        resumed: &Resumed,
-        warnings: &mut Vec<String>,
-    ) -> Result<WorkspaceSetup, Failure> {
-        let (workspace, artifacts, notices) = self.workspace(resumed)?;
-        warnings.extend(notices);
+    fn open_workspace(&mut self, resumed: &Resumed) -> Result<WorkspaceSetup, Failure> {
+        let (workspace, artifacts, notices) = by_settings::open_workspace(&self.launch, resumed)?;
+        self.warnings.extend(notices);
         let seen = Arc::new(SeenFiles::default());
         Ok(WorkspaceSetup { workspace: Arc::new(workspace), seen, artifacts })
     }
 
     /// Creates the model and the budget, including what the resumed session has spent. Reports
     /// invalid credentials or scripts before anything is started.
-    fn voice(
-        &self,
+    fn open_model(
+        &mut self,
         resumed: &Resumed,
-        ground: &WorkspaceSetup,
+        workspace_setup: &WorkspaceSetup,
         hub: &EventBus,
         tap: Option<&Arc<SessionTap>>,
-        warnings: &mut Vec<String>,
     ) -> Result<ModelSetup, Failure> {
-        let model = model::open(self, ground.workspace.root(), &resumed.id, tap)?;
-        let budget = self.budget(&resumed.records, model.as_ref());
-        let budget = budget.with_user_prompts(self.options.budget_questions);
+        let model = model::open(&self.launch, workspace_setup.workspace.root(), &resumed.id, tap)?;
+        let budget = budget::session_budget(&self.launch, &resumed.records, model.as_ref());
+        let budget = budget.with_user_prompts(self.launch.options.budget_questions);
         let metered =
             UsageTrackingModel::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
-        let name = self.model_name();
-        warnings.extend(self.provider_manager().model_table().warnings_for(&name));
+        let name = self.launch.model_name();
+        self.warnings.extend(self.launch.provider_manager().model_table().warnings_for(&name));
         if !toolbox::has_web_search(model.as_ref(), &model.catalog().resolve(&name)) {
-            warnings.push(format!(
+            self.warnings.push(format!(
                 "the provider of `{name}` has no web search, so the model cannot search the web \
                  (connect an MCP server that provides it)"
             ));
@@ -259,34 +220,34 @@ impl Launch {
     /// Creates tools, subagents, MCP servers, and the policy engine. The policy comes after the
     /// subagents, which add rules, and before the servers, which are started here because they take
     /// longest.
-    fn means(
+    fn open_tools(
         &mut self,
         id: &SessionId,
-        ground: &WorkspaceSetup,
-        voice: &ModelSetup,
+        workspace_setup: &WorkspaceSetup,
+        model_setup: &ModelSetup,
         hub: &EventBus,
-        warnings: &mut Vec<String>,
     ) -> Result<ToolSetup, Failure> {
-        let WorkspaceSetup { workspace, seen, artifacts } = ground;
-        let shell = toolbox::shell_options(self, artifacts.clone());
-        let (skills, notices) = SessionSkills::open(self.skill_library(), workspace);
-        warnings.extend(notices);
-        let plans = self.plans_folder(workspace, warnings);
-        let metered = || Arc::clone(&voice.metered);
-        let toolbox = toolbox::build(self, workspace, seen, artifacts.clone(), metered(), &plans);
-        self.sampling = Some(Sampling {
+        let WorkspaceSetup { workspace, seen, artifacts } = workspace_setup;
+        let shell = toolbox::shell_options(&self.launch, artifacts.clone());
+        let (skills, notices) = SessionSkills::open(self.launch.skill_library(), workspace);
+        self.warnings.extend(notices);
+        let plans = plans::session_folder(&self.launch, workspace, &mut self.warnings);
+        let metered = || Arc::clone(&model_setup.metered);
+        let toolbox =
+            toolbox::build(&self.launch, workspace, seen, artifacts.clone(), metered(), &plans);
+        self.launch.sampling = Some(Sampling {
             model: metered(),
             main: toolbox.main_model(metered()),
-            tokens: self.config.settings.count("mcp.samplingTokens").unwrap_or(0),
+            tokens: self.launch.config.settings.count("mcp.samplingTokens").unwrap_or(0),
         });
-        warnings.extend(self.policy_sources().sandbox_table().1);
-        let versions = self.versions(id, workspace, seen);
+        self.warnings.extend(self.launch.policy_sources().sandbox_table().1);
+        let versions = by_settings::checkpoint_manager(&self.launch, id, workspace, seen);
         let processes = || toolbox.processes();
         let sandbox = || shell.sandbox.clone();
         let (agents, notices) = SessionAgents::open(AgentsSetup {
-            library: self.agent_library(),
+            library: self.launch.agent_library(),
             environment: Box::new(SessionEnvironment {
-                launch: self.clone(),
+                launch: self.launch.clone(),
                 workspace: Arc::clone(workspace),
                 processes: processes(),
                 sandbox: sandbox(),
@@ -294,26 +255,29 @@ impl Launch {
             }),
             workspace: Arc::clone(workspace),
             seen: Arc::clone(seen),
-            journals: (!self.options.ephemeral).then(|| {
-                let project = self.options.directory.display().to_string();
-                Journals::new(artifacts.join("agents"), project, self.homes().keys)
+            journals: (!self.launch.options.ephemeral).then(|| {
+                let project = self.launch.options.directory.display().to_string();
+                Journals::new(artifacts.join("agents"), project, self.launch.homes().keys)
             }),
-            interactive: self.options.interactive,
+            interactive: self.launch.options.interactive,
         });
-        warnings.extend(notices);
+        self.warnings.extend(notices);
         let set = agents.as_ref().map(|agents| agents.set()).unwrap_or_default();
-        let sources = self.policy_sources();
-        let (policy, notices) = sources.policy(ImplicitAllows {
+        let policy_sources = self.launch.policy_sources();
+        let (trusted, allowed) = mcp::implicitly_allowed_servers(&self.launch);
+        let (policy, notices) = policy_sources.policy(ImplicitAllows {
             plans: Some(plans.clone()),
             skills: skills.built_in().to_vec(),
+            trusted_servers: trusted,
+            allowed_servers: allowed,
             agent_servers: trusted_servers(&set),
             agent_rules: rules(&set),
         });
-        sources.require_rules(&policy)?;
-        warnings.extend(notices);
+        policy_sources.require_rules(&policy)?;
+        self.warnings.extend(notices);
         let (servers, notices) =
-            self.open_servers(workspace, processes(), sandbox(), &versions, hub);
-        warnings.extend(notices);
+            mcp::open_servers(&self.launch, workspace, processes(), sandbox(), &versions, hub);
+        self.warnings.extend(notices);
         if let Some(servers) = &servers {
             servers.start();
         }
@@ -323,32 +287,40 @@ impl Launch {
 
     /// Creates the sources of context, tools, and hooks that act while the session runs. Comes
     /// after the servers and the memory, because it adds to both.
-    #[expect(clippy::too_many_arguments, reason = "each is what one step gave")]
-    fn join(
-        &self,
+    fn open_sources(
+        &mut self,
         id: &SessionId,
-        ground: &WorkspaceSetup,
-        means: &ToolSetup,
+        workspace_setup: &WorkspaceSetup,
+        tool_setup: &ToolSetup,
         memory: &InitialContext,
         hub: &EventBus,
         observers: Vec<Arc<dyn Observer>>,
-        warnings: &mut Vec<String>,
     ) -> Result<RuntimeSources, Failure> {
-        let ToolSetup { shell, plans, toolbox, versions, .. } = means;
-        let workspace = Arc::clone(&ground.workspace);
+        let ToolSetup { shell, plans, toolbox, versions, .. } = tool_setup;
+        let workspace = Arc::clone(&workspace_setup.workspace);
         let begun_with = memory.files.clone();
-        let found = NestedContext::new(self.context_sources(), workspace, begun_with, warning(hub));
+        let found =
+            NestedContext::new(self.launch.context_sources(), workspace, begun_with, warning(hub));
         let found = Arc::new(found);
-        let discovered =
-            self.discover(shell.clone(), toolbox.processes(), versions.clone(), hub.clone());
-        let kept =
-            |name| self.session_library().keeps_clear_text().then(|| ground.artifacts.join(name));
+        let discovered = discovery::discover(
+            &self.launch,
+            shell.clone(),
+            toolbox.processes(),
+            versions.clone(),
+            hub.clone(),
+        );
+        let kept = |name| {
+            self.launch
+                .session_library()
+                .keeps_clear_text()
+                .then(|| workspace_setup.artifacts.join(name))
+        };
         let around = || parallax_hooks::Surroundings {
             processes: toolbox.processes(),
             shell: shell.clone(),
             session: id.as_str().to_owned(),
-            journal: self.homes().journal(&self.options.directory, id),
-            keys: self.homes().keys,
+            journal: self.launch.homes().journal(&self.launch.options.directory, id),
+            keys: self.launch.homes().keys,
             transcript: kept(parallax_sessions::transcript::TRANSCRIPT),
             plans: plans.clone(),
             versions: versions.clone(),
@@ -357,55 +329,54 @@ impl Launch {
                 .then(|| Arc::new(Observers(observers)) as Arc<dyn Observer>),
         };
         let setup = parallax_hooks::session_hooks(
-            &self.config,
-            || self.hook_library().list(),
-            self.mode,
+            &self.launch.config,
+            || self.launch.hook_library().list(),
+            self.launch.mode,
             around,
         )?;
         // Cannot be set already: one launch opens one session.
-        let _ = self.running_hooks.set(setup.running);
+        let _ = self.launch.running_hooks.set(setup.running);
         let hooks = setup.hooks;
-        warnings.extend(setup.warnings);
+        self.warnings.extend(setup.warnings);
         Ok(RuntimeSources { found, discovered, hooks })
     }
 
     /// Collects the inputs of the system prompt from the previous steps.
-    fn material(
-        &self,
-        ground: &WorkspaceSetup,
-        means: &ToolSetup,
-        joined: &RuntimeSources,
+    fn prompt_material(
+        &mut self,
+        workspace_setup: &WorkspaceSetup,
+        tool_setup: &ToolSetup,
+        sources: &RuntimeSources,
         memory: &InitialContext,
-        warnings: &mut Vec<String>,
     ) -> Result<system::PromptMaterial, Failure> {
-        let files = self.prompt_files()?;
-        warnings.extend(files.warnings.iter().cloned());
-        let tools = means.declared();
+        let files = system::prompt_files(&self.launch)?;
+        self.warnings.extend(files.warnings.iter().cloned());
+        let tools = tool_setup.declared();
         Ok(system::PromptMaterial {
-            flags: self.prompt_flags(&ground.workspace, joined.hooks.is_some()),
+            flags: self.prompt_flags(&workspace_setup.workspace, sources.hooks.is_some()),
             files,
-            off: self.switched_off_sections(),
-            append: self.options.append_system_prompt.clone(),
-            skills: Some(Arc::clone(&means.skills)),
-            agents: means.agents.clone(),
+            off: system::disabled_sections(&self.launch),
+            append: self.launch.options.append_system_prompt.clone(),
+            skills: Some(Arc::clone(&tool_setup.skills)),
+            agents: tool_setup.agents.clone(),
             tools: tools.iter().map(|tool| tool.spec().name.clone()).collect(),
             memory: memory.system.clone(),
-            plans: means.plans.clone(),
-            notes: self.homes().notes(&self.options.directory),
+            plans: tool_setup.plans.clone(),
+            notes: self.launch.homes().notes(&self.launch.options.directory),
         })
     }
 
     /// Creates the expander of `@path` in prompts.
     fn expander(
         &self,
-        ground: &WorkspaceSetup,
-        means: &ToolSetup,
-        joined: &RuntimeSources,
+        workspace_setup: &WorkspaceSetup,
+        tool_setup: &ToolSetup,
+        sources: &RuntimeSources,
     ) -> Expander {
-        let settings = &self.config.settings;
-        Expander::new(&ground.workspace, &ground.seen, means.servers.clone())
-            .with_agents(means.startable_agents())
-            .with_found(Arc::clone(&joined.found) as Arc<dyn FolderContext>)
+        let settings = &self.launch.config.settings;
+        Expander::new(&workspace_setup.workspace, &workspace_setup.seen, tool_setup.servers.clone())
+            .with_agents(tool_setup.startable_agents())
+            .with_found(Arc::clone(&sources.found) as Arc<dyn FolderContext>)
             .with_search(FileSearch {
                 recursive: settings.flag("context.fileFiltering.enableRecursiveFileSearch"),
                 loose: settings.flag("context.fileFiltering.enableFuzzySearch"),
@@ -413,18 +384,27 @@ impl Launch {
     }
 
     /// Loads the custom commands. The policy engine decides before a command runs anything.
-    fn typed_commands(&self, ground: &WorkspaceSetup, means: &ToolSetup) -> Commands {
+    fn custom_commands(
+        &self,
+        workspace_setup: &WorkspaceSetup,
+        tool_setup: &ToolSetup,
+    ) -> Commands {
         let around = parallax_commands::Surroundings {
-            workspace: Arc::clone(&ground.workspace),
-            seen: Arc::clone(&ground.seen),
-            judge: Arc::clone(&means.judge),
-            shell: means.shell.clone(),
-            processes: means.toolbox.processes(),
-            servers: means.servers.clone(),
-            skills: Arc::new(SkillCommands(Arc::clone(&means.skills))),
-            agents: means.startable_agents(),
+            workspace: Arc::clone(&workspace_setup.workspace),
+            seen: Arc::clone(&workspace_setup.seen),
+            judge: Arc::clone(&tool_setup.judge),
+            shell: tool_setup.shell.clone(),
+            processes: tool_setup.toolbox.processes(),
+            servers: tool_setup.servers.clone(),
+            skills: Arc::new(SkillCommands(Arc::clone(&tool_setup.skills))),
+            agents: tool_setup.startable_agents(),
         };
-        Commands::new(&self.config, &self.extensions(), self.options.interactive, around)
+        Commands::new(
+            &self.launch.config,
+            &self.launch.extensions(),
+            self.launch.options.interactive,
+            around,
+        )
     }
 
     /// Starts the engine; from here on the session accepts operations.
@@ -432,52 +412,53 @@ impl Launch {
     fn start(
         &self,
         resumed: Resumed,
-        ground: &WorkspaceSetup,
-        voice: ModelSetup,
-        means: &ToolSetup,
-        joined: RuntimeSources,
-        told: PromptInputs,
+        workspace_setup: &WorkspaceSetup,
+        model_setup: ModelSetup,
+        tool_setup: &ToolSetup,
+        sources: RuntimeSources,
+        inputs: PromptInputs,
         hub: EventBus,
         tap: Option<&Arc<SessionTap>>,
     ) -> SessionHandle {
-        let secrets = self.provider_manager().own_keys();
+        let secrets = self.launch.provider_manager().own_keys();
         if let Some(tap) = tap {
             tap.add_secrets(secrets.iter().cloned());
         }
-        let ModelSetup { model, metered, name, budget } = voice;
-        let store: Arc<dyn Store> = match self.options.ephemeral {
+        let ModelSetup { model, metered, name, budget } = model_setup;
+        let store: Arc<dyn Store> = match self.launch.options.ephemeral {
             true => Arc::new(NoStore),
             false => {
-                let path = self.homes().journal(&self.options.directory, &resumed.id);
-                self.session_library().mirrored(Arc::new(resumed.journal), path)
+                let path = self.launch.homes().journal(&self.launch.options.directory, &resumed.id);
+                self.launch.session_library().mirrored(Arc::new(resumed.journal), path)
             }
         };
         if self.wants_name(&resumed.records) {
             session_names::name(hub.subscribe(), metered, Arc::clone(&store));
         }
         let more_tools = CombinedToolSource {
-            skills: Arc::clone(&means.skills),
-            discovered: joined.discovered,
-            servers: means.servers.clone(),
+            skills: Arc::clone(&tool_setup.skills),
+            discovered: sources.discovered,
+            servers: tool_setup.servers.clone(),
         };
-        let folders = Arc::clone(&ground.workspace);
-        let added = Arc::clone(&ground.workspace);
-        let roots_of = means.servers.clone();
+        let folders = Arc::clone(&workspace_setup.workspace);
+        let added = Arc::clone(&workspace_setup.workspace);
+        let roots_of = tool_setup.servers.clone();
         let records = || resumed.records.iter();
         parallax_engine::start(
             SessionOptions {
                 model,
                 model_name: name,
-                tools: means.toolbox.tools(),
+                tools: tool_setup.toolbox.tools(),
                 more_tools: Some(Arc::new(more_tools)),
-                agents: means.agents.clone().map(|agents| agents as Arc<dyn Agents>),
-                judge: Arc::clone(&means.judge),
+                agents: tool_setup.agents.clone().map(|agents| agents as Arc<dyn Agents>),
+                judge: Arc::clone(&tool_setup.judge),
                 store,
-                mode: self.mode,
-                interactive: self.options.interactive,
-                keeps_file_texts: self.options.keeps_file_texts || self.shows_diffs_in_editor(),
-                replaces: self.options.session == SessionChoice::Clear,
-                trusted: self.config.trust.trusted,
+                mode: self.launch.mode,
+                interactive: self.launch.options.interactive,
+                keeps_file_texts: self.launch.options.keeps_file_texts
+                    || self.launch.shows_diffs_in_editor(),
+                replaces: self.launch.options.session == SessionChoice::Clear,
+                trusted: self.launch.config.trust.trusted,
                 workspace: Arc::new(move || folders.roots()),
                 add_directory: Box::new(move |path| {
                     let before = added.roots().len();
@@ -488,14 +469,17 @@ impl Launch {
                     }
                     Ok(folder)
                 }),
-                describe_directories: self.describe_directories(&ground.workspace),
+                describe_directories: directories::describe_directories(
+                    &self.launch,
+                    &workspace_setup.workspace,
+                ),
                 directories: directories(records()).to_vec(),
-                model_changed: means.toolbox.follow(),
-                system: told.system,
-                preface: told.memory.preface,
-                sources: told.memory.sources,
-                folder_context: Some(joined.found as Arc<dyn FolderContext>),
-                editor_context: self.editor_context().map(|it| it as Arc<dyn EditorContext>),
+                model_changed: tool_setup.toolbox.follow(),
+                system: inputs.system,
+                preface: inputs.memory.preface,
+                sources: inputs.memory.sources,
+                folder_context: Some(sources.found as Arc<dyn FolderContext>),
+                editor_context: self.launch.editor_context().map(|it| it as Arc<dyn EditorContext>),
                 plan: ApprovedPlan::of(records(), resumed.contents.len()),
                 pending: resumed.pending,
                 cut_off: resumed.cut_off,
@@ -503,23 +487,27 @@ impl Launch {
                 history: resumed.contents,
                 compactions: resumed.compactions,
                 pins: resumed.pins,
-                room: self.room(&ground.artifacts, &resumed.id),
+                room: by_settings::compaction_options(
+                    &self.launch,
+                    &workspace_setup.artifacts,
+                    &resumed.id,
+                ),
                 // The parameters of an alias are added by name to each request.
                 generation: parallax_protocol::Object::new(),
-                max_turns: self.max_turns(),
+                max_turns: by_settings::max_turns(&self.launch),
                 budget,
-                routing: self.routing(),
+                routing: routing::routing_options(&self.launch),
                 max_attempts: None,
-                loop_detection: self.config.settings.loop_detection(),
-                retry_base: self.retry_base(),
-                approvals: self.approvals(),
-                rule_keeper: Some(Arc::new(self.policy_sources().rule_store())),
-                checkpoints: means.versions.clone().map(|it| it as Arc<dyn Checkpoints>),
+                loop_detection: self.launch.config.settings.loop_detection(),
+                retry_base: by_settings::retry_base(&self.launch),
+                approvals: by_settings::approvals(&self.launch),
+                rule_keeper: Some(Arc::new(self.launch.policy_sources().rule_store())),
+                checkpoints: tool_setup.versions.clone().map(|it| it as Arc<dyn Checkpoints>),
                 is_build_file: parallax_policy::is_build_file,
                 turns: resumed.turns,
                 prompts: resumed.prompts,
-                shell: Some(means.toolbox.shell()),
-                hooks: joined.hooks,
+                shell: Some(tool_setup.toolbox.shell()),
+                hooks: sources.hooks,
                 secrets,
                 id: resumed.id,
             },
@@ -531,17 +519,17 @@ impl Launch {
     /// name.
     fn wants_name(&self, records: &[Record]) -> bool {
         let named = |record: &Record| matches!(record, Record::Name(_));
-        self.options.interactive
-            && self.config.settings.text("general.sessionNames").as_deref() == Some("model")
+        self.launch.options.interactive
+            && self.launch.config.settings.text("general.sessionNames").as_deref() == Some("model")
             && !records.iter().any(named)
     }
 
     /// Returns the facts about the session's environment for the system prompt.
     fn prompt_flags(&self, workspace: &Workspace, hooks: bool) -> PromptFlags<'static> {
         PromptFlags {
-            interactive: self.options.interactive,
+            interactive: self.launch.options.interactive,
             git: system::in_git(workspace.root()),
-            sandbox: self.confinement(),
+            sandbox: sandbox::confinement(&self.launch),
             hooks,
             ..PromptFlags::default()
         }
@@ -549,10 +537,10 @@ impl Launch {
 
     /// Removes old sessions of the project in the background. Returns a warning if the retention
     /// settings contradict each other.
-    fn clean_beside(&self, id: &SessionId) -> Option<String> {
-        let (retention, warning) = self.session_library().retention();
-        if let Some(rule) = retention.filter(|_| !self.options.ephemeral) {
-            let (homes, project) = (self.homes(), self.options.directory.clone());
+    fn clean_old_sessions(&self, id: &SessionId) -> Option<String> {
+        let (retention, warning) = self.launch.session_library().retention();
+        if let Some(rule) = retention.filter(|_| !self.launch.options.ephemeral) {
+            let (homes, project) = (self.launch.homes(), self.launch.options.directory.clone());
             let id = id.clone();
             tokio::task::spawn_blocking(move || {
                 parallax_sessions::retention::clean_lazily(&homes, &project, &rule, &id);

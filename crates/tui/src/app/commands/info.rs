@@ -21,7 +21,7 @@ const SAID: usize = 8;
 
 pub(crate) fn about(app: &mut App) {
     let session = app.session.id().to_owned();
-    app.ask(Launch::about, move |app, about| {
+    app.ask(About::of, move |app, about| {
         app.effect(Effect::AskPictures(Box::new(move |app, drawing| {
             tell_about(app, about, session, drawing);
         })));
@@ -68,7 +68,7 @@ pub(crate) fn bug(app: &mut App, title: &str) {
     let title = if title.is_empty() { "a defect" } else { title }.to_owned();
     app.ask(
         move |launch| {
-            let about = launch.about();
+            let about = About::of(launch);
             let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
             let info = format!(
                 "Parallax {}{commit} · {} · {} · {}",

@@ -1,10 +1,15 @@
-//! Checks whether approval modes, in particular yolo, are allowed.
+//! Checks which approval modes are allowed.
 
 use parallax_protocol::policy::ApprovalMode;
 
 use crate::launch::Launch;
 
 impl Launch {
+    /// Returns whether plan mode is enabled (`general.plan.enabled`).
+    pub fn has_plan_mode(&self) -> bool {
+        self.config.settings.flag("general.plan.enabled")
+    }
+
     /// Returns why yolo mode is not allowed here, if so.
     pub fn yolo_refusal(&self) -> Option<String> {
         if self.config.settings.disable_yolo_mode() {
