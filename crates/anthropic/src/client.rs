@@ -22,7 +22,7 @@ use crate::request::{self, RequestFormat};
 use crate::response::MessagesDecoder;
 
 /// The version of the API.
-const VERSION: &str = "2023-06-01";
+const VERSION: &str = "2026-10-21";
 
 /// How to reach the service.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! The Anthropic Messages API as a model.
 //!
-//! Formats follow the public reference of the API, version `2023-06-01`, which gateways also
-//! support.
+//! Formats follow the public reference of the API, version `2026-10-21`; requests and
+//! responses of `2023-06-01`, which many gateways know, are the same.
 
 mod client;
 mod errors;

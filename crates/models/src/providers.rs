@@ -439,6 +439,16 @@ fn read_entry(
         None if is_moved => Vec::new(),
         None => built_in.map(|provider| provider.key_variables.clone()).unwrap_or_default(),
     };
+    let is_variable = |name: &String| {
+        !name.starts_with(|letter: char| letter.is_ascii_digit())
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    if !key_variables.iter().all(|name| !name.is_empty() && is_variable(name)) {
+        return Err(wrong(
+            "apiKeyEnv",
+            "it must be the name of an environment variable, not a key".to_owned(),
+        ));
+    }
     let token_variables = match built_in {
         Some(provider) if !is_moved => provider.token_variables.clone(),
         _ => Vec::new(),

@@ -234,8 +234,15 @@ impl ModelTable {
         .collect()
     }
 
-    /// Whether the table, the settings, or a script define the name.
+    /// Whether the table, the settings, a script, or the provider define the name.
     pub fn is_known_name(&self, name: &str) -> bool {
+        if let Some((provider, id)) = self.providers.split(name)
+            && (listed_model(&provider.name, id).is_some()
+                || provider.models.iter().any(|model| model.id == id)
+                || self.is_discovered(name))
+        {
+            return true;
+        }
         let names = CHOICES.iter().chain(ALIASES).chain(REPLACEMENTS);
         let mut names = names.flat_map(|(one, other)| [*one, *other]);
         name.starts_with("script:")

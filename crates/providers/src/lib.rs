@@ -76,6 +76,11 @@ impl ProviderManager {
         self.model_table().resolve(&self.model)
     }
 
+    /// Returns the error for a model name that no provider can have.
+    pub fn model_error(&self, name: &str) -> Option<String> {
+        provider_models::invalid_name(&self.model_table(), name)
+    }
+
     /// Returns a warning about a model name that this version does not know.
     pub fn model_doubt(&self, name: &str) -> Option<String> {
         let table = self.model_table();

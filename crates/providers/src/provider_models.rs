@@ -87,31 +87,10 @@ impl ProviderModels {
     /// Returns an error if the prefix is unknown, or the provider's settings or credentials are
     /// invalid.
     pub fn model(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
-        let providers = self.table.providers();
-        if let Some(prefix) =
-            providers.unknown_prefix(name).filter(|_| !self.table.is_known_name(name))
-        {
-            let known = providers.prefixes();
-            return Err(failure(
-                FailureKind::Input,
-                format!(
-                    "unknown provider `{prefix}` in the model name `{name}`: use one of {known}, or \
-                        define `providers.{prefix}` in the settings"
-                ),
-            ));
+        if let Some(message) = invalid_name(&self.table, name) {
+            return Err(failure(FailureKind::Input, message));
         }
-        let split = providers.split(name);
-        if let Some((provider, id)) = split
-            && id.trim().is_empty()
-        {
-            let provider = &provider.name;
-            return Err(failure(
-                FailureKind::Input,
-                format!(
-                    "the model is missing in `{name}`: `parallax models list {provider}` lists the models"
-                ),
-            ));
-        }
+        let split = self.table.providers().split(name);
         let provider = split.map(|(provider, _)| provider);
         let is_vertex = name.starts_with(VERTEX_PREFIX);
         let google = if is_vertex { VERTEX } else { GEMINI };
@@ -349,4 +328,23 @@ impl Model for ProviderModels {
     fn catalog(&self) -> &dyn ModelCatalog {
         &*self.table
     }
+}
+
+/// Returns the error for a model name without a provider that exists, or without a model.
+pub(crate) fn invalid_name(table: &ModelTable, name: &str) -> Option<String> {
+    let providers = table.providers();
+    if let Some(prefix) = providers.unknown_prefix(name).filter(|_| !table.is_known_name(name)) {
+        let known = providers.prefixes();
+        return Some(format!(
+            "unknown provider `{prefix}` in the model name `{name}`: use one of {known}, or define \
+             `providers.{prefix}` in the settings"
+        ));
+    }
+    let (provider, id) = providers.split(name)?;
+    let provider = &provider.name;
+    id.trim().is_empty().then(|| {
+        format!(
+            "the model is missing in `{name}`: `parallax models list {provider}` lists the models"
+        )
+    })
 }

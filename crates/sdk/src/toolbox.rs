@@ -1,11 +1,14 @@
 //! The built-in tools of a session.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use parallax_engine::EventBus;
 use parallax_exec::Processes;
 use parallax_files::{SeenFiles, Workspace, remove_tree};
+use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::model::Model;
 use parallax_protocol::shell::{BackgroundCompletion, Shell};
 use parallax_protocol::tool::Tool;
@@ -67,11 +70,28 @@ impl Toolbox {
         Arc::clone(&self.shell)
     }
 
-    /// Returns a function to call when the main model changes.
-    pub(crate) fn follow(&self) -> Box<dyn Fn(&str) + Send + Sync> {
+    /// Returns a function to call when the main model changes. It reports when the new one cannot
+    /// search the web.
+    pub(crate) fn follow(
+        &self,
+        model: Arc<dyn Model>,
+        hub: EventBus,
+    ) -> Box<dyn Fn(&str) + Send + Sync> {
         let main = Arc::clone(&self.main);
+        let searches = move |name: &str| {
+            let notice = no_search_notice(model.as_ref(), name);
+            (notice.is_none(), notice)
+        };
+        let searched =
+            AtomicBool::new(searches(&main.read().unwrap_or_else(PoisonError::into_inner)).0);
         Box::new(move |name| {
             name.clone_into(&mut main.write().unwrap_or_else(PoisonError::into_inner));
+            let (can_search, notice) = searches(name);
+            let could_search = searched.swap(can_search, Ordering::Relaxed);
+            if let Some(text) = notice.filter(|_| could_search) {
+                let done = ItemDone::Notice { level: Level::Warning, text };
+                hub.send(EventBody::ItemDone { item: "notice-web-search".into(), done });
+            }
         })
     }
 
@@ -116,9 +136,19 @@ pub(crate) fn clear(folder: &Path) {
 }
 
 /// Returns whether the provider used for searches supports web search.
-pub(crate) fn has_web_search(model: &dyn Model, main: &str) -> bool {
+fn has_web_search(model: &dyn Model, main: &str) -> bool {
     let catalog = model.catalog();
     catalog.hosted_tools(&catalog.utility("web-search", main)).search
+}
+
+/// Returns what to tell the user if the model, by any of its names, cannot search the web.
+pub(crate) fn no_search_notice(model: &dyn Model, name: &str) -> Option<String> {
+    (!has_web_search(model, &model.catalog().resolve(name))).then(|| {
+        format!(
+            "the provider of `{name}` has no web search, so the model cannot search the web \
+             (connect an MCP server that provides it)"
+        )
+    })
 }
 
 fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
@@ -155,7 +185,6 @@ pub(crate) fn build(
     if settings.flag("general.topicUpdateNarration") {
         tools.push(Arc::new(UpdateTopic::new()));
     }
-    let has_search = has_web_search(model.as_ref(), &main_model());
     let others: [Arc<dyn Tool>; 11] = [
         Arc::new(ListDirectory::new(work())),
         Arc::new(ReadFile::new(work(), files())),
@@ -172,9 +201,7 @@ pub(crate) fn build(
         Arc::new(KillBackgroundProcess::new(processes.clone())),
     ];
     tools.extend(others);
-    if has_search {
-        tools.push(Arc::new(GoogleWebSearch::new(model, main_model)));
-    }
+    tools.push(Arc::new(GoogleWebSearch::new(model, main_model)));
     if settings.flag("experimental.taskTracker") {
         let tracker = Arc::new(Tracker::new(tasks));
         tools.extend(tracker_tools(&tracker));

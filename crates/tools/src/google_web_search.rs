@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Model, ModelError, Request, ToolSet};
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
     Display, Effects, Invocation, Outcome, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
     ToolKind, ToolSpec,
@@ -21,7 +22,7 @@ use parallax_protocol::untrusted;
 /// Maximum number of characters of a query.
 const MAX_QUERY: usize = 10_000;
 
-/// The tool. Offer it only if the provider has its own search.
+/// The tool. It is offered while the provider of the model has its own search.
 pub struct GoogleWebSearch {
     spec: ToolSpec,
     model: Arc<dyn Model>,
@@ -51,6 +52,11 @@ impl GoogleWebSearch {
 impl Tool for GoogleWebSearch {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn offered(&self, _mode: ApprovalMode) -> bool {
+        let catalog = self.model.catalog();
+        catalog.hosted_tools(&catalog.utility("web-search", &(self.main)())).search
     }
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {

@@ -1,10 +1,12 @@
 //! Commits the model's response, whole or interrupted.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use parallax_protocol::event::{EventBody, ItemDone, Level, TRUNCATED};
+use parallax_protocol::excerpt::one_line;
 use parallax_protocol::image::Image;
-use parallax_protocol::model::{Citation, FinishReason};
+use parallax_protocol::model::{Citation, Finish, FinishReason};
 
 use super::attempt::{Attempt, text_of};
 use super::{ModelReply, ResponseReceiver};
@@ -15,7 +17,7 @@ impl ResponseReceiver<'_> {
     pub(crate) fn commit(&mut self, mut attempt: Attempt, model: &str) -> ModelReply {
         self.finish_thought(&mut attempt);
         let finish = attempt.answer.finish.as_ref();
-        let cut = finish.is_some_and(|finish| finish.reason == FinishReason::MaxTokens);
+        let cut = finish.and_then(early_end);
         let item = attempt.text.take();
         let mut answer = std::mem::take(&mut attempt.answer);
         let sources = sources(std::mem::take(&mut answer.citations));
@@ -42,8 +44,8 @@ impl ResponseReceiver<'_> {
         for image in images {
             self.bus.send(EventBody::Image(image));
         }
-        if cut {
-            self.inbox.notice(Level::Warning, TRUNCATED);
+        if let Some(notice) = cut {
+            self.inbox.notice(Level::Warning, notice);
         }
         if !sources.is_empty() {
             self.bus.send(EventBody::Sources(sources));
@@ -82,4 +84,19 @@ fn sources(mut sources: Vec<Citation>) -> Vec<Citation> {
     sources.sort();
     sources.dedup();
     sources
+}
+
+/// Returns the notice for an answer that may be incomplete.
+fn early_end(finish: &Finish) -> Option<Cow<'static, str>> {
+    let is_early = match finish.reason {
+        FinishReason::MaxTokens => return Some(TRUNCATED.into()),
+        FinishReason::Other | FinishReason::Continue => true,
+        // Other services have words of their own for an ordinary end.
+        FinishReason::Unknown => finish.gemini_word() == finish.word,
+        _ => false,
+    };
+    let word = one_line(&finish.word);
+    is_early.then(|| {
+        format!("The service ended the answer early (`{word}`); it may be incomplete").into()
+    })
 }

@@ -10,6 +10,7 @@ use super::response_builder::ResponseBuilder;
 pub(crate) enum InvalidResponse {
     NoFinishReason,
     MalformedFunctionCall,
+    MissingSignature,
     UnexpectedToolCall,
     MaxTokensExceeded,
     SafetyBlocked,
@@ -18,6 +19,9 @@ pub(crate) enum InvalidResponse {
     ThinkingOnlyResponse,
     NoResponseText,
 }
+
+/// The finish reason for a history without a signature that the service requires.
+const MISSING_SIGNATURE: &str = "MISSING_THOUGHT_SIGNATURE";
 
 /// Attempts for a request whose stream broke or was invalid.
 pub(crate) const ATTEMPTS: u32 = 4;
@@ -30,6 +34,9 @@ impl InvalidResponse {
             return None;
         }
         let reason = answer.finish.as_ref().map(|finish| finish.reason);
+        if answer.finish.as_ref().is_some_and(|finish| finish.word == MISSING_SIGNATURE) {
+            return Some(Self::MissingSignature);
+        }
         match reason {
             Some(FinishReason::MalformedCall) => return Some(Self::MalformedFunctionCall),
             Some(FinishReason::UnexpectedCall) => return Some(Self::UnexpectedToolCall),
@@ -58,7 +65,7 @@ impl InvalidResponse {
     pub(crate) fn max_attempts(self) -> u32 {
         match self {
             Self::SafetyBlocked | Self::RecitationBlocked => 1,
-            Self::MaxTokensExceeded => 2,
+            Self::MaxTokensExceeded | Self::MissingSignature => 2,
             _ => ATTEMPTS,
         }
     }
@@ -73,6 +80,7 @@ impl InvalidResponse {
         match self {
             Self::NoFinishReason => "NO_FINISH_REASON",
             Self::MalformedFunctionCall => "MALFORMED_FUNCTION_CALL",
+            Self::MissingSignature => "MISSING_SIGNATURE",
             Self::UnexpectedToolCall => "UNEXPECTED_TOOL_CALL",
             Self::MaxTokensExceeded => "MAX_TOKENS_EXCEEDED",
             Self::SafetyBlocked => "SAFETY_BLOCKED",
@@ -88,13 +96,20 @@ impl InvalidResponse {
         let what = match self {
             Self::NoFinishReason => "the model's stream ended without a finish reason",
             Self::MalformedFunctionCall => "the model wrote a malformed function call",
+            Self::MissingSignature => "the service misses a thought signature of an earlier answer",
             Self::UnexpectedToolCall => "the model called a tool where none was allowed",
             Self::MaxTokensExceeded => {
                 "the model used up its output tokens without a response; ask for less at once"
             }
             Self::SafetyBlocked => "the response was blocked by the service's safety filters",
             Self::RecitationBlocked => "the response was blocked because it recites a source",
-            Self::OtherBlocked => "the service returned no response and no reason (`OTHER`)",
+            Self::OtherBlocked => match answer.finish.as_ref().map(|finish| finish.word.as_str()) {
+                Some("TOO_MANY_TOOL_CALLS") => {
+                    "the service ended the response because of too many tool calls in a row"
+                }
+                Some("NO_IMAGE") => "the service was to return an image, but returned none",
+                _ => "the service returned no response and no reason",
+            },
             Self::ThinkingOnlyResponse => "the model returned only thoughts and no response",
             Self::NoResponseText => "the model returned an empty response",
         };
@@ -147,6 +162,13 @@ mod tests {
                 false,
                 Some(InvalidResponse::MalformedFunctionCall),
             ),
+            (
+                text,
+                Some("MISSING_THOUGHT_SIGNATURE"),
+                false,
+                Some(InvalidResponse::MissingSignature),
+            ),
+            ("[]", Some("TOO_MANY_TOOL_CALLS"), false, Some(InvalidResponse::OtherBlocked)),
             ("[]", Some("MAX_TOKENS"), false, Some(InvalidResponse::MaxTokensExceeded)),
             ("[]", Some("SAFETY"), true, Some(InvalidResponse::SafetyBlocked)),
             ("[]", Some("RECITATION"), false, Some(InvalidResponse::RecitationBlocked)),

@@ -20,8 +20,14 @@ pub(super) struct Restrictions {
     chosen: Option<Vec<String>>,
     /// Tools that are excluded because the service rejects their schemas.
     rejected: HashSet<String>,
-    /// The declarations for the mode of the last request.
-    declared: Option<(ApprovalMode, ToolDeclarations)>,
+    /// The declarations for the mode of the last request, and which tools were offered then.
+    declared: Option<Declared>,
+}
+
+struct Declared {
+    mode: ApprovalMode,
+    offered: Vec<bool>,
+    tools: ToolDeclarations,
 }
 
 impl Restrictions {
@@ -72,7 +78,7 @@ impl Registry {
 
     /// Returns the names of the last declarations, in order.
     pub(crate) fn declared_names(&self) -> &[String] {
-        self.restrictions.declared.as_ref().map_or(&[], |(_, declared)| &declared.names)
+        self.restrictions.declared.as_ref().map_or(&[], |declared| &declared.tools.names)
     }
 
     /// Returns the declared tools of MCP servers: name, server.
@@ -84,25 +90,28 @@ impl Registry {
         served.collect()
     }
 
-    /// Returns the declarations of the tools that may be used, cached per mode.
+    /// Returns the declarations of the tools that may be used, cached until the mode or the offered
+    /// tools change.
     pub(crate) fn declare(
         &mut self,
         judge: &dyn Judge,
         mode: ApprovalMode,
         interactive: bool,
     ) -> ToolDeclarations {
-        if let Some((known, declared)) = &self.restrictions.declared
-            && *known == mode
+        let offered: Vec<bool> = self.tools.iter().map(|tool| tool.offered(mode)).collect();
+        if let Some(declared) = &self.restrictions.declared
+            && declared.mode == mode
+            && declared.offered == offered
         {
-            return declared.clone();
+            return declared.tools.clone();
         }
-        let declared = self.declarations(judge, mode, interactive, |spec| {
+        let tools = self.declarations(judge, mode, interactive, |spec| {
             (!self.restrictions.is_coordinator || is_for_coordinators(spec))
                 && self.is_enabled(&spec.name)
                 && !self.restrictions.rejected.contains(&spec.name)
         });
-        self.restrictions.declared = Some((mode, declared.clone()));
-        declared
+        self.restrictions.declared = Some(Declared { mode, offered, tools: tools.clone() });
+        tools
     }
 
     /// Returns why the tool must not be called in this response.

@@ -369,6 +369,8 @@ fn unusable(state: &RequestState, attempt: &Attempt) -> Option<(RetryAction, u32
     let (failure, most) = (invalid.failure(&attempt.answer), invalid.max_attempts());
     let action = if state.number >= most {
         RetryAction::Fail(failure)
+    } else if invalid == InvalidResponse::MissingSignature {
+        RetryAction::ReplaceSignatures
     } else if invalid.wants_nudge() {
         RetryAction::Nudge(failure)
     } else {

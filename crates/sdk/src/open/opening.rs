@@ -208,12 +208,7 @@ impl SessionBuilder {
             UsageTrackingModel::new(Arc::clone(&model), hub.clone()).counted(budget.ledger());
         let name = self.launch.model_name();
         self.warnings.extend(self.launch.provider_manager().model_table().warnings_for(&name));
-        if !toolbox::has_web_search(model.as_ref(), &model.catalog().resolve(&name)) {
-            self.warnings.push(format!(
-                "the provider of `{name}` has no web search, so the model cannot search the web \
-                 (connect an MCP server that provides it)"
-            ));
-        }
+        self.warnings.extend(toolbox::no_search_notice(model.as_ref(), &name));
         Ok(ModelSetup { model, metered: Arc::new(metered), name, budget })
     }
 
@@ -444,6 +439,7 @@ impl SessionBuilder {
         let added = Arc::clone(&workspace_setup.workspace);
         let roots_of = tool_setup.servers.clone();
         let records = || resumed.records.iter();
+        let model_changed = tool_setup.toolbox.follow(Arc::clone(&model), hub.clone());
         parallax_engine::start(
             SessionOptions {
                 model,
@@ -474,7 +470,7 @@ impl SessionBuilder {
                     &workspace_setup.workspace,
                 ),
                 directories: directories(records()).to_vec(),
-                model_changed: tool_setup.toolbox.follow(),
+                model_changed,
                 system: inputs.system,
                 preface: inputs.memory.preface,
                 sources: inputs.memory.sources,

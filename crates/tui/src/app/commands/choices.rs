@@ -33,6 +33,11 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
     if name.is_empty() {
         return app.error("No model given: use `/model set NAME`.");
     }
+    if let Some(error) =
+        app.launch.as_ref().and_then(|launch| launch.provider_manager().model_error(name))
+    {
+        return app.error(error);
+    }
     app.effect(Effect::Send(Op::SetModel(name.to_owned())));
     app.facts.model = name.to_owned();
     app.facts.routed = None;
