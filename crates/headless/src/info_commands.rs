@@ -326,7 +326,7 @@ fn trust(session: &OpenSession) -> Result<Told, Failure> {
 fn policies(session: &OpenSession) -> Told {
     let mut lines = Vec::new();
     let mut data = Vec::new();
-    for (mode, rows) in session.launch().policy_rules() {
+    for (mode, rows) in parallax_sdk::policy_rules(session.launch()) {
         let mode = mode.map_or("all modes", |mode| mode.as_str());
         lines.push(format!("{mode}:"));
         for row in rows {

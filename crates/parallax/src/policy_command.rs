@@ -31,7 +31,7 @@ const LARGEST: u64 = 1 << 20;
 pub(crate) fn run(action: &PolicyAction) -> Result<ExitCode, Failure> {
     match action {
         PolicyAction::List { rules, json } => {
-            let (policy, warnings) = launch_with(rules)?.policy();
+            let (policy, warnings) = parallax_sdk::policy(&launch_with(rules)?);
             let rules = policy.list();
             warn(&warnings);
             Ok(say(&if *json { pretty(serde_json::to_value(&rules)) } else { listed(&rules) }))
@@ -66,7 +66,7 @@ fn launch_with(rules: &RuleArguments) -> Result<Launch, Failure> {
 
 fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
     let launch = launch_with(&typed.rules)?;
-    let (policy, warnings) = launch.policy();
+    let (policy, warnings) = parallax_sdk::policy(&launch);
     warn(&warnings);
     let (tool, args) = wanted(typed)?;
     let root = std::env::current_dir()

@@ -28,7 +28,8 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Tool;
 use parallax_sessions::SessionChoice;
 
-use crate::launch::{Answers, EmbeddedTools, Launch, LaunchOptions, Recording};
+use crate::launch::Launch;
+use crate::options::{Answers, EmbeddedTools, LaunchOptions, Recording};
 
 pub use function_tool::function_tool;
 pub use session::{AgentEvent, AgentSession, AgentTurn};

@@ -10,17 +10,6 @@ use parallax_sessions::used::{self, Used};
 
 use crate::launch::Launch;
 
-/// Limits for this run from the command line.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RunLimits {
-    /// `--max-cost`, in US dollars.
-    pub cost: Option<f64>,
-    /// `--max-tokens`.
-    pub tokens: Option<u64>,
-    /// `--timeout`.
-    pub time: Option<Duration>,
-}
-
 /// Returns the budget of a session with these records. A flag limits this run; settings and
 /// limits set during the session limit the whole session.
 pub(crate) fn session_budget(launch: &Launch, records: &[Record], model: &dyn Model) -> Budget {

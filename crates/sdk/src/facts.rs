@@ -7,7 +7,8 @@ use parallax_protocol::ids::SessionId;
 
 use crate::about;
 use crate::credential::{Credential, method_name};
-use crate::launch::{Launch, LaunchOptions, failure};
+use crate::launch::{Launch, failure};
+use crate::options::LaunchOptions;
 use crate::system;
 
 /// Maximum number of shell lines in the history.

@@ -1,163 +1,33 @@
-//! The options of a session and the first half of opening it: reading settings, checking trust, and
-//! applying flags. Nothing here needs an async runtime or the network.
+//! The data of a session before it opens, and the first half of opening it: reading settings,
+//! checking trust, and applying flags. Nothing here needs an async runtime or the network.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use parallax_agents::skills::of_the_program;
-use parallax_agents::{AgentLibrary, SkillLibrary, rules};
+use parallax_agents::{AgentLibrary, SkillLibrary};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, LoadOptions, OuterSettings, OutputFormat};
 use parallax_context_files::ContextSources;
-use parallax_engine::EventReader;
-use parallax_exec::program_sandbox::ProgramSandbox;
+use parallax_exec::program_sandbox::{ProgramSandbox, choose};
 use parallax_extensions::ExtensionManager;
 use parallax_hooks::{HookLibrary, RunningHook};
 use parallax_http::ClientOptions;
 use parallax_mcp::{Asker, Sampling};
-use parallax_policy::Policy;
-use parallax_policy_sources::{ImplicitAllows, PolicySources, RuleRow, rule_rows};
+use parallax_policy_sources::PolicySources;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::routing::FallbackPolicy;
-use parallax_protocol::tool::Tool;
 use parallax_providers::ProviderManager;
-use parallax_sessions::export::SyntaxHighlighter;
-use parallax_sessions::{SessionChoice, SessionLibrary};
+use parallax_sessions::SessionLibrary;
 
-use crate::budget::RunLimits;
-use crate::mcp;
-use crate::model::script_name;
-use crate::open::{OpenSession, SessionBuilder};
-use crate::plans;
-use crate::program_sandbox;
+use crate::options::{Answers, LaunchOptions};
 
-/// Source of the model's responses.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Answers {
-    /// A model provider.
-    #[default]
-    Service,
-    /// `--fake-responses`: a file of recorded responses in Gemini CLI's format.
-    Fake(PathBuf),
-    /// `--fake-responses-non-strict`.
-    FakeNonStrict(PathBuf),
-    /// `--replay`: a recording made with `--record`.
-    Replay {
-        /// The recording.
-        file: PathBuf,
-        /// Whether requests must match the recorded ones.
-        strict: bool,
-    },
-    /// A script that is built into the program.
-    Embedded {
-        /// Name of the script, for error messages.
-        name: &'static str,
-        /// Text of the script.
-        text: &'static str,
-    },
+/// Prefix of model names that refer to a script.
+const SCRIPT: &str = "script:";
+
+/// Returns the script that a model name refers to.
+pub(crate) fn script_name(model: &str) -> Option<&str> {
+    model.strip_prefix(SCRIPT)
 }
-
-/// Where to record the model's responses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recording {
-    /// `--record`: everything that a replay needs.
-    Ours(PathBuf),
-    /// `--record-responses`: Gemini CLI's format.
-    Reference(PathBuf),
-}
-
-/// Everything a front end configures before it opens a session.
-#[derive(Debug, Clone, Default)]
-pub struct LaunchOptions {
-    /// The working directory.
-    pub directory: PathBuf,
-    /// The environment variables of the process.
-    pub variables: Vec<(OsString, OsString)>,
-    /// The authentication method to use instead of the selected one, as in
-    /// `security.auth.selectedType`.
-    pub auth_method: Option<String>,
-    /// `--skip-trust`.
-    pub skip_trust: bool,
-    /// `--policy`. If empty, the setting `policyPaths` applies, then the user's policy directories.
-    pub policy_paths: Vec<PathBuf>,
-    /// `--admin-policy`. If empty, the setting `adminPolicyPaths` applies.
-    pub admin_policy_paths: Vec<PathBuf>,
-    /// `--sandbox`, as typed.
-    pub sandbox: Option<String>,
-    /// `--ignore-env`.
-    pub ignore_env: bool,
-    /// `-m`.
-    pub model: Option<String>,
-    /// `--approval-mode`, `-y`.
-    pub approval_mode: Option<ApprovalMode>,
-    /// `--plan-exit-mode`: the approval mode after a plan in a non-interactive session.
-    pub plan_exit_mode: Option<ApprovalMode>,
-    /// `--include-directories`.
-    pub include_directories: Vec<PathBuf>,
-    /// `--allowed-tools`.
-    pub allowed_tools: Vec<String>,
-    /// `--exclude-tools`.
-    pub exclude_tools: Vec<String>,
-    /// `--allowed-mcp-server-names`.
-    pub allowed_mcp_servers: Vec<String>,
-    /// MCP servers of the embedding program, as entries of `mcpServers`.
-    pub mcp_servers: parallax_protocol::Object,
-    /// `--skill-dir`: absolute paths of directories that contain skills.
-    pub skill_directories: Vec<PathBuf>,
-    /// `--append-system-prompt`.
-    pub append_system_prompt: Option<String>,
-    /// `-e`: the only extensions to load. `none` loads no extension; an empty list loads those that
-    /// are enabled.
-    pub extensions: Vec<String>,
-    /// `--max-turns`.
-    pub max_turns: Option<u32>,
-    /// `--fallback`.
-    pub fallback: Option<FallbackPolicy>,
-    /// `--max-cost`, `--max-tokens`, `--timeout`.
-    pub limits: RunLimits,
-    /// Which session to open.
-    pub session: SessionChoice,
-    /// Whether to resume exactly the named session or none: the name is an id, and a session that
-    /// another process uses is not continued in a copy.
-    pub exact_session: bool,
-    /// Whether the user can answer questions.
-    pub interactive: bool,
-    /// Whether the first prompt of an interactive session waits for MCP servers whose tools are not
-    /// known yet. Set for clients that send a prompt right after opening the session.
-    pub waits_for_servers: bool,
-    /// Whether to ask the user when a budget is used up. Otherwise the turn ends.
-    pub budget_questions: bool,
-    /// Whether events carry whole file texts besides the diffs of edits, for editors.
-    pub keeps_file_texts: bool,
-    /// The editor that reads and writes the text files of the workspace.
-    pub editor: parallax_protocol::editor_files::SessionEditor,
-    /// The connection to the companion extension of an editor.
-    pub companion: Option<parallax_ide::Companion>,
-    /// Tools of the embedding program.
-    pub tools: EmbeddedTools,
-    /// Source of the model's responses.
-    pub answers: Answers,
-    /// Where to record the model's responses.
-    pub recording: Option<Recording>,
-    /// Version of the program, sent to the provider.
-    pub version: &'static str,
-    /// Whether the session writes no journal, as in the demo.
-    pub ephemeral: bool,
-    /// Whether the caller only inspects the configuration. The directory need not be trusted then,
-    /// because nothing of an untrusted directory is read.
-    pub look_only: bool,
-    /// Whether the `main` function of this program calls `parallax_sandbox::main` first, so that
-    /// the program can start itself again to confine and supervise commands.
-    pub supervises: bool,
-    /// Highlights code in exported sessions.
-    pub colourist: Option<SyntaxHighlighter>,
-}
-
-/// Tools of the program that embeds the session ([`crate::agent`]).
-#[derive(Clone, Default)]
-pub struct EmbeddedTools(pub(crate) Vec<Arc<dyn Tool>>);
 
 /// A launch with settings read and trust checked. Opening a session consumes it. A front end that
 /// switches sessions keeps the options and prepares a new launch, so that changed settings apply,
@@ -210,7 +80,7 @@ impl Launch {
     pub(crate) fn of(options: LaunchOptions, config: Config) -> Result<Self, Failure> {
         let mut warnings = config.warnings.clone();
         let mode = approval_mode(&options, &config, &mut warnings)?;
-        let sandbox = program_sandbox::asked(options.sandbox.as_deref(), &config)?;
+        let sandbox = requested_sandbox(options.sandbox.as_deref(), &config)?;
         let extensions = Arc::default();
         Ok(Self {
             options,
@@ -223,17 +93,6 @@ impl Launch {
             sandbox,
             warnings,
         })
-    }
-
-    /// Opens the session. Must be called on a tokio runtime.
-    ///
-    /// The returned reader emits all events from the beginning.
-    ///
-    /// # Errors
-    /// Returns an error if credentials are missing, the session is not found, or a directory cannot
-    /// be included.
-    pub fn open(self) -> Result<(OpenSession, EventReader), Failure> {
-        SessionBuilder::new(self).open()
     }
 
     /// Returns the options of this launch, for preparing another one.
@@ -316,26 +175,6 @@ impl Launch {
         }
     }
 
-    /// Returns the policy, with warnings about its files. Blocking.
-    pub fn policy(&self) -> (Policy, Vec<String>) {
-        let agents = self.agent_library().agents();
-        let (trusted_servers, allowed_servers) = mcp::implicitly_allowed_servers(self);
-        self.policy_sources().policy(ImplicitAllows {
-            // Only an open session knows its default directory for plans.
-            plans: plans::configured_folder(self).ok().flatten(),
-            skills: of_the_program(&self.skill_library().skills()),
-            trusted_servers,
-            allowed_servers,
-            agent_servers: parallax_agents::trusted_servers(&agents),
-            agent_rules: rules(&agents),
-        })
-    }
-
-    /// Returns the policy rules by mode, for lists ([`rule_rows`](crate::rule_rows)). Blocking.
-    pub fn policy_rules(&self) -> Vec<(Option<ApprovalMode>, Vec<RuleRow>)> {
-        rule_rows(&self.policy().0)
-    }
-
     /// Returns where context files come from. Blocking: reads extensions.
     pub fn context_sources(&self) -> ContextSources {
         ContextSources {
@@ -412,6 +251,68 @@ impl Launch {
         let name = options.filter(set).or_else(|| self.config.settings.model_name());
         name.filter(set).unwrap_or_else(|| "auto".to_owned())
     }
+
+    /// Returns whether plan mode is enabled (`general.plan.enabled`).
+    pub fn has_plan_mode(&self) -> bool {
+        self.config.settings.flag("general.plan.enabled")
+    }
+
+    /// Returns why yolo mode is not allowed here, if so.
+    pub fn yolo_refusal(&self) -> Option<String> {
+        if self.config.settings.disable_yolo_mode() {
+            let why = "yolo mode is disabled by the setting `security.disableYoloMode`";
+            return Some(why.to_owned());
+        }
+        (!self.config.trust.trusted)
+            .then(|| "yolo mode requires a trusted folder; see /permissions".to_owned())
+    }
+
+    /// Returns why a session here cannot switch to a mode, if so.
+    pub fn mode_refusal(&self, mode: ApprovalMode) -> Option<String> {
+        match mode {
+            ApprovalMode::Yolo => self.yolo_refusal(),
+            ApprovalMode::Plan if !self.has_plan_mode() => {
+                Some("plan mode is disabled by the setting `general.plan.enabled`".to_owned())
+            }
+            ApprovalMode::AutoEdit if !self.config.trust.trusted => {
+                Some("auto_edit mode requires a trusted folder".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether the directory is the root or the home directory, where nothing should be
+    /// changed without approval.
+    pub fn is_everything(&self) -> bool {
+        let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let here = real(&self.options.directory);
+        let home = self.config.environment.get("HOME").map(std::path::Path::new);
+        here.parent().is_none() || home.is_some_and(|home| real(home) == here)
+    }
+
+    /// Replaces yolo mode by the default mode if the directory is the root or the home directory,
+    /// for sessions whose user can confirm actions. Returns whether it did.
+    pub fn begin_careful(&mut self) -> bool {
+        let careful = self.mode == ApprovalMode::Yolo && self.is_everything();
+        if careful {
+            self.mode = ApprovalMode::Default;
+        }
+        careful
+    }
+
+    /// Returns whether the working directory is the user's home directory.
+    pub fn is_in_home(&self) -> bool {
+        self.is_everything() && self.options.directory.parent().is_some()
+    }
+}
+
+/// Returns the sandbox that the variable, the flag, or the setting requests, in this order.
+fn requested_sandbox(flag: Option<&str>, config: &Config) -> Result<ProgramSandbox, Failure> {
+    let setting = config.settings.program_sandbox().word;
+    let word = config.user_variable("GEMINI_SANDBOX").or(flag).or(setting.as_deref());
+    // A project's `.env` must not claim that the program is in a sandbox already.
+    let inside = config.environment.of_process("SANDBOX").is_some();
+    choose(word, inside).map_err(|error| failure(FailureKind::Sandbox, error.to_string()))
 }
 
 fn approval_mode(

@@ -8,7 +8,6 @@
 pub mod about;
 pub mod agent;
 mod agent_environment;
-mod approval_modes;
 mod budget;
 mod command_sources;
 pub mod demo;
@@ -23,21 +22,25 @@ mod mcp;
 pub mod mcp_view;
 mod model;
 mod open;
-pub mod plans;
+mod options;
+pub mod plan_file;
+mod plans;
+mod policy;
 mod program_sandbox;
 mod routing;
 mod sandbox;
+mod sandboxed_command;
 mod session_names;
 pub mod settings;
 mod system;
 mod toolbox;
 pub mod trust;
 
-pub use budget::RunLimits;
 pub use hook_test::try_hooks;
-pub use launch::{Answers, EmbeddedTools, Launch, LaunchOptions, Recording};
+pub use launch::Launch;
 pub use mcp::{McpProbe, ProbeState};
 pub use open::OpenSession;
+pub use options::{Answers, EmbeddedTools, LaunchOptions, Recording, RunLimits};
 pub use parallax_agents as agents;
 pub use parallax_agents::skills;
 pub use parallax_config::OutputFormat;
@@ -48,11 +51,12 @@ pub use parallax_hooks::HookInfo;
 pub use parallax_policy::asked_in_yolo;
 pub use parallax_policy_sources::{PolicyUpdate, RuleRow, rule_rows};
 use parallax_protocol::op::Op;
+pub use policy::{policy, policy_rules};
 
 pub use parallax_providers::{credential, model_listing, provider_credentials};
 pub use program_sandbox::{SandboxedProgram, sandboxed_program};
 pub use routing::fallback_policy;
-pub use sandbox::{SandboxedCommand, sandboxed_command};
+pub use sandboxed_command::{SandboxedCommand, sandboxed_command};
 
 /// Sends operations to the session. The channel is bounded, so a front end that sends too much
 /// waits.

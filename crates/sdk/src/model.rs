@@ -12,10 +12,8 @@ use parallax_providers::ProviderModels;
 use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
 
 use crate::demo;
-use crate::launch::{Answers, Launch, Recording, failure};
-
-/// Prefix of model names that refer to a script.
-const SCRIPT: &str = "script:";
+use crate::launch::{Launch, failure, script_name};
+use crate::options::{Answers, Recording};
 
 /// Opens the model of a launch, with recording if requested.
 pub(crate) fn open(
@@ -32,11 +30,6 @@ pub(crate) fn open(
         Some(Recording::Reference(path)) => (path, RecordFormat::Reference),
     };
     Ok(Arc::new(Recorder::new(model, path, format, secrets).map_err(input)?))
-}
-
-/// Returns the script that a model name refers to.
-pub(crate) fn script_name(model: &str) -> Option<&str> {
-    model.strip_prefix(SCRIPT)
 }
 
 fn input(error: impl std::fmt::Display) -> Failure {

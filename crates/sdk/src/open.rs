@@ -31,8 +31,6 @@ mod by_settings;
 mod opening;
 mod setup;
 
-pub(crate) use opening::SessionBuilder;
-
 /// A session that accepts prompts.
 pub struct OpenSession {
     /// Id of the session.

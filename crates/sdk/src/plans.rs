@@ -1,19 +1,13 @@
 //! Plan mode: whether it is enabled, where plans are stored, and the current plan.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use parallax_files::{
-    Access, ExpectedState, Workspace, atomic_write, lexical, read_capped, real_path,
-};
+use parallax_files::{Workspace, lexical, real_path};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{self, Protection, folded_names, is_secret_environment};
 
 use crate::launch::Launch;
-use crate::open::OpenSession;
 
-/// Maximum bytes of a displayed plan.
-const LONGEST: u64 = 256 * 1024;
 /// Directory of plans in a session's artifact directory.
 const FOLDER: &str = "plans";
 
@@ -97,70 +91,9 @@ fn may_hold_plans(folder: &Path, root: &Path) -> bool {
     ours || !(closed || names.iter().any(is_obeyed))
 }
 
-/// A plan file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    /// Path of the file.
-    pub path: PathBuf,
-    /// The Markdown text.
-    pub text: String,
-}
-
-impl OpenSession {
-    /// Returns the plan that was changed last. Blocks briefly.
-    pub fn plan(&self) -> Option<Plan> {
-        let path = newest(&self.plans)?;
-        let file = self.workspace.confine(&path, Access::Read).ok()?;
-        let (bytes, _) = read_capped(&file, LONGEST).ok()?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        (!text.trim().is_empty()).then_some(Plan { path, text })
-    }
-
-    /// Replaces the text of a plan file, as edited by the user. Blocks briefly.
-    ///
-    /// # Errors
-    /// Returns an error if the file is not in the directory for plans or cannot be written.
-    pub fn write_plan(&self, path: &Path, text: &str) -> Result<(), String> {
-        let file =
-            self.workspace.confine(path, Access::Write).map_err(|error| error.to_string())?;
-        if !file.path().starts_with(&self.plans) {
-            return Err(format!("`{}` is not a plan", path.display()));
-        }
-        atomic_write(&file, text.as_bytes(), ExpectedState::Anything)
-            .map(drop)
-            .map_err(|error| error.to_string())
-    }
-}
-
-/// Returns the Markdown file of the directory that was changed last.
-fn newest(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
-    let plans = entries.filter_map(|entry| {
-        let facts = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let path = entry.path();
-        let is_plan = path.extension().is_some_and(|end| end == "md");
-        is_plan.then(|| (facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
-    });
-    plans.max().map(|(_, path)| path)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::{may_hold_plans, newest};
-
-    #[test]
-    fn the_plan_changed_last_is_the_one() {
-        let place = tempfile::tempdir().expect("tempdir");
-        assert_eq!(newest(&place.path().join("missing")), None);
-        let begin = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-        for (name, age) in [("a.md", 2), ("b.md", 3), ("c.txt", 9)] {
-            let file = std::fs::File::create(place.path().join(name)).expect("file");
-            file.set_modified(begin + Duration::from_secs(age)).expect("time");
-        }
-        assert_eq!(newest(place.path()), Some(place.path().join("b.md")));
-    }
+    use super::may_hold_plans;
 
     #[test]
     fn plans_go_where_nothing_is_obeyed() {

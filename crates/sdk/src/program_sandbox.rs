@@ -5,9 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use parallax_exec::container::{self, ContainerRequest};
-use parallax_exec::program_sandbox::{
-    CommandLine, Engine, ProgramSandbox, ProgramSandboxError, choose,
-};
+use parallax_exec::program_sandbox::{CommandLine, Engine, ProgramSandbox, ProgramSandboxError};
 use parallax_exec::seatbelt::{self, Profile, SandboxPaths};
 use parallax_exec::{Ending, container::ContainerPlan};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -46,18 +44,6 @@ impl SandboxedProgram {
 
 fn refused(error: &ProgramSandboxError) -> Failure {
     failure(FailureKind::Sandbox, error.to_string())
-}
-
-/// Returns the sandbox that the variable, the flag, or the setting requests, in this order.
-pub(crate) fn asked(
-    flag: Option<&str>,
-    config: &parallax_config::Config,
-) -> Result<ProgramSandbox, Failure> {
-    let setting = config.settings.program_sandbox().word;
-    let word = config.user_variable("GEMINI_SANDBOX").or(flag).or(setting.as_deref());
-    // A project's `.env` must not claim that the program is in a sandbox already.
-    let inside = config.environment.of_process("SANDBOX").is_some();
-    choose(word, inside).map_err(|error| refused(&error))
 }
 
 /// Returns the requested sandbox if the program is not in it yet. `arguments` are those of this

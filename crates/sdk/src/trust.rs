@@ -8,7 +8,8 @@ use parallax_config::trust::{self, TrustFiles};
 use parallax_config::{ConfigError, LoadOptions, TrustReason};
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::launch::{Launch, LaunchOptions, failure};
+use crate::launch::{Launch, failure};
+use crate::options::LaunchOptions;
 
 pub use parallax_config::trust::{Standing, TrustLevel};
 pub use parallax_config::{Acceptance, LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};

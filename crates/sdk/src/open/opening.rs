@@ -43,8 +43,21 @@ use crate::{
     toolbox,
 };
 
+impl Launch {
+    /// Opens the session. Must be called on a tokio runtime.
+    ///
+    /// The returned reader emits all events from the beginning.
+    ///
+    /// # Errors
+    /// Returns an error if credentials are missing, the session is not found, or a directory cannot
+    /// be included.
+    pub fn open(self) -> Result<(OpenSession, EventReader), Failure> {
+        SessionBuilder::new(self).open()
+    }
+}
+
 /// Opens a session, step by step.
-pub(crate) struct SessionBuilder {
+struct SessionBuilder {
     launch: Launch,
     /// Warnings to show before the first prompt.
     warnings: Vec<String>,
@@ -52,7 +65,7 @@ pub(crate) struct SessionBuilder {
 
 impl SessionBuilder {
     /// Begins with the warnings of the launch.
-    pub(crate) fn new(launch: Launch) -> Self {
+    fn new(launch: Launch) -> Self {
         let warnings = launch.warnings.clone();
         Self { launch, warnings }
     }
@@ -61,7 +74,7 @@ impl SessionBuilder {
     ///
     /// # Errors
     /// Returns the errors of [`Launch::open`].
-    pub(crate) fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
+    fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
         self.check()?;
         let resumed = history::open(&self.launch.session_library(), &self.launch.options.session)?;
         self.warnings.extend(resumed.notices.iter().cloned());

@@ -70,7 +70,7 @@ fn models_rules_and_facts_are_told() {
         launch.provider_manager().model_choices().into_iter().map(|choice| choice.name).collect();
     assert_eq!(names.first().map(String::as_str), Some("auto"));
     assert_eq!(launch.provider_manager().context_window("auto"), 1_048_576);
-    let rows = launch.policy_rules();
+    let rows = parallax_sdk::policy_rules(&launch);
     let of = |mode| rows.iter().find(|(group, _)| *group == mode).map(|(_, rows)| rows);
     let plan = of(Some(ApprovalMode::Plan)).expect("rules of plan mode");
     assert!(plan.iter().any(|row| row.rule.contains("mine.toml")), "{plan:?}");

@@ -80,7 +80,7 @@ fn settings_that_loosen_and_new_rules_are_questions_too() {
     assert!(update.new && update.files.len() == 1);
     assert!(update.rules.iter().any(|rule| rule.contains("mine.toml:1")), "{:?}", update.rules);
     // Opening a session records the rules as known.
-    let _ = launch.policy();
+    let _ = parallax_sdk::policy(&launch);
     assert_eq!(ready(&world, &[]).policy_sources().update(), None);
     world.write("project/.gemini/policies/mine.toml", &rule.replace("deny", "ask_user"));
     assert!(ready(&world, &[]).policy_sources().update().is_some_and(|update| !update.new));

@@ -1,9 +1,9 @@
 //! Commands that show information: version, help, diffs, memory, rules, tools, statistics.
 
 use parallax_screen::{Drawing, Graphics, Line, Span, wrap};
+use parallax_sdk::OpenSession;
 use parallax_sdk::about::About;
 use parallax_sdk::agents::GUIDE;
-use parallax_sdk::{Launch, OpenSession};
 
 use crate::app::App;
 use crate::app::effect::Effect;
@@ -231,7 +231,7 @@ pub(crate) fn memory(app: &mut App, whole: bool) {
 }
 
 pub(crate) fn policies(app: &mut App) {
-    app.ask(Launch::policy_rules, |app, groups| {
+    app.ask(parallax_sdk::policy_rules, |app, groups| {
         let mut rows = Vec::new();
         for (mode, rules) in groups {
             let title = mode.map_or("In all modes", mode_name);

@@ -1,0 +1,117 @@
+//! Runs a command of the user in the sandbox of the agent's commands.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parallax_checkpoints::{self as checkpoints, Versions};
+use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack, Reach};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::Effects;
+use parallax_sandbox::Plan;
+
+use crate::launch::{Launch, failure};
+use crate::sandbox::sandbox_options;
+use crate::toolbox;
+
+/// A command of the user that runs in the same sandbox as the agent's commands.
+pub struct SandboxedCommand {
+    plan: Plan,
+    environment: Vec<(OsString, OsString)>,
+    directory: PathBuf,
+    words: Vec<OsString>,
+    temporary: PathBuf,
+    mode: ApprovalMode,
+    permissions: Permissions,
+    effects: Effects,
+    homes: parallax_store::Homes,
+}
+
+/// Prepares a command for the sandbox of the agent's commands in this mode, optionally with
+/// additional permissions.
+///
+/// # Errors
+/// Returns an error if this program cannot confine commands or a directory cannot be created.
+pub fn sandboxed_command(
+    launch: &Launch,
+    words: Vec<OsString>,
+    mode: ApprovalMode,
+    permissions: &Permissions,
+) -> Result<SandboxedCommand, Failure> {
+    let name = format!("run-{}", std::process::id());
+    let project = parallax_store::project_folder(&launch.options.directory);
+    let temporary = launch.config.homes.parallax.join("tmp").join(project).join(name);
+    let wrong = |message: String| failure(FailureKind::Sandbox, message);
+    parallax_store::create_private_dir(&temporary)
+        .map_err(|error| wrong(format!("failed to create `{}`: {error}", temporary.display())))?;
+    let mut options = sandbox_options(launch, &temporary)
+        .ok_or_else(|| wrong("the sandbox is not available in this program".to_owned()))?;
+    // The sandbox was requested explicitly.
+    options.enabled = true;
+    let directory = launch.options.directory.clone();
+    let real = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
+    let line: Vec<String> =
+        words.iter().map(|word| parallax_exec::shell::quoted(&word.to_string_lossy())).collect();
+    let shell = toolbox::shell_options(launch, temporary.clone());
+    let prepared = parallax_tools::run_shell_command::sandboxed(
+        &options,
+        &line.join(" "),
+        &real,
+        std::slice::from_ref(&real),
+        mode,
+        permissions,
+        shell.environment().variables,
+    );
+    let (plan, environment) = prepared.map_err(wrong)?;
+    Ok(SandboxedCommand {
+        plan,
+        environment,
+        directory,
+        words,
+        temporary,
+        mode,
+        permissions: permissions.clone(),
+        effects: Effects { runs: vec![line.join(" ")], ..Effects::default() },
+        homes: launch.homes(),
+    })
+}
+
+impl SandboxedCommand {
+    /// Runs the command with this process's input and output. Returns the exit code and the
+    /// protected files that were reverted. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be started.
+    pub fn run(self) -> Result<(u8, PutBack), Failure> {
+        let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
+        let roots = vec![self.directory.clone()];
+        let store = checkpoints::open(&self.homes, &self.directory, id.clone(), roots, None);
+        let kept = Versions::new(store, Arc::default())
+            .before(0, Change::Command(&self.effects.runs.join("\n")));
+        let ended = parallax_exec::program::run_confined(
+            &self.plan,
+            &self.words,
+            &self.directory,
+            &self.environment,
+        );
+        // Nothing needs the remains of its private directory.
+        let _ = parallax_files::remove_tree(&self.temporary);
+        let put_back = kept.map_or_else(
+            |_| PutBack::default(),
+            |kept| kept.after(&self.effects, &self.permissions, self.mode, &Reach::default()),
+        );
+        if put_back.restored.is_empty() {
+            // The checkpoint belongs to no session that could be undone.
+            let project = parallax_store::project_folder(&self.directory);
+            let journals = self.homes.parallax.join("checkpoints").join(project);
+            for kind in ["jsonl", "lock"] {
+                let _ = std::fs::remove_file(journals.join(format!("{}.{kind}", id.as_str())));
+            }
+        }
+        let ended = ended.map(|code| (code, put_back));
+        ended.map_err(|error| failure(FailureKind::Sandbox, error.to_string()))
+    }
+}
