@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, Command, CommandFactory as _};
+use parallax_config::worktrees::is_valid_name;
 
 use crate::arguments::Arguments;
 
@@ -19,7 +20,7 @@ pub(crate) struct Spelled {
 
 /// Normalizes a command line: `--outputFormat json` becomes `--output-format json`,
 /// `--yolo=true` becomes `--yolo`, `--yolo=false` and `--no-yolo` are removed, and
-/// `--no-sandbox` becomes `--sandbox=false`. A space may replace the `=`, and `-y` may
+/// `--no-sandbox` becomes `--sandbox=false`, and `-w NAME` becomes `--worktree=NAME`. A space may replace the `=`, and `-y` may
 /// replace `--yolo`. Stops at `--` and at a subcommand, which parses its own words; flags
 /// before the subcommand that it supports are moved after it.
 pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
@@ -41,6 +42,16 @@ pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
         // Other agents use this name.
         if matches!(text, "-c" | "--continue") {
             argv.push("--resume=latest".into());
+            continue;
+        }
+        if matches!(text, "-w" | "--worktree")
+            && let Some(name) = words.clone().next().and_then(|word| word.to_str())
+            && is_valid_name(name)
+            && command.find_subcommand(name).is_none()
+        {
+            words.next();
+            flags.push(Flag { typed: "--worktree".to_owned(), at });
+            argv.push(format!("--worktree={name}").into());
             continue;
         }
         if let Some(long) = text.strip_prefix("--") {
@@ -270,6 +281,10 @@ mod tests {
             (&["-p", "a --yolo=true b"], &["-p", "a --yolo=true b"]),
             (&["--resume", "--debug=false"], &["--resume"]),
             (&["x", "--", "--yolo=true"], &["x", "--", "--yolo=true"]),
+            (&["-w", "fix", "-p", "x"], &["--worktree=fix", "-p", "x"]),
+            (&["--worktree", "fix", "x"], &["--worktree=fix", "x"]),
+            (&["-w", "fix the bug"], &["-w", "fix the bug"]),
+            (&["-w", "-p", "x"], &["-w", "-p", "x"]),
             (&["-c", "go on"], &["--resume=latest", "go on"]),
             (&["--continue", "-p", "x"], &["--resume=latest", "-p", "x"]),
             (&["--add-dir", "/d", "x"], &["--include-directories", "/d", "x"]),

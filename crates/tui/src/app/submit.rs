@@ -61,7 +61,9 @@ impl App {
         match parse(&text, &self.catalog.names()) {
             ParsedLine::Text => self.submit(text),
             ParsedLine::Command(spec, arguments) => {
-                self.echo(&text);
+                if !(spec.panel && arguments.is_empty()) {
+                    self.echo(&text);
+                }
                 run_command::run(self, spec.command, &arguments);
             }
             ParsedLine::Custom => {

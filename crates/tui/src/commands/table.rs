@@ -138,10 +138,38 @@ pub(crate) struct CommandSpec {
     pub(crate) hidden: bool,
     /// Whether the command opens a dialog when it has no arguments.
     pub(crate) opens: bool,
+    /// Whether the command, without arguments, only opens a dialog or a panel. It leaves no row in the
+    /// transcript.
+    pub(crate) panel: bool,
     /// Whether the command sends a prompt to the model.
     pub(crate) prompts: bool,
     /// The heading of the command in the list.
     pub(crate) section: &'static str,
+}
+
+const fn is_panel(command: Command) -> bool {
+    matches!(
+        command,
+        Command::AgentsPanel
+            | Command::Auth
+            | Command::Chat
+            | Command::Editor
+            | Command::ExtensionsPanel
+            | Command::Footer
+            | Command::Help
+            | Command::Hooks
+            | Command::McpPanel
+            | Command::Mode
+            | Command::Model
+            | Command::Permissions
+            | Command::Rewind
+            | Command::Settings
+            | Command::Shortcuts
+            | Command::SkillsPanel
+            | Command::StatsPanel
+            | Command::Tasks
+            | Command::Theme
+    )
 }
 
 const fn plain(name: &'static str, command: Command, summary: &'static str) -> CommandSpec {
@@ -155,6 +183,7 @@ const fn plain(name: &'static str, command: Command, summary: &'static str) -> C
         subcommands: &[],
         hidden: false,
         opens: false,
+        panel: is_panel(command),
         prompts: false,
         section: "",
     }

@@ -150,12 +150,13 @@ fn an_answer_is_given_out_as_it_comes_and_only_once() {
     let mut show = Show::default();
     show.start("u", ItemStart::User { text: "hi".into() }).start("t", ItemStart::Text);
     show.delta("t", "One.\n\nTw");
-    assert_eq!(show.take(), ["> hi"]);
+    assert_eq!(show.take(), ["> hi", "", "✦ One."]);
+    assert_eq!(show.live(0), ["", "  Tw"]);
     show.delta("t", "o\n\nThr");
-    assert_eq!(show.take(), ["", "✦ One."]);
-    assert_eq!(show.live(0), ["", "  Two", "", "  Thr"]);
+    assert_eq!(show.take(), ["", "  Two"]);
+    assert_eq!(show.live(0), ["", "  Thr"]);
     show.text("t", "One.\n\nTwo\n\nThree", false);
-    assert_eq!(show.take(), ["", "  Two", "", "  Three"]);
+    assert_eq!(show.take(), ["", "  Three"]);
     assert_eq!(show.take(), Vec::<String>::new());
     assert_eq!(show.live(0), Vec::<String>::new());
 }

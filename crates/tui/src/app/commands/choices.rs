@@ -44,7 +44,7 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
     if persist {
         app.keep_setting("model.name", Some(Value::String(name.to_owned())));
     }
-    app.toast(format!("model: {name}"));
+    app.info(format!("Model: {name}"));
     if let Some(doubt) =
         app.launch.as_ref().and_then(|launch| launch.provider_manager().model_doubt(name))
     {
