@@ -307,28 +307,7 @@ mod tests {
     use parallax_protocol::tool::Sharing;
 
     use super::*;
-    use crate::test_tool::{TestJudge, TestTool};
-
-    fn approvals(decision: Decision, interactive: bool, mode: ApprovalMode) -> ApprovalState {
-        let environment = SessionEnvironment {
-            interactive,
-            keeps_file_texts: false,
-            replaces: false,
-            trusted: true,
-            workspace: Arc::new(Vec::new),
-            describe_directories: Arc::new(|_| String::new()),
-            secrets: Vec::new(),
-            role: None,
-        };
-        let options = ApprovalOptions {
-            judge: Arc::new(TestJudge(decision)),
-            limits: Approvals::default(),
-            rule_keeper: None,
-            mode,
-        };
-        let bus = EventBus::new();
-        ApprovalState::new(options, Arc::new(environment), bus.clone(), Notices::new(bus))
-    }
+    use crate::test_parts::{TestTool, approvals};
 
     fn evaluate(approvals: &mut ApprovalState, effects: &Effects) -> PolicyDecision {
         let tool = TestTool::new("replace", ToolKind::Edit, Sharing::Exclusive);
@@ -342,7 +321,7 @@ mod tests {
 
     #[test]
     fn change_requires_approval_when_calls_are_run_again() {
-        let mut approvals = approvals(Decision::Allow, true, ApprovalMode::Default);
+        let mut approvals = approvals(Decision::Allow, true);
         assert_eq!(evaluate(&mut approvals, &write()).verdict.decision, Decision::Allow);
         approvals.set_rerun(true);
         let evaluated = evaluate(&mut approvals, &write());
@@ -355,7 +334,7 @@ mod tests {
 
     #[test]
     fn rules_are_suggested_unless_permission_applies_to_one_call() {
-        let mut approvals = approvals(Decision::Ask, true, ApprovalMode::Default);
+        let mut approvals = approvals(Decision::Ask, true);
         assert_eq!(evaluate(&mut approvals, &write()).rules.len(), 1);
         let mut outside = write();
         outside.permissions.outside = true;
@@ -366,7 +345,7 @@ mod tests {
     #[test]
     fn approval_for_a_hook_is_a_denial_without_a_user() {
         for (interactive, expected) in [(true, Decision::Ask), (false, Decision::Deny)] {
-            let approvals = approvals(Decision::Allow, interactive, ApprovalMode::Default);
+            let approvals = approvals(Decision::Allow, interactive);
             let mut verdict = Verdict::new(Decision::Allow, "test", "");
             approvals.require_for_hook(&mut verdict, "look first");
             assert_eq!((verdict.decision, verdict.rule.as_str()), (expected, "hook"));
@@ -375,7 +354,7 @@ mod tests {
 
     #[test]
     fn ids_of_requests_are_numbered() {
-        let mut approvals = approvals(Decision::Ask, true, ApprovalMode::Default);
+        let mut approvals = approvals(Decision::Ask, true);
         assert_eq!((approvals.next_request(), approvals.next_request()), (1, 2));
     }
 }

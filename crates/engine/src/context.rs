@@ -51,7 +51,7 @@ pub(crate) struct ContextOptions {
 
 /// The context of a session's requests.
 pub(crate) struct ContextManager {
-    compacting: CompactionState,
+    compaction: CompactionState,
     /// The files that the system prompt and the context were made from.
     sources: Vec<Source>,
     /// Finds context files for directories that tools use.
@@ -66,7 +66,7 @@ pub(crate) struct ContextManager {
 impl ContextManager {
     pub(crate) fn new(options: ContextOptions) -> Self {
         Self {
-            compacting: CompactionState::new(options.compaction),
+            compaction: CompactionState::new(options.compaction),
             sources: options.sources,
             folder_context: options.folder_context,
             editor_context: options.editor_context,

@@ -412,3 +412,47 @@ impl IdGenerator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_parts::conversation;
+
+    #[test]
+    fn removed_prompt_leaves_its_preface_for_the_next_one() {
+        let mut conversation = conversation();
+        conversation.start_turn();
+        conversation.add_to_preface("<session_context>one</session_context>");
+        let preface = conversation.take_preface();
+        conversation.push_prompt(vec![Part::text("go")], "go".to_owned());
+        assert_eq!((conversation.prompts().len(), conversation.turn()), (1, 1));
+        conversation.remove_prompt(0, preface.clone());
+        assert_eq!((conversation.prompts().len(), conversation.history().len()), (0, 0));
+        conversation.add_to_preface("two");
+        let both = conversation.take_preface().expect("a preface");
+        assert_eq!(both, format!("{}\n\ntwo", preface.expect("a preface")));
+    }
+
+    #[test]
+    fn open_calls_are_closed_before_a_prompt() {
+        let mut conversation = conversation();
+        conversation.push_prompt(vec![Part::text("go")], "go".to_owned());
+        let call = r#"{"role":"model","parts":[{"functionCall":{"name":"x","args":{}}}]}"#;
+        let content: Content = serde_json::from_str(call).expect("a content");
+        conversation.history_mut().push(&content, ContentMetadata::default());
+        assert!(conversation.is_interrupted());
+        assert_eq!(conversation.calls_of(&content).len(), 1);
+        conversation.close_open_calls("closed");
+        assert!(!conversation.is_interrupted());
+        assert_eq!(conversation.history().last_role(), Some(Role::Model));
+        assert_eq!(conversation.answered(), "closed");
+    }
+
+    #[test]
+    fn unique_ids_of_the_service_are_kept() {
+        let mut ids = IdGenerator::default();
+        assert_eq!(ids.call(Some("a"), "x"), CallId::new("a"));
+        assert_ne!(ids.call(Some("a"), "x"), CallId::new("a"));
+        assert_ne!(ids.item("text"), ids.item("text"));
+    }
+}

@@ -34,7 +34,7 @@ mod running_processes;
 mod session;
 mod session_handle;
 #[cfg(test)]
-mod test_tool;
+mod test_parts;
 pub mod tokens;
 mod tool_call;
 mod tool_calls;

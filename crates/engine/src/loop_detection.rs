@@ -31,7 +31,7 @@ pub(crate) enum LoopAction {
 pub(crate) struct LoopDetector {
     /// Whether nothing is detected.
     is_disabled: bool,
-    rounds: VecDeque<u64>,
+    batches: VecDeque<u64>,
     has_nudged: bool,
     text: RepetitionDetector,
 }
@@ -57,7 +57,7 @@ impl LoopDetector {
     }
 
     /// Adds a batch: name, arguments, and result text of each call.
-    pub(crate) fn round<'a>(
+    pub(crate) fn record_batch<'a>(
         &mut self,
         calls: impl Iterator<Item = (&'a str, Option<&'a Object>, &'a str)>,
     ) -> Option<LoopAction> {
@@ -79,10 +79,10 @@ impl LoopDetector {
             }
         }
         let first = first?.to_owned();
-        if self.rounds.len() == STOP_AT * MAX_CYCLE {
-            self.rounds.pop_front();
+        if self.batches.len() == STOP_AT * MAX_CYCLE {
+            self.batches.pop_front();
         }
-        self.rounds.push_back(hasher.finish());
+        self.batches.push_back(hasher.finish());
         let (cycle, times) = self.longest_repetition();
         if times < NUDGE_AT || (times < STOP_AT && self.has_nudged) {
             return None;
@@ -105,7 +105,7 @@ impl LoopDetector {
 
     /// Returns the cycle at the end that repeats most often, and how often.
     fn longest_repetition(&self) -> (usize, usize) {
-        let keys: Vec<u64> = self.rounds.iter().copied().collect();
+        let keys: Vec<u64> = self.batches.iter().copied().collect();
         (1..=MAX_CYCLE)
             .map(|cycle| {
                 let equal = keys.iter().rev().zip(keys.iter().rev().skip(cycle));
@@ -348,7 +348,7 @@ mod tests {
         let mut found = Vec::new();
         for turn in 1..=times {
             let result = result(turn);
-            match guard.round(std::iter::once(("poll", None, result.as_str()))) {
+            match guard.record_batch(std::iter::once(("poll", None, result.as_str()))) {
                 Some(LoopAction::Nudge(_)) => found.push(turn),
                 Some(LoopAction::Stop(_)) => {
                     found.push(turn + 100);
@@ -378,7 +378,7 @@ mod tests {
         let found = (0..5).filter_map(|turn| {
             let args: Object = serde_json::from_str(orders[turn % 2]).expect("args");
             let result = format!("Output: same\nProcess Group PGID: {turn}");
-            guard.round(std::iter::once(("run", Some(&args), result.as_str())))
+            guard.record_batch(std::iter::once(("run", Some(&args), result.as_str())))
         });
         assert_eq!(found.count(), 1);
     }
@@ -390,7 +390,7 @@ mod tests {
             let mut stopped = None;
             for turn in 0..100 {
                 let name = format!("t{}", turn % cycle);
-                let finding = guard.round(std::iter::once((name.as_str(), None, "r")));
+                let finding = guard.record_batch(std::iter::once((name.as_str(), None, "r")));
                 if let Some(LoopAction::Stop(_)) = finding {
                     stopped = Some(turn + 1);
                     break;

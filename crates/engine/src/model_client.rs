@@ -156,3 +156,60 @@ impl ModelClient {
         inbox.while_receiving(woken).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_parts::{TestModel, conversation};
+
+    fn client(max_requests: Option<u32>, unfinished: Option<UnfinishedAnswer>) -> ModelClient {
+        ModelClient::new(ModelClientOptions {
+            model: Arc::new(TestModel),
+            generation: Object::new(),
+            max_attempts: None,
+            retry_base: Duration::ZERO,
+            max_requests,
+            unfinished,
+        })
+    }
+
+    #[test]
+    fn requests_are_limited_and_the_final_turn_of_a_subagent_has_one() {
+        let mut client = client(Some(2), None);
+        client.count_request();
+        assert_eq!(client.reached_limit(false), None);
+        client.count_request();
+        assert_eq!(client.reached_limit(false), Some(2));
+        client.start_prompt();
+        assert_eq!(client.reached_limit(true), None);
+        client.count_request();
+        assert_eq!(client.reached_limit(true), Some(3));
+    }
+
+    #[test]
+    fn unfinished_answer_is_continued_only_by_its_model() {
+        let answer = || UnfinishedAnswer {
+            time: String::new(),
+            model: "strong".to_owned(),
+            token: "t".to_owned(),
+            parts: Vec::new(),
+        };
+        let mut conversation = conversation();
+        let mut client = client(None, Some(answer()));
+        assert!(client.has_unfinished());
+        let taken = client.take_unfinished("strong", &mut conversation).expect("an answer");
+        client.restore_unfinished(taken, &mut conversation);
+        assert!(client.take_unfinished("fast", &mut conversation).is_none());
+        assert!(!client.has_unfinished());
+    }
+
+    #[test]
+    fn thinking_level_of_the_user_replaces_a_budget() {
+        let mut client = client(None, None);
+        client.options.generation.insert("temperature".to_owned(), json!(0.5));
+        let generation = client.generation(Some("high"));
+        assert_eq!(generation["thinkingConfig"]["thinkingLevel"], "high");
+        assert_eq!(generation["temperature"], 0.5);
+        assert!(!client.generation(None).contains_key("thinkingConfig"));
+    }
+}

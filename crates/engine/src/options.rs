@@ -224,7 +224,7 @@ impl Default for CompactionOptions {
 
 impl CompactionOptions {
     /// Returns the compaction threshold in tokens for a context window.
-    pub(crate) fn mark(&self, window: u64) -> u64 {
+    pub(crate) fn threshold(&self, window: u64) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

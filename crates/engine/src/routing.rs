@@ -118,8 +118,7 @@ impl ModelRouter {
         }
     }
 
-    /// Returns the attempts that the routing allows a request before its first chunk; `None`: the
-    /// session's.
+    /// Whether the model gets only one attempt.
     pub(crate) fn limits_to_one_attempt(&self, model: &str) -> bool {
         self.availability.is_limited_to_one_attempt(model)
     }
@@ -300,5 +299,62 @@ impl ModelRouter {
         let was_fast = self.routes_for(configured).is_some_and(|routes| routes.fast == route.model);
         self.fast_model_failed = was_fast && matches!(reason, EndReason::Loop { .. });
         self.last_model = Some(route.model);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_parts::{TestModel, conversation, inbox};
+
+    fn router() -> ModelRouter {
+        let options = RoutingOptions { router: Router::Rules, ..RoutingOptions::default() };
+        ModelRouter::new(options, Arc::new(TestModel), EventBus::new(), Ledger::default())
+    }
+
+    #[tokio::test]
+    async fn model_that_a_prompt_requests_is_used_once() {
+        let (mut router, mut conversation, mut inbox) = (router(), conversation(), inbox("auto"));
+        let cancel = CancellationToken::new();
+        let mut requested = Some("other".to_owned());
+        router
+            .choose_model(&mut requested, &mut conversation, &mut inbox, &cancel)
+            .await
+            .expect("a model");
+        assert_eq!((router.main_model("auto").as_str(), requested), ("other", None));
+        router.end_turn(&EndReason::Done, "auto");
+        assert_eq!(router.main_model("auto"), "strong");
+    }
+
+    #[tokio::test]
+    async fn plan_mode_is_routed_to_the_strong_model_and_follows_its_end() {
+        let (mut router, mut conversation, mut inbox) = (router(), conversation(), inbox("auto"));
+        let cancel = CancellationToken::new();
+        inbox.set_mode(ApprovalMode::Plan);
+        router
+            .choose_model(&mut None, &mut conversation, &mut inbox, &cancel)
+            .await
+            .expect("a model");
+        assert_eq!(router.main_model("auto"), "strong");
+        conversation.history_mut().push_note("so that the plan is in the history");
+        conversation.approve_plan("plan.md".into());
+        conversation.history_mut().push_note("the work");
+        inbox.set_mode(ApprovalMode::Default);
+        router
+            .choose_model(&mut None, &mut conversation, &mut inbox, &cancel)
+            .await
+            .expect("a model");
+        assert_eq!(router.main_model("auto"), "fast");
+    }
+
+    #[test]
+    fn settings_use_the_requested_name_unless_another_model_replaces_it() {
+        let mut router = router();
+        assert_eq!(router.settings_alias("strong", "auto"), "auto");
+        assert_eq!(router.settings_alias("other", "mine"), "other");
+        assert_eq!(router.settings_alias("mine", "mine"), "mine");
+        assert!(router.has_fallback("strong", "auto") && !router.has_fallback("small", "auto"));
+        router.options.fallback = parallax_protocol::routing::FallbackPolicy::Off;
+        assert!(!router.has_fallback("strong", "auto"));
     }
 }

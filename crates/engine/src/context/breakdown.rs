@@ -71,7 +71,7 @@ impl ContextManager {
         ContextBreakdown {
             tokens,
             window,
-            mark: self.mark(frame),
+            mark: self.threshold(frame),
             blocks: sums.blocks(),
             items: context_items(conversation, view, &results),
         }

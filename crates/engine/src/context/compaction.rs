@@ -53,15 +53,15 @@ const ANSWERS: usize = 2;
 /// stay below the goal.
 const TAIL_PERCENT: u64 = 20;
 /// Maximum size of a summary in percent of what it replaces.
-const ACCOUNT_PERCENT: u64 = 50;
+const SUMMARY_PERCENT: u64 = 50;
 /// Minimum and maximum size of a summary in tokens.
-const ACCOUNT: (u64, u64) = (400, 12_000);
+const SUMMARY_TOKENS: (u64, u64) = (400, 12_000);
 /// Change in tokens after which old results are scanned again.
 const LOOK_AGAIN: u64 = 2_000;
 
 /// The compaction state of a session.
 pub(super) struct CompactionState {
-    pub(super) room: CompactionOptions,
+    pub(super) options: CompactionOptions,
     /// The summary being written in the background.
     job: Option<BackgroundSummary>,
     /// Thresholds below this token count do not apply: the last compaction did not get below the
@@ -76,7 +76,7 @@ pub(super) struct CompactionState {
     /// Large gains in a row since then.
     large_gains: u32,
     /// Whether summaries are worth their requests.
-    accounts: SummaryUsefulness,
+    usefulness: SummaryUsefulness,
     /// The user was warned that the threshold is too low.
     warned_low: bool,
     /// The user was warned that the newest messages alone exceed the threshold.
@@ -84,16 +84,16 @@ pub(super) struct CompactionState {
 }
 
 impl CompactionState {
-    pub(super) fn new(room: CompactionOptions) -> Self {
+    pub(super) fn new(options: CompactionOptions) -> Self {
         Self {
-            room,
+            options,
             job: None,
             next_threshold: 0,
             is_paused: false,
             scanned_at: 0,
             backoff_doublings: 0,
             large_gains: 0,
-            accounts: SummaryUsefulness::default(),
+            usefulness: SummaryUsefulness::default(),
             warned_low: false,
             warned_above: false,
         }
@@ -143,14 +143,14 @@ impl CompactionInput {
     /// Whether a summary would save noticeably more than masking alone.
     fn pays(&self, split: HistorySplit) -> bool {
         let raw = self.fixed + tokens_of(&self.short);
-        let account = split.dropped(&self.short) * ACCOUNT_PERCENT / 100;
-        is_gain(raw, raw - account.min(raw))
+        let summary = split.dropped(&self.short) * SUMMARY_PERCENT / 100;
+        is_gain(raw, raw - summary.min(raw))
     }
 
     /// Returns the maximum size of the summary for a split.
     fn summary_limit(&self, split: HistorySplit) -> u64 {
         let dropped = split.dropped(&self.view);
-        (dropped * ACCOUNT_PERCENT / 100).clamp(ACCOUNT.0.min(dropped), ACCOUNT.1)
+        (dropped * SUMMARY_PERCENT / 100).clamp(SUMMARY_TOKENS.0.min(dropped), SUMMARY_TOKENS.1)
     }
 }
 
@@ -186,26 +186,27 @@ impl Compactor<'_> {
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         let ContextUsed { tokens, window } = self.usage();
-        let mark = self.mark();
-        self.warn_low_threshold(mark, window);
+        let threshold = self.threshold();
+        self.warn_low_threshold(threshold, window);
         if tokens > window {
             self.compact(CompactionCause::Overflow, None, cancel).await;
-        } else if tokens >= mark.max(self.context.compacting.next_threshold)
-            && !self.context.compacting.is_paused
+        } else if tokens >= threshold.max(self.context.compaction.next_threshold)
+            && !self.context.compaction.is_paused
         {
             // Slightly above the threshold, do not wait for a summary that is still being written.
-            let patient = tokens < (mark + mark / 4).min(window - window / 10);
-            if !(patient && self.context.compacting.is_summary_running()) {
+            let patient = tokens < (threshold + threshold / 4).min(window - window / 10);
+            if !(patient && self.context.compaction.is_summary_running()) {
                 self.compact(CompactionCause::Threshold, None, cancel).await;
             }
-        } else if tokens >= (mark / 2).min(self.context.compacting.room.masking_threshold()) {
-            if self.context.compacting.should_scan(tokens) {
-                self.mask_old_results(mark.max(self.context.compacting.next_threshold)).await;
+        } else if tokens >= (threshold / 2).min(self.context.compaction.options.masking_threshold())
+        {
+            if self.context.compaction.should_scan(tokens) {
+                self.mask_old_results(threshold.max(self.context.compaction.next_threshold)).await;
             }
-            if tokens >= mark.max(self.context.compacting.next_threshold) / 5 * 4
-                && !self.context.compacting.is_paused
+            if tokens >= threshold.max(self.context.compaction.next_threshold) / 5 * 4
+                && !self.context.compaction.is_paused
             {
-                self.start_background_summary(mark).await;
+                self.start_background_summary(threshold).await;
             }
         }
         if cancel.is_cancelled() { Err(EndReason::Cancelled) } else { Ok(()) }
@@ -232,14 +233,14 @@ impl Compactor<'_> {
         usage(&self.frame, self.conversation.history())
     }
 
-    fn mark(&self) -> u64 {
-        self.context.mark(&self.frame)
+    fn threshold(&self) -> u64 {
+        self.context.threshold(&self.frame)
     }
 
     async fn apply_edit(&mut self, wanted: ContextEdit, cancel: &CancellationToken) {
         match wanted {
             ContextEdit::Compact { focus } => {
-                self.context.compacting.is_paused = false;
+                self.context.compaction.is_paused = false;
                 self.compact(CompactionCause::Manual, focus, cancel).await;
             }
             ContextEdit::DropResults(places) => self.drop_results(places).await,
@@ -248,8 +249,8 @@ impl Compactor<'_> {
             ContextEdit::UndoCompaction => {
                 let before = self.current_tokens();
                 let undone = self.conversation.history_mut().undo_compaction();
-                self.context.compacting.is_paused |= undone;
-                self.context.compacting.job = None;
+                self.context.compaction.is_paused |= undone;
+                self.context.compaction.job = None;
                 if undone {
                     self.context.resume_folder_context(self.conversation.history());
                 }
@@ -286,54 +287,54 @@ impl Compactor<'_> {
         let hooked = self.hooks.pre_compress(cause, self.inbox, cancel).await;
         let focus = focus.into_iter().chain(hooked).reduce(|all, one| format!("{all}\n{one}"));
         let window = self.frame.limits.context;
-        let mark = self.mark();
-        let mut reach = MaskingLimits {
+        let threshold = self.threshold();
+        let mut limits = MaskingLimits {
             min_masked: 0,
             notes: true,
-            ..self.context.compacting.room.reach(mark)
+            ..self.context.compaction.options.masking_limits(threshold)
         };
-        let mut material = self.material(reach).await;
-        let before = material.before;
+        let mut input = self.input(limits).await;
+        let before = input.before;
         // A request that the service rejected although it fits the known context window must shrink
         // a lot, since the real limit is unknown.
         let is_declined = cause == CompactionCause::Overflow && before <= window;
         let fits = if is_declined { before / 2 } else { window / 10 * 9 };
         let (mut how, mut remark) = (None, None);
-        let mut shorter = material.short.clone();
-        let by_results = material.estimate(&shorter);
+        let mut shorter = input.short.clone();
+        let by_results = input.estimate(&shorter);
         // Saving 60 % is enough, unless the user asked for a summary.
         let enough = cause == CompactionCause::Threshold && by_results <= goal(before);
         if is_gain(before, by_results) {
             how = Some(CompactionHow::Results);
         }
         if !enough {
-            let budget = tokens_of(&material.short) * TAIL_PERCENT / 100;
-            let split = HistorySplit::by_size(&material.short, material.active, budget, ANSWERS);
-            let pays = split.is_some_and(|split| material.pays(split));
+            let budget = tokens_of(&input.short) * TAIL_PERCENT / 100;
+            let split = HistorySplit::by_size(&input.short, input.active, budget, ANSWERS);
+            let pays = split.is_some_and(|split| input.pays(split));
             let asks = cause != CompactionCause::Threshold
-                || (pays || self.context.compacting.job.is_some())
-                    && self.context.compacting.accounts.is_due();
+                || (pays || self.context.compaction.job.is_some())
+                    && self.context.compaction.usefulness.is_due();
             if asks
                 && let Some((view, made, why)) =
-                    self.summarized_view(&material, split, focus, cancel).await
+                    self.summarized_view(&input, split, focus, cancel).await
             {
-                let used = is_gain(material.estimate(&shorter), material.estimate(&view));
+                let used = is_gain(input.estimate(&shorter), input.estimate(&view));
                 self.record_summary_use(used || cause != CompactionCause::Threshold);
                 if used {
                     (shorter, how, remark) = (view, Some(made), why);
                 }
             }
-            if material.estimate(&shorter) > goal(before) {
+            if input.estimate(&shorter) > goal(before) {
                 // Mask large results among the last messages too, except the newest.
-                let tighter = MaskingLimits { protect: 0, ..reach };
+                let tighter = MaskingLimits { protect: 0, ..limits };
                 if let Some(view) = self.shortened(&shorter, tighter).await {
                     how = how.or(Some(CompactionHow::Results));
                     shorter = view;
                 }
             }
             // The model has not seen the newest results yet: it gets as much of them as fits.
-            if material.estimate(&shorter) > fits && reach.protect_newest {
-                let over = material.over(&shorter, fits);
+            if input.estimate(&shorter) > fits && limits.protect_newest {
+                let over = input.over(&shorter, fits);
                 if let Some(view) = self.mask_newest(&shorter, over).await {
                     how = how.or(Some(CompactionHow::Results));
                     shorter = view;
@@ -344,49 +345,49 @@ impl Compactor<'_> {
             self.emit_compaction(unchanged(cause, before, "it was interrupted"));
             return false;
         }
-        if cause == CompactionCause::Overflow && material.estimate(&shorter) > fits {
+        if cause == CompactionCause::Overflow && input.estimate(&shorter) > fits {
             // Last resort: no model, one message, no full result.
-            reach = MaskingLimits { protect: 0, protect_newest: false, ..reach };
-            material = self.material(reach).await;
-            let split = HistorySplit::by_size(&material.short, material.active, 0, 1);
+            limits = MaskingLimits { protect: 0, protect_newest: false, ..limits };
+            input = self.input(limits).await;
+            let split = HistorySplit::by_size(&input.short, input.active, 0, 1);
             if let Some(split) = split {
-                let view = mechanical_view(self.conversation, &material, split);
-                if material.estimate(&view) < material.estimate(&shorter) {
+                let view = mechanical_view(self.conversation, &input, split);
+                if input.estimate(&view) < input.estimate(&shorter) {
                     (shorter, how) = (view, Some(CompactionHow::Mechanical));
                 }
-            } else if material.estimate(&material.short) < material.estimate(&shorter) {
-                shorter = material.short.clone();
+            } else if input.estimate(&input.short) < input.estimate(&shorter) {
+                shorter = input.short.clone();
                 how = Some(CompactionHow::Results);
             }
         }
-        let after = material.estimate(&shorter);
+        let after = input.estimate(&shorter);
         let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
         else {
-            self.context.compacting.next_threshold = before + mark / 4;
+            self.context.compaction.next_threshold = before + threshold / 4;
             let why =
                 format!("{NOTHING_TO_COMPRESS} The history is short, or all of it is recent.");
             self.emit_compaction(unchanged(cause, before, &why));
             return false;
         };
         if after > goal(before) && remark.is_none() {
-            let fixed = material.fixed * 100 / before.max(1);
+            let fixed = input.fixed * 100 / before.max(1);
             remark = Some(format!(
                 "the system prompt and the tools use {fixed} % of it; the prompt, the last \
                     responses, and the newest result are always kept"
             ));
         }
         self.take(shorter, how, before, after);
-        self.context.compacting.learn(cause, (before, after), mark, window);
-        self.warn_above_threshold(cause, after, mark);
+        self.context.compaction.learn(cause, (before, after), threshold, window);
+        self.warn_above_threshold(cause, after, threshold);
         self.emit_compaction(Compaction { cause, how: Some(how), before, after, remark });
         true
     }
 
     fn take(&mut self, view: Vec<ViewEntry>, how: CompactionHow, before: u64, after: u64) {
-        let job = self.context.compacting.job.take();
+        let job = self.context.compaction.job.take();
         self.conversation.history_mut().compact(view, how, before, after);
         // A background summary stays valid if only results were masked.
-        self.context.compacting.job =
+        self.context.compaction.job =
             job.filter(|_| how == CompactionHow::Results).map(|mut job| {
                 job.epoch = self.conversation.history().epoch();
                 job
@@ -396,14 +397,14 @@ impl Compactor<'_> {
     }
 
     /// Masks old results alone once there are enough of them.
-    async fn mask_old_results(&mut self, mark: u64) {
-        let reach = self.context.compacting.room.reach(mark);
-        let material = self.material(reach).await;
-        let (before, after) = (material.before, material.estimate(&material.short));
+    async fn mask_old_results(&mut self, threshold: u64) {
+        let limits = self.context.compaction.options.masking_limits(threshold);
+        let input = self.input(limits).await;
+        let (before, after) = (input.before, input.estimate(&input.short));
         if !is_gain(before, after) {
             return;
         }
-        self.take(material.short, CompactionHow::Results, before, after);
+        self.take(input.short, CompactionHow::Results, before, after);
         self.emit_compaction(Compaction {
             cause: CompactionCause::Threshold,
             how: Some(CompactionHow::Results),
@@ -413,19 +414,19 @@ impl Compactor<'_> {
                 format!(
                     "only results before the newest {} tokens of results were masked; no summary \
                         is needed yet",
-                    reach.protect
+                    limits.protect
                 )
             }),
         });
     }
 
     /// Collects the input of a compaction, including the masked view.
-    async fn material(&mut self, reach: MaskingLimits) -> CompactionInput {
+    async fn input(&mut self, limits: MaskingLimits) -> CompactionInput {
         let ContextUsed { tokens: before, window } = self.usage();
         let fixed = self.frame.fixed_tokens();
         let view = self.conversation.history().view().to_vec();
         let kinds = self.kinds.clone();
-        let short = self.shortened(&view, reach).await;
+        let short = self.shortened(&view, limits).await;
         let active =
             self.conversation.prompts().last().and_then(|mark| {
                 view.iter().position(|entry| entry.origin.place() == Some(mark.at))
@@ -445,13 +446,13 @@ impl Compactor<'_> {
     async fn shortened(
         &mut self,
         view: &[ViewEntry],
-        reach: MaskingLimits,
+        limits: MaskingLimits,
     ) -> Option<Vec<ViewEntry>> {
-        let keep_output = self.context.compacting.room.keep_output.clone();
+        let keep_output = self.context.compaction.options.keep_output.clone();
         let (entries, kinds) = (view.to_vec(), self.kinds.clone());
         let pins = self.conversation.history().pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
-            masking::shorten(&entries, reach, &kinds, &pins, keep_output.as_ref())
+            masking::shorten(&entries, limits, &kinds, &pins, keep_output.as_ref())
         });
         self.inbox.while_receiving(shortening).await.ok().flatten()
     }
@@ -459,7 +460,7 @@ impl Compactor<'_> {
     /// Returns the view with the newest results reduced by `over` tokens; `None` when there is
     /// nothing to mask.
     async fn mask_newest(&mut self, view: &[ViewEntry], over: u64) -> Option<Vec<ViewEntry>> {
-        let keep_output = self.context.compacting.room.keep_output.clone();
+        let keep_output = self.context.compaction.options.keep_output.clone();
         let (entries, kinds) = (view.to_vec(), self.kinds.clone());
         let pins = self.conversation.history().pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
@@ -471,14 +472,14 @@ impl Compactor<'_> {
     /// Returns the view with a summary, how it was made, and a remark.
     async fn summarized_view(
         &mut self,
-        material: &CompactionInput,
+        input: &CompactionInput,
         split: Option<HistorySplit>,
         focus: Option<String>,
         cancel: &CancellationToken,
     ) -> Option<(Vec<ViewEntry>, CompactionHow, Option<String>)> {
-        let ahead = match self.context.compacting.job.take() {
+        let ahead = match self.context.compaction.job.take() {
             Some(job) if focus.is_none() && job.epoch == self.conversation.history().epoch() => {
-                background_summary::written(self.inbox, job, material, cancel).await
+                background_summary::written(self.inbox, job, input, cancel).await
             }
             _ => None,
         };
@@ -486,22 +487,22 @@ impl Compactor<'_> {
             Some((split, snapshot)) => (split, Ok(snapshot)),
             None => {
                 let split = split?;
-                let order = self.order(material, split, focus);
-                let writing = model_summary::write(&order, cancel);
+                let request = self.summary_request(input, split, focus);
+                let writing = model_summary::write(&request, cancel);
                 (split, self.inbox.while_receiving(until(writing, cancel)).await)
             }
         };
         match snapshot {
             Ok(snapshot) => {
-                let facts = facts(self.conversation, material, split);
-                let view = summary::replace(&material.short, split, &facts, &snapshot);
+                let facts = facts(self.conversation, input, split);
+                let view = summary::replace(&input.short, split, &facts, &snapshot);
                 Some((view, CompactionHow::Snapshot, None))
             }
             Err(_) if cancel.is_cancelled() => None,
             Err(why) => {
                 let remark = format!("the model wrote no summary ({why}), so the program did");
                 Some((
-                    mechanical_view(self.conversation, material, split),
+                    mechanical_view(self.conversation, input, split),
                     CompactionHow::Mechanical,
                     Some(remark),
                 ))
@@ -510,9 +511,9 @@ impl Compactor<'_> {
     }
 
     /// Returns the request for a summary. It includes the full results where they fit.
-    fn order(
+    fn summary_request(
         &self,
-        material: &CompactionInput,
+        input: &CompactionInput,
         split: HistorySplit,
         focus: Option<String>,
     ) -> model_summary::SummaryRequest {
@@ -522,15 +523,15 @@ impl Compactor<'_> {
         let alias = catalog.utility_alias(model_summary::ROLE, &self.frame.model);
         let window = catalog.limits(&name).context;
         let characters = usize::try_from(window / 2).unwrap_or(usize::MAX).saturating_mul(3);
-        let whole = material.view.iter().take(split.tail);
+        let whole = input.view.iter().take(split.tail);
         model_summary::SummaryRequest {
             model: Arc::new(UsageTrackingModel::new(model, self.bus.clone()).counted(ledger)),
             name,
             alias,
             transcript: transcript::transcript(whole, characters),
-            limit: material.summary_limit(split),
+            limit: input.summary_limit(split),
             focus,
-            probe: self.context.compacting.room.probe,
+            probe: self.context.compaction.options.probe,
         }
     }
 }
@@ -538,43 +539,37 @@ impl Compactor<'_> {
 /// Returns the view with a summary that the program writes.
 fn mechanical_view(
     conversation: &Conversation,
-    material: &CompactionInput,
+    input: &CompactionInput,
     split: HistorySplit,
 ) -> Vec<ViewEntry> {
-    let calls = call_results::answered(material.view.iter().map(|entry| &entry.content));
-    let characters = usize::try_from(material.summary_limit(split)).unwrap_or(usize::MAX);
-    let account = summary::mechanical_summary(
-        &material.view,
+    let calls = call_results::answered(input.view.iter().map(|entry| &entry.content));
+    let characters = usize::try_from(input.summary_limit(split)).unwrap_or(usize::MAX);
+    let summary = summary::mechanical_summary(
+        &input.view,
         split,
         &calls,
         characters.saturating_mul(3).max(600),
     );
-    let facts = facts(conversation, material, split);
-    summary::replace(&material.short, split, &facts, &account)
+    let facts = facts(conversation, input, split);
+    summary::replace(&input.short, split, &facts, &summary)
 }
 
 /// Collects facts about the whole session that are copied verbatim instead of summarized.
 fn facts(
     conversation: &Conversation,
-    material: &CompactionInput,
+    input: &CompactionInput,
     split: HistorySplit,
 ) -> HistoryFacts {
     let calls: Vec<CallResult> = call_results::answered(conversation.history().contents().iter());
     let changes =
-        |name: &str| matches!(material.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete));
+        |name: &str| matches!(input.kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete));
     let files = call_results::files(&calls, changes);
     let is_paused = PinnedResults {
         pins: conversation.history().pins(),
-        characters: usize::try_from(material.window).unwrap_or(usize::MAX),
+        characters: usize::try_from(input.window).unwrap_or(usize::MAX),
     };
-    let facts = HistoryFacts::gather(
-        &material.view,
-        split,
-        conversation.prompts(),
-        &calls,
-        files,
-        &is_paused,
-    );
+    let facts =
+        HistoryFacts::gather(&input.view, split, conversation.prompts(), &calls, files, &is_paused);
     facts.with_plan(conversation.plan())
 }
 

@@ -106,8 +106,9 @@ impl ContextManager {
         if EXEMPT_TOOLS.contains(&name) {
             return;
         }
-        let room = &self.compacting.room;
-        let setting = room.max_result_characters.filter(|_| !SELF_LIMITING_TOOLS.contains(&name));
+        let options = &self.compaction.options;
+        let setting =
+            options.max_result_characters.filter(|_| !SELF_LIMITING_TOOLS.contains(&name));
         let texts = [
             Some(&mut outcome.for_model.output),
             outcome.error.as_mut().map(|error| &mut error.message),
@@ -123,7 +124,7 @@ impl ContextManager {
                 Some(file) => {
                     Some(Arc::new(move |_: &str, _: &str| Ok(file.clone())) as KeepOutput)
                 }
-                None => room.keep_output.clone(),
+                None => options.keep_output.clone(),
             };
             let cutting =
                 tokio::task::spawn_blocking(move || cut(&tool, &whole, most, keep_output.as_ref()));

@@ -181,7 +181,7 @@ mod tests {
     use parallax_protocol::tool::{Sharing, Tool};
 
     use super::*;
-    use crate::test_tool::{TestJudge, TestTool};
+    use crate::test_parts::{TestJudge, TestTool};
 
     fn registry() -> Registry {
         let tools = [

@@ -96,3 +96,39 @@ impl CurrentTurn {
         std::mem::take(&mut self.taken_back)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parallax_protocol::policy::Decision;
+
+    use super::*;
+    use crate::test_parts::{approvals, inbox};
+
+    #[tokio::test]
+    async fn mode_of_a_prompt_ends_with_it_unless_the_user_changed_it() {
+        let mut registry = Registry::new(Vec::new(), None);
+        let (mut approvals, mut inbox) = (approvals(Decision::Ask, true), inbox("auto"));
+        let mut current = CurrentTurn::default();
+        let overrides =
+            || Some(TurnOverrides { mode: Some(ApprovalMode::Plan), ..TurnOverrides::default() });
+        current.apply_overrides(overrides(), &mut registry, &mut approvals, &mut inbox);
+        assert_eq!(inbox.mode(), ApprovalMode::Plan);
+        current.clear_overrides(&mut registry, &mut approvals, &mut inbox);
+        assert_eq!(inbox.mode(), ApprovalMode::Default);
+        current.apply_overrides(overrides(), &mut registry, &mut approvals, &mut inbox);
+        inbox.set_mode(ApprovalMode::AutoEdit);
+        current.clear_overrides(&mut registry, &mut approvals, &mut inbox);
+        assert_eq!(inbox.mode(), ApprovalMode::AutoEdit);
+    }
+
+    #[test]
+    fn each_timer_gets_a_cell_of_its_own() {
+        let mut current = CurrentTurn::default();
+        let (first, second) = (current.reset_timer(), current.reset_timer());
+        assert!(!Arc::ptr_eq(&first, &second) && current.timed_out().is_none());
+        current.take_back();
+        assert!(current.is_taken_back() && current.end() && !current.end());
+    }
+}

@@ -269,7 +269,7 @@ impl Session {
             return None;
         }
         let calls = calls.iter().zip(&results.texts);
-        self.loops.round(
+        self.loops.record_batch(
             calls.map(|(call, text)| (call.name.as_str(), call.args.as_ref().ok(), text.as_str())),
         )
     }

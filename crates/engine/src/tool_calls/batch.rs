@@ -463,7 +463,7 @@ mod tests {
     use parallax_protocol::tool::Sharing;
 
     use super::*;
-    use crate::test_tool::TestTool;
+    use crate::test_parts::TestTool;
 
     fn registry() -> Registry {
         let tool = |name, kind, sharing| Arc::new(TestTool::new(name, kind, sharing)) as _;

@@ -29,41 +29,40 @@ impl Drop for BackgroundSummary {
 
 impl Compactor<'_> {
     /// Starts writing a summary in the background.
-    pub(super) async fn start_background_summary(&mut self, mark: u64) {
+    pub(super) async fn start_background_summary(&mut self, threshold: u64) {
         let epoch = self.conversation.history().epoch();
-        let written = self.context.compacting.job.as_ref().is_some_and(|job| job.epoch == epoch);
-        if written || !self.context.compacting.accounts.is_enabled() {
+        let written = self.context.compaction.job.as_ref().is_some_and(|job| job.epoch == epoch);
+        if written || !self.context.compaction.usefulness.is_enabled() {
             return;
         }
-        let reach = MaskingLimits {
+        let limits = MaskingLimits {
             min_masked: 0,
             notes: true,
-            ..self.context.compacting.room.reach(mark)
+            ..self.context.compaction.options.masking_limits(threshold)
         };
         // Files are only written when the summary is used.
-        let keep_output = self.context.compacting.room.keep_output.take();
-        let material = self.material(reach).await;
-        self.context.compacting.room.keep_output = keep_output;
-        if material.estimate(&material.short) <= goal(material.before) {
+        let keep_output = self.context.compaction.options.keep_output.take();
+        let input = self.input(limits).await;
+        self.context.compaction.options.keep_output = keep_output;
+        if input.estimate(&input.short) <= goal(input.before) {
             return;
         }
         // More contents will have been added when it is used.
-        let budget = tokens_of(&material.short) / 8;
-        let Some(split) = HistorySplit::by_size(&material.short, material.active, budget, ANSWERS)
-        else {
+        let budget = tokens_of(&input.short) / 8;
+        let Some(split) = HistorySplit::by_size(&input.short, input.active, budget, ANSWERS) else {
             return;
         };
-        if !material.pays(split) {
+        if !input.pays(split) {
             return;
         }
-        let from = material.view.iter().skip(split.tail);
+        let from = input.view.iter().skip(split.tail);
         let Some(covers) = from.filter_map(|entry| entry.origin.place()).next() else { return };
-        let order = self.order(&material, split, None);
+        let request = self.summary_request(&input, split, None);
         let cancel = CancellationToken::new();
         let stop = cancel.clone();
         let writing =
-            tokio::spawn(async move { until(model_summary::write(&order, &stop), &stop).await });
-        self.context.compacting.job = Some(BackgroundSummary { writing, covers, epoch, cancel });
+            tokio::spawn(async move { until(model_summary::write(&request, &stop), &stop).await });
+        self.context.compaction.job = Some(BackgroundSummary { writing, covers, epoch, cancel });
     }
 }
 
@@ -71,10 +70,10 @@ impl Compactor<'_> {
 pub(super) async fn written(
     inbox: &mut Inbox,
     mut job: BackgroundSummary,
-    material: &CompactionInput,
+    input: &CompactionInput,
     cancel: &CancellationToken,
 ) -> Option<(HistorySplit, String)> {
-    let split = HistorySplit::by_place(&material.short, material.active, job.covers)?;
+    let split = HistorySplit::by_place(&input.short, input.active, job.covers)?;
     let writing = async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
     let snapshot = inbox.while_receiving(until(writing, cancel)).await.ok()?;
     Some((split, snapshot))

@@ -24,7 +24,7 @@ impl Compactor<'_> {
             self.conversation.history_mut().pin(*place, false);
         }
         let view = self.conversation.history().view().to_vec();
-        let keep_output = self.context.compacting.room.keep_output.clone();
+        let keep_output = self.context.compaction.options.keep_output.clone();
         let noting = tokio::task::spawn_blocking(move || {
             let calls = answered(view.iter().map(|entry| &entry.content));
             let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();

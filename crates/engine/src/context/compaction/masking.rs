@@ -53,10 +53,10 @@ impl CompactionOptions {
     }
 
     /// Returns the masking limits for a threshold.
-    pub(super) fn reach(&self, mark: u64) -> MaskingLimits {
+    pub(super) fn masking_limits(&self, threshold: u64) -> MaskingLimits {
         MaskingLimits {
-            protect: self.protect.min(mark / 2),
-            min_masked: self.min_masked.min(mark / 3),
+            protect: self.protect.min(threshold / 2),
+            min_masked: self.min_masked.min(threshold / 3),
             protect_newest: self.protect_newest,
             notes: false,
         }
@@ -66,13 +66,13 @@ impl CompactionOptions {
 /// Masks results; `None` when there is nothing to mask.
 pub(crate) fn shorten(
     view: &[ViewEntry],
-    reach: MaskingLimits,
+    limits: MaskingLimits,
     kinds: &HashMap<String, ToolKind>,
     pins: &BTreeSet<ResultPlace>,
     keep_output: Option<&KeepOutput>,
 ) -> Option<Vec<ViewEntry>> {
     let calls = answered(view.iter().map(|entry| &entry.content));
-    let newest = view.len().checked_sub(1).filter(|_| reach.protect_newest);
+    let newest = view.len().checked_sub(1).filter(|_| limits.protect_newest);
     let changes = |name: &str| matches!(kinds.get(name), Some(ToolKind::Edit | ToolKind::Delete));
     let mut seen: HashSet<(&str, String, &str)> = HashSet::new();
     let mut current: HashSet<&str> = HashSet::new();
@@ -104,7 +104,7 @@ pub(crate) fn shorten(
             continue;
         }
         let note = match call.path() {
-            _ if !reach.notes => None,
+            _ if !limits.notes => None,
             _ if again => Some("[A later identical call returned the same result.]".to_owned()),
             Some(path) if superseded => Some(format!(
                 "[Outdated copy of `{path}` removed; the file was read again or changed later.]"
@@ -113,12 +113,12 @@ pub(crate) fn shorten(
         };
         if let Some(note) = note {
             replacements.entry(call.content).or_default().push((call.part, note));
-        } else if newer > reach.protect {
+        } else if newer > limits.protect {
             prunable += size;
             bulky.push(call);
         }
     }
-    if prunable >= reach.min_masked {
+    if prunable >= limits.min_masked {
         for call in bulky {
             if let Some(text) = mask_text(call, &preview(call, kinds), keep_output) {
                 replacements.entry(call.content).or_default().push((call.part, text));

@@ -179,7 +179,7 @@ pub(crate) fn replace(
     view: &[ViewEntry],
     split: HistorySplit,
     facts: &HistoryFacts,
-    account: &str,
+    summary: &str,
 ) -> Vec<ViewEntry> {
     let mut parts = Vec::new();
     if !facts.context.is_empty() {
@@ -187,7 +187,7 @@ pub(crate) fn replace(
     }
     let facts = facts.words();
     parts.push(Part::text(format!(
-        "<compacted_history>\n{HEADING_TEXT}\n{account}\n{facts}</compacted_history>"
+        "<compacted_history>\n{HEADING_TEXT}\n{summary}\n{facts}</compacted_history>"
     )));
     let mut shorter = vec![ViewEntry::new(Content::user(parts).seal(), EntryOrigin::Generated)];
     if let Some(active) = split.active.and_then(|at| view.get(at)) {

@@ -64,7 +64,7 @@ impl CompactionState {
         &mut self,
         cause: CompactionCause,
         (before, after): (u64, u64),
-        mark: u64,
+        threshold: u64,
         window: u64,
     ) {
         if cause == CompactionCause::Threshold {
@@ -84,9 +84,9 @@ impl CompactionState {
         }
         let more =
             after.saturating_add(after / 2 * (1 << self.backoff_doublings.saturating_sub(1)));
-        // The inverse of `goal`: a compaction at this size may reach the goal again.
+        // The inverse of `goal`: a compaction at this size may limits the goal again.
         let more = more.min(after.saturating_mul(5) / 2);
-        let low = after < mark * 3 / 5;
+        let low = after < threshold * 3 / 5;
         self.next_threshold = if low { 0 } else { more.min(window - window / 10) };
     }
 }
@@ -95,48 +95,53 @@ impl ContextManager {
     /// Returns the compaction threshold in tokens. If the system prompt and the tools alone exceed
     /// the configured value, a multiple of their size applies; otherwise every request would be
     /// compacted.
-    pub(crate) fn mark(&self, frame: &RequestFrame) -> u64 {
+    pub(crate) fn threshold(&self, frame: &RequestFrame) -> u64 {
         let window = frame.limits.context;
-        let mark = self.compacting.room.mark(window).min(frame.limits.prompt());
+        let threshold = self.compaction.options.threshold(window).min(frame.limits.prompt());
         let fixed = frame.fixed_tokens();
-        if fixed < mark {
-            return mark;
+        if fixed < threshold {
+            return threshold;
         }
-        fixed.saturating_mul(FIXED_TIMES).min(window - window / 10).max(mark)
+        fixed.saturating_mul(FIXED_TIMES).min(window - window / 10).max(threshold)
     }
 
     /// About how many tokens the results of one batch may have: half of the threshold, so that the
     /// newest results need not be masked later.
     pub(crate) fn batch_token_limit(&self, frame: &RequestFrame) -> u64 {
-        (self.mark(frame) / 2).max(MIN_BATCH_TOKENS)
+        (self.threshold(frame) / 2).max(MIN_BATCH_TOKENS)
     }
 }
 
 impl Compactor<'_> {
     /// Warns once that the configured threshold cannot be met.
     pub(super) fn warn_low_threshold(&mut self, raised: u64, window: u64) {
-        let mark = self.context.compacting.room.mark(window);
-        if raised <= mark || std::mem::replace(&mut self.context.compacting.warned_low, true) {
+        let threshold = self.context.compaction.options.threshold(window);
+        if raised <= threshold || std::mem::replace(&mut self.context.compaction.warned_low, true) {
             return;
         }
         let fixed = self.frame.fixed_tokens();
         let text = format!(
             "The system prompt and the tools alone use about {fixed} tokens, more than the \
-                compaction threshold of {mark}. The threshold is raised to {raised}"
+                compaction threshold of {threshold}. The threshold is raised to {raised}"
         );
         self.inbox.notice(Level::Warning, text);
     }
 
     /// Warns once that even what must stay exceeds the threshold.
-    pub(super) fn warn_above_threshold(&mut self, cause: CompactionCause, after: u64, mark: u64) {
+    pub(super) fn warn_above_threshold(
+        &mut self,
+        cause: CompactionCause,
+        after: u64,
+        threshold: u64,
+    ) {
         if cause != CompactionCause::Threshold
-            || after < mark
-            || std::mem::replace(&mut self.context.compacting.warned_above, true)
+            || after < threshold
+            || std::mem::replace(&mut self.context.compaction.warned_above, true)
         {
             return;
         }
         let text = format!(
-            "The history cannot be kept below {mark} tokens: what must stay, such as the newest \
+            "The history cannot be kept below {threshold} tokens: what must stay, such as the newest \
                 results, has about {after}. Compaction will run less often"
         );
         self.inbox.notice(Level::Warning, text);
@@ -144,7 +149,7 @@ impl Compactor<'_> {
 
     /// Records whether a summary was used, and warns when summaries are requested less often.
     pub(super) fn record_summary_use(&mut self, used: bool) {
-        if self.context.compacting.accounts.note(used) {
+        if self.context.compaction.usefulness.note(used) {
             let text = "Summaries did not shorten the history more than masking, so they were \
                 not used. The next one will be requested later";
             self.inbox.notice(Level::Warning, text.to_owned());
@@ -169,16 +174,16 @@ mod tests {
     #[test]
     fn compactions_that_bring_much_again_come_sooner_again() {
         let mut compacting = CompactionState::new(CompactionOptions::default());
-        let (mark, window) = (30_000, 1_000_000);
+        let (threshold, window) = (30_000, 1_000_000);
         let mut learn = |before, after| {
-            compacting.learn(CompactionCause::Threshold, (before, after), mark, window);
+            compacting.learn(CompactionCause::Threshold, (before, after), threshold, window);
             compacting.next_threshold
         };
         let late: Vec<u64> = (0..4).map(|_| learn(36_000, 20_000)).collect();
         assert_eq!(late, [30_000, 40_000, 50_000, 50_000], "never later than where 60 % go");
         let sooner = (0..12).map(|_| learn(51_000, 20_000)).last();
         assert_eq!(sooner, Some(30_000));
-        assert_eq!(learn(51_000, 15_000), 0, "the mark counts where it can be kept");
+        assert_eq!(learn(51_000, 15_000), 0, "the threshold counts where it can be kept");
     }
 
     #[test]
