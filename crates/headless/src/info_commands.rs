@@ -1,14 +1,12 @@
 //! Informational slash commands in non-interactive mode: `parallax -p /tools`, also as data with
 //! `-o json`.
 
+use parallax_commands::command_groups;
+use parallax_commands::{is_alias, is_own, is_reserved, of_other_agent, own_of};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::Usage;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::store::Record;
-use serde_json::{Value, json};
-
-use parallax_commands::command_groups;
-use parallax_commands::{is_alias, is_own, is_reserved, of_other_agent, own_of};
 use parallax_sdk::HookInfo;
 use parallax_sdk::OpenSession;
 use parallax_sdk::about::{About, INBOX, PRIVACY};
@@ -16,15 +14,16 @@ use parallax_sdk::ide::{
     Companion, CompanionSnapshot, DisconnectReason, diagnosis_text, status_text,
 };
 use parallax_sessions::stats::Tokens;
+use serde_json::{Value, json};
 
 mod engine_answer;
 mod recorded_work;
 
-pub use engine_answer::{Asked, ask_engine, engine_answer, engine_request};
+pub use engine_answer::{EngineAnswer, ask_engine, engine_answer, engine_request};
 
 /// Output of a command.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct CommandOutput {
     /// Lines of text for the user.
     pub text: String,
     /// The same as data for programs.
@@ -32,7 +31,7 @@ pub struct Told {
 }
 
 /// The informational commands, as in the help.
-const TELLING: &[&str] = &[
+const INFO_COMMANDS: &[&str] = &[
     "/about",
     "/agents [list]",
     "/chat list",
@@ -67,7 +66,11 @@ pub fn plans(arguments: &str) -> bool {
 ///
 /// # Errors
 /// Returns an error if the command needs a terminal or fails.
-pub fn run(session: &OpenSession, name: &str, arguments: &str) -> Option<Result<Told, Failure>> {
+pub fn run(
+    session: &OpenSession,
+    name: &str,
+    arguments: &str,
+) -> Option<Result<CommandOutput, Failure>> {
     // Custom commands can override built-in commands that Gemini CLI does not have.
     if !is_reserved(name) && session.commands.takes(name) {
         return None;
@@ -75,7 +78,7 @@ pub fn run(session: &OpenSession, name: &str, arguments: &str) -> Option<Result<
     if !is_reserved(name)
         && let Some(text) = session.commands.prompt_help(name, arguments)
     {
-        return Some(Ok(Told { data: json!({"text": text}), text: format!("{text}\n") }));
+        return Some(Ok(CommandOutput { data: json!({"text": text}), text: format!("{text}\n") }));
     }
     let name = own_of(name).unwrap_or(name);
     if let Some(here) = of_other_agent(name) {
@@ -99,13 +102,15 @@ pub fn run(session: &OpenSession, name: &str, arguments: &str) -> Option<Result<
         }
         ("memory", "" | "show" | "list") => Ok(memory(session, word != "list")),
         ("memory", "inbox") => {
-            Ok(Told { text: format!("{INBOX}\n"), data: json!({"waiting": []}) })
+            Ok(CommandOutput { text: format!("{INBOX}\n"), data: json!({"waiting": []}) })
         }
         ("model", "") => Ok(model(session)),
         ("model", "why") => Ok(recorded_work::model_reason(session)),
         ("permissions", "") => trust(session),
         ("policies", "" | "list") => Ok(policies(session)),
-        ("privacy", _) => Ok(Told { text: PRIVACY.to_owned(), data: json!({"text": PRIVACY}) }),
+        ("privacy", _) => {
+            Ok(CommandOutput { text: PRIVACY.to_owned(), data: json!({"text": PRIVACY}) })
+        }
         ("skills", "" | "list") => Ok(skills(session)),
         ("todos", _) => Ok(recorded_work::todos_command(session)),
         ("stats" | "usage" | "cost", "" | "session" | "model" | "tools") => Ok(stats(session)),
@@ -120,7 +125,7 @@ pub fn run(session: &OpenSession, name: &str, arguments: &str) -> Option<Result<
     Some(told)
 }
 
-fn about(session: &OpenSession) -> Told {
+fn about(session: &OpenSession) -> CommandOutput {
     let about = About::of(session.launch());
     let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
     let rows = [
@@ -132,7 +137,7 @@ fn about(session: &OpenSession) -> Told {
         ("session", session.id.as_str().to_owned()),
     ];
     let text = rows.iter().map(|(name, value)| format!("{name:<10} {value}")).collect();
-    Told {
+    CommandOutput {
         text: joined(text),
         data: json!({
             "version": about.version, "commit": about.commit, "model": about.model.0,
@@ -142,7 +147,7 @@ fn about(session: &OpenSession) -> Told {
     }
 }
 
-fn companion(session: &OpenSession) -> Told {
+fn companion(session: &OpenSession) -> CommandOutput {
     let snapshot = session.companion().map(Companion::snapshot);
     let text = snapshot
         .as_ref()
@@ -153,10 +158,10 @@ fn companion(session: &OpenSession) -> Told {
         "editor": snapshot.as_ref().and_then(|it| it.editor.as_ref()).map(|it| &it.name),
         "openFiles": files.map(|file| &file.path).collect::<Vec<_>>(),
     });
-    Told { text: format!("{text}\n"), data }
+    CommandOutput { text: format!("{text}\n"), data }
 }
 
-fn diagnose_companion(session: &OpenSession) -> Result<Told, Failure> {
+fn diagnose_companion(session: &OpenSession) -> Result<CommandOutput, Failure> {
     let diagnosis = session.launch().diagnose_companion()?;
     let servers = diagnosis.servers.iter();
     let data = json!({
@@ -166,10 +171,10 @@ fn diagnose_companion(session: &OpenSession) -> Result<Told, Failure> {
             .collect::<Vec<_>>(),
         "fix": diagnosis.fix,
     });
-    Ok(Told { text: format!("{}\n", diagnosis_text(&diagnosis)), data })
+    Ok(CommandOutput { text: format!("{}\n", diagnosis_text(&diagnosis)), data })
 }
 
-fn agents(session: &OpenSession) -> Told {
+fn agents(session: &OpenSession) -> CommandOutput {
     let agents = session.launch().agent_library().agents().agents;
     let rows = agents.iter().map(|agent| {
         let off = if agent.disabled { " (off)" } else { "" };
@@ -179,17 +184,17 @@ fn agents(session: &OpenSession) -> Told {
         json!({"name": agent.name, "description": agent.description, "enabled": !agent.disabled,
             "file": agent.file, "model": agent.model})
     });
-    Told { text: joined(rows.collect()), data: data.collect() }
+    CommandOutput { text: joined(rows.collect()), data: data.collect() }
 }
 
-fn chats(session: &OpenSession) -> Told {
+fn chats(session: &OpenSession) -> CommandOutput {
     let chats = session.launch().session_library().chats();
     let rows = chats.iter().map(|chat| format!("{} ({})", chat.tag, chat.age()));
     let data = chats.iter().map(|chat| json!({"tag": chat.tag, "path": chat.path}));
-    Told { text: or_none(rows.collect(), "Nothing is saved."), data: data.collect() }
+    CommandOutput { text: or_none(rows.collect(), "Nothing is saved."), data: data.collect() }
 }
 
-fn custom_commands(session: &OpenSession) -> Told {
+fn custom_commands(session: &OpenSession) -> CommandOutput {
     let (catalog, prompts) = (session.commands.catalog(), session.commands.prompts());
     let mut rows = Vec::new();
     let mut data = Vec::new();
@@ -202,16 +207,16 @@ fn custom_commands(session: &OpenSession) -> Told {
     }
     rows.extend(session.commands.notices());
     rows.extend(catalog.problems().map(str::to_owned));
-    Told { text: or_none(rows, "No custom commands."), data: data.into() }
+    CommandOutput { text: or_none(rows, "No custom commands."), data: data.into() }
 }
 
-fn directories(session: &OpenSession) -> Told {
+fn directories(session: &OpenSession) -> CommandOutput {
     let folders = session.directories();
     let rows = folders.iter().map(|folder| folder.display().to_string()).collect();
-    Told { text: joined(rows), data: json!(folders) }
+    CommandOutput { text: joined(rows), data: json!(folders) }
 }
 
-fn extensions(session: &OpenSession) -> Told {
+fn extensions(session: &OpenSession) -> CommandOutput {
     let extensions = session.launch().extensions();
     let mut rows = Vec::new();
     let mut data = Vec::new();
@@ -222,10 +227,10 @@ fn extensions(session: &OpenSession) -> Told {
         data.push(json!({"name": name, "version": version, "enabled": extension.active,
             "path": extension.folder}));
     }
-    Told { text: or_none(rows, "No extensions are installed."), data: data.into() }
+    CommandOutput { text: or_none(rows, "No extensions are installed."), data: data.into() }
 }
 
-fn hooks(session: &OpenSession) -> Result<Told, Failure> {
+fn hooks(session: &OpenSession) -> Result<CommandOutput, Failure> {
     let (hooks, notes) = session.launch().hook_library().infos()?;
     let row = |hook: &HookInfo| {
         let (event, title, source, state) = (hook.event, &hook.title, &hook.source, hook.state());
@@ -237,10 +242,10 @@ fn hooks(session: &OpenSession) -> Result<Told, Failure> {
             "matcher": hook.matcher, "command": hook.command, "enabled": hook.enabled,
             "accepted": hook.accepted, "running": hook.running, "file": hook.file})
     });
-    Ok(Told { text: or_none(rows, "No hooks."), data: data.collect() })
+    Ok(CommandOutput { text: or_none(rows, "No hooks."), data: data.collect() })
 }
 
-fn mcp_servers(session: &OpenSession, detail: &str) -> Told {
+fn mcp_servers(session: &OpenSession, detail: &str) -> CommandOutput {
     let rows = session.mcp_view().map(|view| view.rows()).unwrap_or_default();
     let mut lines = Vec::new();
     for row in &rows {
@@ -277,10 +282,10 @@ fn mcp_servers(session: &OpenSession, detail: &str) -> Told {
             "last_words": row.last_words,
             "tools": tools.collect::<Value>(), "prompts": prompts.collect::<Value>()})
     });
-    Told { text: or_none(lines, "No MCP servers are configured."), data: data.collect() }
+    CommandOutput { text: or_none(lines, "No MCP servers are configured."), data: data.collect() }
 }
 
-fn memory(session: &OpenSession, whole: bool) -> Told {
+fn memory(session: &OpenSession, whole: bool) -> CommandOutput {
     let files = session.context_files();
     let mut lines = Vec::new();
     for file in &files {
@@ -295,10 +300,10 @@ fn memory(session: &OpenSession, whole: bool) -> Told {
         json!({"path": file.path, "tier": file.tier.words(), "tokens": file.tokens,
             "text": whole.then_some(&file.text)})
     });
-    Told { text: or_none(lines, "No context files are loaded."), data: data.collect() }
+    CommandOutput { text: or_none(lines, "No context files are loaded."), data: data.collect() }
 }
 
-fn model(session: &OpenSession) -> Told {
+fn model(session: &OpenSession) -> CommandOutput {
     let about = About::of(session.launch());
     let choices = session.launch().provider_manager().model_choices();
     let mut lines = vec![format!("{} is set", session.model)];
@@ -307,23 +312,23 @@ fn model(session: &OpenSession) -> Told {
         false => format!("  {} ({})", choice.name, choice.model),
     }));
     let names: Vec<&String> = choices.iter().map(|choice| &choice.name).collect();
-    Told {
+    CommandOutput {
         text: joined(lines),
         data: json!({"model": session.model, "resolvedModel": about.model.1, "choices": names}),
     }
 }
 
-fn trust(session: &OpenSession) -> Result<Told, Failure> {
+fn trust(session: &OpenSession) -> Result<CommandOutput, Failure> {
     let folder = &session.launch().options().directory;
     let trusted = session.launch().trust_of(folder)?.trusted;
     let word = if trusted { "trusted" } else { "not trusted" };
-    Ok(Told {
+    Ok(CommandOutput {
         text: format!("{} is {word}.\n", folder.display()),
         data: json!({"folder": folder, "trusted": trusted}),
     })
 }
 
-fn policies(session: &OpenSession) -> Told {
+fn policies(session: &OpenSession) -> CommandOutput {
     let mut lines = Vec::new();
     let mut data = Vec::new();
     for (mode, rows) in parallax_sdk::policy_rules(session.launch()) {
@@ -340,10 +345,10 @@ fn policies(session: &OpenSession) -> Told {
                 "rule": row.rule}));
         }
     }
-    Told { text: joined(lines), data: data.into() }
+    CommandOutput { text: joined(lines), data: data.into() }
 }
 
-fn skills(session: &OpenSession) -> Told {
+fn skills(session: &OpenSession) -> CommandOutput {
     let (skills, notes) = session.launch().skill_library().infos();
     let rows = skills.iter().map(|skill| {
         let off = if skill.enabled { "" } else { ", off" };
@@ -354,11 +359,11 @@ fn skills(session: &OpenSession) -> Told {
             "enabled": skill.enabled})
     });
     let rows = rows.chain(notes).collect();
-    Told { text: or_none(rows, "No skills."), data: data.collect() }
+    CommandOutput { text: or_none(rows, "No skills."), data: data.collect() }
 }
 
 /// Uses the journal, or the records of a resumed session as long as nothing was appended.
-fn stats(session: &OpenSession) -> Told {
+fn stats(session: &OpenSession) -> CommandOutput {
     let mut models: Vec<(String, u64, Tokens)> = Vec::new();
     let (mut calls, mut failed) = (0_u64, 0_u64);
     let written = session.journal_reader()();
@@ -391,14 +396,14 @@ fn stats(session: &OpenSession) -> Told {
             (model.clone(), json!({"requests": requests, "tokens": tokens}))
         })
         .collect();
-    Told {
+    CommandOutput {
         text: joined(lines),
         data: json!({"sessionId": session.id.as_str(), "models": by_model,
             "tools": {"totalCalls": calls, "totalFail": failed}}),
     }
 }
 
-fn tools(session: &OpenSession, described: bool) -> Told {
+fn tools(session: &OpenSession, described: bool) -> CommandOutput {
     let tools = session.tools();
     let rows = tools.iter().map(|tool| match described {
         true => format!("{} ({}): {}", tool.name, tool.display_name, tool.description.trim()),
@@ -408,7 +413,7 @@ fn tools(session: &OpenSession, described: bool) -> Told {
         json!({"name": tool.name, "displayName": tool.display_name,
             "description": tool.description})
     });
-    Told { text: joined(rows.collect()), data: data.collect() }
+    CommandOutput { text: joined(rows.collect()), data: data.collect() }
 }
 
 fn count(models: &mut Vec<(String, u64, Tokens)>, model: &str, usage: &Usage) {
@@ -422,24 +427,24 @@ fn count(models: &mut Vec<(String, u64, Tokens)>, model: &str, usage: &Usage) {
     }
 }
 
-fn help() -> Told {
+fn help() -> CommandOutput {
     let text = format!(
         "These commands work without a terminal, and with `-o json` they print data:\n  \
          {}\n`parallax --help` lists the flags; custom commands and skills work, too.\n",
-        TELLING.join("\n  ")
+        INFO_COMMANDS.join("\n  ")
     );
-    Told { text, data: json!({ "commands": TELLING }) }
+    CommandOutput { text, data: json!({ "commands": INFO_COMMANDS }) }
 }
 
 fn needs_terminal(name: &str, word: &str) -> Failure {
     // The command may work here without this subcommand.
-    let answers = TELLING.iter().any(|known| {
+    let answers = INFO_COMMANDS.iter().any(|known| {
         known.strip_prefix('/').and_then(|known| known.split(' ').next()) == Some(name)
     });
     let line = if answers && !word.is_empty() { format!("{name} {word}") } else { name.to_owned() };
     let message = format!(
         "`/{line}` requires the terminal: run `parallax` without `-p`. Commands that work here: {}",
-        TELLING.join(", ")
+        INFO_COMMANDS.join(", ")
     );
     Failure::new(FailureKind::Input, message)
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod answer_schema;
+mod command_output;
 mod conductor;
 mod continuation;
 mod exit;
@@ -28,11 +29,11 @@ mod stream_input;
 mod stream_json;
 mod stream_lines;
 mod stream_schema;
-mod telling;
 mod text;
 mod timestamp;
 mod wire;
 
+pub use command_output::print_command_output;
 pub use exit::ExitCode;
 pub use failure::{ErrorObject, report_error, report_failure, report_spent};
 pub use options::{Io, OutputFormat, RunOptions};
@@ -43,5 +44,4 @@ pub use signals::Signals;
 pub use slash::{Slash, classify};
 pub use stream_input::{ConversationSession, Expand, run_stream_input};
 pub use stream_schema::stream_schema;
-pub use telling::print_told;
 pub use wire::json_document;

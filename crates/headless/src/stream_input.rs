@@ -21,16 +21,16 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
+use crate::command_output::print_between_turns;
 use crate::conductor::{Conductor, InterruptionCause, Step};
 use crate::exit::ExitCode;
 use crate::failure::Outcome;
-use crate::info_commands::{self, Told, engine_answer, engine_request};
+use crate::info_commands::{self, CommandOutput, engine_answer, engine_request};
 use crate::input_line::{DecideLine, InputLine, parse};
 use crate::line_reader::next_line;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
 use crate::slash::{Slash, classify};
-use crate::telling::print_between_turns;
 
 /// How long the session may take to turn a late steering message into a prompt.
 const STEER_GRACE: Duration = Duration::from_secs(1);
@@ -100,9 +100,9 @@ struct NumberedLine {
 enum QueuedLine {
     Prompt(Prompt),
     /// A command with its output.
-    Told {
+    CommandOutput {
         typed: String,
-        told: Told,
+        output: CommandOutput,
     },
     /// A command that the engine answers.
     Request {
@@ -226,8 +226,8 @@ impl<'a> Conversation<'a> {
                     self.expected_turns += 1;
                     self.outbox.push_back(Op::Prompt(prompt));
                 }
-                QueuedLine::Told { typed, told } => {
-                    print_between_turns(conductor, events, typed, told).await;
+                QueuedLine::CommandOutput { typed, output } => {
+                    print_between_turns(conductor, events, typed, output).await;
                     self.last = Outcome::success();
                 }
                 QueuedLine::Request { typed, op } => {
@@ -317,10 +317,10 @@ impl<'a> Conversation<'a> {
                     let event = conductor.take(*event, events, needs_reaction);
                     let answer = self.requested.as_ref().and_then(|_| engine_answer(&event.body));
                     let is_written = self.react(event, conductor).await;
-                    if let Some(told) = answer
+                    if let Some(output) = answer
                         && let Some(typed) = self.requested.take()
                     {
-                        print_between_turns(conductor, events, typed, told).await;
+                        print_between_turns(conductor, events, typed, output).await;
                         self.last = Outcome::success();
                         continue;
                     }
@@ -461,9 +461,10 @@ impl<'a> Conversation<'a> {
                 return Ok(());
             }
             // Reads files and probes the kernel, which takes a few milliseconds.
-            let told = tokio::task::block_in_place(|| info_commands::run(session, name, arguments));
-            if let Some(told) = told.transpose().map_err(|failure| failure.message)? {
-                self.queued.push_back(QueuedLine::Told { typed: text, told });
+            let output =
+                tokio::task::block_in_place(|| info_commands::run(session, name, arguments));
+            if let Some(output) = output.transpose().map_err(|failure| failure.message)? {
+                self.queued.push_back(QueuedLine::CommandOutput { typed: text, output });
                 return Ok(());
             }
         }

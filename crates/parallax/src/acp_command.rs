@@ -83,10 +83,10 @@ impl Host for Editor {
         text: &'a str,
     ) -> SlashReply<'a> {
         Box::pin(async move {
-            if let Some(asked) = start::asked(session, events, text).await? {
+            if let Some(asked) = start::engine_command(session, events, text).await? {
                 return Ok(Some(asked.0.text));
             }
-            Ok(start::told(session, text).await?.map(|told| told.text))
+            Ok(start::info_command(session, text).await?.map(|told| told.text))
         })
     }
 

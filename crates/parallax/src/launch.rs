@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use parallax_headless::{
     ConversationSession, ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions,
-    Signals, print_told, report_error, report_failure, report_spent, run_on, run_prompt,
+    Signals, print_command_output, report_error, report_failure, report_spent, run_on, run_prompt,
     run_stream_input,
 };
 use parallax_protocol::content::Part;
@@ -466,18 +466,18 @@ async fn converse(
     let command_warnings = tokio::task::spawn_blocking(move || commands.catalog().warnings());
     let mut signals = Signals::listen();
     let asked = tokio::select! {
-        asked = start::asked(session, events, &typed) => asked?,
+        asked = start::engine_command(session, events, &typed) => asked?,
         number = signals.next() => return Ok(cut_off(number, session, &options)),
     };
     let told = match asked {
-        None => start::told(session, &typed).await?.map(|told| (told, Vec::new())),
+        None => start::info_command(session, &typed).await?.map(|told| (told, Vec::new())),
         asked => asked,
     };
     if let Some(told) = told {
         drop(signals);
         options.warnings.extend(command_warnings.await.unwrap_or_default());
         let ops = session.ops();
-        return Ok(print_told(Io::standard(), ops, events, told, typed, options).await);
+        return Ok(print_command_output(Io::standard(), ops, events, told, typed, options).await);
     }
     let ledger = session.ledger();
     let expanded = tokio::select! {

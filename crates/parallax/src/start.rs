@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parallax_commands::Expander;
 use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
 use parallax_commands::{Commands, Expanded, Prepared, built_in_names, own_of};
-use parallax_headless::info_commands::{self, Asked, Told, plans};
+use parallax_headless::info_commands::{self, CommandOutput, EngineAnswer, plans};
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -173,7 +173,10 @@ pub(crate) fn expand(session: &OpenSession) -> Expand {
 ///
 /// # Errors
 /// Returns an error if the command needs a terminal.
-pub(crate) async fn told(session: &OpenSession, text: &str) -> Result<Option<Told>, Failure> {
+pub(crate) async fn info_command(
+    session: &OpenSession,
+    text: &str,
+) -> Result<Option<CommandOutput>, Failure> {
     let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
     // Reads files and queries the kernel for a few milliseconds, in which nothing else has to run.
     let tell = || info_commands::run(session, name, arguments).transpose();
@@ -185,11 +188,11 @@ pub(crate) async fn told(session: &OpenSession, text: &str) -> Result<Option<Tol
 ///
 /// # Errors
 /// Returns an error if the session ended.
-pub(crate) async fn asked(
+pub(crate) async fn engine_command(
     session: &OpenSession,
     events: &mut EventReader,
     text: &str,
-) -> Result<Option<Asked>, Failure> {
+) -> Result<Option<EngineAnswer>, Failure> {
     let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
     info_commands::ask_engine(session, events, name, arguments).await.transpose()
 }

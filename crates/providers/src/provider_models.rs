@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use parallax_anthropic::AnthropicOptions;
+use parallax_devtools::SessionTap;
 use parallax_gemini::{Auth, AuthKind, Gemini, GeminiOptions};
 use parallax_model_http::{HttpModel, TransportOptions, WireTap};
 use parallax_models::{ModelTable, Provider, WireKind};
@@ -17,8 +18,6 @@ use parallax_protocol::model::{Answer, Model, ModelCatalog, ModelError, Request,
 use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use tokio_util::task::AbortOnDropHandle;
-
-use parallax_devtools::SessionTap;
 
 use crate::provider_keys::key_hint;
 use crate::{ProviderManager, discovered_models, failure};

@@ -99,3 +99,14 @@ fn servers(
     options.tool_budget = Arc::new(|| None);
     (Some(Servers::new(options)), problems)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::SAFETY;
+
+    #[test]
+    fn safety_rules_cover_denied_calls_and_untrusted_content() {
+        assert!(SAFETY.contains("Do not work around a denied call"), "{SAFETY}");
+        assert!(SAFETY.contains("<untrusted_context>"), "{SAFETY}");
+    }
+}

@@ -1,19 +1,19 @@
 //! Commands answered by the engine with an event: the context breakdown and compaction.
 
+use parallax_commands::{is_alias, is_own, own_of};
 use parallax_protocol::context::ContextBreakdown;
 use parallax_protocol::event::{
     Compaction, CompactionCause, Event, EventBody, NOTHING_TO_COMPRESS,
 };
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Op;
+use parallax_sdk::{EventReader, OpenSession};
 use serde_json::json;
 
-use super::{Told, joined};
-use parallax_commands::{is_alias, is_own, own_of};
-use parallax_sdk::{EventReader, OpenSession};
+use super::{CommandOutput, joined};
 
 /// Output of a command, and the events that came before it.
-pub type Asked = (Told, Vec<Event>);
+pub type EngineAnswer = (CommandOutput, Vec<Event>);
 
 /// Returns the engine operation of a typed line (`/name arguments`); `None` for other lines.
 /// [`engine_answer`] recognizes its answer.
@@ -44,7 +44,7 @@ pub async fn ask_engine(
     events: &mut EventReader,
     name: &str,
     arguments: &str,
-) -> Option<Result<Asked, Failure>> {
+) -> Option<Result<EngineAnswer, Failure>> {
     let order = engine_request(session, name, arguments)?;
     let mut seen = Vec::new();
     if session.ops().send(order).await.is_ok() {
@@ -60,7 +60,7 @@ pub async fn ask_engine(
 }
 
 /// Returns the answer in an event to an operation of [`engine_request`].
-pub fn engine_answer(event: &EventBody) -> Option<Told> {
+pub fn engine_answer(event: &EventBody) -> Option<CommandOutput> {
     match event {
         EventBody::ContextBreakdown(picture) => Some(context(picture)),
         EventBody::Compaction(compaction) if is_wanted(compaction) => Some(compacted(compaction)),
@@ -73,7 +73,7 @@ fn is_wanted(compaction: &Compaction) -> bool {
     matches!(compaction.cause, CompactionCause::Manual | CompactionCause::Undo)
 }
 
-fn context(picture: &ContextBreakdown) -> Told {
+fn context(picture: &ContextBreakdown) -> CommandOutput {
     let ContextBreakdown { tokens, window, mark, blocks, .. } = picture;
     let share = (tokens * 100).checked_div(*window).unwrap_or(0);
     let mut lines = vec![format!("{tokens} of {window} tokens ({share}%); compacted from {mark}")];
@@ -82,20 +82,20 @@ fn context(picture: &ContextBreakdown) -> Told {
         let name = block.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
         format!("{:>9}  {kind}{name}", block.tokens)
     }));
-    Told { text: joined(lines), data: json!(picture) }
+    CommandOutput { text: joined(lines), data: json!(picture) }
 }
 
-fn compacted(compaction: &Compaction) -> Told {
+fn compacted(compaction: &Compaction) -> CommandOutput {
     let Compaction { before, after, remark, .. } = compaction;
     if let (None, Some(why)) = (compaction.how, remark)
         && why.starts_with(NOTHING_TO_COMPRESS)
     {
-        return Told { text: format!("{why}\n"), data: json!(compaction) };
+        return CommandOutput { text: format!("{why}\n"), data: json!(compaction) };
     }
     let words = match before == after {
         true => format!("The history is unchanged, with {before} tokens"),
         false => format!("The history was compacted from {before} to {after} tokens"),
     };
     let remark = remark.as_deref().map(|remark| format!(": {remark}")).unwrap_or_default();
-    Told { text: format!("{words}{remark}.\n"), data: json!(compaction) }
+    CommandOutput { text: format!("{words}{remark}.\n"), data: json!(compaction) }
 }

@@ -4,13 +4,13 @@
 use parallax_protocol::routing::RouteSource;
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::{Display, Todo, TodoStatus};
+use parallax_sdk::OpenSession;
 use serde_json::json;
 
-use super::{Told, joined, or_none};
-use parallax_sdk::OpenSession;
+use super::{CommandOutput, joined, or_none};
 
 /// Shows the latest todo list.
-pub(super) fn todos_command(session: &OpenSession) -> Told {
+pub(super) fn todos_command(session: &OpenSession) -> CommandOutput {
     let past = session.past();
     let todos = past.iter().rev().find_map(|record| match record {
         Record::Result(result) => todos(result.display.as_ref()?),
@@ -27,14 +27,14 @@ pub(super) fn todos_command(session: &OpenSession) -> Told {
         };
         format!("{mark} {}", todo.description)
     });
-    Told {
+    CommandOutput {
         text: or_none(rows.collect(), "The agent has no to-do list at the moment."),
         data: json!({"todos": todos}),
     }
 }
 
 /// Shows the configured model, the model that answered last, and why it was chosen.
-pub(super) fn model_reason(session: &OpenSession) -> Told {
+pub(super) fn model_reason(session: &OpenSession) -> CommandOutput {
     let (last, route) = (session.answered_before(), session.route_before());
     let mut lines = vec![match last.is_some() {
         true => format!("`{}` is set.", session.model),
@@ -46,7 +46,7 @@ pub(super) fn model_reason(session: &OpenSession) -> Told {
         lines.push(format!("It was chosen by {}: {}.", by(route.source), route.reason));
         lines.extend(route.error.as_ref().map(|error| format!("A problem: {error}.")));
     }
-    Told {
+    CommandOutput {
         text: joined(lines),
         data: json!({"model": session.model, "answered": last, "route": route}),
     }

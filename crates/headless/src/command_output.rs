@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::info_commands::Told;
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ItemStart, TurnEnded};
 use parallax_protocol::ids::ItemId;
 use parallax_sdk::{EventReader, OpSender};
@@ -10,6 +9,7 @@ use parallax_sdk::{EventReader, OpSender};
 use crate::conductor::Conductor;
 use crate::exit::ExitCode;
 use crate::failure::Outcome;
+use crate::info_commands::CommandOutput;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
 
@@ -35,23 +35,23 @@ pub(crate) async fn print_between_turns(
     conductor: &mut Conductor,
     events: &mut EventReader,
     typed: String,
-    told: Told,
+    output: CommandOutput,
 ) {
-    for event in as_turn(typed, &told.text) {
+    for event in as_turn(typed, &output.text) {
         conductor.take(event, events, |_| true);
     }
-    conductor.summary.structured = Some(told.data);
+    conductor.summary.structured = Some(output.data);
     conductor.end(&Outcome::success()).await;
     conductor.summary.structured = None;
 }
 
 /// Prints the output of a command as an answer, after the events that came before it. In the JSON
 /// formats, its data is printed as `structured`. `typed` is the line with the command.
-pub async fn print_told(
+pub async fn print_command_output(
     io: Io,
     ops: OpSender,
     events: &mut EventReader,
-    (told, before): (Told, Vec<Event>),
+    (output, before): (CommandOutput, Vec<Event>),
     typed: String,
     options: RunOptions,
 ) -> ExitCode {
@@ -61,11 +61,11 @@ pub async fn print_told(
     for event in before {
         conductor.take(event, events, |_| true);
     }
-    for event in as_turn(typed, &told.text) {
+    for event in as_turn(typed, &output.text) {
         conductor.take(event, events, |_| true);
     }
     // In text format, the data would replace the text.
-    conductor.summary.structured = (options.format != OutputFormat::Text).then_some(told.data);
+    conductor.summary.structured = (options.format != OutputFormat::Text).then_some(output.data);
     let outcome = conductor.forced_outcome().unwrap_or_else(Outcome::success);
     conductor.end_session(events).await;
     conductor.end(&outcome).await;
