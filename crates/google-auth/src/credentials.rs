@@ -21,6 +21,8 @@ const LIMIT: u64 = 1024 * 1024;
 const MACHINE: Duration = Duration::from_secs(3);
 /// Maximum size of a response, in bytes.
 const MOST: usize = 64 * 1024;
+/// The waits before a service that is unavailable is asked again.
+const WAITS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1500)];
 
 /// The services that issue tokens.
 #[derive(Debug, Clone)]
@@ -338,29 +340,46 @@ pub(crate) async fn response(request: RequestBuilder) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|_| "the response is not valid JSON".to_owned())
 }
 
+/// Returns the body of a successful response. A service that is unavailable for a moment is asked
+/// again.
 async fn response_text(request: RequestBuilder) -> Result<String, String> {
+    let mut waits = WAITS.iter();
+    loop {
+        let again = request.try_clone();
+        match (one_response(again.ok_or("the request cannot be repeated")?).await, waits.next()) {
+            (Err((_, true)), Some(wait)) => tokio::time::sleep(*wait).await,
+            (result, _) => return result.map_err(|(message, _)| message),
+        }
+    }
+}
+
+/// Returns the body, or the error and whether the same request may succeed later.
+async fn one_response(request: RequestBuilder) -> Result<String, (String, bool)> {
+    let last = |message: String| (message, false);
     let reading = async {
-        let failed = |error: parallax_http::reqwest::Error| error_chain(&error.without_url());
+        let failed = |error: parallax_http::reqwest::Error| last(error_chain(&error.without_url()));
         let mut response = request.send().await.map_err(failed)?;
         let mut body = Vec::new();
         while let Some(more) = response.chunk().await.map_err(failed)? {
             body.extend_from_slice(&more);
             if body.len() > MOST {
-                return Err("the response is too long".to_owned());
+                return Err(last("the response is too long".to_owned()));
             }
         }
         let status = response.status();
         if status.is_success() {
-            return String::from_utf8(body).map_err(|_| "the response is not UTF-8".to_owned());
+            return String::from_utf8(body)
+                .map_err(|_| last("the response is not UTF-8".to_owned()));
         }
         let value: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let reasons = ["/error_description", "/error/message", "/error"];
         let reason = reasons.iter().find_map(|key| value.pointer(key)?.as_str());
         let reason: String = reason.unwrap_or_default().chars().take(300).collect();
-        Err(format!("{status} {reason}").trim().to_owned())
+        let is_busy = status.is_server_error() || status.as_u16() == 429;
+        Err((format!("{status} {reason}").trim().to_owned(), is_busy))
     };
     let read = tokio::time::timeout(RESPONSE_LIMIT, reading).await;
-    read.unwrap_or_else(|_| Err(format!("no response within {} s", RESPONSE_LIMIT.as_secs())))
+    read.unwrap_or_else(|_| Err(last(format!("no response within {} s", RESPONSE_LIMIT.as_secs()))))
 }
 
 /// Returns the seconds since 1970.

@@ -172,6 +172,17 @@ async fn metadata_server_gives_a_token() {
 }
 
 #[tokio::test]
+async fn service_that_is_unavailable_is_asked_again() {
+    let token = json!({"access_token": "ya29.a", "expires_in": 3600});
+    let service = Service::start(&[(503, json!({})), (429, json!({})), (200, token)]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let named = file(&folder, &user());
+    let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+    assert_eq!(google.token().await.expect("a token"), "ya29.a");
+    assert_eq!(service.asked().len(), 3);
+}
+
+#[tokio::test]
 async fn errors_name_the_cause_without_secrets() {
     let refusal = json!({"error": "invalid_grant", "error_description": "Token has been revoked."});
     let service = Service::start(&[(400, refusal)]).await;
