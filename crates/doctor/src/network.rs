@@ -27,8 +27,18 @@ fn skipped(step: &str, title: &str, why: &str) -> DoctorCheck {
 
 /// Runs the steps in order; after a failure the rest is skipped.
 pub(crate) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
-    let Some(base) = base_url(launch).await else {
-        return vec![skipped("proxy", "Network", "there are no credentials that select a service")];
+    let base = match base_url(launch).await {
+        Ok(Some(base)) => base,
+        Ok(None) => {
+            let why = "there are no credentials that select a service";
+            return vec![skipped("proxy", "Network", why)];
+        }
+        Err(why) => {
+            return vec![check("service", CheckStatus::Error, "Service", why).with_remedy(
+                "Correct the base URL or the name of the model; `parallax models list` shows \
+                     what can be used.",
+            )];
+        }
     };
     let (proxy, target, mut checks) = match proxy(launch, &base) {
         Ok((proxy, target, check)) => (proxy, target, vec![check]),
@@ -52,30 +62,52 @@ pub(crate) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
     checks
 }
 
-/// Returns the base URL of the model's provider.
-async fn base_url(launch: &Launch) -> Option<Url> {
+/// Returns the base URL of the model's provider; `None` without credentials, which another check
+/// reports.
+async fn base_url(launch: &Launch) -> Result<Option<Url>, String> {
     let launch = launch.clone();
     let looking = tokio::task::spawn_blocking(move || {
-        let table = launch.provider_manager().model_table();
+        let manager = launch.provider_manager();
+        if let Some(error) = manager.model_error(&launch.model_name()) {
+            return Err(error);
+        }
+        let table = manager.model_table();
         let name = table.resolve(&launch.model_name());
         if let Some((provider, _)) = table.providers().split(&name) {
-            return Url::parse(&provider.base_url).ok();
+            let url = Url::parse(&provider.base_url).ok();
+            let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+            let source = &provider.base_url_source;
+            return match url {
+                Some(url) => Ok(Some(url)),
+                None => Err(format!("the base URL of `{}` ({source}) is not valid", provider.name)),
+            };
         }
-        if matches!(launch.provider_manager().credential(), Credential::NotNeeded) {
-            return None;
+        match manager.credential() {
+            Credential::NotNeeded | Credential::Missing { .. } => Ok(None),
+            Credential::Found { .. } => gemini(&launch).map(|it| Some(it.base_url().clone())),
         }
-        gemini(&launch).map(|gemini| gemini.base_url().clone())
     });
-    looking.await.ok().flatten()
+    looking.await.unwrap_or(Ok(None))
 }
 
-fn gemini(launch: &Launch) -> Option<Gemini> {
-    let (auth, _) = launch.provider_manager().auth().ok()?;
+fn gemini(launch: &Launch) -> Result<Gemini, String> {
+    let (auth, _) = launch.provider_manager().auth().map_err(|failure| failure.message)?;
     let env = |name: &str| launch.config().environment.get(name).map(str::to_owned);
     let mut options = GeminiOptions::from_env(auth, &env);
     options.version = launch.options().version.to_owned();
     options.variables.clone_from(&launch.options().variables);
-    Gemini::new(options).ok()
+    Gemini::new(options).map_err(|error| error.to_string())
+}
+
+/// Returns a URL without the user, the password, and the query, which may hold keys.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // Only URLs without a host refuse; they have neither.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.to_string()
 }
 
 fn is_local(base: &Url) -> bool {
@@ -102,8 +134,12 @@ fn proxy(
 ) -> Result<(Option<String>, (String, u16), DoctorCheck), DoctorCheck> {
     let found = parallax_http::proxy_of(&client_options(launch, base), base.as_str());
     let (url, detail) = match &found {
-        Some(proxy) => (Url::parse(proxy).ok(), format!("{proxy} for {base}")),
-        None => (Some(base.clone()), format!("none for {base}")),
+        Some(proxy) => {
+            let url = Url::parse(proxy).ok();
+            let name = url.as_ref().map_or_else(|| "a malformed address".to_owned(), shown);
+            (url, format!("{name} for {}", shown(base)))
+        }
+        None => (Some(base.clone()), format!("none for {}", shown(base))),
     };
     let target = url.as_ref().and_then(|url| {
         let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
@@ -239,19 +275,24 @@ async fn key(launch: &Launch) -> DoctorCheck {
         None => {
             let asked = launch.clone();
             let opened = tokio::task::spawn_blocking(move || gemini(&asked)).await;
-            match opened.ok().flatten() {
-                Some(gemini) => gemini.check().await.map_err(model_failure),
-                None => return skipped("key", "Key", "there are no credentials"),
+            match opened {
+                Ok(Ok(gemini)) => gemini.check().await.map_err(model_failure),
+                Ok(Err(why)) => return check("key", CheckStatus::Error, "Key", why),
+                Err(_) => return skipped("key", "Key", "there are no credentials"),
             }
         }
     };
     match result {
         Ok(()) => check("key", CheckStatus::Ok, "Key", "the service accepts it"),
         Err(failure) if failure.kind == FailureKind::Auth => {
-            check("key", CheckStatus::Error, "Key", failure.message)
-                .with_remedy("Store a valid key with `parallax auth add PROVIDER`.")
+            let provider = provider(launch).unwrap_or_else(|| "gemini".to_owned());
+            check("key", CheckStatus::Error, "Key", failure.message).with_remedy(format!(
+                "Store a valid key with `parallax auth add {provider}`; a key in the environment \
+                 takes precedence over it, so correct or unset that one."
+            ))
         }
-        Err(failure) => check("key", CheckStatus::Warning, "Key", failure.message),
+        Err(failure) => check("key", CheckStatus::Warning, "Key", failure.message)
+            .with_remedy("Check the base URL, and try again later."),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Checks of the user's setup: settings, credentials, trust, the sandbox, the editor, and MCP
 //! servers.
 
+use std::time::Duration;
+
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_sandbox::{Support, Tier};
 
@@ -9,6 +11,9 @@ use parallax_sdk::Launch;
 use parallax_sdk::ProbeState;
 use parallax_sdk::credential::{Credential, CredentialSource, method_name};
 use parallax_sdk::provider_credentials::KeySource;
+
+/// How long all MCP servers together may take to start.
+const SERVERS_LIMIT: Duration = Duration::from_secs(15);
 
 /// Runs the checks that need no network. Blocking.
 pub(crate) fn checks(launch: &Launch) -> Vec<DoctorCheck> {
@@ -56,8 +61,18 @@ fn credentials(launch: &Launch) -> DoctorCheck {
             check(CheckStatus::Ok, detail)
         }
         Credential::NotNeeded => check(CheckStatus::Ok, format!("`{model}` needs none")),
-        Credential::Missing { why } => check(CheckStatus::Error, why)
-            .with_remedy("Store a key with `parallax auth add gemini`, or set `GEMINI_API_KEY`."),
+        Credential::Missing { why } => {
+            let table = launch.provider_manager().model_table();
+            let name = table.resolve(&model);
+            let remedy = match table.providers().split(&name) {
+                Some((provider, _)) => {
+                    format!("Store a key with `parallax auth add {}`.", provider.name)
+                }
+                None => "Store a key with `parallax auth add gemini`, or set `GEMINI_API_KEY`."
+                    .to_owned(),
+            };
+            check(CheckStatus::Error, why).with_remedy(remedy)
+        }
     }
 }
 
@@ -141,7 +156,15 @@ fn companion(launch: &Launch) -> Option<DoctorCheck> {
 
 /// Probes the MCP servers.
 pub(crate) async fn servers(launch: &Launch) -> Vec<DoctorCheck> {
-    let (probes, _) = launch.probe_servers().await;
+    let probing = tokio::time::timeout(SERVERS_LIMIT, launch.probe_servers()).await;
+    let Ok((probes, _)) = probing else {
+        let why = format!("a server did not respond within {} s", SERVERS_LIMIT.as_secs());
+        return vec![
+            DoctorCheck::new("mcp", CheckStatus::Error, "MCP servers", why)
+                .with_remedy("`parallax mcp list` shows which one; lower its `timeout`."),
+        ];
+    };
+    let is_trusted = launch.is_trusted();
     let check = |probe: parallax_sdk::McpProbe| {
         let name = probe.server.name.clone();
         let of = |status, detail: String| {
@@ -149,6 +172,10 @@ pub(crate) async fn servers(launch: &Launch) -> Vec<DoctorCheck> {
         };
         match probe.state {
             ProbeState::Connected => of(CheckStatus::Ok, format!("{} tools", probe.tools)),
+            ProbeState::Disabled if !is_trusted => of(
+                CheckStatus::Skipped,
+                "not checked, because the directory is not trusted".to_owned(),
+            ),
             ProbeState::Disabled => of(CheckStatus::Skipped, "it is disabled".to_owned()),
             ProbeState::Blocked => of(CheckStatus::Skipped, "the settings block it".to_owned()),
             ProbeState::NeedsSignIn => {

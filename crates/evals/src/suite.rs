@@ -215,7 +215,10 @@ impl Suite {
         if cancel.is_cancelled() {
             return Err(CANCELED.to_owned());
         }
-        self.keep_recording(workspace, "new-recording.jsonl", &case.recording())?;
+        // A run that broke must not replace an earlier recording.
+        if conversation.error.is_none() {
+            self.keep_recording(workspace, "new-recording.jsonl", &case.recording())?;
+        }
         let outcome = CaseOutcome {
             case,
             program: &self.program,

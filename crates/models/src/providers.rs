@@ -313,6 +313,16 @@ impl Providers {
         self.entries.get(name)
     }
 
+    /// Returns these providers, with other deviations of one.
+    #[must_use]
+    pub fn with_quirks(&self, name: &str, quirks: &Quirks) -> Self {
+        let mut providers = self.clone();
+        if let Some(provider) = providers.entries.get_mut(name) {
+            provider.quirks = provider.quirks.clone().overridden_by(quirks);
+        }
+        providers
+    }
+
     /// Returns all providers, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Provider> {
         self.entries.values()

@@ -1,6 +1,6 @@
 //! `parallax eval`: runs evaluation cases and compares results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -255,12 +255,28 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
     }
 }
 
-/// Returns the file name of a run, derived from the names of its case and model.
-fn file_name(result: &RunResult, extension: &str) -> String {
+/// Returns the file names of the runs, derived from the names of their cases and models. No two are
+/// equal, also where names differ only in characters that file names do not have.
+fn file_names(results: &[RunResult], extension: &str) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let unique = |result: &RunResult| {
+        let plain = file_name(result);
+        let mut name = format!("{plain}.{extension}");
+        let mut number = 2;
+        while !taken.insert(name.to_lowercase()) {
+            name = format!("{plain}~{number}.{extension}");
+            number += 1;
+        }
+        name
+    };
+    results.iter().map(unique).collect()
+}
+
+fn file_name(result: &RunResult) -> String {
     let name = format!("{}-{}-{}", result.case, result.model, result.run);
     let plain =
         |char: char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' };
-    format!("{}.{extension}", name.chars().map(plain).collect::<String>())
+    name.chars().map(plain).collect()
 }
 
 async fn export_trajectories(
@@ -268,9 +284,9 @@ async fn export_trajectories(
     results: &[RunResult],
     directory: &Path,
 ) -> Result<(), Failure> {
-    for result in results {
+    for (result, name) in results.iter().zip(file_names(results, "json")) {
         if let Some(id) = &result.session_id {
-            export(program, id, "atif", &directory.join(file_name(result, "json"))).await?;
+            export(program, id, "atif", &directory.join(name)).await?;
         }
     }
     Ok(())
@@ -282,9 +298,8 @@ async fn write_page(program: &Path, results: &[RunResult], file: &Path) -> Resul
     let directory = file.parent().unwrap_or(Path::new("")).join(&below);
     fs::create_dir_all(&directory).map_err(|error| failed_to_write(&directory, &error))?;
     let mut sessions = BTreeMap::new();
-    for result in results {
+    for (result, name) in results.iter().zip(file_names(results, "html")) {
         if let Some(id) = &result.session_id {
-            let name = file_name(result, "html");
             export(program, id, "html", &directory.join(&name)).await?;
             sessions.insert(id.clone(), format!("{below}/{name}"));
         }

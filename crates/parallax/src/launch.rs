@@ -203,8 +203,10 @@ async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, F
         }
         Invocation::Models(typed) => {
             let format = models_command::format(&typed);
-            let done = models_command::run(typed).await;
-            return done.map(|text| print(&text)).map_err(|failure| early(failure, Some(format)));
+            let (text, code) =
+                models_command::run(typed).await.map_err(|failure| early(failure, Some(format)))?;
+            let printed = print(&text);
+            return Ok(if printed == ExitCode::SUCCESS { code } else { printed });
         }
         Invocation::ListSessions { settings, format } => {
             let launch = looking_on(&settings).map_err(|failure| early(failure, format))?;

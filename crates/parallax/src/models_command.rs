@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use parallax_headless::{OutputFormat, json_document, one_line};
+use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_models::ThinkingControl;
+use parallax_protocol::Object;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::price::Rates;
 use parallax_sdk::model_listing::{KnownModel, ProviderListing};
@@ -58,12 +59,13 @@ pub(crate) fn format(typed: &ModelsArguments) -> OutputFormat {
     if typed.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-/// Runs the subcommand and returns its output.
+/// Runs the subcommand and returns its output and exit code.
 ///
 /// # Errors
 /// Returns an error if the settings are invalid, or if the provider or model is unknown.
-pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
+pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Failure> {
     let launch = launch()?;
+    let mut code = ExitCode::SUCCESS;
     let (text, value) = match typed.action.unwrap_or(ModelsAction::List { provider: None }) {
         ModelsAction::List { provider } => {
             let mut known = launch.provider_manager().known_models();
@@ -101,24 +103,43 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<String, Failure> {
             (show(&model), value_of(&model))
         }
         ModelsAction::Test { model } => {
-            let report = launch.provider_manager().test_model(&model).await?;
+            let test = launch.provider_manager().test_model(&model).await?;
+            let steps = test.steps;
             let mut text = String::new();
-            for step in &report {
+            for step in &steps {
                 let mark = if step.passed { "ok" } else { "failed" };
                 let _ = writeln!(text, "{:<10} {mark:<7} {}", step.name, one_line(&step.detail));
             }
-            let steps = report.iter().map(
+            let entry = test.needed_quirks.map(|(provider, switches)| {
+                let quirks: Object =
+                    switches.into_iter().map(|(key, on)| (key.to_owned(), on.into())).collect();
+                json!({"providers": {provider: {"quirks": quirks}}})
+            });
+            if let Some(entry) = &entry {
+                let _ = writeln!(
+                    text,
+                    "\nThe server needs other requests. Add this to `~/.parallax/settings.json`:\n{entry:#}"
+                );
+            }
+            if !steps.iter().any(|step| step.passed) {
+                let message = steps.first().map(|step| step.detail.clone()).unwrap_or_default();
+                return Err(Failure { kind: FailureKind::Api, message, status: None });
+            }
+            // Without structured output, an agent can still work.
+            if steps.iter().any(|step| !step.passed && step.name != "json") {
+                code = ExitCode::GENERAL;
+            }
+            let shown = steps.iter().map(
                 |step| json!({"name": step.name, "passed": step.passed, "detail": step.detail}),
             );
-            let value = json!({"model": model, "steps": steps.collect::<Vec<_>>()});
-            if report.iter().all(|step| !step.passed) {
-                let message = report.first().map(|step| step.detail.clone()).unwrap_or_default();
-                return Err(Failure { kind: FailureKind::Api, message, status: None });
+            let mut value = json!({"model": model, "steps": shown.collect::<Vec<_>>()});
+            if let Some(entry) = entry {
+                value["settings"] = entry;
             }
             (text, value)
         }
     };
-    Ok(if typed.json { json_document(&value) } else { text })
+    Ok((if typed.json { json_document(&value) } else { text }, code))
 }
 
 /// Returns the number of models of each provider, or why it could not be queried.

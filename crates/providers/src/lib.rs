@@ -19,7 +19,7 @@ use parallax_config::Config;
 use parallax_models::{ModelChoice, ModelTable, Providers};
 use parallax_protocol::event::{Failure, FailureKind};
 
-pub use model_test::TestStep;
+pub use model_test::{ModelTest, TestStep};
 pub use provider_models::ProviderModels;
 
 /// Lists and tests the models of the providers, and manages their keys. Cheap to clone.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_models::{ModelTable, Quirks, WireKind};
 use parallax_protocol::content::{Content, Part, PartView};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{Answer, Model as _, ModelError, Request, ToolSet};
 use parallax_protocol::{CancellationToken, Object};
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use crate::credential::model_failure;
 use crate::model_listing::KnownModel;
@@ -30,6 +31,85 @@ pub struct TestStep {
     pub passed: bool,
     /// The response, or why it failed.
     pub detail: String,
+}
+
+/// What a test found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelTest {
+    /// The requests.
+    pub steps: Vec<TestStep>,
+    /// The provider and the switches of its `quirks` setting that the requests needed.
+    pub needed_quirks: Option<(String, Vec<(&'static str, bool)>)>,
+}
+
+/// A switch of the `quirks` setting.
+type Switch = (&'static str, bool);
+
+/// Switches that a request without a history may need.
+const QUIRKS_OF_PROMPTS: [Switch; 2] = [("usageInStream", false), ("developerRole", true)];
+/// Switches that the results of tools may need.
+const QUIRKS_OF_RESULTS: [Switch; 4] = [
+    ("nonNullAssistantContent", true),
+    ("toolResultName", true),
+    ("assistantAfterToolResult", true),
+    ("emptyToolsWithHistory", true),
+];
+
+/// Tests one model.
+struct Probe<'p> {
+    manager: &'p ProviderManager,
+    table: ModelTable,
+    name: String,
+    /// The provider, if switches apply to it.
+    provider: Option<String>,
+    /// The switches that were needed.
+    quirks: Vec<Switch>,
+}
+
+impl Probe<'_> {
+    /// Returns the clients with these switches and those needed so far.
+    fn models(&self, more: &[Switch]) -> Result<ProviderModels, Failure> {
+        let mut table = self.table.clone();
+        if let Some(provider) = &self.provider {
+            let switches = self.quirks.iter().chain(more);
+            let switches: Object =
+                switches.map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+            let quirks: Quirks = serde_json::from_value(Value::Object(switches))
+                .map_err(|error| failure(FailureKind::Internal, error.to_string()))?;
+            let providers = self.table.providers().with_quirks(provider, &quirks);
+            table = table.with_providers(Arc::new(providers));
+        }
+        let session = SessionId(String::new());
+        let models = ProviderModels::new(self.manager.clone(), Arc::new(table), &session);
+        models.model(&self.name)?;
+        Ok(models)
+    }
+
+    /// Sends a request; if the service rejects it, with each of the switches, then with all.
+    async fn try_out(&mut self, request: Request, switches: &[Switch]) -> Result<Answer, Failure> {
+        let plain = self.send(&request, &[]).await;
+        let Err(rejected) = &plain else { return plain };
+        if self.provider.is_none() || rejected.kind != FailureKind::Api {
+            return plain;
+        }
+        let all = (switches.len() > 1).then_some(switches);
+        for some in switches.chunks(1).chain(all) {
+            if let Ok(answer) = self.send(&request, some).await {
+                self.quirks.extend(some);
+                return Ok(answer);
+            }
+        }
+        plain
+    }
+
+    async fn send(&self, request: &Request, switches: &[Switch]) -> Result<Answer, Failure> {
+        self.manager.step(&self.models(switches)?, request.clone()).await
+    }
+
+    fn report(self, steps: Vec<TestStep>) -> ModelTest {
+        let needed = self.provider.filter(|_| !self.quirks.is_empty());
+        ModelTest { steps, needed_quirks: needed.map(|provider| (provider, self.quirks)) }
+    }
 }
 
 impl ProviderManager {
@@ -63,23 +143,27 @@ impl ProviderManager {
         Ok(of_settings.or(listed).unwrap_or_else(unknown))
     }
 
-    /// Sends a few small requests to a model.
+    /// Sends a few small requests to a model. Where one fails, tries the known deviations of servers.
     ///
     /// # Errors
     /// Returns an error if the provider is unknown or has no usable credentials.
-    pub async fn test_model(&self, name: &str) -> Result<Vec<TestStep>, Failure> {
-        let table = Arc::new(self.checked_model_table()?);
+    pub async fn test_model(&self, name: &str) -> Result<ModelTest, Failure> {
+        let table = self.checked_model_table()?;
         let name = table.resolve(name);
-        let models = ProviderModels::new(self.clone(), table, &SessionId(String::new()));
-        models.model(&name)?;
-        let text = self.step(&models, request(&name, "Reply with the word: ready", None)?).await;
+        let provider = table.providers().split(&name).map(|(provider, _)| provider);
+        let is_chat = provider.is_some_and(|provider| provider.wire == WireKind::OpenAiChat);
+        let provider = provider.filter(|_| is_chat).map(|provider| provider.name.clone());
+        let mut probe = Probe { manager: self, table, name, provider, quirks: Vec::new() };
+        probe.models(&[])?;
+        let text = request(&probe.name, "Reply with the word: ready", None)?;
+        let text = probe.try_out(text, &QUIRKS_OF_PROMPTS).await;
         let mut steps = vec![TestStep {
             name: "text",
             passed: text.as_ref().is_ok_and(|answer| !answer.text().trim().is_empty()),
             detail: describe(&text, Answer::text),
         }];
         if text.is_err() {
-            return Ok(steps);
+            return Ok(probe.report(steps));
         }
         let tool = json!([{"name": TOOL, "description": "Reports a color.",
             "parametersJsonSchema": {"type": "object",
@@ -87,7 +171,8 @@ impl ProviderManager {
         let tool = to_raw_value(&tool)
             .map_err(|error| failure(FailureKind::Internal, error.to_string()))?;
         let prompt = "Call the tool `report_color` with the color `blue`.";
-        let called = self.step(&models, request(&name, prompt, Some(tool))?).await;
+        let asked = request(&probe.name, prompt, Some(tool))?;
+        let called = probe.try_out(asked.clone(), &QUIRKS_OF_PROMPTS).await;
         steps.push(TestStep {
             name: "tools",
             passed: called.as_ref().is_ok_and(|answer| call_of(answer).is_some()),
@@ -97,14 +182,22 @@ impl ProviderManager {
                 })
             }),
         });
-        let mut json_request = request(&name, "Give the color of the sky as JSON.", None)?;
+        if let Some(asked) = called.ok().and_then(|answer| after_call(asked, &answer)) {
+            let answer = probe.try_out(asked, &QUIRKS_OF_RESULTS).await;
+            steps.push(TestStep {
+                name: "results",
+                passed: answer.is_ok(),
+                detail: describe(&answer, Answer::text),
+            });
+        }
+        let mut json_request = request(&probe.name, "Give the color of the sky as JSON.", None)?;
         json_request.generation.insert(
             "responseJsonSchema".to_owned(),
             json!({"type": "object", "properties": {"color": {"type": "string"}},
                 "required": ["color"], "additionalProperties": false}),
         );
         json_request.generation.insert("responseMimeType".to_owned(), json!("application/json"));
-        let answer = self.step(&models, json_request).await;
+        let answer = probe.try_out(json_request, &[]).await;
         let is_json =
             |answer: &Answer| serde_json::from_str::<Object>(answer.text().trim()).is_ok();
         steps.push(TestStep {
@@ -112,7 +205,7 @@ impl ProviderManager {
             passed: answer.as_ref().is_ok_and(is_json),
             detail: describe(&answer, Answer::text),
         });
-        Ok(steps)
+        Ok(probe.report(steps))
     }
 
     async fn step(&self, models: &ProviderModels, request: Request) -> Result<Answer, Failure> {
@@ -146,6 +239,20 @@ fn call_of(answer: &Answer) -> Option<String> {
         }
         _ => None,
     })
+}
+
+/// Returns the request after the call: with the call and its result.
+fn after_call(mut request: Request, answer: &Answer) -> Option<Request> {
+    let call = answer.parts.iter().find_map(|part| match part.view() {
+        PartView::Call(call) if call.name == TOOL => Some(call),
+        _ => None,
+    })?;
+    let mut response = Object::new();
+    response.insert("output".to_owned(), json!("reported"));
+    let result = Part::function_response(call.id, TOOL, response, Vec::new());
+    let called = Content::model(answer.parts.clone()).seal_for(&request.model);
+    request.contents.extend([called, Content::user(vec![result]).seal()]);
+    Some(request)
 }
 
 fn request(model: &str, prompt: &str, tool: Option<Box<RawValue>>) -> Result<Request, Failure> {

@@ -95,7 +95,10 @@ impl TelemetrySettings<'_> {
             .text("GEMINI_TELEMETRY_OUTFILE", "outfile")
             .filter(|path| !path.is_empty())
             .map(|path| project.join(self.config.expand_home(Path::new(&path))));
-        let is_test = environment.is_true("GEMINI_CLI_INTEGRATION_TEST");
+        // A project's files must not make prompts appear in the user's telemetry.
+        let is_test = environment
+            .of_process("GEMINI_CLI_INTEGRATION_TEST")
+            .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
         let parent = environment.of_process("TRACEPARENT").and_then(TraceContext::parse);
         TelemetryOptions {
             otlp: self.otlp(outfile.is_some(), warnings),
@@ -190,8 +193,13 @@ impl TelemetrySettings<'_> {
         }
         let endpoint = url.as_str().trim_end_matches('/').to_owned();
         if wants_grpc || is_grpc_port {
+            let mut shown = url.clone();
+            // A URL with a host takes both.
+            let _ = shown.set_password(None);
+            let _ = shown.set_username("");
+            let shown = shown.as_str().trim_end_matches('/');
             warnings.push(format!(
-                "telemetry is sent over HTTP to `{endpoint}`, since gRPC is not supported"
+                "telemetry is sent over HTTP to `{shown}`, since gRPC is not supported"
             ));
         }
         Some(endpoint)

@@ -34,9 +34,9 @@ impl TraceContext {
         format!("00-{}-{}-01", hex(&self.trace), hex(&self.span))
     }
 
-    /// The span of the same trace with this name.
+    /// The span with this name below this one.
     pub(crate) fn child(&self, name: &str) -> Self {
-        Self { trace: self.trace, span: digest(&[&self.trace, name.as_bytes()]) }
+        Self { trace: self.trace, span: digest(&[&self.trace, &self.span, name.as_bytes()]) }
     }
 
     /// The span of a subagent's turn, below the call that started it.

@@ -88,13 +88,11 @@ fn sources(mut sources: Vec<Citation>) -> Vec<Citation> {
 
 /// Returns the notice for an answer that may be incomplete.
 fn early_end(finish: &Finish) -> Option<Cow<'static, str>> {
-    let is_early = match finish.reason {
-        FinishReason::MaxTokens => return Some(TRUNCATED.into()),
-        FinishReason::Other | FinishReason::Continue => true,
-        // Other services have words of their own for an ordinary end.
-        FinishReason::Unknown => finish.gemini_word() == finish.word,
-        _ => false,
-    };
+    if finish.reason == FinishReason::MaxTokens {
+        return Some(TRUNCATED.into());
+    }
+    // An unknown reason may be an ordinary end.
+    let is_early = matches!(finish.reason, FinishReason::Other | FinishReason::Continue);
     let word = one_line(&finish.word);
     is_early.then(|| {
         format!("The service ended the answer early (`{word}`); it may be incomplete").into()

@@ -665,3 +665,78 @@ fn local_server_with_an_unknown_name_is_named_at_once() {
     assert!(done.err().contains("no-such-host.invalid:8080"), "{}", done.err());
     assert!(!done.err().contains("Attempt 2"), "{}", done.err());
 }
+
+/// A chat server that rejects assistant messages without content, and answers every other request.
+fn strict_server() -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let (mut text, mut buffer) = (String::new(), [0; 65_536]);
+            let whole = |text: &str| {
+                let (head, body) = text.split_once("\r\n\r\n")?;
+                let length = head.lines().find_map(|line| {
+                    let (name, value) = line.split_once(':')?;
+                    name.eq_ignore_ascii_case("content-length")
+                        .then(|| value.trim().parse().ok())?
+                });
+                (body.len() >= length.unwrap_or(0usize)).then(|| body.to_owned())
+            };
+            let body = loop {
+                let length = connection.read(&mut buffer).unwrap_or(0);
+                text.push_str(&String::from_utf8_lossy(&buffer[..length]));
+                if let Some(body) = whole(&text) {
+                    break body;
+                }
+                if length == 0 {
+                    break String::new();
+                }
+            };
+            let asked: Value = serde_json::from_str(&body).unwrap_or_default();
+            let messages = asked["messages"].as_array().cloned().unwrap_or_default();
+            let is_bad =
+                messages.iter().any(|it| it["role"] == "assistant" && it["content"].is_null());
+            let has_result = messages.iter().any(|it| it["role"] == "tool");
+            let delta = match asked["tools"].is_array() && !has_result {
+                true => json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+                    "function": {"name": "report_color", "arguments": "{\"color\":\"blue\"}"}}]}),
+                false => json!({"content": "{\"color\":\"blue\"}"}),
+            };
+            let (status, kind, answer) = match is_bad {
+                true => (
+                    400,
+                    "application/json",
+                    json!({"error": {"message": "content is null"}}).to_string(),
+                ),
+                false => {
+                    let chunk =
+                        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]});
+                    (200, "text/event-stream", format!("data: {chunk}\n\ndata: [DONE]\n\n"))
+                }
+            };
+            let head = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                answer.len()
+            );
+            let _ = connection.write_all([head.as_bytes(), answer.as_bytes()].concat().as_slice());
+        }
+    });
+    address
+}
+
+#[test]
+fn test_of_a_model_prints_the_settings_that_its_server_needs() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let base = format!("http://{}/v1", strict_server());
+    let settings = json!({"providers": {"p": {"wire": "openai-chat", "baseUrl": base}}});
+    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let done = finish(it.world.command(&["models", "test", "p:m"]));
+    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert!(done.out().contains("results    ok"), "{}", done.out());
+    assert!(done.out().contains(r#""nonNullAssistantContent": true"#), "{}", done.out());
+    let done = finish(it.world.command(&["models", "test", "p:m", "--json"]));
+    let value: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let quirks = &value["settings"]["providers"]["p"]["quirks"];
+    assert_eq!(*quirks, json!({"nonNullAssistantContent": true}));
+}

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use parallax_protocol::event::{CallDecision, ToolStatus};
 use parallax_protocol::observer::EventScope;
-use parallax_protocol::tool::{Display, FileDiff, ToolKind};
+use parallax_protocol::tool::{Display, FileDiff, ToolErrorKind, ToolKind};
 use serde_json::json;
 
 use super::{Fold, path, to_float};
@@ -32,6 +32,13 @@ impl Fold {
         let named = AttributeSet::default().with("function_name", tool.clone());
         self.count(&metrics::TOOL_CALL_LATENCY, to_float(done.duration_ms), named);
         let error_type = done.error.as_ref().map(|(kind, _)| kind.as_str());
+        // What a server wrote is content, as its results are.
+        let error = done.error.as_ref().map(|(kind, message)| match kind {
+            ToolErrorKind::McpToolError if !self.facts.log_prompts => {
+                "the server reported an error".to_owned()
+            }
+            _ => message.clone(),
+        });
         let measured = AttributeSet::default()
             .with("gen_ai.tool.name", tool.clone())
             .with_some("error.type", error_type);
@@ -56,7 +63,7 @@ impl Fold {
             .with("duration_ms", done.duration_ms)
             .with("success", success)
             .with_some("decision", decision)
-            .with_some("error", done.error.as_ref().map(|(_, message)| message.clone()))
+            .with_some("error", error.clone())
             .with_some("error_type", error_type)
             .with("tool_type", tool_type)
             .with_some("mcp_server_name", server.clone())
@@ -69,7 +76,6 @@ impl Fold {
             .facts
             .log_prompts
             .then(|| (Self::pretty(arguments.as_ref()), done.for_model.clone()));
-        let error = done.error.as_ref().map(|(_, message)| message.clone());
         let attributes = AttributeSet::default()
             .with("gen_ai.operation.name", "execute_tool")
             .with("gen_ai.tool.name", tool.clone())
