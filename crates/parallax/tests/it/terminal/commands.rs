@@ -246,7 +246,7 @@ fn what_was_set_here_holds_when_files_are_read_again() {
     let folder = seat.world.home.home().join("more");
     std::fs::create_dir(&folder).expect("folder");
     seat.prompts("/model set gemini-2.5-flash");
-    seat.sees("model: gemini-2.5-flash");
+    seat.sees("Model: gemini-2.5-flash");
     seat.prompts("/budget cost 7");
     seat.sees("The budget for this session is");
     seat.prompts(&format!("/dir add {}", folder.display()));
