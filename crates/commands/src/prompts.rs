@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use parallax_mcp::{PromptEntry, parse_prompt_line};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::tool::ToolSource as _;
 
 use crate::{Commands, Prepared, is_own, is_reserved};
 
@@ -74,14 +73,14 @@ impl Commands {
         let servers = self.shared.servers.as_ref()?;
         if found.is_none()
             && !self.shared.interactive
+            && !name.contains('/')
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let _inside = runtime.enter();
             servers.expect_all();
-            if servers.are_starting() {
-                runtime.block_on(servers.settled());
-                return find();
-            }
+            // A server of an earlier session may have new prompts.
+            runtime.block_on(servers.connected());
+            return find();
         }
         found
     }

@@ -13,7 +13,7 @@ const SMALL_PDF: u64 = 600;
 
 /// Estimates a text: a quarter token per ASCII character, one and a half per other character.
 pub fn of_text(text: &str) -> u64 {
-    if text.len() > LONG {
+    if text.len() > LONG || text.is_ascii() {
         return (text.len() / 4) as u64;
     }
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;

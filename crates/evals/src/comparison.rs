@@ -124,7 +124,9 @@ impl Comparison {
             self.interval.1 * 100.0,
             self.p_value,
         );
-        let is_clear = self.interval.0 > 0.0 || self.interval.1 < 0.0 || self.p_value < LEVEL;
+        // The interval treats runs of one case as independent, so that the test over cases counts, too.
+        let excludes_zero = self.interval.0 > 0.0 || self.interval.1 < 0.0;
+        let is_clear = excludes_zero && self.p_value < LEVEL;
         text.push_str(match (is_clear, self.difference > 0.0) {
             (false, _) => "The results do not show which one is better.\n",
             (true, true) => "B is better.\n",

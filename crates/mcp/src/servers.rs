@@ -258,6 +258,13 @@ impl Servers {
         self.start();
     }
 
+    /// Waits until every server is connected or has failed, as long as the first request would wait.
+    pub async fn connected(&self) {
+        let linking = self.open().map(|server| async move { server.link().await.is_ok() });
+        let linking = futures_util::future::join_all(linking);
+        drop(tokio::time::timeout(self.inner.first_wait, linking).await);
+    }
+
     /// Returns the servers about which nothing is known yet but may be soon.
     pub fn starting(&self) -> Vec<String> {
         let starting = self.open().filter(|server| server.is_awaited());

@@ -7,7 +7,8 @@ const BODIES = 32e6;
 const NEAR = 1500;
 const CHUNKS = 2000;
 
-const isOfRole = (role, wire) => role === wire || (role === 'subagent' && wire === 'main');
+// The tap names the agent of a subagent's request, the journal only says that it is one.
+const isOfRole = (role, wire) => role === wire || role === 'subagent';
 
 /** The bodies of one process. Most are kept as differences to an earlier one. */
 class Bodies {

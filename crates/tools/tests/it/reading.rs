@@ -102,7 +102,7 @@ fn kinds_of_files() {
     let output = |name: &str| place.output("read_file", json!({"file_path": name}));
     assert_eq!(output("page.png"), "<html></html>");
     assert_eq!(output("page.pdf"), "<html></html>");
-    assert_eq!(output("empty.png"), "");
+    assert_eq!(output("empty.png"), "The file is empty: empty.png");
     assert_eq!(output("archive.png"), "Cannot display content of binary file: archive.png");
     assert_eq!(output("a.ts"), "let x = 1;");
     assert_eq!(output("text.mp3"), "lyrics");
