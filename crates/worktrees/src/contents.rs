@@ -8,7 +8,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use parallax_config::worktrees::{WorktreeRecord, record_file};
+use parallax_config::worktrees::WorktreeRecord;
 use parallax_protocol::event::Failure;
 
 use crate::git::Git;
@@ -41,13 +41,18 @@ impl<'r> Contents<'r> {
         let common = PathBuf::from(main.line(&["rev-parse", "--git-common-dir"])?);
         let common = record.main.join(common);
         let project = record.path.parent().unwrap_or(&record.path);
-        let index = record_file(project, &record.name).with_extension("index");
+        // No worktree has a name with a dot at its start.
+        let index = project.join(format!(".{}.index", record.name));
         let git = main
             .with_variable("GIT_DIR", common.clone().into())
             .with_variable("GIT_WORK_TREE", record.path.clone().into())
+            // Those in the worktree may name any filter and encoding.
+            .with_variable("GIT_ATTR_SOURCE", record.base.clone().into())
             .with_variable("GIT_INDEX_FILE", index.clone().into());
         let own = own_directory(&common, &record.path);
-        Ok(Self { record, git, common, own, index })
+        let contents = Self { record, git, common, own, index };
+        contents.remove_special_files()?;
+        Ok(contents)
     }
 
     /// Returns git with a private index of the worktree, on the main repository.
@@ -61,9 +66,11 @@ impl<'r> Contents<'r> {
         self.git.line(&found).ok().filter(|commit| !commit.is_empty())
     }
 
+    /// Returns the name of `HEAD` of the worktree, if it is a file: git would wait for a pipe.
     fn own_head(&self) -> Option<String> {
-        let id = self.own.as_ref()?.file_name()?.to_str()?;
-        Some(format!("worktrees/{id}/HEAD"))
+        let own = self.own.as_ref()?;
+        let is_file = own.join("HEAD").symlink_metadata().is_ok_and(|data| data.is_file());
+        is_file.then(|| Some(format!("worktrees/{}/HEAD", own.file_name()?.to_str()?)))?
     }
 
     /// Returns the full name of the branch that was created for the worktree.
@@ -98,7 +105,11 @@ impl<'r> Contents<'r> {
         self.prepare_index(&head)?;
         // It reports files that need no update, too.
         let _ = self.git.run(&["update-index", "-q", "--refresh"]);
-        let plain = ["--quiet", "--no-ext-diff"];
+        // Git would run in submodules, with their configuration.
+        if self.links()?.iter().any(|(path, _)| self.is_repository(path)) {
+            return Ok(true);
+        }
+        let plain = ["--quiet", "--no-ext-diff", "--ignore-submodules=all"];
         let staged = [["diff-index", "--cached"].as_slice(), &plain, &[head.as_str(), "--"]];
         if self.git.run(&staged.concat()).is_err() {
             return Ok(true);
@@ -118,9 +129,9 @@ impl<'r> Contents<'r> {
         let head = self.head();
         self.check_objects()?;
         self.prepare_index(&head)?;
-        if self.git.run(&["add", "--all"]).is_err() {
+        if self.add_all().is_err() {
             self.build_index(&head)?;
-            self.git.run(&["add", "--all"])?;
+            self.add_all()?;
         }
         self.leave_out_included(&head)?;
         let tree = self.git.line(&["write-tree"])?;
@@ -141,12 +152,73 @@ impl<'r> Contents<'r> {
         Ok(commit)
     }
 
+    /// Adds all files to the index. Submodules are taken out of it first: git would run in them, with
+    /// their configuration. It adds those that are there by the commit that they have checked out.
+    fn add_all(&self) -> Result<(), Failure> {
+        let links = self.links()?;
+        let paths: Vec<PathBuf> = links.iter().map(|(path, _)| path.clone()).collect();
+        self.forget(&paths)?;
+        self.git.run(&["add", "--all"])?;
+        for (path, commit) in links {
+            if !self.is_repository(&path) && self.record.path.join(&path).is_dir() {
+                let mut entry = OsString::from(format!("160000,{commit},"));
+                entry.push(&path);
+                let words = ["update-index", "--add", "--cacheinfo"].map(OsString::from);
+                self.git.run(&words.into_iter().chain([entry]).collect::<Vec<_>>())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the submodules in the index, with their commits.
+    fn links(&self) -> Result<Vec<(PathBuf, String)>, Failure> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let entries = self.git.bytes(&["ls-files", "--stage", "-z"])?;
+        let link = |entry: &[u8]| {
+            let at = entry.iter().position(|byte| *byte == b'\t')?;
+            let (facts, path) = entry.split_at_checked(at)?;
+            let mut facts = std::str::from_utf8(facts).ok()?.split(' ');
+            let (mode, commit) = (facts.next()?, facts.next()?);
+            let path = PathBuf::from(OsStr::from_bytes(path.get(1..)?));
+            (mode == "160000").then(|| (path, commit.to_owned()))
+        };
+        Ok(entries.split(|byte| *byte == 0).filter_map(link).collect())
+    }
+
+    /// Whether a directory of the worktree is a repository of its own.
+    fn is_repository(&self, path: &Path) -> bool {
+        self.record.path.join(path).join(".git").symlink_metadata().is_ok()
+    }
+
+    /// Takes paths out of the index.
+    fn forget(&self, paths: &[PathBuf]) -> Result<(), Failure> {
+        for some in paths.chunks(PATHS_AT_ONCE) {
+            let words = ["update-index", "--force-remove", "--"].map(OsString::from);
+            let paths = some.iter().map(|path| path.clone().into_os_string());
+            self.git.run(&words.into_iter().chain(paths).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
     /// Points the branch of the worktree to a commit, whatever commands made of the reference.
     pub(super) fn move_branch(&self, commit: &str) -> Result<(), Failure> {
         let branch = self.branch();
-        self.remove_links()?;
+        self.remove_special_files()?;
         let quiet = ["-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref"];
-        self.git.run(&[quiet.as_slice(), &[&branch, commit]].concat())
+        let update = [quiet.as_slice(), &[&branch, commit]].concat();
+        self.git.run(&update).or_else(|_| {
+            // Commands left a lock, a directory, or an invalid reference.
+            let file = self.common.join(&branch);
+            let mut lock = file.clone().into_os_string();
+            lock.push(".lock");
+            for path in [PathBuf::from(lock), file] {
+                let _ = match path.is_dir() {
+                    true => parallax_files::remove_tree(&path),
+                    false => fs::remove_file(&path),
+                };
+            }
+            self.git.run(&update)
+        })
     }
 
     /// Removes the branch of the worktree.
@@ -155,7 +227,7 @@ impl<'r> Contents<'r> {
         if self.git.line(&["rev-parse", "--verify", "--quiet", &branch]).is_err() {
             return Ok(());
         }
-        self.remove_links()?;
+        self.remove_special_files()?;
         self.git.run(&["update-ref", "--no-deref", "-d", &branch])
     }
 
@@ -172,14 +244,23 @@ impl<'r> Contents<'r> {
         self.git.run(&["worktree", "prune"])
     }
 
-    /// Removes symbolic links at the branch's file and its log. Git would write through them.
-    fn remove_links(&self) -> Result<(), Failure> {
+    /// Removes what is neither a file nor a directory in the directory of the worktree, among the
+    /// branches that commands can write, and their logs: git would write through links, and wait for
+    /// pipes.
+    fn remove_special_files(&self) -> Result<(), Failure> {
         let branch = self.branch();
-        for path in [self.common.join(&branch), self.common.join("logs").join(&branch)] {
-            if path.symlink_metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
-                fs::remove_file(&path).map_err(|error| {
-                    failure(format!("Failed to remove `{}`: {error}", path.display()))
-                })?;
+        let Some((folder, _)) = branch.rsplit_once('/') else { return Ok(()) };
+        let of_branches = [self.common.join(folder), self.common.join("logs").join(folder)];
+        let own = self.own.iter().flat_map(|own| [own.clone(), own.join("logs")]);
+        for folder in own.chain(of_branches) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let kind = entry.file_type();
+                if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+                    let path = entry.path();
+                    fs::remove_file(&path).map_err(|error| {
+                        failure(format!("Failed to remove `{}`: {error}", path.display()))
+                    })?;
+                }
             }
         }
         Ok(())
@@ -202,9 +283,51 @@ impl<'r> Contents<'r> {
         let copied =
             self.own.as_ref().is_some_and(|own| self.copy_index(&own.join("index")).is_ok());
         if copied && self.git.run(&["diff-index", "--cached", "--name-only", head, "--"]).is_ok() {
-            return Ok(());
+            return self.clear_flags();
         }
         self.build_index(head)
+    }
+
+    /// Clears the flags with which an index passes over changed files. Those of a sparse checkout
+    /// stay.
+    fn clear_flags(&self) -> Result<(), Failure> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let listed = self.git.bytes(&["ls-files", "-v", "-z"])?;
+        let (mut assumed, mut skipped) = (Vec::new(), Vec::new());
+        for entry in listed.split(|byte| *byte == 0) {
+            let [flag, b' ', path @ ..] = entry else { continue };
+            let path = OsStr::from_bytes(path).to_owned();
+            if flag.is_ascii_lowercase() {
+                assumed.push(path.clone());
+            }
+            if flag.eq_ignore_ascii_case(&b'S') {
+                skipped.push(path);
+            }
+        }
+        if !skipped.is_empty() && self.is_sparse() {
+            skipped.clear();
+        }
+        for (flag, paths) in [("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)] {
+            for some in paths.chunks(PATHS_AT_ONCE) {
+                let words = ["update-index", flag, "--"].map(OsString::from);
+                let words = words.into_iter().chain(some.iter().cloned());
+                self.git.run(&words.collect::<Vec<_>>())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the worktree is a sparse checkout, by configurations that commands cannot change.
+    fn is_sparse(&self) -> bool {
+        const KEY: &str = "core.sparseCheckout";
+        let is_true = |words: &[&OsStr]| self.git.line(words).is_ok_and(|value| value == "true");
+        let words = ["config", "--type=bool"].map(OsStr::new);
+        let own = self.own.as_ref().map(|own| own.join("config.worktree"));
+        is_true(&[words.as_slice(), &[OsStr::new(KEY)]].concat())
+            || own.is_some_and(|own| {
+                let file = [OsStr::new("--file"), own.as_os_str(), OsStr::new(KEY)];
+                is_true(&[words.as_slice(), &file].concat())
+            })
     }
 
     fn build_index(&self, head: &str) -> Result<(), Failure> {
@@ -234,12 +357,7 @@ impl<'r> Contents<'r> {
         let mut added =
             self.git.paths(&[added.as_slice(), &["--no-renames", head, "--"]].concat())?;
         added.retain(|path| included.contains(path));
-        for some in added.chunks(PATHS_AT_ONCE) {
-            let words = ["update-index", "--force-remove", "--"].map(OsString::from);
-            let paths = some.iter().map(|path| path.clone().into_os_string());
-            self.git.run(&words.into_iter().chain(paths).collect::<Vec<_>>())?;
-        }
-        Ok(())
+        self.forget(&added)
     }
 }
 

@@ -287,12 +287,14 @@ pub fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
     let info = common.join("objects/info");
     closed.extend(info.is_dir().then_some(info));
     let mut git = vec![own, common.join("objects")];
-    if common.join("reftable").is_dir() {
-        git.push(common.join("reftable"));
-    } else {
+    // All references are in the same files there, so commands cannot commit.
+    if !common.join("reftable").is_dir() {
         for folder in refs {
             // Packing refs removes the directory, but git needs it to write the branch.
             fs::create_dir_all(&folder).ok()?;
+            if folder.starts_with(common.join("refs")) {
+                unpack_branches(&common, &folder);
+            }
             let others = fs::read_dir(&folder).into_iter().flatten().flatten();
             closed.extend(
                 others.filter(|entry| entry.file_name() != *record.name).map(|entry| entry.path()),
@@ -301,4 +303,18 @@ pub fn access(homes: &Homes, folder: &Path) -> Option<WorktreeAccess> {
         }
     }
     Some(WorktreeAccess { path, git, closed })
+}
+
+/// Gives packed branches of other worktrees their files, which can be protected.
+fn unpack_branches(common: &Path, folder: &Path) {
+    let Ok(packed) = fs::read_to_string(common.join("packed-refs")) else { return };
+    for line in packed.lines() {
+        let Some((commit, name)) = line.split_once(" refs/heads/parallax/") else { continue };
+        if is_valid_name(name) && commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            // It may have a newer value there.
+            if let Ok(mut file) = File::create_new(folder.join(name)) {
+                let _ = writeln!(file, "{commit}");
+            }
+        }
+    }
 }

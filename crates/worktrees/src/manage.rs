@@ -182,9 +182,9 @@ impl Worktrees {
         let Some(_lock) = claim(&record_file(&self.directory, name)) else {
             return Err(failure(format!("A session works in the worktree `{name}`")));
         };
-        if !force && record.path.exists() {
-            let state = state(&record)?;
-            let lost = match (state.dirty, is_merged(&record)?) {
+        if !force {
+            let dirty = record.path.exists() && state(&record)?.dirty;
+            let lost = match (dirty, is_merged(&record)?) {
                 (true, _) => Some("uncommitted changes"),
                 (false, false) => Some("commits that are not merged"),
                 (false, true) => None,

@@ -36,6 +36,8 @@ fn links_in_the_git_directory_lead_no_write_elsewhere() {
         "ln -sf TARGET $(git rev-parse --git-dir)/COMMIT_EDITMSG; echo 1 > b.txt",
         "ln -sf TARGET $(git rev-parse --git-dir)/logs/HEAD; echo 1 > b.txt",
         "ln -sf TARGET $(git rev-parse --git-dir)/index; echo 1 > b.txt",
+        "cd $(git rev-parse --git-dir) && rm -f HEAD index && mkfifo HEAD index; cd - && echo 1 > b.txt",
+        "cd $(git rev-parse --git-common-dir)/refs/heads/parallax && mkfifo x; ln -s TARGET y; cd - && echo 1 > b.txt",
         "ln -sf TARGET $(git rev-parse --git-common-dir)/logs/$(git symbolic-ref HEAD); echo 1 > b.txt",
     ] {
         let world = repository(&json!([]));
@@ -74,6 +76,72 @@ fn link_of_a_worktree_cannot_be_replaced_and_nothing_stays() {
     ] {
         let world = repository(&json!([]));
         let (world, result) = batch(world, line);
+        assert_eq!(result["state"], json!("succeeded"), "{line}: {result}");
+        assert_eq!(result["files_changed"], json!(["b.txt"]), "{line}");
+        assert_nothing_is_left(&world);
+    }
+}
+
+#[test]
+fn git_never_runs_in_a_repository_inside_the_worktree() {
+    let world = repository(&json!([]));
+    let marker = world.home.parallax().with_file_name("ran");
+    let line = format!(
+        "git init -q sub && cd sub && echo a > a.txt && git add -A && \
+         git -c user.name=x -c user.email=x@y commit -qm s && \
+         printf '[filter \"x\"]\\n\\tclean = touch {0}; cat\\n[core]\\n\\tfsmonitor = touch {0}\\n' >> .git/config && \
+         echo '* filter=x' > .gitattributes && touch a.txt && cd .. && \
+         git update-index --add --cacheinfo 160000,$(cat sub/.git/refs/heads/*),sub; echo x > b.txt",
+        marker.display()
+    );
+    let (world, result) = batch(world, &line);
+    assert_eq!(result["state"], json!("succeeded"), "{result}");
+    assert_eq!(result["files_changed"], json!(["b.txt", "sub"]), "{result}");
+    assert!(!marker.exists());
+    assert_nothing_is_left(&world);
+    let script = json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": line}}]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::in_home(world.home, &script.to_string());
+    let done = world.run_well(&["--worktree=fix", "-p", "go", "-y"]);
+    assert!(done.err().contains("Kept worktree `fix`"), "{}", done.err());
+    world.run_well(&["worktrees", "list"]);
+    assert_ne!(world.run(&["worktrees", "remove", "fix"]).code(), 0);
+    assert!(!marker.exists());
+}
+
+#[test]
+fn packed_branch_of_another_worktree_stays() {
+    let world = repository(&json!([]));
+    git(&world, &["branch", "parallax/old"]);
+    git(&world, &["pack-refs", "--all"]);
+    let before = git(&world, &["rev-parse", "parallax/old"]);
+    let line = "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m e; \
+                git update-ref refs/heads/parallax/old HEAD; \
+                git rev-parse HEAD > $(git rev-parse --git-common-dir)/refs/heads/parallax/old; echo x > b.txt";
+    let (world, result) = batch(world, line);
+    assert_eq!(result["state"], json!("succeeded"), "{result}");
+    assert_eq!(git(&world, &["rev-parse", "parallax/old"]), before);
+}
+
+#[test]
+fn flags_of_the_index_hide_no_change() {
+    for flag in ["--assume-unchanged", "--skip-worktree"] {
+        let line = format!("git update-index {flag} a.txt; echo changed > a.txt");
+        let (_, result) = batch(repository(&json!([])), &line);
+        assert_eq!(result["files_changed"], json!(["a.txt"]), "{flag}: {result}");
+    }
+}
+
+#[test]
+fn broken_reference_does_not_keep_a_result_back() {
+    for line in [
+        "touch $(git rev-parse --git-common-dir)/$(git symbolic-ref HEAD).lock; echo x > b.txt",
+        "R=$(git rev-parse --git-common-dir)/$(git symbolic-ref HEAD); rm -f $R; mkdir -p $R/deep; echo x > b.txt",
+        "echo garbage > $(git rev-parse --git-common-dir)/$(git symbolic-ref HEAD); echo x > b.txt",
+    ] {
+        let (world, result) = batch(repository(&json!([])), line);
         assert_eq!(result["state"], json!("succeeded"), "{line}: {result}");
         assert_eq!(result["files_changed"], json!(["b.txt"]), "{line}");
         assert_nothing_is_left(&world);
@@ -128,6 +196,7 @@ fn unmerged_commits_are_kept() {
     let project = entries.flatten().next().expect("the project").path();
     std::fs::remove_dir_all(project.join("fix")).expect("gone");
     world.run_well(&["worktrees", "prune"]);
+    assert_ne!(world.run(&["worktrees", "remove", "fix"]).code(), 0);
     assert_eq!(git(&world, &["show", "parallax/fix:b.txt"]), "two");
     git(&world, &["merge", "-q", "parallax/fix"]);
     world.run_well(&["worktrees", "prune"]);

@@ -38,6 +38,10 @@ pub(super) struct Index {
 impl Index {
     /// Reads an index file. Returns `None` if it does not exist or is not understood.
     pub fn read(path: &Path) -> Option<Self> {
+        // Opening a pipe would block.
+        if !std::fs::metadata(path).ok()?.is_file() {
+            return None;
+        }
         let file = File::open(path).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
         let stamp = Stamp::of(&stat);
