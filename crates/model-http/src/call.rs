@@ -401,7 +401,7 @@ impl HttpCall {
         }
     }
 
-    /// If there is no connection, waiting longer rarely helps.
+    /// If connecting fails, waiting longer rarely helps.
     fn most_attempts(&self, class: &str) -> u32 {
         let few = self.transport.options.connect_attempts;
         if class == UNREACHABLE { self.attempts.min(few) } else { self.attempts }

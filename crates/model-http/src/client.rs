@@ -27,8 +27,8 @@ pub struct TransportOptions {
     pub extra_roots: Vec<PathBuf>,
     /// `general.maxAttempts`: 1 to 10.
     pub max_attempts: u32,
-    /// Attempts while there is no connection (refused, no such name, no response): waiting longer
-    /// rarely helps.
+    /// Attempts if connecting fails (refused, unknown host, no response): waiting longer rarely
+    /// helps.
     pub connect_attempts: u32,
     /// How long connecting may take; `None` = the default.
     pub connect_timeout: Option<Duration>,

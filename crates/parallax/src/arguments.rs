@@ -428,7 +428,7 @@ pub(crate) struct SessionArguments {
     pub(crate) cd: Option<PathBuf>,
 
     /// Work in a new git worktree below `~/.parallax/worktrees`, on the branch `parallax/NAME`
-    // The value needs `=`, because `-w fix it` has a prompt.
+    // The value needs `=`, so that a prompt may follow; `spelled` adds it before a valid name.
     #[arg(short, long, value_name = "NAME", num_args = 0..=1, require_equals = true)]
     pub(crate) worktree: Option<Option<String>>,
 
