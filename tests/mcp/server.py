@@ -9,9 +9,9 @@ as one JSON line. The words of `--do`:
 
     pages      tools come in two pages        repeat    the cursor repeats for ever
     endless    each page has a cursor to another one
-    names      names with blanks, 90 long     malformed some entries are no tools
+    names      names with spaces, 90 long     malformed some entries are invalid
     mute       never answers `initialize`     die       ends at once, with a last word
-    noise      lines that are no messages     stubborn  ignores end of input and TERM
+    noise      lines that are not messages     stubborn  ignores end of input and TERM
     shouts     30 MB on standard error        empty     offers nothing
     floods     notifications without end      changed   another description of `echo`
     puts       `put` writes a file
@@ -30,7 +30,7 @@ as one JSON line. The words of `--do`:
     many       2,500 tools               html       calls are answered with a page
     json       requests are answered with JSON, not with events
     secret     programs that register get a secret, and have to show it
-    closed     programs cannot register        denied    nobody is signed in
+    closed     programs cannot register        denied    every sign-in is denied
     scope      calls want another scope      nameless  does not say who it is
     form       tokens come as a form, not as JSON
     twice      lists `echo` twice, the second time with another description
@@ -93,7 +93,7 @@ def tools():
         tool("fail", "Fails with isError."),
         tool("error", "Fails with a JSON-RPC error."),
         tool("crash", "Ends the server."),
-        tool("flood", "Sends more messages than anybody reads."),
+        tool("flood", "Sends more messages than the client reads."),
         tool("crash_once", "Ends the server the first time.", annotations={"idempotentHint": True}),
         tool("hang", "Never answers."),
         tool("slow", "Tells progress, then answers."),
@@ -108,11 +108,11 @@ def tools():
     if STATE["extra"]:
         found.append(tool("extra", "It came later."))
     if "ask" in DO:
-        found.append(tool("ask", "Asks the person."))
-        found.append(tool("ask_much", "Asks the person for a form of many kinds."))
-        found.append(tool("ask_nested", "Asks the person for a form in a form."))
-        found.append(tool("ask_url", "Asks the person to open what is no page."))
-        found.append(tool("ask_often", "Asks the person twenty things at once."))
+        found.append(tool("ask", "Asks the user."))
+        found.append(tool("ask_much", "Asks the user for a form with many field types."))
+        found.append(tool("ask_nested", "Asks the user for a nested form."))
+        found.append(tool("ask_url", "Asks the user to open an invalid page."))
+        found.append(tool("ask_often", "Asks the user twenty things at once."))
     if "sample" in DO:
         found.append(tool("sample", "Asks the model."))
     if "puts" in DO:

@@ -92,7 +92,7 @@ impl Undo {
     /// changed files.
     ///
     /// # Errors
-    /// Returns an error if there is no such prompt, nothing to undo, or the records are invalid.
+    /// Returns an error if the prompt is unknown, there is nothing to undo, or the records are invalid.
     pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<Undone, Failure> {
         let turn = prompt.map(|number| match &self.prompts {
             Ok(marks) => PromptMark::numbered(marks, number).map(|mark| mark.turn),

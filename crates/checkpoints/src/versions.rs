@@ -498,8 +498,8 @@ fn ended(
             (repositories, closed(&changes, &Allowance::of(Some(effects), granted)))
         }
     };
-    let with_leave = changes.protected.iter().filter(|path| !closed.contains(path));
-    lock(&shared.open).extend(with_leave.cloned());
+    let permitted = changes.protected.iter().filter(|path| !closed.contains(path));
+    lock(&shared.open).extend(permitted.cloned());
     let done = put_back(store, &changes, &closed).behind(repositories);
     let done = match granted.outside {
         true => done,
@@ -562,9 +562,9 @@ fn bring_back(
     granted: &Permissions,
 ) -> PutBack {
     let mut done = PutBack::default();
-    let has_leave =
+    let is_permitted =
         |path: &Path| granted.file_system.write.iter().any(|open| path.starts_with(open));
-    for moved in changes.moved_repositories.iter().filter(|moved| !has_leave(&moved.path)) {
+    for moved in changes.moved_repositories.iter().filter(|moved| !is_permitted(&moved.path)) {
         match store.bring_back(moved) {
             Ok(()) => done.restored.push(moved.path.clone()),
             Err(why) => done.lost.push((moved.path.clone(), why)),
@@ -677,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_waits_for_commands_that_may_have_leave() {
+    fn protected_file_watch_waits_for_commands_with_permission() {
         let folder = tempfile::tempdir().expect("a folder");
         let top = folder.path().canonicalize().expect("a path");
         let (root, kept) = (top.join("w"), top.join("kept"));

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_never_ends_is_told_with_its_place() {
+    fn unterminated_block_is_reported_with_its_position() {
         let mut open = file("a", CommandSource::User, "one\nü !{echo hi");
         open.place = (3, 1);
         let catalog = catalog(vec![open, file("b", CommandSource::User, "!{x}")]);

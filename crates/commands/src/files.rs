@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_ends_when_nobody_wants_more() {
+    fn listing_stops_when_the_consumer_stops() {
         let root = tempfile::tempdir().unwrap();
         for number in 0..(PIECE * 2 + 10) {
             std::fs::write(root.path().join(number.to_string()), "").unwrap();

@@ -79,11 +79,11 @@ impl Prepared {
             .map_err(|why| Failure::new(FailureKind::Input, format!("`/{name}`: {why}")))?;
         let (mut wishes, notices) = wishes_of(&command.wishes, &command.source);
         wishes.mode = (mode != now).then_some(mode);
-        let (agent, nobody) = match &command.wishes.agent {
+        let (agent, agent_notice) = match &command.wishes.agent {
             Some(agent) => shared.agent(agent),
             None => (None, None),
         };
-        let notices = notices.into_iter().chain(refused).chain(nobody).chain(making.notices);
+        let notices = notices.into_iter().chain(refused).chain(agent_notice).chain(making.notices);
         let notices = notices.map(|notice| format!("`/{name}`: {notice}")).collect();
         let has_none = wishes == TurnOverrides::default();
         Ok(Self {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_none_are_told() {
+    fn invalid_lines_are_reported() {
         let mut odd = Vec::new();
         parse_told("# comment\n\nA='one\ntwo'\r\nB\nC=\n=x\n  # said\n1 2=3", |line| {
             odd.push(line)

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn bindings_of_the_person_are_left_alone() {
+    fn user_key_bindings_are_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("keybindings.json");
         for (own, taken) in [

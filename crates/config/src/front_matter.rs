@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_told_with_its_line() {
+    fn invalid_front_matter_is_reported_with_its_line() {
         let broken = read("---\na: b\nc: [1,\n---\n").expect_err("broken");
         assert!(broken.line.is_some_and(|line| line >= 3), "{broken:?}");
         assert!(read("---\n- a\n---\n").is_err());

@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_are_read_and_what_is_none_is_told() {
+    fn hooks_are_parsed_and_invalid_ones_are_reported() {
         let (hooks, warnings) = read(&json!({
             "BeforeTool": [{"matcher": "write_.*", "sequential": true, "hooks": [
                 {"type": "command", "command": "a", "timeout": "2s", "failClosed": true},
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_of_a_wrong_form_is_no_leave() {
+    fn malformed_guard_grants_no_permission() {
         for (entry, refuses) in [
             (json!([{"type": "command", "command": "exit 2", "failClosed": true}]), true),
             (

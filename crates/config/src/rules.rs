@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_is_no_rule_of_the_administrator() {
+    fn file_writable_by_others_is_not_accepted_as_admin_rules() {
         let world = World::new();
         world.write("etc/policies/a.toml", "a");
         world.write("elsewhere/b.toml", "b");
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn links_pipes_and_floods_of_a_project_are_told_and_not_read() {
+    fn project_links_pipes_and_oversized_files_are_reported_and_not_read() {
         let world = World::new();
         world.write("secret.toml", "secret");
         world.write("project/.gemini/policies/a.toml", "a");

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_read_and_wrong_ones_are_told() {
+    fn every_form_is_parsed_and_invalid_ones_are_reported() {
         let (read, warnings) = settings(&json!({
             "tools": {"sandbox": {"enabled": true, "command": "podman", "image": "i", "allowedPaths": ["/a"], "networkAccess": false},
                       "sandboxAllowedPaths": ["/b"], "sandboxNetworkAccess": true},

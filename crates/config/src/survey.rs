@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn links_pipes_floods_and_nonsense_are_told_and_not_followed() {
+    fn links_pipes_oversized_and_malformed_files_are_reported_and_not_followed() {
         let outside = tempfile::tempdir().expect("folder");
         write(outside.path(), "commands/secret.toml", "");
         write(outside.path(), "settings.json", r#"{"mcpServers": {"secret": {}}}"#);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_asks_for_something_is_told() {
+    fn only_settings_that_request_something_are_reported() {
         let told = |values: Value| {
             let values = values.as_object().cloned().expect("object");
             notice(&values, Path::new("/s.json"))

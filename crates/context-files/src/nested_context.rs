@@ -121,7 +121,7 @@ impl FolderContext for NestedContext {
         });
     }
 
-    fn anew(&self) -> Arc<dyn FolderContext> {
+    fn new_instance(&self) -> Arc<dyn FolderContext> {
         Arc::new(Self {
             sources: self.sources.clone(),
             workspace: Arc::clone(&self.workspace),

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_begins_anew_and_the_session_does_not() {
+    fn prompt_budget_resets_and_session_budget_does_not() {
         let session = BudgetLimits { cost: Some(1.0), ..BudgetLimits::default() };
         let prompt = BudgetLimits { tokens: Some(100), ..BudgetLimits::default() };
         let mut budget =

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn images_nest_where_the_model_takes_them_and_stand_beside_elsewhere() {
+    fn images_are_nested_if_supported_and_siblings_otherwise() {
         let nested = respond(&call(true, true), with_media("image/png"));
         assert_eq!(nested.parts.len(), 1);
         assert_eq!(nested.text, "Binary content provided (1 item(s)).");

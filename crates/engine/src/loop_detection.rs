@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_with_changing_results_is_no_loop() {
+    fn polling_with_changing_results_is_not_a_loop() {
         assert!(repeat(&mut LoopDetector::default(), 100, |turn| turn.to_string()).is_empty());
     }
 

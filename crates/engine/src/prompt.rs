@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_confinement_is_told_in_its_own_words() {
+    fn each_sandbox_kind_has_its_own_prompt_text() {
         let tools = ["run_shell_command".to_owned()];
         let told = |sandbox| {
             let flags = PromptFlags { sandbox, tools: &tools, ..PromptFlags::default() };
@@ -258,14 +258,14 @@ mod tests {
     }
 
     #[test]
-    fn sections_can_be_switched_off_and_worded_anew() {
+    fn prompt_sections_can_be_disabled_and_replaced() {
         let prompt =
             assemble(PromptFlags { git: true, ..PromptFlags::default() }, &|suffix| match suffix {
                 "PREAMBLE" => SectionText::Off,
-                "GIT" => SectionText::Text("Mind the log.{{#if headless}} Ask nobody.{{/if}}"),
+                "GIT" => SectionText::Text("Mind the log.{{#if headless}} Do not ask.{{/if}}"),
                 _ => SectionText::BuiltIn,
             });
         assert!(!prompt.contains("You are Parallax"), "{prompt}");
-        assert!(prompt.ends_with("Mind the log. Ask nobody.\n"), "{prompt}");
+        assert!(prompt.ends_with("Mind the log. Do not ask.\n"), "{prompt}");
     }
 }

@@ -367,8 +367,8 @@ mod tests {
             ("SANDBOX_MOUNTS", "/data,/data:/d:rw"),
             ("SANDBOX_PORTS", "80, 8080"),
             ("SANDBOX_ENV", "A=1,B=x=y"),
-            ("GEMINI_API_KEY", "geheim"),
-            ("PARALLAX_API_KEY", "geheim"),
+            ("GEMINI_API_KEY", "hidden-value"),
+            ("PARALLAX_API_KEY", "hidden-value"),
         ] {
             set(&mut asked, name, value);
         }
@@ -383,7 +383,7 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
-        assert!(!line.contains("geheim"));
+        assert!(!line.contains("hidden-value"));
         assert!(shown(&plan(&request(Engine::Podman)).expect("plan").main)
             .starts_with("podman run -i --rm --init --workdir /project --entrypoint  --name parallax-1 --hostname parallax-1 --userns=keep-id --user 1000:100"));
     }

@@ -542,12 +542,12 @@ mod tests {
             ..Redaction::default()
         };
         let pairs = [
-            ("A_KEY", "geheim"),
-            ("B", "geheim"),
-            ("DB_URI", "geheim"),
-            ("E", "geheim"),
-            ("F", "postgres://jo:geheim@host/db"),
-            ("GEMINI_API_KEY", "geheim"),
+            ("A_KEY", "hidden-value"),
+            ("B", "hidden-value"),
+            ("DB_URI", "hidden-value"),
+            ("E", "hidden-value"),
+            ("F", "postgres://jo:hidden-value@host/db"),
+            ("GEMINI_API_KEY", "hidden-value"),
         ];
         let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
         let told: Vec<(DropReason, Option<&str>)> =
@@ -568,9 +568,9 @@ mod tests {
             let mut redaction = redaction.clone();
             redaction.allowed.push(dropped.name.clone());
             let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
-            assert_eq!(value(&built, &dropped.name), Some("geheim"));
+            assert_eq!(value(&built, &dropped.name), Some("hidden-value"));
         }
-        assert!(!format!("{:?}", built.dropped).contains("geheim"));
+        assert!(!format!("{:?}", built.dropped).contains("hidden-value"));
     }
 
     #[test]
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_a_program_of_the_persons() {
+    fn hook_gets_the_environment_of_a_user_program() {
         let pairs = [
             ("DISPLAY", ":0"),
             ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/0/bus"),

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keeper_of_a_gate_is_no_process_that_was_left_running() {
+    fn network_broker_is_not_a_leftover_process() {
         let line = |pid: i32, name: &str, parent: i32, state: &str| {
             let stat = format!(
                 "{pid} ({name}) {state} {parent} {pid} {pid} 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 9 9 1"

@@ -100,7 +100,7 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
     let mut text = String::new();
     let mut style = CellStyle::PLAIN;
     // Spaces that are written only if something follows them.
-    let mut blanks = 0;
+    let mut pending_spaces = 0;
     for column in 0..columns {
         let Some(cell) = screen.cell(row, column) else { continue };
         if cell.is_wide_continuation() {
@@ -109,15 +109,15 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
         let wanted = if colour { CellStyle::of(cell) } else { CellStyle::PLAIN };
         let is_blank = matches!(cell.contents(), "" | " ");
         if is_blank && wanted.is_invisible() {
-            blanks += 1;
+            pending_spaces += 1;
             continue;
         }
-        if blanks > 0 {
+        if pending_spaces > 0 {
             if !style.is_invisible() {
                 style = CellStyle::PLAIN;
                 style.write(&mut text);
             }
-            text.extend(std::iter::repeat_n(' ', std::mem::take(&mut blanks)));
+            text.extend(std::iter::repeat_n(' ', std::mem::take(&mut pending_spaces)));
         }
         if wanted != style {
             style = wanted;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_screen_program_is_told() {
+    fn full_screen_program_is_detected() {
         let drawn = "\x1b[?1049h\x1b[?1h\x1b[?25l\x1b[3;3H漢字";
         let screen = shown(drawn, true);
         assert_eq!(screen.rows, ["", "", "  漢字"]);

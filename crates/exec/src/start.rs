@@ -159,13 +159,13 @@ enum SessionLeader {
     Watcher,
     /// A helper program.
     Helper(PathBuf),
-    /// None: the command only leads a process group.
-    Nobody,
+    /// No session: the command only leads a process group.
+    GroupOnly,
 }
 
 impl SessionLeader {
     fn of(helper: Option<PathBuf>) -> Self {
-        helper.map_or(Self::Nobody, Self::Helper)
+        helper.map_or(Self::GroupOnly, Self::Helper)
     }
 }
 
@@ -184,11 +184,11 @@ fn start_in_pipe(
             command.arg(&spawn.program);
             command
         }
-        SessionLeader::Watcher | SessionLeader::Nobody => {
+        SessionLeader::Watcher | SessionLeader::GroupOnly => {
             tokio::process::Command::new(&spawn.program)
         }
     };
-    if matches!(leader, SessionLeader::Nobody) {
+    if matches!(leader, SessionLeader::GroupOnly) {
         command.process_group(0);
     }
     command

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_told() {
+    async fn missing_program_is_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let processes = Processes::new(folder.path().to_owned());
         let missing = StdioProgram { program: "no-such-program".into(), ..program("") };

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_screen_program_drew_is_no_output() {
+    fn full_screen_drawing_is_excluded_from_output() {
         let size = TerminalSize::new(20, 4);
         let text = read(size, &["before\r\n\x1b[?1049hDRAWN\r\n\r\n\r\n\r\nX", "\x1b[?1049lafter"]);
         assert_eq!(text, "before\nafter");

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_it_may_do_is_told() {
+    fn review_lists_all_capabilities() {
         let review = looked(&[
             (
                 "gemini-extension.json",

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_by_their_looks() {
+    fn source_kind_is_inferred_from_its_form() {
         let folder = tempfile::tempdir().expect("folder");
         let root = std::fs::canonicalize(folder.path()).expect("real");
         std::fs::create_dir_all(root.join("a/b")).expect("folder");

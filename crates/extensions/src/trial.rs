@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trial_is_told() {
+    fn invalid_extension_test_is_reported() {
         for (text, why) in [
             (r#"{"responses": "r"}"#, "`prompt` is missing"),
             (r#"{"prompt": "p"}"#, "`responses` is missing"),

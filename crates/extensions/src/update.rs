@@ -231,7 +231,7 @@ impl ExtensionManager<'_> {
     /// Updates extensions with automatic updates, if the newer version has no additional
     /// capabilities. Returns notices for the user. Blocking; must not be called on a runtime
     /// thread.
-    pub fn update_unasked(&self) -> Vec<String> {
+    pub fn update_automatically(&self) -> Vec<String> {
         let mut told = Vec::new();
         for extension in &self.extensions().all {
             let wants = extension.install.as_ref().is_some_and(|install| install.auto_update);

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branches_worktrees_and_commits_are_told() {
+    fn branches_worktrees_and_commits_are_recognized() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         let write = |path: &str, text: &str| {

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_the_request_stand_beside_the_config() {
+    fn request_settings_are_written_next_to_the_config() {
         let mut request =
             request("gemini-3.8-flash", "web-fetch", json!({"safetySettings": [], "tools": []}));
         request.tools = ToolSet::UrlContext;

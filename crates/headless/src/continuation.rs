@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_different_answer_starts_its_line_anew() {
+    fn different_answer_restarts_its_line() {
         assert_eq!(
             retried("One\nTwo apples", &["One\nTwo ", "pears\nEnd"]),
             "One\nTwo apples\nTwo pears\nEnd"

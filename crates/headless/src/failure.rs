@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_before_the_run_is_told_in_every_format() {
+    fn startup_failure_is_reported_in_every_format() {
         let (code, out, err) = report(OutputFormat::Text, FailureKind::Auth, None);
         assert_eq!((code, out.as_str()), (41, ""));
         assert_eq!(err, "error: no key\nset `GEMINI_API_KEY`\n");

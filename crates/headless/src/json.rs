@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_on_both_streams() {
+    fn failure_is_reported_on_both_streams() {
         let done = run(json_script().retry().text(&["par"]).failed());
         assert_eq!(done.code, 1);
         let out: Value = serde_json::from_str(&done.stdout).unwrap();

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told() {
+    fn full_disk_is_reported() {
         for format in [OutputFormat::Text, OutputFormat::Json, OutputFormat::StreamJson] {
             let mut script = Script::new(format).text(&["x"]).done();
             script.stdout = Stdout::Full;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_refused_since_nobody_can_answer() {
+    fn user_question_is_denied_without_a_user() {
         let done = run(Script::new(OutputFormat::Text).ask("a1").end(EndReason::Done));
         assert_eq!((done.code, done.decided), (0, vec!["a1".to_owned()]));
     }

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_is_refused_with_the_reason() {
+    fn invalid_schema_is_rejected_with_the_reason() {
         for (text, why) in [
             ("{", "invalid JSON"),
             ("[1]", "expected an object"),

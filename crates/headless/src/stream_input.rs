@@ -691,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_told_and_the_conversation_goes_on() {
+    fn invalid_line_is_reported_and_the_conversation_continues() {
         let done = converse(
             script().text(&["one"]).done(),
             "nonsense\n{\"type\":\"dance\"}\n{\"type\":\"message\"}\n{\"type\":\"command\",\"text\":\"/frobnicate\"}\n{\"type\":\"answer\",\"id\":\"q\",\"value\":1}\n{\"type\":\"decide\",\"id\":\"q\",\"outcome\":\"cancel\"}\n{\"type\":\"message\",\"content\":\" \

@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_are_no_answer_are_errors() {
+    fn turn_without_an_answer_is_an_error() {
         use parallax_protocol::event::EndReason;
         let done = run(stream().end(EndReason::Loop { detail: "x".into() }));
         let seen = lines(&done.stdout);

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn their_hooks_stand_behind_ours_once() {
+    fn migrated_hooks_are_appended_once() {
         let theirs = json!({
             "PreToolUse": [{"matcher": "Write|Edit", "hooks": [
                 {"type": "command", "command": "a.sh", "timeout": 5},

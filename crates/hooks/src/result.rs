@@ -419,7 +419,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_that_cannot_be_understood_is_told() {
+    fn unreadable_hook_output_is_reported() {
         let said = interpret(&hook(false), &end(0, r#"{"decision":"denny"}"#, ""));
         assert!(said.messages.iter().any(|(level, text)| {
             *level == Level::Warning && text.contains("unknown `decision` \"denny\"")

@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_signs_nothing() {
+    fn invalid_key_is_rejected() {
         for text in ["", "x", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
             let why = sign_rs256(text, b"m").expect_err("no key");
             assert!(why.contains("private key"), "{why}");

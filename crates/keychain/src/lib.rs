@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_kept_read_and_forgotten_and_is_no_argument() {
+    fn secret_is_saved_read_and_deleted_without_appearing_in_arguments() {
         let folder = tempfile::tempdir().expect("a folder");
         let home = Path::new("/home/me/.parallax");
         let tool = fake::secret_tool(folder.path()).expect("a program");

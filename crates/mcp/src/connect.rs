@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_the_network_are_told_in_plain_words() {
+    fn network_failures_have_readable_messages() {
         let worker = "Send message error Transport [rmcp::transport::worker::WorkerTransport<rmcp::\
                       transport::StreamableHttpClientWorker<reqwest::Client>>] error: Client error: \
                       error sending request for url (http://x/y): client error (Connect): dns error: \

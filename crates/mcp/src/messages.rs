@@ -406,15 +406,15 @@ fn with_whole_letters(text: &str) -> Cow<'_, str> {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()
     };
-    let (mut mended, mut kept, mut at) = (String::new(), 0, 0);
+    let (mut repaired, mut kept, mut at) = (String::new(), 0, 0);
     while let Some(found) = text.get(at..).and_then(|rest| rest.find('\\')) {
         let here = at + found;
         at = match half(here) {
             None => here + 2,
             Some(0xD800..=0xDBFF) if matches!(half(here + 6), Some(0xDC00..=0xDFFF)) => here + 12,
             Some(0xD800..=0xDFFF) => {
-                mended.push_str(text.get(kept..here).unwrap_or_default());
-                mended.push_str("\\ufffd");
+                repaired.push_str(text.get(kept..here).unwrap_or_default());
+                repaired.push_str("\\ufffd");
                 kept = here + 6;
                 kept
             }
@@ -424,8 +424,8 @@ fn with_whole_letters(text: &str) -> Cow<'_, str> {
     if kept == 0 {
         return Cow::Borrowed(text);
     }
-    mended.push_str(text.get(kept..).unwrap_or_default());
-    Cow::Owned(mended)
+    repaired.push_str(text.get(kept..).unwrap_or_default());
+    Cow::Owned(repaired)
 }
 
 #[cfg(test)]

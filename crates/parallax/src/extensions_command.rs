@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::extending::{Said, Scope, refused};
 use crate::extensions_words::{described, listed, reviewed};
-pub(crate) use asking::Person;
+pub(crate) use asking::StdinPrompter;
 use upkeep::Sync;
 
 /// The output format of the list.
@@ -206,7 +206,7 @@ impl ExtensionsAction {
 /// agree.
 pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Failure> {
     launch.extension_manager().tidy_extensions();
-    let mut person = Person::new(action.values()?);
+    let mut prompter = StdinPrompter::new(action.values()?);
     match action {
         ExtensionsAction::Install {
             source,
@@ -226,9 +226,9 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
             let name = fetched.manifest.name.clone();
             launch.extension_manager().require_new_extension(&name)?;
             let shown = reviewed("installed", &fetched.manifest, &fetched.review, source);
-            person.agree(&shown, *consent)?;
+            prompter.agree(&shown, *consent)?;
             launch.extension_manager().install_extension(&fetched)?;
-            let missing = ask_settings(launch, &name, *skip_settings, &mut person)?;
+            let missing = ask_settings(launch, &name, *skip_settings, &mut prompter)?;
             let text = format!("Extension \"{}\" installed successfully and enabled.\n", name);
             Ok(done(text + &missing, &name, "installed"))
         }
@@ -236,11 +236,11 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
             let (manifest, review) = launch.extension_manager().review_extension(path)?;
             launch.extension_manager().require_new_extension(&manifest.name)?;
             let source = path.display().to_string();
-            person.agree(&reviewed("linked", &manifest, &review, &source), *consent)?;
+            prompter.agree(&reviewed("linked", &manifest, &review, &source), *consent)?;
             launch.extension_manager().link_extension(path)?;
             let name = &manifest.name;
             let mut text = format!("Extension \"{name}\" linked successfully and enabled.\n");
-            text.push_str(&ask_settings(launch, name, true, &mut person)?);
+            text.push_str(&ask_settings(launch, name, true, &mut prompter)?);
             Ok(done(text, name, "linked"))
         }
         ExtensionsAction::New { path, template } => {
@@ -255,13 +255,13 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
         ExtensionsAction::List { .. } => Ok(list(launch)),
         ExtensionsAction::Update { name: Some(name), consent, .. } => {
             let extension = launch.extension_manager().known_extension(name)?;
-            let said = update(launch, &extension, *consent, &mut person)?;
+            let said = update(launch, &extension, *consent, &mut prompter)?;
             Ok(Said::new(said.text, said.json))
         }
-        ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, &mut person)),
+        ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, &mut prompter)),
         ExtensionsAction::Sync { file, consent, prune, .. } => {
             let what = Sync { file: file.as_deref(), consent: *consent, prune: *prune };
-            upkeep::sync(launch, &what, &mut person)
+            upkeep::sync(launch, &what, &mut prompter)
         }
         ExtensionsAction::Doctor { name } => upkeep::doctor(launch, name.as_deref()),
         ExtensionsAction::Test { path, names } => upkeep::test(launch, path, names),
@@ -296,10 +296,10 @@ pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Fa
                     });
                     let variable = &value.setting.variable;
                     // With a file of values, ask only for the settings that it names.
-                    if !wanted || values.settings.is_some() && !person.has(variable) {
+                    if !wanted || values.settings.is_some() && !prompter.has(variable) {
                         continue;
                     }
-                    let given = person.value(extension.name(), &value.setting)?;
+                    let given = prompter.value(extension.name(), &value.setting)?;
                     launch.extension_manager().set_extension_value(
                         extension,
                         variable,
@@ -331,16 +331,16 @@ fn ask_settings(
     launch: &Launch,
     name: &str,
     skip: bool,
-    person: &mut Person,
+    prompter: &mut StdinPrompter,
 ) -> Result<String, Failure> {
     let fresh = launch.reread()?;
     let extension = fresh.extension_manager().known_extension(name)?;
     let mut missing = String::new();
     for value in extension.values.iter().filter(|value| value.value.is_none()) {
         let variable = &value.setting.variable;
-        let given = match (skip || !person.can_be_asked()) && !person.has(variable) {
+        let given = match (skip || !prompter.can_be_asked()) && !prompter.has(variable) {
             true => None,
-            false => person.value(name, &value.setting).ok().filter(|given| !given.is_empty()),
+            false => prompter.value(name, &value.setting).ok().filter(|given| !given.is_empty()),
         };
         match given {
             Some(given) => {
@@ -387,7 +387,7 @@ fn update(
     launch: &Launch,
     extension: &Extension,
     consent: bool,
-    person: &mut Person,
+    prompter: &mut StdinPrompter,
 ) -> Result<Said, Failure> {
     let name = extension.name();
     let current = || {
@@ -401,7 +401,7 @@ fn update(
     let to = one_line(&fetched.manifest.version);
     if let Some(moved) = moved {
         let home = one_line(&fetched.metadata.source);
-        person.tell(&format!("`{name}` moved from {} to {home}.\n", one_line(moved)));
+        prompter.tell(&format!("`{name}` moved from {} to {home}.\n", one_line(moved)));
     }
     if !beyond.is_empty() || moved.is_some() {
         let mut shown = format!(
@@ -411,7 +411,7 @@ fn update(
         for line in beyond {
             let _ = writeln!(shown, "  + {}", code_text(line));
         }
-        person.agree(&shown, consent)?;
+        prompter.agree(&shown, consent)?;
     }
     if !launch.extension_manager().update_extension(extension, &update)? {
         return current();
@@ -420,7 +420,7 @@ fn update(
     if extension.home == parallax_extensions::ExtensionHome::Gemini {
         text.push_str("The copy of Gemini CLI stays unchanged; Parallax now has its own copy.\n");
     }
-    text.push_str(&ask_settings(launch, name, false, person)?);
+    text.push_str(&ask_settings(launch, name, false, prompter)?);
     Ok(Said::new(
         text,
         json!({"name": name, "done": "updated", "from": from, "to": fetched.manifest.version}),
@@ -428,7 +428,7 @@ fn update(
 }
 
 /// A failed update does not stop the others.
-fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
+fn update_all(launch: &Launch, consent: bool, prompter: &mut StdinPrompter) -> Said {
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for extension in &launch.extensions().all {
@@ -439,7 +439,7 @@ fn update_all(launch: &Launch, consent: bool, person: &mut Person) -> Said {
             list.push(json!({"name": name, "done": "linked"}));
             continue;
         }
-        match update(launch, extension, consent, person) {
+        match update(launch, extension, consent, prompter) {
             Ok(said) => {
                 text.push_str(&said.text);
                 list.push(said.json);

@@ -33,9 +33,8 @@ pub(crate) fn reviewed(what: &str, manifest: &Manifest, review: &Review, source:
         let _ = writeln!(text, "  note: {}", one_line(note));
     }
     text.push_str(
-        "Extensions are third-party code that nobody has reviewed for you: their programs run \
-         with your permissions, and their texts instruct the agent. Install only extensions that \
-         you trust.\n",
+        "Extensions are third-party code that has not been reviewed: their programs run with your \
+         permissions, and their texts instruct the agent. Install only extensions that you trust.\n",
     );
     text
 }

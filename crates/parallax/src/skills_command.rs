@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::extending::{
     OptionalScope, ProjectScopeOption, Said, Scope, UserScopeOption, refused, switched,
 };
-use crate::extensions_command::Person;
+use crate::extensions_command::StdinPrompter;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SkillsAction {
@@ -85,7 +85,7 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
         SkillsAction::List { all } => Ok(list(launch, *all)),
         SkillsAction::Install { source, path, scope, consent } => {
             let skills = skill_files::fetch_skills(launch.config(), source, path.as_deref())?;
-            Person::new(Vec::new()).agree(&shown(&skills, "installed", source), *consent)?;
+            StdinPrompter::new(Vec::new()).agree(&shown(&skills, "installed", source), *consent)?;
             let installed = skill_files::install_skills(launch.config(), &skills, (*scope).into())?;
             let folders: Vec<PathBuf> = installed.iter().map(|it| it.folder.clone()).collect();
             let mut said = done("Installed", &skills, &folders);
@@ -97,7 +97,7 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
         }
         SkillsAction::Link { folder, scope, consent } => {
             let skills = skill_files::fetch_skills(launch.config(), folder, None)?;
-            Person::new(Vec::new()).agree(&shown(&skills, "linked", folder), *consent)?;
+            StdinPrompter::new(Vec::new()).agree(&shown(&skills, "linked", folder), *consent)?;
             let links = skill_files::link_skills(launch.config(), &skills, (*scope).into())?;
             Ok(done("Linked", &skills, &links))
         }

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_may_stand_before_a_subcommand() {
+    fn flags_are_accepted_before_a_subcommand() {
         let before = |line: &[&str]| spelled(&words(line)).before_subcommand;
         for (typed, rest, flags) in [
             (&["-d", "mcp", "list"][..], &["mcp", "list"][..], &["-d"][..]),

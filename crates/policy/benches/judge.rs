@@ -20,7 +20,7 @@ fn shell(bencher: divan::Bencher<'_, '_>, command: &str) {
     });
     let effects = Effects { runs: vec![command.to_owned()], ..Effects::default() };
     let args = Object::new();
-    let workspace = [PathBuf::from("/home/somebody/project")];
+    let workspace = [PathBuf::from("/home/user/project")];
     bencher.bench_local(|| {
         policy.judge(&Query {
             tool: "run_shell_command",
@@ -56,7 +56,7 @@ fn load_a_file(bencher: divan::Bencher<'_, '_>) {
     };
     let file = RuleFile {
         tier: Tier::User,
-        path: PathBuf::from("/home/somebody/.parallax/policies/rules.toml"),
+        path: PathBuf::from("/home/user/.parallax/policies/rules.toml"),
         text: Ok((0..50).map(rule).collect()),
     };
     let options = PolicyOptions { files: vec![file], ..PolicyOptions::default() };

@@ -244,9 +244,9 @@ fn outside(
 
 fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let roots = call.query.workspace;
-    let needs_person =
+    let needs_approval =
         |path: &Path| paths::is_protected(path, roots) || paths::is_agent_rules(path, roots);
-    let found = shell.written().iter().filter_map(Written::path).find(|path| needs_person(path));
+    let found = shell.written().iter().filter_map(Written::path).find(|path| needs_approval(path));
     let found = found.cloned().or_else(|| {
         let trees = shell.line.commands.iter().flat_map(bash::placed);
         let mut places = trees.flat_map(|word| shell.place_of(&word));

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_is_no_program() {
+    fn argument_is_not_taken_for_a_program() {
         for command in ["git rm a", "echo rm", "cat rm > rm", "ls -l rm"] {
             assert!(!runs(command, "rm", None), "{command}");
         }

@@ -27,7 +27,7 @@ pub trait FolderContext: Send + Sync {
     fn keep_what_is_in(&self, contents: &[Sealed]);
 
     /// Returns a new instance for another conversation in the same directories (a subagent).
-    fn anew(&self) -> Arc<dyn FolderContext>;
+    fn new_instance(&self) -> Arc<dyn FolderContext>;
 
     /// Marks context that is in `contents`, the resumed history, as sent.
     fn resume(&self, contents: &[Sealed]);

@@ -389,8 +389,8 @@ pub struct Ask {
     /// The permissions beyond the sandbox that approval grants.
     pub permissions: Permissions,
     /// Broader permissions that can be granted instead, for a command that does more around the
-    /// named files than write them: the directories that contain them. Empty if there is no such
-    /// choice.
+    /// named files than write them: the directories that contain them. Empty if there is nothing
+    /// broader to offer.
     pub wider: Permissions,
     /// Changes of the call that could not be undone, for the user.
     pub not_undoable: Vec<String>,

@@ -505,7 +505,7 @@ pub struct StoreError {
     /// What happened, to which file.
     pub message: String,
     /// Whether the disk is full, in which case the session continues without recording.
-    pub no_space: bool,
+    pub disk_full: bool,
 }
 
 /// Stores the records of a session. Each session has one writer.

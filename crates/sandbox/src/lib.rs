@@ -20,7 +20,7 @@ pub use inside::session_namespaces::Cell;
 #[cfg(not(target_os = "linux"))]
 pub use launch::Cell;
 pub use launch::{Launcher, REFUSED, Refusal, main, reexec};
-pub use plan::{Access, Network, Plan, StandIn, Tier};
+pub use plan::{Access, Network, PlaceholderFile, Plan, Tier};
 pub use replaced::take_replaced;
 pub use standard_output::stdout_was_closed;
 pub use support::{Finding, Support};

@@ -61,7 +61,7 @@ pub enum Access {
 /// metadata for the file (git, in its index) considers it unchanged and does not open it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StandIn {
+pub struct PlaceholderFile {
     /// The file.
     #[serde(with = "parallax_protocol::path_text::one")]
     pub path: PathBuf,
@@ -73,7 +73,7 @@ pub struct StandIn {
     pub executable: bool,
 }
 
-impl StandIn {
+impl PlaceholderFile {
     /// Returns its mode, which only distinguishes programs from other files.
     pub(crate) fn mode(&self) -> u32 {
         if self.executable { 0o100 } else { 0 }
@@ -115,7 +115,7 @@ pub struct Plan {
     #[serde(with = "parallax_protocol::path_text::list")]
     pub filtered: Vec<PathBuf>,
     /// Files in `hidden` that are shown with specific metadata. They cannot be read either.
-    pub stand_ins: Vec<StandIn>,
+    pub placeholders: Vec<PlaceholderFile>,
     /// Exceptions from `hidden`, and paths that stay visible below `/tmp` and `/run`.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub readable: Vec<PathBuf>,
@@ -161,7 +161,7 @@ impl Plan {
             read_only: Vec::new(),
             hidden: Vec::new(),
             filtered: Vec::new(),
-            stand_ins: Vec::new(),
+            placeholders: Vec::new(),
             readable: Vec::new(),
             overlay_store: temporary.join("overlays"),
             temporary,

@@ -54,7 +54,7 @@ fn run(args: &[&str]) -> std::io::Result<String> {
         ["knock", address] => {
             for _ in 0..100 {
                 if TcpStream::connect(*address).is_ok() {
-                    return Err(std::io::Error::other("somebody listens there"));
+                    return Err(std::io::Error::other("a process is listening there"));
                 }
             }
             Ok(String::new())

@@ -422,7 +422,7 @@ impl Canvas {
                     return self.region.resize(columns, rows, reflows);
                 }
                 let up = self.rows_up(columns, reflows);
-                self.region.begin_anew(columns, rows);
+                self.region.restart_in_place(columns, rows);
                 upward(up)
             }
         }
@@ -435,7 +435,7 @@ impl Canvas {
             if place.size == sent.size {
                 if sent.is_way_up {
                     let (columns, rows) = (place.size.0.into(), place.size.1.into());
-                    self.region.begin_anew(columns, rows);
+                    self.region.restart_in_place(columns, rows);
                     self.region.left(&sent.before, sent.gone(*place), columns);
                     shared.painted(place.size);
                     if shared.is_restless() {

@@ -312,14 +312,14 @@ impl Region {
             // The wrapping is a guess, and no foreign row may be erased.
             false => 0,
         };
-        self.begin_anew(columns, height);
+        self.restart_in_place(columns, height);
         self.left(&painted, missing, columns);
         upward(isize::try_from(up).unwrap_or(0))
     }
 
     /// Starts again in the cursor's row, which is known to be the first of the region, in a window
     /// of another size. The next frame clears everything at and below it.
-    pub(crate) fn begin_anew(&mut self, columns: usize, height: usize) {
+    pub(crate) fn restart_in_place(&mut self, columns: usize, height: usize) {
         let visible = self.visible;
         self.restart(columns, height);
         self.visible = visible;

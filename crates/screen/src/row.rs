@@ -202,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_glyph_that_does_not_fit_becomes_a_blank() {
+    fn wide_glyph_that_does_not_fit_becomes_a_space() {
         assert_eq!(text(&Row::new(&Line::raw("漢字"), 3)), "漢");
         let blue = Style::PLAIN.on(Color::Ansi(4));
         assert_eq!(text(&Row::new(&Line::styled("漢字", blue), 3)), "漢 ");
     }
 
     #[test]
-    fn plain_blanks_at_the_end_are_no_cells_but_a_fill_is() {
+    fn trailing_plain_spaces_are_not_cells_but_a_fill_is() {
         assert_eq!(Row::new(&Line::raw("a  "), 10).len(), 1);
         assert_eq!(Row::new(&Line::raw("a").filled(Style::PLAIN.on(Color::Ansi(1))), 10).len(), 10);
         assert_eq!(Row::new(&Line::raw("a").filled(Style::PLAIN), 10).len(), 1);

@@ -456,7 +456,7 @@ impl Shared {
 
     /// Records the size that the window contents were painted for; another current size is a
     /// change.
-    pub fn stands_for(&self, size: (u16, u16)) {
+    pub fn set_painted_size(&self, size: (u16, u16)) {
         let mut state = self.state();
         (state.size, state.device) = (size, size);
         state.resize = Resize::Settled;

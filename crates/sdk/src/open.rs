@@ -245,8 +245,9 @@ impl OpenSession {
         drop(clearing.await);
         notes.extend(replaced);
         let Some(versions) = self.versions else { return notes };
-        let person = self.launch.options.interactive;
-        let settling = tokio::task::spawn_blocking(move || versions.settle(had_background, person));
+        let interactive = self.launch.options.interactive;
+        let settling =
+            tokio::task::spawn_blocking(move || versions.settle(had_background, interactive));
         notes.extend(settling.await.unwrap_or_default());
         notes
     }

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_name_is_one_plain_line() {
-        assert_eq!(cleaned("\n**\"Mend the parser.\"**\nmore").as_deref(), Some("Mend the parser"));
+        assert_eq!(cleaned("\n**\"Fix the parser.\"**\nmore").as_deref(), Some("Fix the parser"));
         assert_eq!(cleaned(" \n\"\"\n").as_deref(), None);
         assert_eq!(cleaned(&"x".repeat(200)).map(|name| name.len()), Some(80));
     }

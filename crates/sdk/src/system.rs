@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_the_users_takes_the_place_of_all_sections() {
+    fn user_system_prompt_replaces_all_sections() {
         let mut material = material();
         let text = "Use ${glob_ToolName}, ${x} and ${AvailableTools}. ${AgentSkills}${";
         material.files.whole = Some(("/s.md".into(), text.to_owned()));

@@ -32,7 +32,7 @@ use parallax_tools::update_topic::UpdateTopic;
 use parallax_tools::web_fetch::{WebFetch, WebFetchOptions};
 use parallax_tools::write_file::{UnseenOverwrite, WriteFile};
 use parallax_tools::write_todos::WriteTodos;
-use parallax_tools::{MainModel, PersonShell, RedactionOptions, ShellOptions};
+use parallax_tools::{MainModel, RedactionOptions, ShellOptions, UserShell};
 
 use crate::launch::Launch;
 use crate::plans;
@@ -174,7 +174,7 @@ pub(crate) fn build(
     let leftovers = sandbox
         .map_or_else(Vec::new, |sandbox| vec![sandbox.temporary.clone(), sandbox.overlays.clone()]);
     let processes = Processes::new(shell.background_dir.clone());
-    let person = PersonShell::new(shell.clone(), Arc::clone(workspace), processes.clone());
+    let user_shell = UserShell::new(shell.clone(), Arc::clone(workspace), processes.clone());
     let fetch = WebFetchOptions {
         client: launch.client_options(),
         allowed: Vec::new(),
@@ -220,7 +220,7 @@ pub(crate) fn build(
         tools.push(Arc::new(ExitPlanMode::new(place, work())));
     }
     tools.extend(launch.options.tools.0.iter().cloned());
-    Toolbox { tools, processes, shell: Arc::new(person), leftovers, main }
+    Toolbox { tools, processes, shell: Arc::new(user_shell), leftovers, main }
 }
 
 /// Returns the files that `save_memory` writes to.

@@ -322,7 +322,7 @@ pub fn loaded(
 fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
     match parallax_store::is_sound(&loaded.contents) {
         true => Ok(loaded),
-        false => parallax_store::mended(loaded, path),
+        false => parallax_store::repaired(loaded, path),
     }
 }
 

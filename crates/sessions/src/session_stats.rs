@@ -147,14 +147,14 @@ impl SessionStats {
     }
 
     /// Returns the share of successful tool calls; `None` if there are none.
-    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    #[expect(clippy::cast_precision_loss, reason = "a percentage for display")]
     pub fn success_rate(&self) -> Option<f64> {
         let tools = &self.totals.tools;
         (tools.total_calls > 0).then(|| tools.total_success as f64 / tools.total_calls as f64)
     }
 
     /// Returns the share of approved decisions; `None` if there are none.
-    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    #[expect(clippy::cast_precision_loss, reason = "a percentage for display")]
     pub fn agreement(&self) -> Option<f64> {
         let decisions = &self.totals.tools.total_decisions;
         let agreed = decisions.accept + decisions.auto_accept;

@@ -74,7 +74,7 @@ impl CostStats {
         self.usd == 0.0 && self.unpriced.is_empty()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    #[expect(clippy::cast_precision_loss, reason = "a percentage for display")]
     fn add(&mut self, asked: &Requests) {
         self.prompt += asked.usage.prompt;
         self.cached += asked.usage.cached;

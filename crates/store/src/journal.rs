@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
 
 pub use file::record_line;
-pub(crate) use file::{beside, is_no_space};
+pub(crate) use file::{beside, is_disk_full};
 
 use crate::keys::Keys;
 use crate::load::{Builder, LoadError, LoadedSession};
@@ -152,14 +152,14 @@ impl Journal {
     }
 
     fn error(&self, doing: &str, source: &io::Error) -> StoreError {
-        let no_space = is_no_space(source);
-        let hint = if no_space { "; the session continues without being recorded" } else { "" };
+        let disk_full = is_disk_full(source);
+        let hint = if disk_full { "; the session continues without being recorded" } else { "" };
         StoreError {
             message: format!(
                 "failed to {doing} the journal `{}`: {source}{hint}",
                 self.path.display()
             ),
-            no_space,
+            disk_full,
         }
     }
 
@@ -260,7 +260,7 @@ impl Inner {
         file.append(record).inspect_err(|error| {
             // A partial line may have been written. If it could not be removed, nothing may be
             // appended after it.
-            self.off = is_no_space(error) || file.is_spoilt();
+            self.off = is_disk_full(error) || file.is_spoilt();
         })
     }
 }
@@ -282,7 +282,7 @@ impl Store for Journal {
             match JournalFile::make(&self.path) {
                 Ok(file) => inner.file = Some(file),
                 Err(error) => {
-                    inner.off = is_no_space(&error);
+                    inner.off = is_disk_full(&error);
                     return Err(self.error("make", &error));
                 }
             }

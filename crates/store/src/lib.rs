@@ -16,11 +16,11 @@ mod keys;
 mod lines;
 mod list;
 mod load;
-mod mend;
 mod moving;
 mod outputs;
 mod paths;
 mod redact;
+mod repair;
 mod retention;
 mod scan;
 mod search;
@@ -42,7 +42,6 @@ pub use keys::{KeyError, KeyPlace, Keys};
 pub use lines::JournalTail;
 pub use list::{Origin, SessionEntry, has_id, list, list_all, note_folders};
 pub use load::{LoadError, LoadedSession, PendingBatch, PendingCall, load};
-pub use mend::{is_sound, mended};
 pub use moving::{MoveError, move_belongings, move_session};
 pub use outputs::{
     OUTPUTS_LIMIT, encrypt_outputs, keep_output, keep_output_encrypted, restore_outputs,
@@ -51,6 +50,7 @@ pub use outputs::{
 pub use paths::{
     Homes, SessionArtifacts, create_private_dir, project_folder, project_hash, project_slug,
 };
+pub use repair::{is_sound, repaired};
 pub use retention::{
     Discarded, Gone, Retention, TRASH_AGE, belongings, discard, empty_trash, is_due, outdated,
     remove_stray_outputs, session_folders,

@@ -306,7 +306,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_folder_that_somebody_else_made_is_not_taken() {
+    fn directory_created_by_another_user_is_rejected() {
         let place = tempfile::tempdir().expect("a folder");
         let homes = Homes::new("/p", "/g");
         let folder = homes.own_folder(place.path()).expect("free");

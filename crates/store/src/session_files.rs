@@ -75,7 +75,7 @@ pub(crate) fn of_project(homes: &Homes, project: &Path) -> Vec<SessionFile> {
 }
 
 /// Returns the journal of a session and the records of Gemini CLI whose names contain the start of
-/// its ID. Returns `None` if there is no such journal.
+/// its ID. Returns `None` if no journal matches.
 pub(crate) fn of_id(homes: &Homes, project: &Path, id: &str) -> Option<Vec<SessionFile>> {
     let id = SessionId::is_valid(id).then(|| SessionId::from(id))?;
     let path = homes.journal(project, &id);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_by_place() {
+    fn answers_are_keyed_by_question_index() {
         let question = |header: &str| UserQuestion {
             question: "?".into(),
             header: header.into(),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_told_of_can_be_called() {
+    async fn discovered_tools_can_be_called() {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::write(
             folder.path().join("call.sh"),

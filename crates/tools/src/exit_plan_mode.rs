@@ -105,13 +105,13 @@ impl Tool for ExitPlanMode {
             let path = plan.path().display();
             return Err(invalid(format!("the plan `{path}` is empty: write it first")));
         }
-        let unasked = match scope.interactive {
+        let mode_by_rule = match scope.interactive {
             true => ApprovalMode::Default,
             false => self.place.unattended,
         };
         let path = plan.path().to_owned();
         let effects = Effects { reads: vec![path.clone()], ..Effects::default() };
-        Ok(Box::new(Call { path, text, unasked, effects }))
+        Ok(Box::new(Call { path, text, mode_by_rule, effects }))
     }
 }
 
@@ -119,7 +119,7 @@ struct Call {
     path: PathBuf,
     text: String,
     /// The mode to switch to if a policy rule approved the plan.
-    unasked: ApprovalMode,
+    mode_by_rule: ApprovalMode,
     effects: Effects,
 }
 
@@ -162,7 +162,7 @@ impl Invocation for Call {
         let mode = match run.decided {
             Some(AskOutcome::ProceedAlways) => ApprovalMode::AutoEdit,
             Some(_) => ApprovalMode::Default,
-            None => self.unasked,
+            None => self.mode_by_rule,
         };
         Box::pin(async move {
             let (plan, what) = (self.path.display(), words(mode));

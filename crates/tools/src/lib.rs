@@ -42,7 +42,7 @@ pub mod write_file;
 pub mod write_todos;
 
 pub use change::file_diff;
-pub use run_shell_command::PersonShell;
+pub use run_shell_command::UserShell;
 pub use sandbox_options::{SandboxOptions, WorktreeAccess};
 pub use shell_options::{RedactionOptions, ShellOptions};
 

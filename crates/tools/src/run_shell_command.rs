@@ -15,17 +15,17 @@ mod git_reads;
 mod git_worktree_writes;
 mod left_alone;
 mod made;
-mod person;
+mod placeholders;
 mod reads;
 mod refusal;
 mod replaced;
 mod report;
 mod repository;
 mod secrets;
-mod stand_ins;
 #[cfg(test)]
 mod tests;
 mod tracked;
+mod user_shell;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -53,8 +53,8 @@ pub use self::confined::{mounts, reach};
 pub use self::git::own_git_environment;
 pub use self::git_directories::GitDirectories;
 pub use self::left_alone::LeftAlone;
-pub use self::person::PersonShell;
 pub use self::replaced::replaced_files;
+pub use self::user_shell::UserShell;
 
 use self::confined::{DenialEvidence, Entry};
 use self::confinement::Subject;

@@ -49,7 +49,7 @@ pub fn rows(diff: &FileDiff, look: &DiffOptions<'_>) -> Vec<Line> {
     } else if diff.is_new_file && only_added {
         new_file(&changes, &diff.file_path, &mut page);
     } else {
-        if hunks::only_blanks_changed(&changes) {
+        if hunks::only_whitespace_changed(&changes) {
             page.note("only whitespace changed");
         }
         changed(&changes, &diff.file_path, &mut page);

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_while_they_hold() {
+    fn quota_limits_are_shown_while_active() {
         let row = |quota| {
             let facts = Facts { quota, ..facts() };
             let rows = rows(&facts, &[FooterItem::Quota], false, 60, &Theme::default());

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_entries_are_told_and_passed_over() {
+    fn invalid_key_bindings_are_reported_and_skipped() {
         let file = r#"[
             { "command": "edit.undo", "key": "hyper+z" },
             { "command": "edit.nothing", "key": "ctrl+z" },
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_conflict_is_told_and_a_meant_one_is_not() {
+    fn new_key_conflict_is_reported_and_an_intended_one_is_not() {
         assert_eq!(Keymap::load(Platform::Linux, "").conflicts(), [] as [String; 0]);
         let file = r#"[{ "command": "app.toggleMarkdown", "key": "ctrl+9" },
             { "command": "app.showFullTodos", "key": "ctrl+9" }]"#;

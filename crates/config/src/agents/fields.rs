@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_stands_for_its_tools() {
+    fn tool_group_expands_to_its_tools() {
         let fields = json!({"name": "a", "description": "d", "tools": ["read-only", "replace"]});
         let agent = agent(fields).expect("an agent");
         for (tool, may) in
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn invalid_fields_are_reported() {
         for (fields, part) in [
             (json!({"name": "a"}), "`description` is missing"),
             (json!({"description": "a"}), "`name` is missing"),

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_keeps_the_agent_out() {
+    fn invalid_rule_disables_the_agent() {
         for (rules, why) in [
             (json!({}), "list of rules"),
             (json!(["x"]), "a mapping"),

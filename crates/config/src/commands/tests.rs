@@ -66,7 +66,7 @@ fn commands_of_all_places_are_found_the_strongest_first() {
 }
 
 #[test]
-fn a_broken_file_is_told_and_the_others_load() {
+fn invalid_file_is_reported_and_the_others_load() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
     let place = "home/.gemini/commands";

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_takes_the_place_of_those_it_covers_and_theirs_is_not_written() {
+    fn switch_replaces_the_ones_it_covers_and_leaves_foreign_file_unwritten() {
         let folder = tempfile::tempdir().expect("folder");
         let root = std::fs::canonicalize(folder.path()).expect("real");
         let homes = Homes {

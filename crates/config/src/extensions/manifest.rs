@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_manifest_is_told() {
+    fn invalid_manifest_is_reported() {
         for (value, why) in [
             (json!({"version": "1"}), "`name` is missing"),
             (json!({"name": "a"}), "`version` is missing"),

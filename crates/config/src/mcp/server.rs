@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_a_server_is_told_by_its_keys() {
+    fn server_transport_is_derived_from_its_keys() {
         for (value, kind) in [
             (json!({"command": "c", "args": ["a", 1]}), "stdio"),
             (json!({"url": "https://x.example/"}), "http"),

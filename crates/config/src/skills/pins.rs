@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skill_that_somebody_changed_is_found() {
+    fn changed_skill_is_detected() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let homes = Homes { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };

@@ -280,7 +280,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         room: room.clone(),
         pins: std::collections::BTreeSet::new(),
         sources: Vec::new(),
-        folder_context: folder_context.as_ref().map(|context| context.anew()),
+        folder_context: folder_context.as_ref().map(|context| context.new_instance()),
         editor_context: None,
         pending: std::collections::BTreeMap::new(),
         generation: generation.clone(),

@@ -46,8 +46,8 @@ impl Conversation {
         last.map_or_else(Vec::new, |content| self.calls_of(&content))
     }
 
-    /// Returns the results of the calls before the one that is run again; `None` when there is no
-    /// such call at that position.
+    /// Returns the results of the calls before the one that is run again; `None` when no
+    /// call is at that position.
     pub(crate) fn results_before(&self, order: Restore) -> Option<Vec<ResultRecord>> {
         let contents = self.history.contents();
         let content = contents.get(order.keep.checked_sub(1)?)?.open().ok()?;

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_stand_for_the_contents_that_have_a_text() {
+    fn hook_entries_match_the_contents_with_text() {
         let (_, texts) = changed(json!([
             {"role": "user", "content": "PRE <session_context/>go"},
             {"role": "model", "content": [{"text": "c"}]},

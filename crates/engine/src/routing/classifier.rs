@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_adds_is_no_turn() {
+    fn text_added_by_the_program_does_not_count_as_a_turn() {
         let context = Part::text(format!("<session_context>\n{}", "x".repeat(5_000)));
         let hook = Part::text("<hook_context>h</hook_context>");
         let first = Content::user(vec![context, Part::text("the wish"), hook]).seal();

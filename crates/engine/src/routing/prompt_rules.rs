@@ -318,10 +318,10 @@ mod tests {
     #[test]
     fn ordinary_prompts_need_no_question() {
         let failing = "The build is red since this morning:\nerror[E0308]: mismatched types\n --> \
-                       src/a.rs:3:5\nPlease mend it";
+                       src/a.rs:3:5\nPlease fix it";
         let long = "Write a plan for the move of our session store from files to SQLite. Keep the old \
                     format readable for a while, say how the upgrade works while several processes are \
-                    open, and what happens when somebody goes back to an older version of the program.";
+                    open, and what happens when a user goes back to an older version of the program.";
         for (prompt, fast) in [
             ("fix the failing test in parser_test.go", Some(false)),
             ("what does this function do", Some(true)),

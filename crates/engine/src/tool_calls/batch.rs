@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_early_waits_for_what_stands_before_it() {
+    fn early_result_waits_for_the_results_before_it() {
         let mut found = BTreeMap::from([(2, vec!["c"])]);
         assert!(drain_before(&mut found, 0).is_empty());
         found.insert(0, vec!["a", "b"]);

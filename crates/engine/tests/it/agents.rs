@@ -257,7 +257,7 @@ async fn next_ask(rig: &mut Rig) -> Ask {
 }
 
 #[tokio::test]
-async fn questions_of_agents_reach_the_person_and_answers_hold_for_all() {
+async fn subagent_approvals_reach_the_user_and_apply_to_all_subagents() {
     let run = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     let replies = vec![
         invokes(&["scout"]),
@@ -380,7 +380,7 @@ async fn several_agents_work_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn what_a_person_says_meanwhile_reaches_agents_too() {
+async fn steering_message_reaches_running_subagents() {
     let gate = Arc::new(tokio::sync::Notify::new());
     let open = Arc::clone(&gate);
     let wait = tool("wait", Sharing::Shared, move |n, _| {
@@ -484,7 +484,7 @@ impl Agents for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_end_in_time_is_gone_on_with_all_the_same() {
+async fn subagent_that_exceeds_its_time_can_be_resumed() {
     let fast_model_failed = tool("stuck", Sharing::Shared, |_, _| Box::pin(std::future::pending()));
     let agents: Arc<dyn Agents> = Arc::new(Slow(Team(vec![agent("scout")])));
     let setup = Setup { tools: vec![fast_model_failed], agents: Some(agents), ..Setup::default() };

@@ -130,7 +130,7 @@ async fn a_rule_that_misses_what_was_asked_about_is_said_to() {
 }
 
 #[tokio::test]
-async fn a_refusal_where_a_person_looks_on_ends_the_turn() {
+async fn denial_by_the_user_ends_the_turn() {
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     for (ends, requests) in [(true, 0), (false, 1)] {
         let replies = vec![calls(&[("ask_run", 1)]), has_text("something else")];
@@ -192,7 +192,7 @@ async fn an_answer_that_is_not_offered_leaves_the_question_open() {
 }
 
 #[tokio::test]
-async fn changed_arguments_are_asked_about_again() {
+async fn changed_arguments_require_a_new_approval() {
     let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
     let replies = vec![calls(&[("ask_edit", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
@@ -253,7 +253,7 @@ async fn what_the_sandbox_refused_is_offered_again() {
 }
 
 #[tokio::test]
-async fn the_wider_leave_is_given_when_it_is_chosen() {
+async fn broader_permissions_are_granted_when_chosen() {
     for wider in [false, true] {
         let run = tool("run", Sharing::Shared, |_, run| {
             Box::pin(async move {
@@ -302,7 +302,7 @@ async fn unattended_the_model_reads_what_was_refused() {
 }
 
 #[tokio::test]
-async fn keys_are_blacked_out_before_anybody_reads_them() {
+async fn keys_are_redacted_before_output_is_emitted() {
     let leak = tool("leak", Sharing::Shared, |_, _| {
         Box::pin(async { Outcome::text("key=hush-hush-hush.") })
     });

@@ -103,7 +103,7 @@ async fn answer(rig: &mut Rig, decide: impl FnOnce(AskId) -> Decide) -> Ask {
 }
 
 #[tokio::test]
-async fn a_person_raises_a_budget_and_the_turn_goes_on() {
+async fn turn_continues_when_the_user_raises_the_budget() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
     let replies = vec![
         used(calls(&[("one", 1)]), 1100),
@@ -145,7 +145,7 @@ async fn a_person_raises_a_budget_and_the_turn_goes_on() {
 }
 
 #[tokio::test]
-async fn a_person_who_stops_has_the_prompt_back_and_is_asked_again_with_the_next() {
+async fn stopping_at_the_budget_returns_the_prompt_and_asks_again_next_time() {
     let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spending::default())
         .with_user_prompts(true);
     let replies = vec![used(has_text("a"), 1000), has_text("b")];

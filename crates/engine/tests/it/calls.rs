@@ -177,7 +177,7 @@ async fn repeating_rounds_are_nudged_and_then_stopped() {
 }
 
 #[tokio::test]
-async fn a_person_can_switch_the_loop_guard_off() {
+async fn user_can_disable_loop_detection() {
     let same = tool("same", Sharing::Shared, |_, _| Box::pin(async { Outcome::text("as ever") }));
     let mut replies: Vec<_> = (0..12).map(|_| calls(&[("same", 1)])).collect();
     replies.push(has_text("done"));

@@ -196,7 +196,7 @@ async fn the_end_of_the_session_ends_its_commands() {
 }
 
 #[tokio::test]
-async fn the_background_is_told_when_asked_and_when_it_changes() {
+async fn background_processes_are_reported_on_request_and_on_change() {
     let shell = FakeShell::new();
     let setup = Setup { shell: Some(shell.clone()), ..Setup::default() };
     let mut rig = rig(Vec::new(), setup);

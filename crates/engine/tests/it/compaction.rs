@@ -97,12 +97,12 @@ async fn hooks_say_what_the_account_keeps() {
     rig.send(Op::Compact { focus: Some("the numbers".into()) }).await;
     rig.until(|body| matches!(body, EventBody::Compaction(_))).await;
     let asked = rig.script.asked();
-    assert!(asked[0].contains("the numbers"), "a person's wish stays");
-    assert!(asked[0].contains("keep the ports, for it is manual"), "a hook's is added");
+    assert!(asked[0].contains("the numbers"), "the user's focus stays");
+    assert!(asked[0].contains("keep the ports, for it is manual"), "the hook's focus is added");
 }
 
 #[tokio::test]
-async fn a_person_makes_it_shorter_and_takes_that_back() {
+async fn manual_compaction_can_be_undone() {
     let replies = vec![
         calls(&[("look", 1)]),
         has_text("one"),

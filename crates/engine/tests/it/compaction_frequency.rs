@@ -77,11 +77,11 @@ async fn compactions_that_bring_little_come_less_and_less_often() {
     let small = told.iter().filter(|told| told.after > told.before * 2 / 5);
     assert!(small.count() <= 5 && told.len() <= 20, "{} compactions: {told:?}", told.len());
     let bare = |told: &&Compaction| told.after > told.before * 2 / 5 && told.remark.is_none();
-    assert_eq!(told.iter().find(bare), None, "a reason is told");
+    assert_eq!(told.iter().find(bare), None, "every small compaction has a remark");
 }
 
 #[tokio::test]
-async fn a_mark_below_what_every_request_has_is_told_once() {
+async fn threshold_below_the_fixed_request_size_is_reported_once() {
     let mut replies: Vec<ModelReply> = (0..20).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("done"));
     let tools: Vec<Arc<dyn Tool>> = vec![bulky("look", 100), wordy("manual", 4_800)];

@@ -104,7 +104,7 @@ impl FolderContext for OneFile {
         let is_there = contents.iter().any(|content| content.json().contains("mind the dog"));
         *self.told.lock().expect("told") &= is_there;
     }
-    fn anew(&self) -> Arc<dyn FolderContext> {
+    fn new_instance(&self) -> Arc<dyn FolderContext> {
         Arc::new(Self::default())
     }
     fn resume(&self, _contents: &[Sealed]) {}
@@ -141,7 +141,7 @@ async fn context_of_a_folder_comes_once_and_again_when_it_was_lost() {
     rig.until(|body| matches!(body, EventBody::Compaction(told) if told.how.is_some())).await;
     rig.turn("third").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
-    assert_eq!(sent.matches("mind the dog").count(), 1, "it is told again");
+    assert_eq!(sent.matches("mind the dog").count(), 1, "the context is sent again");
 }
 
 /// An editor whose message is new once, and again after a reset.
@@ -181,7 +181,7 @@ async fn context_of_the_editor_comes_again_when_its_prompt_is_removed_or_compact
 }
 
 #[tokio::test]
-async fn what_a_person_leaves_out_is_a_note_and_can_come_back() {
+async fn dropped_result_becomes_a_note_and_can_be_restored() {
     let (room, kept) = keeping(CompactionOptions::default());
     let replies = vec![
         calls(&[("look", 1), ("see", 2)]),
@@ -221,7 +221,7 @@ async fn what_a_person_leaves_out_is_a_note_and_can_come_back() {
 }
 
 #[tokio::test]
-async fn what_a_person_holds_on_to_outlives_compactions_and_processes() {
+async fn pinned_content_survives_compaction_and_resume() {
     let (room, _) = keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
     let replies = vec![
         calls(&[("look", 7)]),
@@ -290,7 +290,7 @@ async fn requests_share_their_beginning() {
 }
 
 #[tokio::test]
-async fn an_added_folder_is_told_to_the_model_and_the_journal() {
+async fn added_directory_is_sent_to_the_model_and_recorded() {
     let mut rig = rig(vec![has_text("a"), has_text("b")], Setup::default());
     rig.turn("one").await;
     rig.send(Op::AddDirectory("/more".into())).await;
@@ -323,6 +323,6 @@ async fn a_skill_that_is_unloaded_tells_the_model_no_more() {
     let sent = rig.script.contents().pop().expect("request").join("\n");
     assert!(!sent.contains("Run the checks") && sent.contains("look says 2"), "{sent}");
     rig.send(Op::UnloadSkill("other".to_owned())).await;
-    let is_told = |body: &EventBody| matches!(body, EventBody::ItemDone { .. });
-    rig.until(is_told).await;
+    let is_reported = |body: &EventBody| matches!(body, EventBody::ItemDone { .. });
+    rig.until(is_reported).await;
 }

@@ -65,7 +65,7 @@ async fn calls_switch_the_mode_when_they_succeed() {
 }
 
 #[tokio::test]
-async fn what_runs_without_a_question_is_told() {
+async fn auto_approved_tools_are_named_in_the_prompt() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> =
         vec![changing("exit", approved(ApprovalMode::Yolo))];
     let replies = vec![calls(&[("exit", 1)]), has_text("done")];

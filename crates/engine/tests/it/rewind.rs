@@ -68,10 +68,10 @@ async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
     // Rewound to the start: the context of the first prompt is sent again.
     rig.send(rewind(1, true, false, false)).await;
     rewound(&mut rig).await;
-    rig.turn("anew").await;
+    rig.turn("new_instance").await;
     let request = rig.script.contents().pop().expect("request");
     assert_eq!(request.len(), 1);
-    assert!(request[0].contains("<session_context/>") && request[0].contains("anew"));
+    assert!(request[0].contains("<session_context/>") && request[0].contains("new_instance"));
     rig.send(rewind(2, true, false, false)).await;
     let refused = rig
         .until(|body| {
@@ -169,7 +169,7 @@ async fn a_resumed_session_goes_back_too() {
 }
 
 #[tokio::test]
-async fn the_context_in_use_is_told() {
+async fn context_usage_is_reported() {
     let counted = vec![Step::Chunk(Box::new(parallax_protocol::model::Chunk {
         parts: serde_json::from_str(r#"[{"text":"hello"}]"#).expect("parts"),
         finish: Some(parallax_protocol::model::Finish::from_gemini_word("STOP")),

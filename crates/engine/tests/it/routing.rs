@@ -112,7 +112,7 @@ async fn switched_off_or_by_rules_alone_nothing_is_asked() {
 }
 
 #[tokio::test]
-async fn a_chosen_model_without_capacity_is_replaced_and_that_is_told() {
+async fn chosen_model_without_capacity_falls_back_with_a_notice() {
     let replies = vec![busy(), has_text("a"), has_text("b")];
     let mut rig = rig(replies, Setup { unattended: true, ..auto(RoutingOptions::default()) });
     let (reason, events) = rig.turn("Refactor the parser").await;
@@ -140,7 +140,7 @@ async fn both_without_capacity_end_the_turn() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_and_each_answer_counts() {
+async fn fallback_request_follows_each_user_choice() {
     for (outcome, asked) in [
         (AskOutcome::ProceedOnce, vec!["strong", "fast"]),
         (AskOutcome::ProceedAlways, vec!["strong", "fast", "fast"]),
@@ -165,7 +165,7 @@ async fn a_person_is_asked_and_each_answer_counts() {
 }
 
 #[tokio::test]
-async fn nobody_there_the_run_ends_unless_it_was_allowed() {
+async fn non_interactive_run_ends_unless_fallback_is_allowed() {
     let run = async |fallback: FallbackPolicy| {
         let routing = RoutingOptions { fallback, ..RoutingOptions::default() };
         let setup = Setup { model: Some("strong"), unattended: true, routing, ..Setup::default() };
@@ -198,7 +198,7 @@ async fn an_interrupt_closes_the_question() {
 }
 
 #[tokio::test]
-async fn in_plan_mode_nobody_is_asked_and_all_is_told() {
+async fn plan_mode_falls_back_without_asking_and_reports_it() {
     let setup = Setup { model: Some("strong"), mode: ApprovalMode::Plan, ..Setup::default() };
     let mut rig = rig(vec![spent(), has_text("a")], setup);
     let (reason, events) = rig.turn("go").await;

@@ -107,7 +107,7 @@ async fn foreign_signatures_are_replaced_after_one_more_try() {
 }
 
 #[tokio::test]
-async fn the_sources_of_an_answer_are_told_once_each() {
+async fn citations_are_emitted_once_each() {
     let source = |title: &str, uri: &str| Citation { title: Some(title.into()), uri: uri.into() };
     let told = Step::Chunk(Box::new(Chunk {
         citations: vec![source("b", "http://b.example/"), source("lost", "")],

@@ -104,7 +104,7 @@ fn line(program: &'static str, words: &[&str]) -> CommandLine {
 fn command(line: &CommandLine) -> Command {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the engine of a sandbox is no command of the agent: it gets our environment"
+        reason = "the container engine is not a command of the agent: it gets our environment"
     )]
     let mut command = Command::new(line.program);
     command.args(&line.arguments).envs(line.variables.iter().map(|(name, value)| (name, value)));

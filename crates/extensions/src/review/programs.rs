@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_run_is_told_from_texts() {
+    fn executable_files_are_distinguished_from_text_files() {
         let folder = tempfile::tempdir().expect("folder");
         for (path, text) in [
             ("h.sh", "x"),

@@ -93,7 +93,7 @@ async fn call(pause: u64, steps: u64) -> Result<Value, McpError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_gives_a_call_its_time_anew() {
+async fn progress_resets_the_call_timeout() {
     // The total exceeds the timeout, but no single pause does.
     assert!(call(500, 5).await.is_ok());
     let after = Duration::from_millis(600);
@@ -143,7 +143,7 @@ impl Transport<RoleClient> for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_reads_nothing_keeps_nobody() {
+async fn server_that_reads_nothing_does_not_block_calls() {
     let (to, mut asked) = mpsc::unbounded_channel::<Value>();
     let (answers, from) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -178,7 +178,7 @@ impl Progress for Heard {
 }
 
 #[test]
-fn progress_is_told_in_words_and_not_too_often() {
+fn progress_is_formatted_and_rate_limited() {
     let token = ProgressToken(NumberOrString::Number(1));
     let mut told = ProgressNotificationParam::new(token.clone(), 1.0);
     let words = |told: &ProgressNotificationParam| advance(told).map(|it| it.to_string());

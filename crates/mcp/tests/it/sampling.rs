@@ -61,12 +61,12 @@ impl ModelCatalog for Blue {
 
 /// Gives these responses one after the other, and records the requests.
 #[derive(Default)]
-struct Person {
+struct ScriptedUser {
     answers: Mutex<VecDeque<Answer>>,
     asked: Mutex<Vec<Question>>,
 }
 
-impl Asker for Person {
+impl Asker for ScriptedUser {
     fn ask(&self, _server: &str, question: Question) -> BoxFuture<'static, Answer> {
         self.asked.lock().expect("no panic").push(question);
         let answer = self.answers.lock().expect("no panic").pop_front().unwrap_or(Answer::Cancel);
@@ -77,22 +77,25 @@ impl Asker for Person {
 struct Scene {
     world: World,
     model: Arc<Blue>,
-    person: Arc<Person>,
+    user: Arc<ScriptedUser>,
 }
 
 impl Scene {
     async fn of(answers: Vec<Answer>, tokens: u64) -> Self {
         let model = Arc::new(Blue::default());
-        let person = Arc::new(Person { answers: Mutex::new(answers.into()), ..Person::default() });
+        let user = Arc::new(ScriptedUser {
+            answers: Mutex::new(answers.into()),
+            ..ScriptedUser::default()
+        });
         let sampling = Sampling {
             model: Arc::clone(&model) as Arc<dyn Model>,
             main: Arc::new(|| "the-model".to_owned()),
             tokens,
         };
-        let asker = Arc::clone(&person) as Arc<dyn Asker>;
+        let asker = Arc::clone(&user) as Arc<dyn Asker>;
         let world = World::with_model("sample", Some(asker), Some(sampling));
         world.servers.connect("s").await.expect("connected");
-        Self { world, model, person }
+        Self { world, model, user }
     }
 
     /// Returns what the server received as the answer.
@@ -101,7 +104,7 @@ impl Scene {
     }
 
     fn asked(&self) -> usize {
-        self.person.asked.lock().expect("no panic").len()
+        self.user.asked.lock().expect("no panic").len()
     }
 
     fn requests(&self) -> usize {
@@ -114,14 +117,14 @@ fn yes() -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_model_answers_when_a_person_agrees() {
+async fn sampling_is_answered_after_approval() {
     let scene = Scene::of(vec![yes(), Answer::Decline], 10_000).await;
     let got = scene.sample(json!({})).await;
     for wanted in ["\"role\": \"assistant\"", "\"text\": \"blue\"", "\"stopReason\": \"endTurn\""] {
         assert!(got.contains(wanted), "{wanted}: {got}");
     }
     assert!(got.contains("\"model\": \"the-model\""), "{got}");
-    let asked = scene.person.asked.lock().expect("no panic").first().cloned();
+    let asked = scene.user.asked.lock().expect("no panic").first().cloned();
     let Some(Question::Sample { system, prompt, tokens, left }) = asked else {
         unreachable!("another question")
     };
@@ -136,7 +139,7 @@ async fn the_model_answers_when_a_person_agrees() {
         assert_eq!(request.generation["maxOutputTokens"], 100);
         assert_eq!(request.generation["temperature"], 0.5);
     }
-    // The approval was for one request: the next one is asked about and rejected.
+    // The approval was for one request: the next one needs approval again and is rejected.
     let got = scene.sample(json!({})).await;
     assert!(got.contains("the user rejected") && got.contains("-1"), "{got}");
     assert_eq!((scene.asked(), scene.requests()), (2, 1));
@@ -194,7 +197,7 @@ async fn pictures_are_passed_on_and_calls_of_tools_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_can_agree_it_is_not_offered_and_refused() {
+async fn sampling_without_a_user_is_not_offered_and_is_rejected() {
     let world = World::started("sample").await;
     let got = world.call("mcp_s_sample", json!({})).await.for_model.output;
     assert!(got.contains("no user is present"), "{got}");

@@ -68,7 +68,7 @@ async fn lists_that_never_end_are_cut_and_old_servers_spoken_to() {
         world.end().await;
     }
     let world = World::started("endless").await;
-    let trouble = world.servers.trouble().expect("it is told");
+    let trouble = world.servers.trouble().expect("it is reported");
     let wanted =
         "`s`: its list of tools was truncated: it has more than 100 pages; 100 of them are used";
     assert!(trouble.contains(wanted), "{trouble}");
@@ -83,7 +83,7 @@ async fn an_answer_that_cannot_be_read_ends_its_call() {
     let notes = world.servers.status().remove(0).notes;
     let wanted = "1 of its tools are invalid and were omitted (`too_deep`)";
     assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
-    assert!(world.servers.trouble().is_some_and(|told| told.contains(wanted)), "it is told");
+    assert!(world.servers.trouble().is_some_and(|told| told.contains(wanted)), "it is reported");
     for how in ["latin1", "half"] {
         let got = world.call("mcp_s_garbled", json!({"how": how})).await;
         assert!(got.for_model.output.contains("caf\u{fffd}"), "{how}: {}", got.for_model.output);
@@ -113,7 +113,7 @@ impl Progress for Lines {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_is_told() {
+async fn progress_is_reported() {
     let world = World::started("").await;
     let lines = Arc::new(Lines(Mutex::default()));
     let told = Arc::clone(&lines) as Arc<dyn Progress>;
@@ -146,9 +146,9 @@ async fn the_server_learns_the_folders() {
     world.end().await;
 }
 
-struct Person(Answer);
+struct ScriptedUser(Answer);
 
-impl Asker for Person {
+impl Asker for ScriptedUser {
     fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
         assert_eq!(server, "s");
         assert!(matches!(question, Question::Form { ref message, .. } if message == "Your name?"));
@@ -158,7 +158,7 @@ impl Asker for Person {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_is_answered_by_a_person_or_not_at_all() {
+async fn form_is_answered_only_by_the_user() {
     let name = |name: serde_json::Value| {
         Answer::Accept(json!({"name": name}).as_object().cloned().expect("it"))
     };
@@ -168,7 +168,7 @@ async fn a_form_is_answered_by_a_person_or_not_at_all() {
         (Some(Answer::Decline), "\"action\": \"decline\""),
         (None, "\"action\": \"decline\""),
     ] {
-        let asker = answer.map(|answer| Arc::new(Person(answer)) as Arc<dyn Asker>);
+        let asker = answer.map(|answer| Arc::new(ScriptedUser(answer)) as Arc<dyn Asker>);
         let world = World::new("ask", asker);
         world.servers.connect("s").await.expect("connected");
         let got = world.call("mcp_s_ask", json!({})).await;
@@ -190,8 +190,8 @@ impl Progress for Warned {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_form_that_cannot_be_shown_both_sides_are_told() {
-    let world = World::new("ask", Some(Arc::new(Person(Answer::Decline))));
+async fn unsupported_form_is_reported_to_server_and_user() {
+    let world = World::new("ask", Some(Arc::new(ScriptedUser(Answer::Decline))));
     world.servers.connect("s").await.expect("connected");
     let warned = Arc::new(Warned::default());
     let told = Arc::clone(&warned) as Arc<dyn Progress>;
@@ -240,31 +240,31 @@ impl Asker for Silent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_asks_one_thing_at_a_time_and_only_while_it_is_called() {
-    let person = Arc::new(Silent::default());
-    let world = World::new("ask", Some(Arc::clone(&person) as Arc<dyn Asker>));
+    let user = Arc::new(Silent::default());
+    let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn Asker>));
     world.servers.connect("s").await.expect("connected");
     let got = world.call("mcp_s_ask_often", json!({})).await;
     assert!(got.error.is_none(), "{:?}", got.error);
-    assert_eq!(person.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(user.asked.load(Ordering::SeqCst), 1);
     // The call ended, and so did its request: the server is notified.
     let over = || told(&world).iter().any(|it| it["result"]["action"] == "cancel");
     until(over).await;
-    assert_eq!(person.open.load(Ordering::SeqCst), 0);
+    assert_eq!(user.open.load(Ordering::SeqCst), 0);
     let declined = told(&world).iter().filter(|it| it["result"]["action"] == "decline").count();
     assert_eq!(declined, 19);
     world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_can_want_no_more_questions() {
-    let person = Arc::new(Silent { says: Some(Answer::Never), ..Silent::default() });
-    let world = World::new("ask", Some(Arc::clone(&person) as Arc<dyn Asker>));
+async fn user_can_disable_further_requests_of_a_server() {
+    let user = Arc::new(Silent { says: Some(Answer::Never), ..Silent::default() });
+    let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn Asker>));
     world.servers.connect("s").await.expect("connected");
     for _ in 0..2 {
         let got = world.call("mcp_s_ask", json!({})).await;
         assert!(got.for_model.output.contains("decline"), "{}", got.for_model.output);
     }
-    assert_eq!(person.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(user.asked.load(Ordering::SeqCst), 1);
     world.end().await;
 }
 

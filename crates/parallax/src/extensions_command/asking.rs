@@ -13,8 +13,8 @@ use crate::silence::HiddenInput;
 /// Maximum size of an answer in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// The user or program at the other end of stdin.
-pub(crate) struct Person {
+/// Asks the user or program at the other end of stdin.
+pub(crate) struct StdinPrompter {
     is_terminal: bool,
     /// Whether the input has ended.
     gone: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Person {
     given: Vec<(String, String)>,
 }
 
-impl Person {
+impl StdinPrompter {
     /// Creates it with the values of settings, by variable, that a file provides.
     pub(crate) fn new(given: Vec<(String, String)>) -> Self {
         Self { is_terminal: io::stdin().is_terminal(), gone: false, given }

@@ -10,7 +10,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::Launch;
 use serde_json::{Value, json};
 
-use super::asking::Person;
+use super::asking::StdinPrompter;
 use super::{ask_settings, code_of, refused, uninstall};
 use crate::extending::Said;
 use crate::extensions_words::reviewed;
@@ -25,13 +25,17 @@ pub(super) struct Sync<'a> {
 }
 
 /// Installs the extensions that a lock file names. A failure of one does not stop the others.
-pub(super) fn sync(launch: &Launch, what: &Sync, person: &mut Person) -> Result<Said, Failure> {
+pub(super) fn sync(
+    launch: &Launch,
+    what: &Sync,
+    prompter: &mut StdinPrompter,
+) -> Result<Said, Failure> {
     let locked = launch.extension_manager().locked_extensions(what.file)?;
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for (name, locked) in &locked {
         let done = match locked {
-            Some(locked) => synced(launch, name, locked, what.consent, person),
+            Some(locked) => synced(launch, name, locked, what.consent, prompter),
             None => Err(refused(format!("Invalid entry of `{name}` in the lock file"))),
         };
         match done {
@@ -83,16 +87,16 @@ fn synced(
     name: &str,
     locked: &Locked,
     consent: bool,
-    person: &mut Person,
+    prompter: &mut StdinPrompter,
 ) -> Result<(&'static str, String), Failure> {
     if launch.extension_manager().is_as_locked(name, locked) {
         return Ok(("already at the locked version", String::new()));
     }
     let fetched = launch.extension_manager().fetch_locked(name, locked)?;
     let source = &locked.install.source;
-    person.agree(&reviewed("installed", &fetched.manifest, &fetched.review, source), consent)?;
+    prompter.agree(&reviewed("installed", &fetched.manifest, &fetched.review, source), consent)?;
     launch.extension_manager().put_locked(&fetched)?;
-    Ok(("installed at the locked version", ask_settings(launch, name, false, person)?))
+    Ok(("installed at the locked version", ask_settings(launch, name, false, prompter)?))
 }
 
 /// Reports problems of extensions.

@@ -98,7 +98,7 @@ fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
 }
 
 #[test]
-fn an_agent_of_the_project_that_changes_meanwhile_waits_for_a_yes_and_that_is_told() {
+fn changed_project_subagent_waits_for_approval_with_a_notice() {
     let world = world(&[json!({"text": "one"}), json!({"text": "two"})]);
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
@@ -116,7 +116,7 @@ fn an_agent_of_the_project_that_changes_meanwhile_waits_for_a_yes_and_that_is_to
 }
 
 #[test]
-fn an_agent_of_the_project_counts_when_a_person_agreed_to_it() {
+fn project_subagent_is_used_only_after_the_user_accepts_it() {
     let world = World::new(r#"[{"text": "a"}, {"text": "b"}, {"text": "c"}]"#);
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
     let knows = |number: usize| system(&body(&world, number)).contains("<name>scout</name>");
@@ -126,8 +126,8 @@ fn an_agent_of_the_project_counts_when_a_person_agreed_to_it() {
     assert!(!knows(0));
     let listed = world.run_well(&["agents", "list"]);
     assert!(listed.out().contains("scout (project, not accepted)"), "{}", listed.out());
-    let nobody = world.run(&["agents", "accept", "nobody"]);
-    assert!(nobody.code() != 0 && nobody.err().contains("Unknown agent `nobody`"));
+    let unknown = world.run(&["agents", "accept", "missing"]);
+    assert!(unknown.code() != 0 && unknown.err().contains("Unknown agent `missing`"));
     let accepted = world.run_well(&["agents", "accept", "scout"]);
     assert_eq!(accepted.out(), "accepted: scout\n");
     let done = world.run_well(&["-p", "go"]);
@@ -188,7 +188,7 @@ fn servers_of_an_agent_are_its_own_and_end_with_it() {
 }
 
 #[test]
-fn servers_of_an_agent_ask_unless_they_are_trusted_and_failures_are_told() {
+fn subagent_servers_need_approval_unless_trusted_and_failures_are_reported() {
     let script = json!([
         {"calls": [invoke("clerk", "fetch it")]},
         {"calls": [{"name": "mcp_paper_echo", "args": {"text": "fine"}}]},
@@ -273,7 +273,7 @@ fn rules_can_be_about_one_agent_and_about_starting_it() {
 }
 
 #[test]
-fn an_agent_asks_the_person_and_progress_is_told() {
+fn subagent_requests_approval_and_reports_progress() {
     let world = world(&[
         json!({"calls": [invoke("generalist", "make a file")]}),
         json!({"calls": [{"name": "write_file", "args": {"file_path": "made.txt", "content": "x"}}]}),
@@ -373,7 +373,7 @@ fn questions_of_the_model_are_answered_by_a_program() {
 }
 
 #[test]
-fn an_agent_has_the_tools_of_its_definition_and_wrong_names_are_told() {
+fn subagent_has_the_tools_of_its_definition_and_unknown_names_are_reported() {
     let world = world(&[
         json!({"calls": [invoke("own", "look")]}),
         json!({"calls": [{"name": "complete_task", "args": {"result": "seen"}}]}),

@@ -97,7 +97,7 @@ fn after_a_kill_the_finished_calls_are_not_made_again() {
 }
 
 #[test]
-fn after_an_interrupt_the_model_is_told_how_it_goes_on() {
+fn model_learns_how_to_resume_a_subagent_after_an_interrupt() {
     let world = world();
     let running = world.start(&["-p", "go", "-y", "--session-id", "stopped"]);
     until("the third call", || world.home.project().join("third").exists());
@@ -112,7 +112,7 @@ fn after_an_interrupt_the_model_is_told_how_it_goes_on() {
 }
 
 #[test]
-fn work_that_is_not_there_is_not_gone_on_with() {
+fn unknown_subagent_run_is_not_resumed() {
     let other = json!({"agent_name": "worker", "prompt": "go", "resume": "worker-/../../x"});
     let world = World::new(&json!([invoke(&other), {"text": "done"}]).to_string());
     world.home.write_home(".gemini/agents/worker.md", WORKER).expect("the agent");

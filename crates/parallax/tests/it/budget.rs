@@ -26,7 +26,7 @@ fn list(usages: &[Value]) -> String {
 }
 
 #[test]
-fn money_ends_a_run_and_it_can_be_gone_on_with() {
+fn cost_limit_ends_a_run_that_can_be_resumed() {
     // Two dollars per million input tokens, twelve per million output tokens.
     let world = World::new(&list(&[usage(100_000, 0, 0), usage(100_000, 50_000, 10_000)]));
     let args = ["-m", "gemini-3-pro-preview", "-o", "json"];

@@ -34,7 +34,7 @@ fn a_command_becomes_its_prompt() {
     home.write_home(".gemini/commands/plain.toml", "prompt = 'Look around.'").unwrap();
     home.write(
         ".parallax/commands/fix.md",
-        "---\ndescription: Mend\n---\nFix $1 in $2 ($ARGUMENTS)\n",
+        "---\ndescription: Fix\n---\nFix $1 in $2 ($ARGUMENTS)\n",
     )
     .unwrap();
     for (typed, prompt) in [
@@ -64,7 +64,7 @@ fn a_file_takes_the_name_of_a_command_that_gemini_cli_does_not_have() {
 }
 
 #[test]
-fn an_unknown_command_is_told_with_near_names_and_nothing_is_sent() {
+fn unknown_command_is_reported_with_suggestions_and_nothing_is_sent() {
     let world = world();
     world.home.write_home(".gemini/commands/git/commit.toml", "prompt = 'x'").unwrap();
     world.home.write_home(".gemini/commands/broken.toml", "prompt 'x'").unwrap();
@@ -166,7 +166,7 @@ C: !{}
 }
 
 #[test]
-fn a_shell_command_that_nobody_may_allow_is_refused() {
+fn shell_command_without_a_user_to_approve_is_denied() {
     let world = world();
     world.home.write_home(".gemini/commands/w.toml", "prompt = '!{touch made}'").unwrap();
     world.home.write_home(".gemini/commands/r.toml", "prompt = 'now: !{echo hi}'").unwrap();
@@ -378,7 +378,7 @@ fn commands_call_commands() {
 }
 
 #[test]
-fn a_broken_template_is_told_with_its_place() {
+fn invalid_template_is_reported_with_its_position() {
     let world = World::new("[]");
     let broken = "description = 'x'\nprompt = \"\"\"\none\nout: !{echo hi \"\"\"\n";
     world.home.write_home(".gemini/commands/open.toml", broken).unwrap();

@@ -122,7 +122,7 @@ fn a_project_says_nothing_of_its_container() {
 }
 
 #[test]
-fn what_cannot_start_is_told_with_exit_code_44() {
+fn container_that_cannot_start_exits_with_44() {
     let engine = Engine::new("docker", "[]");
     let run = |args: &[&str], variables: &[(&str, &str)]| {
         let mut command = engine.command(args);

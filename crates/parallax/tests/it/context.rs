@@ -115,7 +115,7 @@ fn the_built_in_prompt_is_written_over_nothing_of_the_users() {
 }
 
 #[test]
-fn a_system_prompt_of_ones_own_takes_the_place_of_ours() {
+fn custom_system_prompt_replaces_the_built_in_one() {
     let world = World::new(r#"[{"text":"done"}]"#);
     let text = "Only ${read_file_ToolName}.\n${AvailableTools}";
     world.home.write(".gemini/system.md", text).expect("file");
@@ -136,7 +136,7 @@ fn a_system_prompt_of_ones_own_takes_the_place_of_ours() {
 }
 
 #[test]
-fn what_is_wrong_with_the_rules_of_a_folder_is_told_once() {
+fn problems_in_directory_rules_are_reported_once() {
     let world = World::new(
         r#"[{"calls":[{"name":"read_file","args":{"file_path":"sub/a.txt"}}]},
             {"calls":[{"name":"read_file","args":{"file_path":"sub/b.txt"}}]},

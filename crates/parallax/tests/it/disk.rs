@@ -95,7 +95,7 @@ fn an_output_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_told() {
+fn unwritable_home_is_reported() {
     let world = World::new(r#"[{"text":"an answer"}]"#);
     // A file in place of the directory also stops root.
     world.home.write_home(".parallax", "").expect("file");

@@ -78,7 +78,7 @@ fn rich(address: &str) -> Value {
                 "thoughtSignature": "c2ln"}]}}]}]},
         call("write_todos", json!({"todos": [
             todo("Find the cause", "completed"),
-            todo("Mend the limiter", "in_progress"),
+            todo("Fix the limiter", "in_progress"),
             todo("Run the tests", "pending")]})),
         call("replace", json!({
             "file_path": "src/limit.rs",
@@ -93,22 +93,21 @@ fn rich(address: &str) -> Value {
             self.fill(); // first\n    let had = self.tokens > 0;\n    self.tokens = \
             self.tokens.saturating_sub(1);\n    had\n}}\n```\n\n| case | before | after |\n|---|:-:|-:|\n\
             | first call | refused | 1.2 ms |\n| burst | `panic` | 3.4 ms |\n\n> Run it with \
-            `cargo test limit`.\n\n- [x] mended\n- [ ] released\n\nSee [the notes](https://example.com/notes).\n")},
+            `cargo test limit`.\n\n- [x] fixed\n- [ ] released\n\nSee [the notes](https://example.com/notes).\n")},
         {"text": "It is on `main` as of today, and nothing else uses `take`."},
         {"text": lure},
     ])
 }
 
 #[test]
-fn a_rich_session_is_a_page_that_asks_nobody() {
+fn exported_page_makes_no_requests() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("no waiting");
     let address = format!("http://{}", listener.local_addr().expect("bound"));
     let world = World::new(&rich(&address).to_string());
     let code = "impl Limit {\n  pub fn take(&mut self) {\n    self.tokens -= 1;\n    self.fill();\n  }\n}\n";
     world.home.write("src/limit.rs", code).expect("a file");
-    let first =
-        "The rate limiter refuses the first call of each second. Find out why, and mend it.";
+    let first = "The rate limiter refuses the first call of each second. Find out why, and fix it.";
     world.run_well(&["-p", first, "--session-id", "rich", "--yolo"]);
     world.run_well(&["-p", "Is it released?", "-r", "rich"]);
     world.run_well(&["-p", "Now <script>something</script> hostile.", "-r", "rich"]);
@@ -142,7 +141,7 @@ fn a_rich_session_is_a_page_that_asks_nobody() {
     }
     assert_eq!(dom.matches("<style").count(), 1, "{dom}");
     let asked = listener.accept().map(|(_, from)| from);
-    assert!(asked.is_err(), "the page asked somebody: {asked:?}");
+    assert!(asked.is_err(), "the page made a request: {asked:?}");
 }
 
 /// Removes what only browsers without scripts show.

@@ -245,7 +245,7 @@ fn one_with_commands_and_themes_comes_as_an_archive() {
 }
 
 #[test]
-fn one_with_hooks_skills_rules_and_settings_is_asked_about_again_when_it_grows() {
+fn extension_with_new_capabilities_requires_consent_again() {
     let write = json!({"file_path": "a.txt", "content": "password=x"});
     let push = json!({"command": "git push", "description": "x"});
     let script = json!([
@@ -537,7 +537,7 @@ fn a_tool_that_one_keeps_from_the_model_is_refused_in_its_name() {
 }
 
 #[test]
-fn changed_programs_of_its_servers_do_not_run_and_changed_texts_are_told_of() {
+fn changed_server_programs_do_not_run_and_changed_texts_are_reported() {
     let script = json!([{"text": "done"}, {"text": "done"}, {"text": "done"}]);
     let world = World::new(&script.to_string());
     let manifest = json!({"name": "m", "version": "1.0.0", "mcpServers": {"s": {
@@ -567,7 +567,7 @@ fn changed_programs_of_its_servers_do_not_run_and_changed_texts_are_told_of() {
 }
 
 #[test]
-fn its_agents_are_asked_about_and_know_its_variables() {
+fn extension_subagents_need_approval_and_receive_its_variables() {
     let agent = |tools: &str| {
         format!(
             "---\nname: scan\ndescription: scans ${{extensionPath}} of ${{REGION}}\n{tools}---\nx\n"
@@ -625,11 +625,11 @@ fn its_programs_get_no_variables_that_they_do_not_name() {
     let settings = json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
     world.home.write_home(".parallax/settings.json", &settings).unwrap();
     let mut command = world.command(&["-y", "-p", "go"]);
-    command.env("PLAIN", "unasked").env("WANTED", "asked");
+    command.env("PLAIN", "unrequested").env("WANTED", "asked");
     assert_eq!(crate::support::finish(command).code(), 0);
     let seen = answer(&world, 1).to_string();
     assert!(seen.contains("NAMED") && seen.contains("asked"), "{seen}");
-    assert!(seen.contains("PATH") && !seen.contains("unasked"), "{seen}");
+    assert!(seen.contains("PATH") && !seen.contains("unrequested"), "{seen}");
     let hook = world.read("hook-env");
-    assert!(hook.contains("PATH=") && !hook.contains("unasked"), "{hook}");
+    assert!(hook.contains("PATH=") && !hook.contains("unrequested"), "{hook}");
 }

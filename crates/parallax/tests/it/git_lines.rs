@@ -172,7 +172,7 @@ fn an_index_that_was_written_to_shows_no_hidden_file() {
         "git stash; git show stash@{0}:gi",
     ];
     let world = World::new(&commands(&lines));
-    let secret = "the-word-nobody-may-see";
+    let secret = "the-hidden-word";
     for (name, text) in [("a.txt", "a\n"), ("gi", secret), (".geminiignore", "gi\n")] {
         world.home.write(name, text).expect("written");
     }
@@ -213,7 +213,7 @@ fn git_takes_hidden_files_for_unchanged_in_any_line() {
     git(&world, "", &["config", "user.email", "a@b"]);
     git(&world, "", &["add", "-f", "-A"]);
     git(&world, "", &["commit", "-qm", "one"]);
-    let secret = "the-word-nobody-may-see\n";
+    let secret = "the-hidden-word\n";
     hidden.iter().for_each(|name| drop(world.home.write(name, secret)));
     world.home.write("a.txt", "two\n").expect("written");
     world.run_well(&["-y", "-p", "go"]);

@@ -11,7 +11,7 @@ const FAILS: &str = r#"[{"calls":[{"name":"list_directory","args":{"dir_path":".
     {"text":"gone on"}]"#;
 
 #[test]
-fn a_program_has_a_turn_that_was_cut_off_gone_on_with() {
+fn client_resumes_an_interrupted_turn() {
     let world = World::new(FAILS);
     assert_eq!(world.run(&["-p", "look", "--session-id", "cut"]).code(), 1);
     let mut face = Conversation::start(&world, &["-r", "cut"]);

@@ -99,7 +99,7 @@ fn every_event_is_heard_at_its_place() {
 }
 
 #[test]
-fn a_person_who_is_asked_is_a_notification() {
+fn approval_request_triggers_a_notification_hook() {
     let world = World::new(&script("touch made"));
     settings(&world, &json!({"Notification": one("cat > asked.json")}));
     let mut face = Conversation::start(&world, &[]);
@@ -196,7 +196,7 @@ fn hook_message_is_in_the_document_and_not_on_stderr() {
 }
 
 #[test]
-fn what_a_hook_that_ends_the_run_saw_is_for_nobody() {
+fn text_seen_by_a_hook_that_ends_the_run_is_not_shown() {
     let world = World::new(&script("echo secret-result"));
     let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
     settings(&world, &json!({"AfterTool": one(halt)}));
@@ -316,7 +316,7 @@ fn a_choice_of_tools_holds_for_the_calls_too() {
 }
 
 #[test]
-fn nobody_sees_a_text_before_the_hooks_of_answers_have() {
+fn text_is_shown_only_after_the_answer_hooks() {
     let redact = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "[redacted]"}}}'"#;
     let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
     for (hook, shown) in [(redact, true), (refuse, false), ("echo no >&2; exit 2", false)] {
@@ -406,7 +406,7 @@ fn matchers_choose_and_a_row_passes_changes_on() {
 }
 
 #[test]
-fn pieces_of_an_answer_are_told_only_to_those_who_ask() {
+fn answer_chunks_are_sent_only_to_hooks_that_request_them() {
     let script = r#"[{"chunks": [
         {"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]},
         {"candidates": [{"content": {"role": "model", "parts": [{"text": "b"}]}, "finishReason": "STOP"}]}

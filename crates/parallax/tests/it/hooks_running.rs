@@ -65,7 +65,7 @@ fn hooks_get_no_keys_and_their_own_variables() {
 }
 
 #[test]
-fn hooks_are_the_persons_programs_and_get_what_their_env_file_says() {
+fn user_hooks_get_the_variables_of_the_user_env_file() {
     let world = World::new(&script("echo \"$HFOO:$PFOO:$H_TOKEN\""));
     let line = r#"echo "$DISPLAY:$PAGER:$SSH_AUTH_SOCK:$HFOO:$H_TOKEN" > seen"#;
     settings(&world, &json!({"SessionStart": one(line)}));

@@ -185,7 +185,7 @@ fn asking_server() -> (u16, std::sync::mpsc::Receiver<String>) {
 }
 
 #[test]
-fn a_git_command_that_needs_a_kept_password_asks_for_leave_to_read_it() {
+fn git_command_that_needs_a_stored_password_requests_permission_to_read_it() {
     if !has(&["git"]) {
         return;
     }

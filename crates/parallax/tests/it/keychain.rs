@@ -89,7 +89,7 @@ fn a_sensitive_setting_is_in_the_keychain_and_reaches_the_server() {
     let kept = values(&world);
     assert!(kept.contains("open-value") && !kept.contains("hidden-value"), "{kept}");
     assert!(calls(&world).contains("store --label=Parallax: VAULT_KEY"), "{}", calls(&world));
-    assert!(!calls(&world).contains("hidden-value"), "a secret is no argument");
+    assert!(!calls(&world).contains("hidden-value"), "a secret is not passed as an argument");
     let settings = json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
     world.home.write_home(".parallax/settings.json", &settings).unwrap();
     let done = finish(command(&world, &["-y", "-p", "go"]));

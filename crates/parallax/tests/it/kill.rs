@@ -68,7 +68,7 @@ fn a_killed_run_resumes_with_every_result_that_the_model_had_seen() {
 }
 
 #[test]
-fn a_killed_turn_is_gone_on_with_and_nothing_finished_runs_again() {
+fn resumed_turn_after_kill_does_not_repeat_finished_calls() {
     at_each(&moments(4, 0x5eed_1234_abcd_0002), kill_and_go_on);
 }
 
@@ -104,7 +104,7 @@ fn kill_and_go_on(requests: usize, then: Duration) {
     let answers = parts.iter().filter(|part| part.get("functionResponse").is_some()).count();
     assert!(answers == parts.len() || first.len() == 1, "{at}: {end}");
     assert_nothing_ran_twice(&after.read("log.txt"), &at);
-    assert_every_run_is_told(&after.read("log.txt"), &first.join("\n"), &at);
+    assert_every_run_is_recorded(&after.read("log.txt"), &first.join("\n"), &at);
 }
 
 fn kill_the_writer(requests: usize, then: Duration) {
@@ -169,7 +169,7 @@ fn kill_and_resume(requests: usize, then: Duration) {
         assert_holds(&first, last, &at);
     }
     assert_nothing_ran_twice(&after.read("log.txt"), &at);
-    assert_every_run_is_told(&after.read("log.txt"), &first.join("\n"), &at);
+    assert_every_run_is_recorded(&after.read("log.txt"), &first.join("\n"), &at);
 }
 
 /// Checks that the contents sent before are unchanged, except that the last one may have additional
@@ -196,7 +196,7 @@ fn assert_nothing_ran_twice(log: &str, at: &str) {
 
 /// Checks that every call that had an effect is in the contents: with its result, or with the note
 /// that the result is lost.
-fn assert_every_run_is_told(log: &str, contents: &str, at: &str) {
+fn assert_every_run_is_recorded(log: &str, contents: &str, at: &str) {
     for number in log.lines() {
         assert!(
             contents.contains(&format!("echo {number} >> log.txt")),

@@ -91,7 +91,7 @@ fn a_fifo_and_a_device_do_not_hang() {
     let made = finish(world.shell("mkfifo pipe && ln -s /dev/zero zero", &[]));
     assert_eq!(made.code(), 0, "{}", made.err());
     let (_, body) = one_call(&world);
-    assert_eq!(body.matches("\"error\":").count(), 4, "each is told to the model: {body}");
+    assert_eq!(body.matches("\"error\":").count(), 4, "each is reported to the model: {body}");
     // If the user names a pipe, it is an error or skipped, but the run does not wait for a writer.
     let named = World::in_home(TestHome::new().expect("home"), r#"[{"text":"done"}]"#);
     assert_eq!(finish(named.shell("mkfifo pipe", &[])).code(), 0);

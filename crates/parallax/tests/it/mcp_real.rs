@@ -96,7 +96,7 @@ fn the_filesystem_server() {
 #[test]
 fn the_memory_server() {
     let Some(file) = node("server-memory", "index.js") else { return };
-    let entity = json!({"name": "Ada", "entityType": "person", "observations": ["counts"]});
+    let entity = json!({"name": "Ada", "entityType": "engineer", "observations": ["counts"]});
     let world = World::new(&script("create_entities", &json!({"entities": [entity]})));
     let memory = world.home.root().join("memory.jsonl").display().to_string();
     let server = json!({"command": "node", "args": [file], "env": {"MEMORY_FILE_PATH": memory}});

@@ -102,7 +102,7 @@ fn a_discovery_may_write_ten_megabytes() {
         &world,
         &json!({"tools": {"discoveryCommand": "cat tools.json", "callCommand": "true"}}),
     );
-    let tools = |blanks: usize| format!("[{{\"name\": \"late\"}}{}]", " ".repeat(blanks));
+    let tools = |spaces: usize| format!("[{{\"name\": \"late\"}}{}]", " ".repeat(spaces));
     world.home.write("tools.json", &tools(3_000_000)).unwrap();
     let world = known(world, &ask);
     world.run_well(&["-p", "go"]);
@@ -180,7 +180,7 @@ fn a_call_changes_no_protected_file_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_project_cannot_name_such_commands_unasked() {
+fn project_cannot_set_tool_commands_without_acceptance() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let settings = json!({"tools": {"discoveryCommand": "touch ran", "callCommand": "true"}});
     world.home.write(".gemini/settings.json", &settings.to_string()).unwrap();

@@ -49,7 +49,7 @@ fn journal(world: &World) -> String {
 }
 
 #[test]
-fn an_extension_names_the_folder_of_plans_where_nobody_else_does() {
+fn extension_sets_the_plan_directory_unless_settings_do() {
     let extension =
         r#"{"name": "planner", "version": "1.0.0", "plan": {"directory": "docs/plans"}}"#;
     let steps = [write("docs/plans/p.md", "# The plan\n"), write("notes/plans/p.md", "# No\n")];
@@ -116,7 +116,7 @@ fn a_plan_is_asked_for_improved_and_followed() {
 }
 
 #[test]
-fn a_hook_is_told_of_a_plan_that_was_agreed_to() {
+fn approved_plan_triggers_a_hook() {
     let world = world(&[
         call("enter_plan_mode", json!({})),
         write("notes/plans/p.md", "# P\n"),
@@ -155,7 +155,7 @@ fn a_hook_is_told_of_a_plan_that_was_agreed_to() {
 }
 
 #[test]
-fn nobody_there_the_work_gets_no_more_than_was_given() {
+fn headless_plan_approval_does_not_extend_permissions() {
     let steps = [
         call("enter_plan_mode", json!({})),
         write("notes/plans/p.md", "# The plan\n"),

@@ -116,7 +116,7 @@ fn a_classifier_that_takes_too_long_is_not_waited_for() {
 }
 
 #[test]
-fn a_chain_of_the_settings_says_who_stands_in_and_whether_one_is_asked() {
+fn configured_chain_selects_the_fallback_and_whether_to_ask() {
     let busy = json!({"status": 503, "repeat": 0, "match": {"modelContains": "pro"},
         "error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
     let world = World::new(&json!([busy, {"text": "done"}]).to_string());

@@ -330,7 +330,7 @@ fn one_yes_is_enough_to_change_a_folder_outside() {
 fn a_hidden_file_is_not_read_under_another_name() {
     let lines = ["mv .env x; cat x", "mv gi y; cat y", "echo > .geminiignore; cat gi"];
     let world = World::new(&commands(&lines));
-    let secret = "the-word-nobody-may-see";
+    let secret = "the-hidden-word";
     for (name, text) in [(".env", secret), ("gi", secret), (".geminiignore", "gi\n")] {
         world.home.write(name, text).expect("written");
     }
@@ -353,7 +353,7 @@ fn a_hidden_file_stays_hidden_where_a_folder_above_it_was_moved() {
     ];
     let world = World::new(&commands(&lines));
     repository(&world);
-    let secret = "the-word-nobody-may-see";
+    let secret = "the-hidden-word";
     for name in ["one/.env", "two/.env", "three/.env", "conf/s.txt"] {
         world.home.write(name, secret).expect("written");
     }
@@ -373,7 +373,7 @@ fn a_hidden_file_stays_hidden_where_a_folder_above_it_was_moved() {
 
 #[test]
 fn a_moved_hidden_file_is_hidden_from_file_tools_too() {
-    let secret = "the-word-nobody-may-see";
+    let secret = "the-hidden-word";
     let call = |name: &str, args: serde_json::Value| json!({"name": name, "args": args});
     let looks = json!({"calls": [
         call("read_file", json!({"file_path": "conf2/s.txt"})),

@@ -108,29 +108,29 @@ fn a_resumed_session_sends_the_bytes_that_one_process_would_have_sent() {
 
 #[test]
 fn the_sessions_of_all_projects_are_listed_searched_and_exported() {
-    let world = World::new(r#"[{"text":"It is <b>mended</b>."}]"#);
-    world.run_well(&["-p", "mend the parser", "--session-id", "mender"]);
+    let world = World::new(r#"[{"text":"It is <b>fixed</b>."}]"#);
+    world.run_well(&["-p", "fix the parser", "--session-id", "fixer"]);
     let listed = world.run_well(&["sessions", "list"]);
-    assert!(listed.out().contains("mender  mend the parser"), "{}", listed.out());
+    assert!(listed.out().contains("fixer  fix the parser"), "{}", listed.out());
     let json: serde_json::Value =
         serde_json::from_str(&world.run_well(&["sessions", "list", "--json"]).out()).expect("JSON");
-    assert_eq!(json[0]["id"], "mender");
+    assert_eq!(json[0]["id"], "fixer");
     assert_eq!(json[0]["project"], world.home.project().to_str().expect("a path"));
-    let found = world.run_well(&["sessions", "search", "mended", "pars"]);
-    assert!(found.out().contains("[mended]"), "{}", found.out());
+    let found = world.run_well(&["sessions", "search", "fixed", "pars"]);
+    assert!(found.out().contains("[fixed]"), "{}", found.out());
     assert_eq!(world.run(&["sessions", "search", "nothing like it"]).code(), 1);
-    let shown = world.run_well(&["sessions", "show", "mend"]);
-    assert!(shown.out().contains("[1] > mend the parser"), "{}", shown.out());
-    let page = world.run_well(&["sessions", "export", "mender", "--format", "html"]);
-    assert!(page.out().contains("&lt;b&gt;mended&lt;/b&gt;"), "{}", page.out());
-    world.run_well(&["sessions", "export", "mender", "-f", "talk.json"]);
+    let shown = world.run_well(&["sessions", "show", "fix"]);
+    assert!(shown.out().contains("[1] > fix the parser"), "{}", shown.out());
+    let page = world.run_well(&["sessions", "export", "fixer", "--format", "html"]);
+    assert!(page.out().contains("&lt;b&gt;fixed&lt;/b&gt;"), "{}", page.out());
+    world.run_well(&["sessions", "export", "fixer", "-f", "talk.json"]);
     let new = world.run_well(&["sessions", "import", "talk.json", "--json"]);
     let new: serde_json::Value = serde_json::from_str(&new.out()).expect("JSON");
     let copy = world.run_well(&["sessions", "show", new["id"].as_str().expect("an id")]);
-    assert!(copy.out().contains("It is <b>mended</b>."), "{}", copy.out());
+    assert!(copy.out().contains("It is <b>fixed</b>."), "{}", copy.out());
     let first = world.run_well(&["sessions", "list", "--limit", "1", "--json"]);
     assert_eq!(first.err(), "… 1 more; use `--limit 2` to list all\n");
-    for ask in [&["list"][..], &["search", "mended"]] {
+    for ask in [&["list"][..], &["search", "fixed"]] {
         let none = world.run(&[&["sessions"], ask, &["--limit", "0"]].concat());
         assert_eq!(none.code(), 1, "{}", none.out());
         assert!(none.err().contains("expected a number greater than zero"), "{}", none.err());
@@ -159,7 +159,7 @@ fn a_limit_of_age_that_cannot_be_read_lets_no_session_go() {
 }
 
 #[test]
-fn a_turn_that_was_cut_off_is_gone_on_with_only_where_there_is_one() {
+fn resuming_a_turn_requires_an_interrupted_one() {
     let world = World::new(r#"[{"text":"done"}]"#);
     world.run_well(&["-p", "hello", "--session-id", "whole"]);
     let nothing = world.run(&["-r", "whole"]);
@@ -262,7 +262,7 @@ fn an_id_that_many_want_at_once_is_given_to_one() {
 }
 
 #[test]
-fn a_session_that_both_programs_went_on_with_is_always_saved() {
+fn session_continued_by_both_programs_is_always_saved() {
     let world = World::new(
         r#"[{"match":{"promptContains":"ours"},"text":"one"},
             {"match":{"promptContains":"again"},"text":"two"},

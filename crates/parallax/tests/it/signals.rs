@@ -100,7 +100,7 @@ fn a_wait_for_a_retry_can_be_interrupted() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_output_pipe_is_not_a_failure() {
     for format in ["text", "stream-json"] {
         let world =
             World::new(r#"[{"generate":{"chunks":2000,"bytes":4000000}}]"#).without_loop_guard();

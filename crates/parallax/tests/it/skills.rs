@@ -28,7 +28,7 @@ fn body(world: &World, index: usize) -> String {
 }
 
 #[test]
-fn a_skill_is_told_by_name_and_read_when_it_is_wanted() {
+fn skill_is_listed_by_name_and_read_on_activation() {
     let world = world();
     world
         .home
@@ -124,7 +124,7 @@ fn skills_of_a_given_directory_count_for_one_run() {
 }
 
 #[test]
-fn nobody_agreed_means_not_activated() {
+fn skill_without_approval_is_not_activated() {
     let world = world();
     world.run_well(&["-p", "go"]);
     assert!(

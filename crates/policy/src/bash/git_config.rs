@@ -178,7 +178,7 @@ mod tests {
     use crate::bash::analyse;
 
     #[test]
-    fn writers_of_the_configuration_are_told_from_readers() {
+    fn git_config_writes_are_distinguished_from_reads() {
         let writes = |line: &str| analyse(line).commands.iter().any(writes_git_configuration);
         for line in [
             "git checkout -b f --track main",

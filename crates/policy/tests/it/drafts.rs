@@ -265,7 +265,7 @@ fn leave_for_a_protected_path_is_offered_once_only() {
 }
 
 #[test]
-fn a_file_keeps_what_stands_in_it() {
+fn existing_rule_file_content_is_preserved() {
     let draft = RuleDraft {
         tool_name: SHELL.into(),
         command_prefix: vec!["cargo test".into(), "echo 'a \"b\"\\'".into()],

@@ -25,7 +25,7 @@ fn rule(text: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn invalid_rule_is_reported_with_its_position() {
     for (text, wanted) in [
         (rule("toolName = \"glob\"\ncolour = 1"), "warning schema_validation: /p/rules.toml:5 \
             (user policy, rule 1): unknown key `colour`; it is ignored"),

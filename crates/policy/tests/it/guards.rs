@@ -50,7 +50,7 @@ fn what_keeps_git_from_running_freely_is_named() {
 }
 
 #[test]
-fn a_file_with_other_names_is_asked_about_each_time() {
+fn file_with_other_hard_links_requires_approval_each_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, other) = (folder.path().join("a"), folder.path().join("b"));
     std::fs::write(&file, "").expect("a file");

@@ -7,7 +7,7 @@ use crate::world::{Ask, judge, policy};
 /// Letters: modes `d`, `e`, `p`, `y`; decisions `a` (allow), `k` (ask), `d` (deny); `-` means that
 /// the rule is not checked.
 const TABLE: &str = r#"
-# options | mode | tool | target | with somebody | headless | part of the rule's name
+# options | mode | tool | target | interactive | headless | part of the rule's name
  | d | read_file | a | a | a | reading and searching
  | e | read_file | a | a | a | reading and searching
  | p | read_file | a | a | a | reading and searching

@@ -44,7 +44,7 @@ fn lines_are_decided_as_the_table_says() {
             let world = World::with(&options);
             assert!(world.policy.problems().is_empty(), "{:?}", world.policy.problems());
             let mode = ApprovalMode::parse(mode).expect(header);
-            group = Some((header, world, mode, who != "nobody"));
+            group = Some((header, world, mode, who != "headless"));
             continue;
         }
         let (line, wanted) = row.rsplit_once(" => ").expect(row);

@@ -314,8 +314,8 @@ impl View<'_> {
             Err(error) => return Err(unusable(path, error)),
         };
         if !is_folder(&found)? {
-            let looks = self.plan.stand_ins.iter().find(|it| it.path == path);
-            let cover = match looks.map(|looks| stage.stand_in(looks)).transpose()?.flatten() {
+            let looks = self.plan.placeholders.iter().find(|it| it.path == path);
+            let cover = match looks.map(|looks| stage.placeholder(looks)).transpose()?.flatten() {
                 Some(cover) => cover,
                 None => stage.closed_file()?,
             };

@@ -126,10 +126,10 @@ pub(crate) fn close_behind(
 /// forbid it.
 pub(crate) fn can_take() -> bool {
     /// From this value on, ordinary users cannot trace even their own children.
-    const OF_NOBODY: u32 = 2;
+    const ADMIN_ONLY: u32 = 2;
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let scope = scope.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-    if scope >= OF_NOBODY && !rustix::process::geteuid().is_root() {
+    if scope >= ADMIN_ONLY && !rustix::process::geteuid().is_root() {
         return false;
     }
     handle_of(rustix::process::getpid())

@@ -23,7 +23,7 @@ use crate::inside::failure::{Explain as _, Outcome};
 use crate::inside::filtered::OpenedFilter;
 use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::layout;
-use crate::plan::{Plan, StandIn};
+use crate::plan::{PlaceholderFile, Plan};
 
 /// A small in-memory file system that holds the covers. It is mounted on `/dev` and then hidden
 /// there by the real `/dev`.
@@ -101,7 +101,7 @@ impl Stage {
 
     /// Returns a file that cannot be opened but has the metadata of another. It contains only
     /// zeros. Returns `None` if its mode alone would not prevent root from reading it.
-    pub(crate) fn stand_in(&self, of: &StandIn) -> Outcome<Option<OwnedFd>> {
+    pub(crate) fn placeholder(&self, of: &PlaceholderFile) -> Outcome<Option<OwnedFd>> {
         if self.odd_user.is_none() && rustix::process::geteuid().is_root() {
             return Ok(None);
         }

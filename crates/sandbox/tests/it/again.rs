@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::place::confine;
 
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED_ID: u32 = 65534;
 
 /// Copies the test program and its helper to where every user can run them.
 fn copied() -> (TempDir, Command) {
@@ -56,7 +56,7 @@ fn all_of_it_holds_for_an_ordinary_user() {
         return;
     }
     let (_folder, mut command) = copied();
-    command.uid(NOBODY).gid(NOBODY);
+    command.uid(UNPRIVILEGED_ID).gid(UNPRIVILEGED_ID);
     succeeds(command);
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use parallax_sandbox::{Access, Network, Refusal, StandIn, Tier};
+use parallax_sandbox::{Access, Network, PlaceholderFile, Refusal, Tier};
 
 use crate::place::{EACCES, ENOENT, EROFS, Place, has, support, text, tiers, viewed};
 
@@ -162,14 +162,18 @@ fn a_copy_of_a_folder_leaves_out_what_is_hidden_in_it() {
 }
 
 #[test]
-fn what_stands_in_for_a_hidden_file_looks_like_it_and_cannot_be_read() {
+fn placeholder_of_a_hidden_file_has_its_metadata_and_cannot_be_read() {
     for tier in viewed() {
         let place = Place::new();
         let mut plan = place.plan(tier);
         let path = place.work.join(".env");
-        let looks =
-            StandIn { path: path.clone(), size: 7, modified: 1_700_000_000, executable: true };
-        plan.stand_ins.push(looks);
+        let looks = PlaceholderFile {
+            path: path.clone(),
+            size: 7,
+            modified: 1_700_000_000,
+            executable: true,
+        };
+        plan.placeholders.push(looks);
         let (code, said) = place.shell(&plan, "stat -c '%F %s %Y' .env; chmod 700 .env; cat .env");
         assert_ne!(code, 0, "{tier:?}");
         assert!(said.contains("regular file 7 1700000000"), "{tier:?}: {said}");

@@ -5,7 +5,7 @@ use parallax_sandbox::{REFUSED, Refusal, Tier};
 use crate::place::{EPERM, Place, has, support, text};
 
 #[test]
-fn the_support_is_told_in_words() {
+fn sandbox_support_has_a_readable_description() {
     let support = support();
     let lines = support.explain();
     assert!(lines.iter().any(|line| line.starts_with("Strength: ")));

@@ -81,7 +81,7 @@ impl Canvas {
         self.mode = Mode::Inline;
         shared.set_inline(true);
         let written = shared.tty.write(&bytes);
-        shared.stands_for(covered.size);
+        shared.set_painted_size(covered.size);
         written
     }
 }

@@ -120,7 +120,7 @@ fn greek_letters_stay_letters_for_those_who_write_them() {
 }
 
 #[test]
-fn answers_between_keys_are_no_keys() {
+fn terminal_replies_between_keys_are_not_keys() {
     let bytes = "h\x1b[?1ue\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\l\x1bP>|tmux \
                  3.3a\x1b\\l\x1b[>4;2m\x1b[?2026;2$y\x1b[?2031;0$yo\x1b[?62;22c!\x1b[?997;1n\x1b[8;24;80t\x1b[>1;2;3c";
     let (events, answers): (Vec<_>, Vec<_>) = decode(bytes.as_bytes())
@@ -149,7 +149,7 @@ fn answers_between_keys_are_no_keys() {
 }
 
 #[test]
-fn what_is_said_of_pictures_is_no_key() {
+fn image_protocol_replies_are_not_keys() {
     let mut decoder = Decoder { awaits_graphics: true, ..Decoder::default() };
     let mut out = Vec::new();
     let bytes = b"a\x1b_b\x1b_Gi=1;OK\x1b\\c\x1b[?63;1;4;22c\x1b[?1;0;256S\x1b[6;20;10t\x1b_Gi=1;d";
@@ -315,7 +315,7 @@ fn sequence_that_is_torn_behind_escape_is_one() {
 }
 
 #[test]
-fn rest_of_a_sequence_that_comes_after_escape_was_a_key_is_no_text() {
+fn late_rest_of_an_escape_sequence_is_not_text() {
     for (rest, expected) in [
         (&b"]11;rgb:1111/2222/3333\x07"[..], "escape <background>"),
         (b"]11;rgb:1111/2222/3333\x1b\\", "escape <background>"),

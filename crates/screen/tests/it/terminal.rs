@@ -92,7 +92,7 @@ async fn what_is_typed_before_the_start_comes_through() {
 }
 
 #[tokio::test]
-async fn the_terminal_is_asked_once_and_its_answers_are_no_keys() {
+async fn terminal_is_queried_once_and_its_replies_are_not_keys() {
     let mut terminal = Terminal::new();
     let device = terminal.device();
     let before = modes(&device);

@@ -10,7 +10,7 @@ use crate::support::World;
 #[tokio::test]
 async fn sessions_are_counted_searched_and_deleted() {
     let world = World::new();
-    let one = world.say(SessionChoice::New, &["mend the Parser", "thanks"]).await;
+    let one = world.say(SessionChoice::New, &["fix the Parser", "thanks"]).await;
     let two = world.say(SessionChoice::New, &["write a \"poem\""]).await;
     let launch = world.launch();
     let entries = launch.session_library().sessions();
@@ -26,7 +26,7 @@ async fn sessions_are_counted_searched_and_deleted() {
     assert_eq!(search("the answer", true), [], "it was stopped before it had read anything");
     assert_eq!(
         search("parser", false),
-        [(one.clone(), "mend the |Parser|".to_owned())]
+        [(one.clone(), "fix the |Parser|".to_owned())]
             .map(|(id, text)| (id, format!("{text} the answer")))
     );
     assert_eq!(search("a \"POEM", false)[0].0, two);

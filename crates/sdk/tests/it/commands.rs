@@ -24,7 +24,7 @@ fn init_makes_an_empty_file_once() {
 }
 
 #[tokio::test]
-async fn context_files_are_told_and_a_fact_is_added() {
+async fn context_files_are_listed_and_a_memory_is_added() {
     let world = World::new();
     world.write("home/.gemini/GEMINI.md", "be brief");
     world.write("project/GEMINI.md", "use tabs");
@@ -60,7 +60,7 @@ async fn context_files_are_told_and_a_fact_is_added() {
 }
 
 #[test]
-fn models_rules_and_facts_are_told() {
+fn models_rules_and_memories_are_listed() {
     let world = World::new();
     let rule =
         "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 10\nmodes = [\"plan\"]\n";

@@ -36,7 +36,7 @@ const GEMINI: &str = r#"{"sessionId":"9f6f3b2a-0000-4000-8000-000000000001","pro
 #[tokio::test]
 async fn the_index_follows_the_files_of_all_programs() {
     let world = World::new();
-    let one = world.say(SessionChoice::New, &["mend the parser", "then the lexer"]).await;
+    let one = world.say(SessionChoice::New, &["fix the parser", "then the lexer"]).await;
     world.write("home/.gemini/tmp/other/.project_root", "/home/ada/other");
     world.write("home/.gemini/tmp/other/chats/session-2026-11-20T10-00-9f6f3b2a.jsonl", GEMINI);
     let launch = world.launch();
@@ -74,9 +74,9 @@ async fn the_index_follows_the_files_of_all_programs() {
 }
 
 #[tokio::test]
-async fn a_damaged_index_is_made_anew_and_several_use_one() {
+async fn damaged_index_is_rebuilt_and_shared_by_several_processes() {
     let world = World::new();
-    let one = world.say(SessionChoice::New, &["mend the parser"]).await;
+    let one = world.say(SessionChoice::New, &["fix the parser"]).await;
     let launch = world.launch();
     assert_eq!(search(&launch, "parser").len(), 1);
     let index = world.root.join("home/.parallax/index/sessions.sqlite");
@@ -120,7 +120,7 @@ async fn a_damaged_index_is_made_anew_and_several_use_one() {
 }
 
 #[tokio::test]
-async fn every_form_but_the_ones_for_people_is_loaded_again() {
+async fn every_machine_readable_export_can_be_imported() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["say <b>it</b>", "again"]).await;
     let launch = world.launch();

@@ -20,7 +20,7 @@ fn ready(world: &World, variables: &[(&str, &str)]) -> Launch {
 }
 
 #[test]
-fn an_unknown_folder_is_asked_about_once() {
+fn unknown_folder_opens_one_trust_request() {
     for (answer, trusted, again) in [
         (TrustAnswer::Folder, true, false),
         (TrustAnswer::Parent, true, false),

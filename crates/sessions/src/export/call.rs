@@ -107,12 +107,12 @@ impl Call<'_> {
 
     /// Writes the arguments that the line above the result does not show already.
     fn write_arguments(&self, page: &mut String) {
-        let is_told = self.args.len() == 1
+        let is_shown = self.args.len() == 1
             && self
                 .args
                 .values()
                 .all(|value| value.as_str().is_some_and(|text| !text.contains('\n')));
-        if self.args.is_empty() || is_told {
+        if self.args.is_empty() || is_shown {
             return;
         }
         page.push_str("<dl>");

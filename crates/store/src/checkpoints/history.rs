@@ -26,7 +26,7 @@ pub(super) struct UndoneFiles {
     pub files: Vec<FileRecord>,
     /// Whether Parallax reverted the files on its own. What a redo restores then counts as a change
     /// by the user.
-    pub unasked: bool,
+    pub automatic: bool,
 }
 
 /// What one turn changed.
@@ -99,7 +99,7 @@ impl History {
                 self.singles.push(single);
             }
             Record::Undone { turn, at, files, .. } => {
-                self.undone.push(UndoneFiles { turn, files: files.clone(), unasked: false });
+                self.undone.push(UndoneFiles { turn, files: files.clone(), automatic: false });
                 for file in files {
                     let path = file.path.path();
                     self.held.extend(file.before.object());
@@ -109,7 +109,7 @@ impl History {
                 self.turns.entry(turn).or_default().attempted = true;
             }
             Record::PutBack { turn, began, ended, by, files } => {
-                self.undone.push(UndoneFiles { turn, files: files.clone(), unasked: true });
+                self.undone.push(UndoneFiles { turn, files: files.clone(), automatic: true });
                 for FileRecord { path, before, after } in files {
                     let path = path.path();
                     self.held.extend(before.object());
@@ -122,7 +122,7 @@ impl History {
             }
             Record::Redone { turn, at, files, left } => {
                 let done = self.undone.pop();
-                let unasked = done.as_ref().is_some_and(|done| done.unasked);
+                let automatic = done.as_ref().is_some_and(|done| done.automatic);
                 if let Some(mut done) = done.filter(|_| !left.is_empty()) {
                     done.files.retain(|file| left.contains(&file.path));
                     self.undone.push(done);
@@ -130,7 +130,7 @@ impl History {
                 for file in files {
                     let path = file.path.path();
                     self.note_last(&path, file.after.as_ref(), at);
-                    if unasked {
+                    if automatic {
                         continue;
                     }
                     let turn = self.turns.entry(turn).or_default();

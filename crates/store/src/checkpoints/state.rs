@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_for_people() {
+    fn sizes_are_human_readable() {
         assert_eq!(human_size(1_234_567_890), "1.2 GB");
         assert_eq!(human_size(20_971_520), "20.9 MB");
         assert_eq!(human_size(12), "12 bytes");

@@ -350,7 +350,7 @@ pub fn record_line(record: &Record) -> serde_json::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-pub(crate) fn is_no_space(error: &io::Error) -> bool {
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge

@@ -115,6 +115,6 @@ impl SearchIndex {
         let found = asked.query_map(params![expression, SNIPPET], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
         })?;
-        found.map(|found| found.map(|(row, text)| (row, text::for_people(&text)))).collect()
+        found.map(|found| found.map(|(row, text)| (row, text::for_display(&text)))).collect()
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn for_index(text: &str, most: usize) -> String {
 }
 
 /// Converts text of the index for display on one line.
-pub(super) fn for_people(text: &str) -> String {
+pub(super) fn for_display(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let is_hidden =
         |char: char| matches!(char, APART | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn what_is_shown_is_as_it_was() {
         assert_eq!(
-            for_people(&for_index("日本語 and\n\u{1b}[1mthe\u{202e} rest ", 1000)),
+            for_display(&for_index("日本語 and\n\u{1b}[1mthe\u{202e} rest ", 1000)),
             "日本語 and [1mthe rest"
         );
         assert!(for_index(&"é".repeat(100), 50).len() <= 52);

@@ -214,7 +214,7 @@ fn a_torn_encrypted_line_is_cut_off_wherever_it_was_torn() {
 }
 
 #[test]
-fn a_plain_session_becomes_encrypted_when_it_is_gone_on_with() {
+fn plain_session_is_encrypted_when_resumed() {
     let place = Place::new();
     let plain = Keys::default();
     drop(write(&place.path, &plain, 2));

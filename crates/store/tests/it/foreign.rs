@@ -68,7 +68,7 @@ fn prompts_of_a_saved_conversation_can_be_gone_back_to() {
     let path = folder.path().join("checkpoint-x.json");
     let history = r#"{"history": [
         {"role": "user", "parts": [{"text": "<session_context>\nos\n</session_context>"}]},
-        {"role": "user", "parts": [{"text": "mend @a"}, {"text": "\n--- Content from referenced files ---"},
+        {"role": "user", "parts": [{"text": "fix @a"}, {"text": "\n--- Content from referenced files ---"},
             {"text": "the file"}]},
         {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {}}}]},
@@ -83,7 +83,7 @@ fn prompts_of_a_saved_conversation_can_be_gone_back_to() {
         .iter()
         .map(|prompt| (prompt.turn, prompt.at, prompt.text.as_str()))
         .collect();
-    assert_eq!(prompts, [(1, 0, "mend @a"), (2, 4, "thanks")]);
+    assert_eq!(prompts, [(1, 0, "fix @a"), (2, 4, "thanks")]);
 }
 
 #[test]
@@ -431,17 +431,17 @@ fn calls_without_a_result_are_counted() {
 
 /// Two parallel calls with sibling results, a rewound branch, and lines of a subagent and of the
 /// program itself.
-const CLAUDE: &str = r#"{"type":"summary","summary":"Mending the parser","leafUuid":"u9"}
+const CLAUDE: &str = r#"{"type":"summary","summary":"Fixing the parser","leafUuid":"u9"}
 {"type":"file-history-snapshot","messageId":"u1","snapshot":{}}
-{"parentUuid":null,"isSidechain":false,"userType":"external","cwd":"/work","sessionId":"c0ffee00-0000-4000-8000-000000000001","version":"2.0.1","gitBranch":"","type":"user","message":{"role":"user","content":"mend the parser"},"uuid":"u1","timestamp":"2026-11-20T10:00:01.000Z"}
+{"parentUuid":null,"isSidechain":false,"userType":"external","cwd":"/work","sessionId":"c0ffee00-0000-4000-8000-000000000001","version":"2.0.1","gitBranch":"","type":"user","message":{"role":"user","content":"fix the parser"},"uuid":"u1","timestamp":"2026-11-20T10:00:01.000Z"}
 {"parentUuid":"u1","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m1","role":"assistant","model":"claude-x","content":[{"type":"thinking","thinking":"look first","signature":"x"}]},"uuid":"u2","timestamp":"2026-11-20T10:00:02.000Z"}
 {"parentUuid":"u2","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m1","role":"assistant","model":"claude-x","content":[{"type":"tool_use","id":"toolu_1","name":"Read","input":{"file_path":"a"}}]},"uuid":"u3","timestamp":"2026-11-20T10:00:02.000Z"}
 {"parentUuid":"u3","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m1","role":"assistant","model":"claude-x","content":[{"type":"tool_use","id":"toolu_2","name":"Read","input":{"file_path":"b"}}]},"uuid":"u4","timestamp":"2026-11-20T10:00:02.000Z"}
 {"parentUuid":"u3","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"text of a"}]},"uuid":"u5","timestamp":"2026-11-20T10:00:03.000Z"}
 {"parentUuid":"u4","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_2","is_error":true,"content":[{"type":"text","text":"no b"}]}]},"uuid":"u6","timestamp":"2026-11-20T10:00:03.000Z"}
-{"parentUuid":"u6","isSidechain":true,"type":"user","sessionId":"s","message":{"role":"user","content":"words of a sub-agent"},"uuid":"x1","timestamp":"t"}
+{"parentUuid":"u6","isSidechain":true,"type":"user","sessionId":"s","message":{"role":"user","content":"words of a subagent"},"uuid":"x1","timestamp":"t"}
 {"parentUuid":"u6","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":"taken back"},"uuid":"x2","timestamp":"t"}
-{"parentUuid":"u6","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m2","role":"assistant","model":"claude-x","content":[{"type":"text","text":"Mended."}]},"uuid":"u7","timestamp":"2026-11-20T10:00:04.000Z"}
+{"parentUuid":"u6","isSidechain":false,"type":"assistant","sessionId":"s","message":{"id":"m2","role":"assistant","model":"claude-x","content":[{"type":"text","text":"Fixed."}]},"uuid":"u7","timestamp":"2026-11-20T10:00:04.000Z"}
 {"parentUuid":"u7","isSidechain":false,"isMeta":true,"type":"user","sessionId":"s","message":{"role":"user","content":"Caveat: by the program"},"uuid":"u8","timestamp":"t"}
 {"parentUuid":"u8","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":"<command-name>/cost</command-name>"},"uuid":"u8b","timestamp":"t"}
 {"parentUuid":"u8b","isSidechain":false,"type":"user","sessionId":"s","message":{"role":"user","content":[{"type":"text","text":"thanks"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},"uuid":"u9","timestamp":"2026-11-20T10:00:05.000Z"}
@@ -461,7 +461,7 @@ fn a_transcript_of_claude_code_is_read() {
     assert!(all[2].contains("text of a") && all[2].contains(r#""error":"no b""#));
     assert!(all[4].contains("thanks") && all[4].contains("image/png"));
     let whole = all.join("");
-    for absent in ["sub-agent", "taken back", "Caveat", "command-name", "look first"] {
+    for absent in ["words of a subagent", "taken back", "Caveat", "command-name", "look first"] {
         assert!(!whole.contains(absent), "{absent}");
     }
     // The same without message IDs, and with the result of the first call before the second call.
@@ -481,9 +481,10 @@ fn a_transcript_of_claude_code_is_read() {
     });
     assert_eq!(thoughts.map(Vec::as_slice), Some(&["look first".to_owned()][..]));
     assert!(
-        session.records.iter().any(
-            |record| matches!(record, Record::Name(name) if name.text == "Mending the parser")
-        )
+        session
+            .records
+            .iter()
+            .any(|record| matches!(record, Record::Name(name) if name.text == "Fixing the parser"))
     );
 }
 
@@ -491,8 +492,8 @@ const CODEX: &str = r##"{"timestamp":"2026-11-20T10:00:00.000Z","type":"session_
 {"timestamp":"t","type":"response_item","payload":{"type":"message","role":"developer","content":[{"type":"input_text","text":"rules"}]}}
 {"timestamp":"t","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"# AGENTS.md instructions for /work"},{"type":"input_text","text":"<environment_context>\ncwd\n</environment_context>"}]}}
 {"timestamp":"t","type":"turn_context","payload":{"cwd":"/work","model":"gpt-x"}}
-{"timestamp":"2026-11-20T10:00:01.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"mend it"}]}}
-{"timestamp":"t","type":"event_msg","payload":{"type":"user_message","message":"mend it"}}
+{"timestamp":"2026-11-20T10:00:01.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"fix it"}]}}
+{"timestamp":"t","type":"event_msg","payload":{"type":"user_message","message":"fix it"}}
 {"timestamp":"t","type":"response_item","payload":{"type":"reasoning","summary":[{"type":"summary_text","text":"look first"}],"encrypted_content":"x"}}
 {"timestamp":"t","type":"response_item","payload":{"type":"function_call","name":"shell","arguments":"{\"command\":[\"ls\"]}","call_id":"c1"}}
 {"timestamp":"t","type":"response_item","payload":{"type":"custom_tool_call","name":"apply_patch","input":"*** Begin","call_id":"c2"}}
@@ -515,7 +516,7 @@ fn a_rollout_of_codex_is_read() {
     assert_eq!(session.head.session_id.as_str(), "019a2d7a-0000-7000-8000-000000000001");
     let all: Vec<&str> = session.contents.iter().map(|content| content.json()).collect();
     assert_eq!(all.len(), 5, "{all:#?}");
-    assert!(all[0].contains("mend it") && !all[0].contains("AGENTS.md"));
+    assert!(all[0].contains("fix it") && !all[0].contains("AGENTS.md"));
     assert!(all[1].contains(r#"["ls"]"#) && all[1].contains("*** Begin"));
     assert!(all[2].contains(r#""output":"a.txt\n""#) && all[2].contains("Done"), "{}", all[2]);
     // The last call has no result, so one is added.

@@ -197,7 +197,7 @@ fn prompts_keep_their_numbers_and_none_comes_twice() {
 proptest::proptest! {
     /// Whatever lines a journal loses, the resumed conversation can be sent.
     #[test]
-    fn a_journal_with_holes_can_be_gone_on_with(lost in proptest::collection::vec(proptest::bool::ANY, 12)) {
+    fn journal_with_missing_records_can_be_resumed(lost in proptest::collection::vec(proptest::bool::ANY, 12)) {
         let folder = tempfile::tempdir().expect("tempdir");
         let path = folder.path().join("s1.jsonl");
         let calls = || content(sealed(r#"{"role":"model","parts":[{"functionCall":{"name":"x"}}]}"#));
@@ -212,8 +212,8 @@ proptest::proptest! {
         if let Ok(loaded) = load(&path) {
             let loaded = match parallax_store::is_sound(&loaded.contents) {
                 true => loaded,
-                false => match parallax_store::mended(loaded, &path) {
-                    Ok(mended) => mended,
+                false => match parallax_store::repaired(loaded, &path) {
+                    Ok(repaired) => repaired,
                     Err(_) => return Ok(()),
                 },
             };
@@ -261,13 +261,13 @@ fn in_child(setup: &str, test: &str, path: &Path) {
 /// A limit on the file size has the same effect as a full disk.
 #[cfg(unix)]
 #[test]
-fn a_full_disk_is_told_once_and_leaves_whole_lines() {
+fn full_disk_is_reported_once_and_leaves_whole_lines() {
     if let Some(path) = std::env::var_os(CHILD) {
         let journal = Journal::create(Path::new(&path), head("s1"));
         let mut told = 0;
         for _ in 0..100 {
             if let Err(error) = journal.append(&user(&"x".repeat(300))) {
-                assert!(error.no_space, "{error}");
+                assert!(error.disk_full, "{error}");
                 told += 1;
             }
         }
@@ -277,7 +277,11 @@ fn a_full_disk_is_told_once_and_leaves_whole_lines() {
     }
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
-    in_child("trap '' XFSZ; ulimit -f 4", "a_full_disk_is_told_once_and_leaves_whole_lines", &path);
+    in_child(
+        "trap '' XFSZ; ulimit -f 4",
+        "full_disk_is_reported_once_and_leaves_whole_lines",
+        &path,
+    );
     let text = fs::read_to_string(&path).expect("text");
     assert!(text.ends_with("}\n") && text.len() > 1500, "{}", text.len());
     assert_eq!(load(&path).expect("load").notices, [""; 0]);
@@ -334,7 +338,7 @@ fn a_journal_that_another_program_spoils_is_written_again_whole() {
         for record in &records[4..] {
             journal.append(record).expect("append");
         }
-        let notice = journal.notice().expect("it is told");
+        let notice = journal.notice().expect("it is reported");
         assert!(notice.contains("another program"), "{number}: {notice}");
         assert_eq!(journal.notice(), None, "once");
         let loaded = load(&path).expect("load");
@@ -368,7 +372,7 @@ fn a_change_of_the_same_length_is_seen_and_a_touched_file_is_left_alone() {
     fs::write(&path, &spoilt).expect("spoilt");
     touch();
     journal.append(&records[5]).expect("append");
-    let notice = journal.notice().expect("it is told");
+    let notice = journal.notice().expect("it is reported");
     assert!(notice.contains("was changed by another program"), "{notice}");
     assert!(fs::read_to_string(&path).expect("text").starts_with(&text));
 }

@@ -62,12 +62,12 @@ fn check_function(name: &str, function: &Value, found: &mut Vec<String>) {
     }
     for required in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
         if required.as_str().is_none_or(|required| !properties.contains_key(required)) {
-            found.push(format!("tool `{name}`: required {required} is no property"));
+            found.push(format!("tool `{name}`: required {required} is not a property"));
         }
     }
     if let Some((property, _)) =
         properties.iter().find(|(_, value)| !value.is_object() && (is_ours || !value.is_boolean()))
     {
-        found.push(format!("tool `{name}`: property `{property}` is no schema"));
+        found.push(format!("tool `{name}`: property `{property}` is not a schema"));
     }
 }

@@ -59,7 +59,7 @@ async fn replies_come_in_order_and_as_scripted() {
     assert!(ask(&server, "countTokens", &prompt(HELLO)).await.contains("totalTokens"));
     server.assert_clean();
     assert!(ask(&server, STREAM, &prompt(HELLO)).await.starts_with("HTTP/1.1 400"));
-    assert_eq!(server.violations().len(), 1, "a script that ran out is told");
+    assert_eq!(server.violations().len(), 1, "an exhausted script is reported");
     assert_eq!(server.requests().len(), 6);
 }
 
@@ -88,7 +88,7 @@ async fn gates_cuts_and_matches() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn broken_conversations_are_told() {
+async fn invalid_conversations_are_reported() {
     let call = r#"{"functionCall":{"name":"read","args":{"p":1.0}},"thoughtSignature":"c2ln"}"#;
     let answer = format!(r#"{{"role":"model","parts":[{call}]}}"#);
     let result = r#"{"role":"user","parts":[{"functionResponse":{"name":"read","response":{"output":"x"}}}]}"#;
@@ -140,7 +140,7 @@ async fn the_prefix_may_change_only_where_nothing_was_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn fifty_thousand_chunks_are_no_burden() {
+async fn fifty_thousand_chunks_are_served_quickly() {
     let script = Script::parse(r#"[{"generate":{"chunks":50000,"bytes":1000000}}]"#);
     let options = Options { strict: true, ..Options::default() };
     let server = ModelServer::start_with(script.expect("script"), options).await.expect("server");

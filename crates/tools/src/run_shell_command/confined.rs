@@ -126,7 +126,7 @@ impl Entry {
                 if !lost.is_empty() {
                     return Err(not_found_again(&lost));
                 }
-                if !plan.stand_ins.is_empty() {
+                if !plan.placeholders.is_empty() {
                     git::compare_by_time(&mut environment);
                 }
                 Some(plan)
@@ -278,7 +278,7 @@ pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the parent directories of the writable files of `wanted`, for a command that must
-/// create, rename, or remove files there. Returns nothing if that is no broader, or too broad.
+/// create, rename, or remove files there. Returns nothing if that is not broader, or too broad.
 /// Blocking.
 pub(super) fn wider(wanted: &Permissions, home: &Path) -> Permissions {
     let mut wide = wanted.clone();

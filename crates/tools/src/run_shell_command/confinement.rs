@@ -15,7 +15,7 @@ use super::closed_names::{Found, outermost};
 use super::git_directories::{self, linked_folder};
 use super::left_alone::LeftAlone;
 use super::secrets;
-use super::{stand_ins, tracked};
+use super::{placeholders, tracked};
 use crate::sandbox_options::SandboxOptions;
 
 /// Directories in the home directory that package managers write. Writes of commands go to a
@@ -214,7 +214,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     let readable = plan.readable.clone();
     left_alone.retain(|path| !readable.contains(path));
     if bash::uses_git(line) {
-        plan.stand_ins = stand_ins::find(&mut left_alone);
+        plan.placeholders = placeholders::find(&mut left_alone);
     }
     plan.hidden.extend(left_alone);
     plan.hidden.extend(secrets::that_may_appear(subject.roots));

@@ -550,7 +550,7 @@ mod tests {
             assert_eq!(hostile.ran(), "", "{arguments:?}");
         }
         hostile.plain(&["status"]);
-        assert_ne!(hostile.ran(), "", "it is no hostile repository");
+        assert_ne!(hostile.ran(), "", "the repository is not hostile");
     }
 
     #[test]

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_place_is_made_for_what_is_named_and_goes_when_nobody_used_it() {
+    async fn named_path_is_precreated_and_removed_when_unused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("aa/bb/c.txt");
         let line = bash::analyse("true");

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_of_ordinary_files_is_no_ordinary_read() {
+    fn bare_repository_in_ordinary_files_is_not_an_ordinary_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         fs::create_dir_all(root.join("x/objects")).expect("folders");
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_ignore_file_names_is_no_ordinary_read() {
+    fn ignored_file_is_not_an_ordinary_read() {
         let place = tempfile::tempdir().expect("folder");
         let root = place.path().canonicalize().expect("folder");
         std::fs::create_dir_all(root.join("src/deep")).expect("folders");

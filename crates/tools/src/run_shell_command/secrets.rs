@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn files_with_secrets_are_told_from_their_samples() {
+    fn secret_files_are_distinguished_from_samples() {
         for name in [
             ".env",
             ".env.local",

@@ -166,7 +166,7 @@ pub(super) fn stumbled_over(
         .filter(|path| {
             path.starts_with(top)
                 && path.symlink_metadata().is_ok_and(|it| it.is_file())
-                && !plan.stand_ins.iter().any(|it| it.path == **path)
+                && !plan.placeholders.iter().any(|it| it.path == **path)
         })
         .cloned()
         .collect();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_git_alone_are_told_from_others() {
+    fn git_only_lines_are_distinguished_from_others() {
         for line in ["git diff", "git stash && git pull", "git commit -am x > log"] {
             assert!(is_git_alone(&bash::analyse(line)), "{line}");
         }

@@ -28,7 +28,7 @@ fn folders_first_and_what_is_kept_left_out() {
 }
 
 #[test]
-fn what_is_no_folder() {
+fn listing_a_non_directory_fails() {
     let place = Place::new();
     place.put("file", "");
     std::fs::create_dir(place.path("empty")).expect("a folder");

@@ -149,8 +149,8 @@ impl App {
     }
 
     /// Prints a row with the authentication and the inputs of the session besides prompts. If
-    /// `anew` is false (not requested by the user), an unchanged row is not printed again.
-    fn summary(&mut self, open: &OpenSession, anew: bool) {
+    /// `requested` is false (not requested by the user), an unchanged row is not printed again.
+    fn summary(&mut self, open: &OpenSession, requested: bool) {
         if self.settings.hide_banner || self.settings.screen_reader {
             return;
         }
@@ -180,7 +180,7 @@ impl App {
             }
         }
         let text = format!("  {}", words.join(" · "));
-        if !words.is_empty() && (self.session.is_new_summary(&text) || anew) {
+        if !words.is_empty() && (self.session.is_new_summary(&text) || requested) {
             self.say(vec![Line::styled(text, self.theme.secondary)]);
         }
     }

@@ -113,7 +113,7 @@ impl Bench {
 }
 
 #[test]
-fn blanks_before_a_command_are_none_of_it() {
+fn leading_whitespace_before_a_command_is_ignored() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("  /quit\n");
     assert!(bench.app.take_effects().iter().any(|it| matches!(it, Effect::Quit { delete: false })));
@@ -152,7 +152,7 @@ fn what_is_removed_from_the_queue_leaves_the_mark_where_it_is() {
 }
 
 #[test]
-fn a_silent_command_is_told_of_and_the_keys_show_whose_they_are() {
+fn silent_command_shows_a_notice_and_the_key_focus() {
     let mut bench = Bench::new(Layout::Inline);
     bench.shell("cat");
     bench.hides("to type into it");
@@ -233,7 +233,7 @@ fn a_compaction_is_work_that_ends_and_that_prompts_wait_for() {
 }
 
 #[test]
-fn escape_ends_a_compaction_and_gives_back_what_waited() {
+fn escape_cancels_compaction_and_restores_queued_prompts() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("/compress\n");
     bench.keys("go on\n");
@@ -305,7 +305,7 @@ fn a_turned_down_todo_counts_as_it_does_in_the_block() {
 }
 
 #[test]
-fn a_picture_that_nobody_asked_for_tells_the_footer_only() {
+fn unrequested_context_report_updates_only_the_footer() {
     let mut bench = Bench::new(Layout::Inline);
     let picture = parallax_protocol::context::ContextBreakdown {
         tokens: 250,
@@ -385,7 +385,7 @@ fn keys_that_open_and_narrow_the_list_of_commands_cost_little() {
 }
 
 #[test]
-fn what_commands_are_for_is_told_when_the_keys_rest() {
+fn command_descriptions_appear_when_typing_pauses() {
     let mut costs = Costs::new((100, 30));
     costs.bench.keys("/ab");
     costs.bench.shows("❯ about");

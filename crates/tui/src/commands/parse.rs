@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stray_word_is_told_with_the_subcommands_that_are_near() {
+    fn unknown_subcommand_is_reported_with_similar_ones() {
         for (line, expected, names) in [
             ("/chat lst", "chat lst", &["list"][..]),
             ("/auth bogus", "auth bogus", &["signin", "signout"]),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_told_with_what_was_meant() {
+    fn misspelled_command_is_reported_with_a_suggestion() {
         let ParsedLine::Unknown(name, near) = parse("/modle now", &["models:own".to_owned()])
         else {
             panic!("known?");

@@ -507,7 +507,7 @@ mod tests {
             assert_eq!(count, 1, "{name} is in exactly one list");
         }
         for name in OWN {
-            assert!(names().any(|known| known == name), "{name} is no command");
+            assert!(names().any(|known| known == name), "{name} is not a command");
         }
         assert!(TABLE.is_sorted_by_key(|command| command.name));
     }

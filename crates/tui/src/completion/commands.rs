@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_in_full_is_told() {
+    fn exactly_typed_command_is_recognized() {
         let fitting = fitting(&tree(), "/compact", 8, &mut Fuzzy::words()).unwrap();
         assert!(fitting.candidates[0].exact && fitting.candidates[0].runs);
     }

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growing_list_is_used_and_slowness_is_told() {
+    fn growing_file_list_is_searchable_and_slowness_is_reported() {
         let (go, wait) = channel();
         let (mut finder, found, _source) = finder(&[&["one.rs"], &["one/two.rs"]], Some(wait));
         let asked = finder.ask(Question::Project("one".to_owned()));

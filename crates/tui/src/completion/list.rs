@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_stand_before_their_first_row() {
+    fn headings_precede_their_first_row() {
         let mut list = list(3);
         let mut candidates = list.candidates().to_vec();
         candidates[0].section = Some("auto".to_owned());

@@ -75,7 +75,7 @@ fn ranges(head: &str) -> Option<(HunkRange, HunkRange)> {
 }
 
 /// Whether removed and added lines differ only in whitespace.
-pub(super) fn only_blanks_changed(rows: &[Row<'_>]) -> bool {
+pub(super) fn only_whitespace_changed(rows: &[Row<'_>]) -> bool {
     let side = |wanted: Change| {
         rows.iter()
             .filter_map(move |row| match row {
@@ -114,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn blanks_alone_are_told() {
-        assert!(only_blanks_changed(&parse("@@ -1,2 +1,2 @@\n-a b\n-c\n+ab\n+  c\n")));
-        assert!(!only_blanks_changed(&parse("@@ -1 +1 @@\n-a\n+b\n")));
+    fn whitespace_only_change_is_detected() {
+        assert!(only_whitespace_changed(&parse("@@ -1,2 +1,2 @@\n-a b\n-c\n+ab\n+  c\n")));
+        assert!(!only_whitespace_changed(&parse("@@ -1 +1 @@\n-a\n+b\n")));
     }
 }

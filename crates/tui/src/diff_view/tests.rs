@@ -73,7 +73,7 @@ fn long_lines_hang_below_their_number() {
 }
 
 #[test]
-fn blanks_alone_are_said_to_be_such() {
+fn whitespace_only_change_has_a_note() {
     let change = diff("@@ -1 +1 @@\n-a\n+ a\n", false);
     assert_eq!(
         rows(&change, &DiffOptions::new(&Theme::default(), 40))[0].text(),

@@ -324,7 +324,7 @@ impl Face {
     /// Closes the open session and opens another. On failure, reopens the previous one.
     async fn reopen(&mut self, choice: SessionChoice) {
         let (mut before, mut said) = (None, Vec::new());
-        let (mode, mut is_told) = (self.app.facts.mode, false);
+        let (mode, mut reports_mode) = (self.app.facts.mode, false);
         let set_here = std::mem::take(&mut self.set_here);
         let is_same = self.app.session.is_shown() && matches!(choice, SessionChoice::New);
         if let Some(session) = self.session.take() {
@@ -337,7 +337,7 @@ impl Face {
             let is_copy = matches!(
                 &choice, SessionChoice::Resume(id) if *id != session.open.id.as_str()
             );
-            is_told = (is_copy || !self.app.session.is_shown())
+            reports_mode = (is_copy || !self.app.session.is_shown())
                 && (mode != session.open.mode || mode == ApprovalMode::Plan);
             before = Some(match session.open.is_kept() {
                 true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
@@ -364,7 +364,7 @@ impl Face {
                 self.send(op).await;
             }
         }
-        if let Some(session) = self.session.as_ref().filter(|_| is_told) {
+        if let Some(session) = self.session.as_ref().filter(|_| reports_mode) {
             let holds = crate::footer::mode(session.open.mode, &self.app.theme).0;
             self.app
                 .info(format!("The approval mode is also `{holds}` here; shift+tab changes it."));

@@ -247,7 +247,7 @@ impl Face {
         let mut options = self.options.clone();
         options.session = choice;
         let prepared = match self.app.launch.as_ref().map(|launch| launch.reopened(options)) {
-            Some(Ok(launch)) => launch.asked_by(Arc::new(Person(self.jobs.clone()))),
+            Some(Ok(launch)) => launch.asked_by(Arc::new(UserPrompts(self.jobs.clone()))),
             Some(Err(failure)) => return self.app.failed(&failure.message),
             None => return,
         };
@@ -355,7 +355,7 @@ const KEY_WARNINGS: usize = 5;
 async fn offer_sign_in(jobs: mpsc::Sender<Then>, wanted: WantedSignIn) {
     let WantedSignIn { server, again, asks } = wanted;
     let then: Then = if asks {
-        let asked = Person(jobs.clone()).ask(&server, Question::SignIn { again }).await;
+        let asked = UserPrompts(jobs.clone()).ask(&server, Question::SignIn { again }).await;
         if !matches!(asked, Answer::Accept(_)) {
             return;
         }
@@ -368,9 +368,9 @@ async fn offer_sign_in(jobs: mpsc::Sender<Then>, wanted: WantedSignIn) {
 }
 
 /// Forwards requests of MCP servers to the app.
-struct Person(mpsc::Sender<Then>);
+struct UserPrompts(mpsc::Sender<Then>);
 
-impl Asker for Person {
+impl Asker for UserPrompts {
     fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
         let (jobs, server) = (self.0.clone(), server.to_owned());
         Box::pin(async move {

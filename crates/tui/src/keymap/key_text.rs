@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_key_is_rejected() {
         for text in ["", "ctrl+", "hyper+x", "ctrl+xy", "f0", "f36", "numpad12", "f+1"] {
             assert!(matches!(parse(text), Err(KeyTextError::Unknown(_))), "{text}");
         }

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_of_a_server_is_told_in_words() {
+    fn mcp_call_has_a_readable_title() {
         let told = |title| mcp(title).map(|(tool, rest)| format!("{tool}  {rest}"));
         let title = r#"create_issue (tracker MCP Server) {"title":"Retry loop","count":2}"#;
         assert_eq!(

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn complete_lines_are_told_once() {
+    fn complete_lines_are_emitted_once() {
         let (news, rest) =
             told(&["on", "e\r\n\x1b[32mtw", "o\x1b[m\n10%\r90%\r\nthr"], "one\ntwo\n90%\nthree");
         assert_eq!(news, ["one", "two", "90%"]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_nobody_took_before_the_end_are_read_with_it() {
+    fn pending_lines_are_emitted_at_the_end() {
         let (mut heard, ids) = (Heard::default(), ["a", "b"].map(ItemId::from));
         heard.wrote(&ids[0], "one\n");
         heard.news.clear();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_told_to_a_limit_and_its_rest_at_the_end() {
+    fn output_flood_is_limited_and_its_rest_shown_at_the_end() {
         let all: String = (0..500).map(|number| format!("line {number}\n")).collect();
         let (news, rest) = told(&[&all], &all);
         assert_eq!(news.len(), MOST + 1);

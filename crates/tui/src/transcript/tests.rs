@@ -136,7 +136,7 @@ fn ask(call: &str) -> EventBody {
 }
 
 #[test]
-fn while_a_person_is_asked_nothing_moves() {
+fn nothing_animates_during_an_approval_request() {
     let mut view = Show::default();
     view.call("a", "run_shell_command", json!({"command": "make"}));
     view.phase("a", CallPhase::AwaitingApproval);
@@ -653,7 +653,7 @@ fn what_was_said_with_a_refusal_stands_under_the_call_also_when_resumed() {
 }
 
 #[test]
-fn what_stands_behind_a_picture_waits_until_somebody_has_looked_at_it() {
+fn rows_after_an_image_wait_until_it_was_viewed() {
     let mut show = Show::default();
     let image = |name: &str, mime: &str| parallax_protocol::image::Image {
         name: Some(name.to_owned()),

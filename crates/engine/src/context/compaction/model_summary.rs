@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn only_a_whole_snapshot_passes() {
-        let good = snapshot("mend it");
+        let good = snapshot("fix it");
         let answer = format!("<scratchpad>{OPEN} comes</scratchpad>\n{good}\nDone.");
         assert_eq!(check(&answer, 1_000), Ok(good.clone()));
         for bad in ["", "I cannot help with that.", good.trim_end_matches(CLOSE), &snapshot(" ")] {

@@ -201,7 +201,7 @@ mod tests {
     fn accounts_of_no_use_are_asked_for_less() {
         let mut accounts = SummaryUsefulness::default();
         assert!(!accounts.note(false) && accounts.is_due());
-        assert!(accounts.note(false), "it is told once");
+        assert!(accounts.note(false), "reported once");
         assert_eq!([(); 4].map(|()| accounts.is_due()), [false, false, true, true]);
         assert!(!accounts.note(false));
         assert_eq!([(); 5].map(|()| accounts.is_due()), [false, false, false, false, true]);

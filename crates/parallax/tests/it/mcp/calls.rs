@@ -73,7 +73,7 @@ fn what_a_server_with_many_tools_offers_is_known_in_the_next_session() {
 }
 
 #[test]
-fn without_leave_nothing_runs() {
+fn unapproved_server_call_does_not_run() {
     let world = with_server(&call("env", &json!({})), "");
     world.run_well(&["-p", "go"]);
     assert!(answer(&world, 1)["error"].as_str().is_some_and(|error| error.contains("denied")));
@@ -81,7 +81,7 @@ fn without_leave_nothing_runs() {
 }
 
 #[test]
-fn a_trusted_server_needs_no_leave_and_gets_no_secrets() {
+fn trusted_server_needs_no_approval_and_gets_no_secrets() {
     let world = World::new(&call("env", &json!({})));
     let mut server = stdio(&world, "");
     server["trust"] = json!(true);
@@ -120,7 +120,7 @@ fn a_project_cannot_preload_into_its_servers() {
 }
 
 #[test]
-fn a_crash_is_told_and_the_server_comes_back() {
+fn crashed_server_is_reported_and_restarted() {
     let world = with_server(
         r#"[{"calls": [{"name": "mcp_test_crash", "args": {}}]},
             {"calls": [{"name": "mcp_test_echo", "args": {"text": "again"}}]},
@@ -136,7 +136,7 @@ fn a_crash_is_told_and_the_server_comes_back() {
 }
 
 #[test]
-fn a_flood_of_messages_is_told_of() {
+fn message_flood_is_reported() {
     let world = with_server(&call("flood", &json!({})), "");
     let done = world.run_well(&["-y", "-p", "go"]);
     assert!(done.err().contains("`test` sends too many messages"), "{}", done.err());
@@ -229,7 +229,7 @@ fn of_the_project_runs(name: &str, project: &Value, rules: &str, flags: &[&str])
 }
 
 #[test]
-fn a_project_lets_no_server_of_its_own_run_unasked() {
+fn project_cannot_approve_its_own_servers() {
     let named = json!({"mcp": {"allowed": ["ev"]}});
     assert!(!of_the_project_runs("ev", &named, "", &[]));
     assert!(of_the_project_runs("ev", &named, "", &["--allowed-mcp-server-names", "ev"]));

@@ -86,7 +86,7 @@ fn server_with_an_unpublished_protocol_version_is_rejected() {
 }
 
 #[test]
-fn a_page_in_the_place_of_an_answer_is_told_in_words() {
+fn html_response_has_a_readable_error() {
     let world = World::new(&call("echo", &json!({"text": "far"})));
     let remote = Remote::start(&world, "--http", "html");
     set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));

@@ -6,7 +6,7 @@ use super::{answer, call, set, stdio, with_server};
 use crate::support::{Conversation, World};
 
 #[test]
-fn another_description_is_asked_about_again() {
+fn changed_tool_description_requires_a_new_approval() {
     let script = call("echo", &json!({"text": "x"}));
     let allow =
         "[[rule]]\nmcpName = \"test\"\ntoolName = \"*\"\ndecision = \"allow\"\npriority = 500\n";
@@ -51,7 +51,10 @@ fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
     world.run_well(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("changed the description"), "{error}");
-    assert!(!error.contains("untrusted_context"), "our words are no stranger's: {error}");
+    assert!(
+        !error.contains("untrusted_context"),
+        "the message of Parallax is not marked as untrusted: {error}"
+    );
 
     // The current declaration, which the user has not accepted.
     let world = World::in_home(world.home, &script);

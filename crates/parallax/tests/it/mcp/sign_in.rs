@@ -202,7 +202,7 @@ fn a_stream_that_never_ends_holds_no_sign_in_up() {
 }
 
 #[test]
-fn a_server_that_refuses_its_first_call_is_told_of_with_the_command() {
+fn unauthorized_first_call_is_reported_with_the_auth_command() {
     let script = call("echo", &json!({"text": "signed"}));
     let world = World::new(&script);
     let remote = Remote::start(&world, "--http", "auth,late401,nostream");

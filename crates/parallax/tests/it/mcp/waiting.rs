@@ -96,7 +96,7 @@ fn first_request_waits_for_silent_server_no_longer_than_the_limit() {
 }
 
 #[test]
-fn servers_that_are_not_there_are_told_to_programs_too() {
+fn unavailable_servers_are_reported_to_clients() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let nameless = stdio(&world, "nameless");
     let servers = json!({"gone": {"command": "no-such-program"}, "shy": nameless});
@@ -111,7 +111,7 @@ fn servers_that_are_not_there_are_told_to_programs_too() {
 }
 
 #[test]
-fn a_server_that_did_not_answer_before_is_told_of_again() {
+fn server_that_failed_before_is_reported_again() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let servers =
         json!({"far": {"httpUrl": "http://192.0.2.1/mcp"}, "mute": stdio(&world, "mute")});

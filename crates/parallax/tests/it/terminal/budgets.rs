@@ -49,7 +49,7 @@ fn a_budget_is_raised_and_the_turn_goes_on() {
 }
 
 #[test]
-fn a_person_who_stops_has_the_prompt_in_the_composer_again() {
+fn stopping_at_the_budget_restores_the_prompt_in_the_composer() {
     let seat = Seat::in_world(world(), &Start::sized(100, 40));
     seat.prompts("look around");
     seat.sees("The budget is used up. Continue?");

@@ -138,7 +138,7 @@ fn a_theme_is_shown_as_one_moves_and_escape_brings_the_old_one_back() {
 }
 
 #[test]
-fn a_cleared_session_counts_anew_and_the_old_one_moves_out_of_sight() {
+fn cleared_session_resets_counters_and_hides_the_old_transcript() {
     let seat = Seat::in_world(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 24));
     seat.prompts("hello");
     seat.sees("An answer.");
@@ -193,7 +193,7 @@ fn a_setting_is_kept_for_the_project_alone() {
 }
 
 #[test]
-fn a_folder_that_nobody_trusts_is_asked_about_before_it_is_added() {
+fn untrusted_directory_requires_approval_before_it_is_added() {
     let start = Start::sized(100, 30).without("GEMINI_CLI_TRUST_WORKSPACE");
     let other = tempfile::tempdir().expect("folder");
     let seat = Seat::started(World::new("[]"), &start);
@@ -228,7 +228,7 @@ fn inside_tmux_a_copy_is_given_to_tmux_itself() {
 }
 
 #[test]
-fn what_is_read_again_is_told() {
+fn reloaded_files_are_reported() {
     let seat = Seat::ready("[]");
     seat.prompts("/memory add remember the milk");
     seat.sees("or after `/memory reload`");

@@ -72,7 +72,7 @@ fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
 }
 
 #[test]
-fn a_folder_that_is_added_is_asked_about_and_told_to_servers() {
+fn added_directory_requires_approval_and_is_sent_to_servers() {
     // Trust in the project does not cover others.
     let world = World::new(
         r#"[{"calls": [{"name": "mcp_test_roots", "args": {}}]},
@@ -134,7 +134,7 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
         "---\nname: review\ndescription: When code is reviewed\n---\n",
     )
     .unwrap();
-    home.write_home(".gemini/commands/git/fix.toml", "description = 'Mend it'\nprompt = 'mend'\n")
+    home.write_home(".gemini/commands/git/fix.toml", "description = 'Fix it'\nprompt = 'fix'\n")
         .unwrap();
     let hook = json!({"command": "cat >> heard", "name": "listener"});
     let compress = json!({"command": "cat >> \"$HOME/compressed\"", "name": "squeeze"});
@@ -158,7 +158,7 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
     seat.prompts("/skills list all");
     seat.has_seen("review (user, disabled)");
     seat.prompts("/commands");
-    seat.has_seen("/git:fix Mend it");
+    seat.has_seen("/git:fix Fix it");
     seat.prompts("hi");
     seat.has_seen("hello");
     seat.is_idle();
@@ -214,7 +214,7 @@ fn hooks_hear_that_a_session_was_cleared() {
 }
 
 #[test]
-fn hooks_of_the_end_are_told_of_and_can_be_left() {
+fn session_end_hooks_are_shown_and_can_be_skipped() {
     let world = World::new("[]");
     let hook = json!([{"hooks": [{"command": "sleep 60", "name": "slow"}]}]);
     let settings = json!({"hooks": {"SessionEnd": hook}});
@@ -242,7 +242,7 @@ fn a_prompt_that_is_left_while_hooks_of_the_start_run_is_there_again() {
     let lines = seat.lines();
     assert!(lines.iter().any(|line| line.trim_end() == "  look at it"), "{lines:#?}");
     // There is nothing to resume, so no hint is shown.
-    assert!(!lines.iter().any(|line| line.contains("go on with")), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains("To resume")), "{lines:#?}");
     seat = Seat::in_world(World::in_home(seat.world.home, "[]"), &Start::default());
     // The input history is loaded concurrently with the first frame.
     seat.settles();
@@ -327,7 +327,7 @@ fn the_progress_of_a_server_is_seen_while_its_tool_runs() {
 }
 
 #[test]
-fn a_server_has_the_model_answer_when_the_person_agrees() {
+fn server_sampling_is_answered_after_approval() {
     let script = r#"[
         {"calls": [{"name": "mcp_test_sample", "args": {"text": "Which \u001b[2Jcolour?"}}]},
         {"method": "generateContent", "text": "blue, says the model"},
@@ -381,7 +381,7 @@ fn questions_of_a_server_end_with_its_call() {
 }
 
 #[test]
-fn a_person_can_want_no_more_questions_of_a_server() {
+fn user_can_disable_further_requests_of_a_server() {
     let seat = asking(
         r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]},
             {"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "the end"}]"#,
@@ -444,7 +444,7 @@ fn a_form_of_a_server_is_filled_in_until_it_fits() {
 }
 
 #[test]
-fn a_server_asks_and_gets_what_the_person_says() {
+fn server_request_receives_the_user_response() {
     let script = r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "asked"}]"#;
     let seat = seat_with_server(script, "ask");
     seat.prompts("go");

@@ -20,7 +20,7 @@ fn without_a_key_it_asks_for_one_and_has_a_demo() {
 }
 
 #[test]
-fn an_untrusted_folder_is_asked_about_before_anything_of_it_is_read() {
+fn untrusted_folder_dialog_precedes_reading_its_files() {
     let world = World::new(r#"[{"text":"read"}]"#);
     world.home.write("GEMINI.md", "Say MARKER-OF-THE-FOLDER.").expect("file");
     world

@@ -93,7 +93,7 @@ fn a_signal_ends_it_and_its_commands_and_gives_the_terminal_back() {
 }
 
 #[test]
-fn what_came_of_an_answer_is_kept_when_the_program_ends() {
+fn tool_result_is_saved_when_the_program_exits() {
     let script = r#"[{"chunks":[{"text":"half of it\n\nand "},{"gate":"never"},{"text":"more"},{"finish":"STOP"}]}]"#;
     for quits in [true, false] {
         let seat = Seat::in_world(World::new(script), &Start::default());

@@ -141,7 +141,7 @@ fn where_none_can_be_drawn_a_row_tells_of_them() {
 }
 
 #[test]
-fn a_damaged_picture_is_told_and_stops_nothing() {
+fn damaged_image_is_reported_and_blocks_nothing() {
     let world = world(r#"[{"text":"Seen."}]"#, "sixel");
     let cut = &STANDARD.decode(RED).expect("base64")[..60];
     std::fs::write(world.home.project().join("shot.png"), cut).expect("a picture");

@@ -28,7 +28,7 @@ fn exists(seat: &Seat, path: &str) -> bool {
 }
 
 #[test]
-fn a_question_waits_while_somebody_writes() {
+fn approval_request_waits_while_the_user_types() {
     let seat = Seat::ready(
         r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
     );
@@ -57,7 +57,7 @@ fn a_question_waits_while_somebody_writes() {
 }
 
 #[test]
-fn somebody_about_to_send_a_draft_approves_nothing() {
+fn enter_meant_for_a_draft_approves_nothing() {
     let seat = Seat::ready(
         r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
     );
@@ -237,7 +237,7 @@ fn a_fallback_that_is_refused_gives_the_prompt_back() {
 }
 
 #[test]
-fn more_leave_is_asked_for_by_the_name_that_was_named() {
+fn additional_permissions_are_requested_with_the_original_name() {
     let place = tempfile::Builder::new().prefix("parallax-leave-").tempdir_in("/var/tmp");
     let place = place.expect("a folder");
     let file = place.path().join("aa/c.txt");

@@ -41,7 +41,7 @@ fn again<'a>(seat: Seat, script: &str, arguments: &'a [&'a str]) -> Seat {
 }
 
 #[test]
-fn commands_of_the_person_are_there_again() {
+fn user_shell_commands_are_restored_on_resume() {
     let seat = Seat::in_world(World::new(r#"[{"text":"Hello."}]"#), &sized());
     seat.prompts("hi");
     seat.sees("Hello.");
@@ -113,7 +113,7 @@ fn a_session_that_goes_on_looks_as_it_did() {
     let script = r#"[
         {"calls":[{"name":"list_directory","args":{"dir_path":"."}},{"name":"write_file","args":{"file_path":"a.txt","content":"one\ntwo\n"}},{"name":"read_file","args":{"file_path":"none.txt"}}]},
         {"calls":[{"name":"glob","args":{"pattern":"**/*.txt"}},{"name":"grep_search","args":{"pattern":"one"}},{"name":"replace","args":{"file_path":"a.txt","old_string":"none","new_string":"x","instruction":"x"}}]},
-        {"calls":[{"name":"run_shell_command","args":{"command":"echo out; exit 3","description":"Run the tests"}},{"name":"write_todos","args":{"todos":[{"description":"Look","status":"completed"},{"description":"Mend","status":"in_progress"}]}}]},
+        {"calls":[{"name":"run_shell_command","args":{"command":"echo out; exit 3","description":"Run the tests"}},{"name":"write_todos","args":{"todos":[{"description":"Look","status":"completed"},{"description":"Fix","status":"in_progress"}]}}]},
         {"text":"There is **one** file:\n\n```rust\nfn x() {}\n```\nThe end."}]"#;
     let arguments = ["--yolo"];
     let seat = Seat::in_world(World::new(script), &sized().arguments(&arguments));
@@ -175,7 +175,7 @@ fn a_command_is_shown_as_it_was_typed() {
 #[test]
 fn the_browser_finds_what_was_said_and_shows_it() {
     let seat = Seat::in_world(
-        World::new(r#"[{"text":"A walrus is no seal."},{"text":"Nor is a lamp."}]"#),
+        World::new(r#"[{"text":"A walrus is not a seal."},{"text":"Nor is a lamp."}]"#),
         &sized(),
     );
     seat.prompts("about animals");
@@ -264,7 +264,7 @@ fn what_was_gone_back_from_can_be_done_again() {
         {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"first\n"}}]},
         {"text":"Made it."},
         {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"again\n"}}]},
-        {"text":"Made it anew."}]"#;
+        {"text":"Made it again."}]"#;
     let world = World::new(script);
     world.home.write("a.txt", "before\n").expect("written");
     let arguments = ["--yolo"];
@@ -282,7 +282,7 @@ fn what_was_gone_back_from_can_be_done_again() {
     seat.is_idle();
     assert_eq!(seat.world.read("a.txt"), "before\n");
     seat.press(Key::Enter);
-    seat.sees("Made it anew.");
+    seat.sees("Made it again.");
     assert_eq!(seat.world.read("a.txt"), "again\n");
 }
 

@@ -90,7 +90,7 @@ fn the_settings_stay_where_they_were() {
 }
 
 #[test]
-fn a_word_that_the_footer_cannot_show_is_told() {
+fn unknown_footer_item_is_reported() {
     let world = World::new("[]");
     let settings = r#"{"ui":{"footer":{"items":["mode","moon","cost"]}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");

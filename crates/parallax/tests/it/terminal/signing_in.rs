@@ -42,7 +42,7 @@ fn it_answers(seat: &Seat) {
 }
 
 #[test]
-fn a_server_whose_settings_say_so_is_asked_about() {
+fn server_with_sign_in_prompt_setting_opens_a_dialog() {
     let world = World::new(CALL);
     let remote = Remote::start(&world, "--http", "auth");
     let seat = seat(world, &remote, &json!({"enabled": true}));
@@ -53,7 +53,7 @@ fn a_server_whose_settings_say_so_is_asked_about() {
 }
 
 #[test]
-fn of_any_other_it_is_told_once() {
+fn server_without_the_setting_shows_one_notice() {
     let world = World::new(CALL);
     let remote = Remote::start(&world, "--http", "auth");
     let seat = seat(world, &remote, &json!({}));

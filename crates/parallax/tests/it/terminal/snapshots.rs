@@ -8,11 +8,11 @@ use crate::support::World;
 const SIZES: [(u16, u16); 3] = [(80, 24), (40, 20), (140, 50)];
 
 const ANSWER: &str = r##"[{"chunks":[
-    {"text":"# Two findings\n\nThe retry in `net/retry.rs` never **waits**: the delay is computed, then dropped.\n\n1. compute the delay\n2. sleep\n   - with jitter\n\n| attempt | delay |\n|--------:|-------|\n| 1 | 100 ms |\n| 2 | 200 ms |\n\n> It was so before.\n\n```rust\nlet delay = base * 2_u32.pow(attempt);\n```\n\n- [x] found\n- [ ] mended\n"},{"finish":"STOP"}
+    {"text":"# Two findings\n\nThe retry in `net/retry.rs` never **waits**: the delay is computed, then dropped.\n\n1. compute the delay\n2. sleep\n   - with jitter\n\n| attempt | delay |\n|--------:|-------|\n| 1 | 100 ms |\n| 2 | 200 ms |\n\n> It was so before.\n\n```rust\nlet delay = base * 2_u32.pow(attempt);\n```\n\n- [x] found\n- [ ] fixed\n"},{"finish":"STOP"}
 ]},
 {"calls":[{"name":"run_shell_command","args":{"command":"cargo test --quiet retry && git diff --stat","description":"Tests the retry"}}]},
 {"calls":[{"name":"replace","args":{"file_path":"retry.rs","instruction":"Wait","old_string":"    let delay = delay(attempt);\n    send()","new_string":"    let delay = delay(attempt);\n    sleep(delay);\n    send()"}}]},
-{"text":"Both are mended."}]"##;
+{"text":"Both are fixed."}]"##;
 
 /// The journal of a recorded session.
 const RECORDED: &str = include_str!("recorded/session.jsonl");
@@ -97,7 +97,7 @@ fn the_start() {
 fn an_answer() {
     assert_pictures("answer", |seat| {
         seat.prompts("look");
-        seat.sees("mended");
+        seat.sees("fixed");
         seat.sees(COMPOSER);
     });
 }
@@ -106,7 +106,7 @@ fn an_answer() {
 fn a_shell_question() {
     assert_pictures("shell-question", |seat| {
         seat.prompts("look");
-        seat.sees("mended");
+        seat.sees("fixed");
         seat.sees(COMPOSER);
         seat.prompts("test");
         seat.sees("Allow execution of this command?");
@@ -117,7 +117,7 @@ fn a_shell_question() {
 fn an_edit_question() {
     assert_pictures("edit-question", |seat| {
         seat.prompts("look");
-        seat.sees("mended");
+        seat.sees("fixed");
         seat.sees(COMPOSER);
         seat.prompts("test");
         seat.sees("Allow execution of this command?");

@@ -13,7 +13,7 @@ use super::job::Tree;
 use crate::inside::failure::{Explain as _, Failure, Outcome};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::{layout, overmounts};
-use crate::plan::{Network, Plan, StandIn};
+use crate::plan::{Network, PlaceholderFile, Plan};
 
 /// The arguments for `bwrap`, and what to verify inside.
 pub(super) struct Arguments {
@@ -84,7 +84,7 @@ pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> Outcome<Arguments
 
 /// Returns the cover of a hidden file: an empty file, or one with the same metadata. It is where no
 /// command can write.
-fn closed_file(plan: &Plan, looks: Option<&StandIn>) -> Outcome<PathBuf> {
+fn closed_file(plan: &Plan, looks: Option<&PlaceholderFile>) -> Outcome<PathBuf> {
     let (name, mode) = match looks {
         Some(it) => (format!("closed-{}-{}-{:o}", it.size, it.modified, it.mode()), it.mode()),
         None => ("closed".to_owned(), 0),
@@ -183,7 +183,7 @@ impl ArgumentsBuilder<'_> {
             return Ok(());
         }
         if !real.is_dir() {
-            let looks = plan.stand_ins.iter().find(|it| it.path == path);
+            let looks = plan.placeholders.iter().find(|it| it.path == path);
             let closed = closed_file(plan, looks)?;
             self.step(real, BwrapAction::HideFile(closed));
             return Ok(());

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_answers_are_no_entries() {
+    fn truncated_responses_yield_no_entries() {
         let whole = question();
         for length in 0..whole.len() {
             assert!(message(whole.get(..length).unwrap()).is_none(), "{length}");

@@ -10,7 +10,7 @@ BEGIN {
 /^[ \t]*$/ || /^[ \t]*#/ { next }
 
 NF != 3 || $2 !~ /^[0-9]+$/ || $3 !~ /^[0-9]+(\.[0-9][0-9]?)?$/ {
-  printf "line %d is no `item,quantity,price`: %s\n", NR, $0
+  printf "line %d is not `item,quantity,price`: %s\n", NR, $0
   bad = 1
   exit 1
 }

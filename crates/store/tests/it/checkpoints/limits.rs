@@ -30,7 +30,7 @@ fn what_is_too_large_is_said_before_and_kept_as_it_is() {
 }
 
 #[test]
-fn nobody_waits_for_folders_that_are_too_large() {
+fn oversized_directories_do_not_delay_checkpoints() {
     let fixture = Fixture::new();
     let added = fixture.folder.path().canonicalize().expect("real").join("added");
     fs::create_dir(&added).expect("added");
@@ -175,7 +175,7 @@ fn a_workspace_without_end_is_cut_and_said() {
 }
 
 #[test]
-fn what_does_not_fit_any_more_takes_the_place_of_the_oldest_session() {
+fn new_checkpoint_over_the_limit_evicts_the_oldest_session() {
     makes_room(10_000, 4_000);
     // It would fit without the part of the store that is reserved for small files.
     makes_room(10_000_000, 3_200_000);

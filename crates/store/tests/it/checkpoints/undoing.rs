@@ -90,7 +90,7 @@ fn only_modes_and_touches() {
         set_mode(&fixture.path("c"), 0o600);
         set_mode(&fixture.path("c"), 0o644);
     });
-    assert_eq!(changes.changed, [fixture.path("a")], "same bytes are no change");
+    assert_eq!(changes.changed, [fixture.path("a")], "the same bytes are not a change");
     let before = mode(&fixture.path("b"));
     assert_eq!(checkpoints.undo(None, false).expect("undo").kept, []);
     assert_eq!(mode(&fixture.path("a")), before);
@@ -167,11 +167,11 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
     assert_eq!(now("a.txt").as_deref(), Some("three\n"));
     assert_eq!(now("made.txt").as_deref(), Some("m\n"));
     // Files that others changed stay, unless forced.
-    fixture.write("a.txt", "somebody\n");
+    fixture.write("a.txt", "by another\n");
     fs::remove_dir_all(fixture.path("shared")).expect("removed");
     let restored = checkpoints.restore_before(edits[0].moment, 4, false).expect("restored");
     assert_eq!(restored.kept.len(), 1, "{restored:?}");
-    assert_eq!((now("a.txt").as_deref(), now("new.txt")), (Some("somebody\n"), None));
+    assert_eq!((now("a.txt").as_deref(), now("new.txt")), (Some("by another\n"), None));
     checkpoints.restore_before(edits[0].moment, 5, true).expect("restored");
     assert_eq!(now("a.txt").as_deref(), Some("zero\n"));
     assert_eq!(now("mine.txt").as_deref(), Some("mine too\n"));

@@ -26,7 +26,7 @@ pub(crate) fn list(app: &mut App) {
     warnings(app, &set);
 }
 
-/// Opens the subagents in a panel. New ones of the project are asked about instead.
+/// Opens the subagents in a panel. If the project has new ones, asks whether to accept them instead.
 pub(crate) fn panel(app: &mut App) {
     let Some(agents) = session_agents(app) else { return };
     let set = agents.set();

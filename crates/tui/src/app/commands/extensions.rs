@@ -379,7 +379,7 @@ pub(crate) fn update_automatically(app: &mut App) {
     }
     let Some(launch) = app.launch.clone() else { return };
     app.effect(Effect::Run(Box::new(move || {
-        let told = launch.extension_manager().update_unasked();
+        let told = launch.extension_manager().update_automatically();
         Box::new(move |app| {
             for text in told {
                 app.info(text);

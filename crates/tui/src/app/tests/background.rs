@@ -17,7 +17,7 @@ fn process(pid: i32, state: BackgroundState) -> BackgroundProcess {
 }
 
 #[test]
-fn what_runs_in_the_background_is_counted_and_its_end_is_told_once() {
+fn background_processes_are_counted_and_their_end_is_shown_once() {
     let mut bench = Bench::new(Layout::Inline);
     let running = [1, 2].map(|pid| process(pid, BackgroundState::Running));
     bench.event(EventBody::Background { processes: running.to_vec() });
@@ -27,21 +27,21 @@ fn what_runs_in_the_background_is_counted_and_its_end_is_told_once() {
     bench.event(EventBody::Background { processes: ended.clone() });
     bench.shows("1 in background (/shells)");
     let told = "background command exited with code 3: sleep 2 (/shells)";
-    let is_told = |rows: &[String]| rows.iter().any(|row| row.contains(told));
+    let reports_end = |rows: &[String]| rows.iter().any(|row| row.contains(told));
     let mut bench = Bench::new(Layout::Inline);
     bench.event(EventBody::Background { processes: ended.clone() });
-    assert!(is_told(&bench.rows()));
+    assert!(reports_end(&bench.rows()));
     bench.event(EventBody::Background { processes: ended.clone() });
-    assert!(!is_told(&bench.rows()));
+    assert!(!reports_end(&bench.rows()));
     // The session reports it.
     let mut bench = Bench::new(Layout::Inline);
     bench.app.settings.tells_background = false;
     bench.event(EventBody::Background { processes: ended });
-    assert!(!is_told(&bench.rows()));
+    assert!(!reports_end(&bench.rows()));
 }
 
 #[test]
-fn a_command_of_the_persons_shows_its_seconds_and_how_to_stop_it() {
+fn user_command_shows_elapsed_time_and_stop_key() {
     let mut bench = Bench::new(Layout::Inline);
     bench.app.window.resize((80, 24));
     bench.shell("sleep 60");
@@ -57,7 +57,7 @@ fn a_command_of_the_persons_shows_its_seconds_and_how_to_stop_it() {
 }
 
 #[test]
-fn escape_gives_back_what_waited_in_its_order() {
+fn escape_restores_queued_prompts_in_order() {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys("later\t");

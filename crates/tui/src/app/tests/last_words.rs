@@ -36,7 +36,7 @@ fn the_last_words_leave_room_to_what_was_said() {
 }
 
 #[test]
-fn what_was_not_sent_is_told_at_the_end() {
+fn unsent_prompts_are_shown_on_exit() {
     let mut bench = Bench::new(Layout::Inline);
     let told = |bench: &mut Bench| -> Vec<String> {
         info::farewell(&mut bench.app, false).iter().map(Line::text).collect()

@@ -147,21 +147,21 @@ fn enter_never_sends_a_text_that_was_there_before_the_question() {
 #[test]
 fn a_prompt_that_waits_for_hooks_is_seen() {
     let mut bench = Bench::new(Layout::Inline);
-    bench.event(EventBody::TurnStarted { prompt: "mend it".to_owned() });
-    bench.shows("› mend it");
-    let start = ItemStart::User { text: "mend it".to_owned() };
+    bench.event(EventBody::TurnStarted { prompt: "fix it".to_owned() });
+    bench.shows("› fix it");
+    let start = ItemStart::User { text: "fix it".to_owned() };
     bench.event(EventBody::ItemStarted { item: "u".into(), start });
-    bench.hides("› mend it");
+    bench.hides("› fix it");
     // A prompt cancelled before any output returns to the composer.
     let mut bench = Bench::new(Layout::Inline);
-    bench.event(EventBody::TurnStarted { prompt: "mend it".to_owned() });
+    bench.event(EventBody::TurnStarted { prompt: "fix it".to_owned() });
     let ended = TurnEnded { reason: EndReason::Cancelled, duration_ms: 1, taken_back: false };
     bench.event(EventBody::TurnEnded(ended));
-    bench.shows("> mend it");
+    bench.shows("> fix it");
     let mut bench = Bench::new(Layout::Inline);
     bench.app.session.unready();
-    bench.keys("mend it\n");
-    bench.shows("› mend it");
+    bench.keys("fix it\n");
+    bench.shows("› fix it");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl DialogStack {
     }
 
     /// Returns the visible dialog if it opened by itself.
-    fn unasked(&self, around: &Surroundings) -> Option<IncomingDialog> {
+    fn visible_incoming(&self, around: &Surroundings) -> Option<IncomingDialog> {
         if self.overlay.is_some() {
             return self.incoming.dialog.map(IncomingDialog::Dialog);
         }
@@ -107,7 +107,7 @@ impl DialogStack {
 
     /// Records that a frame is drawn, which makes the current dialog visible.
     pub(crate) fn note_drawn(&mut self, around: &Surroundings) {
-        let now = self.unasked(around);
+        let now = self.visible_incoming(around);
         if self.incoming.drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
             if now.is_some() && self.incoming.seen != now {
                 self.incoming.seen.clone_from(&now);
@@ -120,7 +120,7 @@ impl DialogStack {
 
     /// Whether this key would answer a dialog that was only just drawn.
     pub(crate) fn is_too_early(&self, key: Key, around: &Surroundings) -> bool {
-        let Some(now) = self.unasked(around) else { return false };
+        let Some(now) = self.visible_incoming(around) else { return false };
         let confirms = DialogKey::mapped(&around.keymap, key, false) == DialogKey::Confirm;
         let answers = key.typed().is_some() || confirms;
         answers
@@ -154,7 +154,8 @@ impl DialogStack {
     /// Whether this key would answer a dialog that opened right after another answer, and so was
     /// probably meant for the previous one.
     pub(crate) fn follows_an_answer(&self, key: Key, around: &Surroundings) -> bool {
-        let (Some(now), Some(answered)) = (self.unasked(around), self.incoming.answered) else {
+        let (Some(now), Some(answered)) = (self.visible_incoming(around), self.incoming.answered)
+        else {
             return false;
         };
         if self.first_question().as_ref() != Some(&now) {
@@ -201,7 +202,7 @@ impl DialogStack {
 
     /// Whether the dialog needs focus first because the composer contains text.
     pub(crate) fn text_is_in_the_way(&self, around: &Surroundings) -> bool {
-        let now = self.unasked(around);
+        let now = self.visible_incoming(around);
         now.is_some() && around.has_draft && self.incoming.turned_to != now
     }
 
@@ -235,7 +236,7 @@ impl DialogStack {
             },
             _ => false,
         };
-        self.incoming.turned_to = self.unasked(around);
+        self.incoming.turned_to = self.visible_incoming(around);
         answers
     }
 

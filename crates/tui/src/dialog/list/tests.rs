@@ -127,7 +127,7 @@ fn alone_in_a_tiny_window_the_chosen_item_takes_the_rows() {
 }
 
 #[test]
-fn while_more_is_looked_for_nobody_is_told_that_nothing_fits() {
+fn no_match_message_waits_until_the_search_ends() {
     let mut list = list(30).searched();
     press(&mut list, KeyCode::Char('~'));
     let rows = |list: &ListDialog, height: usize| -> Vec<String> {

@@ -31,7 +31,7 @@ fn ask() -> Box<Ask> {
             command: "cargo test --workspace\n\u{1b}[2Jecho".to_owned(),
             directory: "/p".into(),
         }),
-        verdict: Verdict::new(Decision::Ask, "built-in: shell", "commands are asked about"),
+        verdict: Verdict::new(Decision::Ask, "built-in: shell", "commands require approval"),
         outcomes: vec![
             AskOutcome::ProceedOnce,
             AskOutcome::ProceedAlways,
@@ -104,7 +104,7 @@ fn the_command_comes_first_however_much_it_runs() {
 }
 
 #[test]
-fn what_runs_is_told_after_a_text_with_gaps() {
+fn command_is_shown_after_a_multiline_description() {
     let mut question = ask();
     question.preview = Some(Preview::Command {
         command: format!("ls{}rm -rf x", "\n".repeat(24)),
@@ -124,7 +124,7 @@ fn what_runs_is_told_after_a_text_with_gaps() {
 }
 
 #[test]
-fn the_wider_leave_is_a_choice_of_its_own_behind_what_was_asked_for() {
+fn broader_permissions_are_a_separate_choice_after_the_requested_ones() {
     let write = |path: &str| parallax_protocol::permissions::Permissions {
         file_system: parallax_protocol::permissions::FilePermissions {
             read: Vec::new(),

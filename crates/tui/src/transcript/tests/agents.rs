@@ -81,7 +81,7 @@ fn an_agent_is_a_tree_while_it_works_and_folds_when_it_is_done() {
 }
 
 #[test]
-fn a_result_that_is_an_object_is_told_without_braces() {
+fn object_result_is_shown_without_braces() {
     let mut show = Show::default();
     show.call("a", "invoke_agent", json!({"agent_name": "scout"}));
     let result = json!({"Summary": "It is here.", "Trace": ["glob", "read"],

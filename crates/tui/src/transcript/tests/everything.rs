@@ -6,7 +6,7 @@ use super::*;
 fn rich() -> Show {
     let mut show = Show::default();
     show.transcript.push(LocalItem::Rows(vec![Line::raw("Parallax 0.1")]));
-    show.start("u", ItemStart::User { text: "Mend the parser, please.\nIt fails on `x`.".into() });
+    show.start("u", ItemStart::User { text: "Fix the parser, please.\nIt fails on `x`.".into() });
     show.done("h", ItemDone::Thought { text: "**Finding the fault**\n\nFirst the tests.".into() });
     show.text("t", "I look at **it**:\n\n- one\n- two", false);
     let mut read = tool("1", "read_file", ToolKind::Read, "Read src/parser.rs, lines 1-200");

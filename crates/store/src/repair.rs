@@ -58,7 +58,7 @@ fn responses(content: &Content) -> Vec<(Option<String>, String)> {
 ///
 /// # Errors
 /// Returns an error if nothing is left that could be continued.
-pub fn mended(session: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
+pub fn repaired(session: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError> {
     let mut contents = session.contents.iter();
     let mut messages = Vec::new();
     for record in &session.records {
@@ -81,7 +81,7 @@ pub fn mended(session: LoadedSession, path: &Path) -> Result<LoadedSession, Load
         messages.push(message);
     }
     let mut notices = session.notices;
-    let mut mended = build(session.head, messages, path)?;
-    notices.append(&mut mended.notices);
-    Ok(LoadedSession { notices, ..mended })
+    let mut repaired = build(session.head, messages, path)?;
+    notices.append(&mut repaired.notices);
+    Ok(LoadedSession { notices, ..repaired })
 }

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use parallax_sandbox::StandIn;
+use parallax_sandbox::PlaceholderFile;
 
 use super::repository;
 use super::tracked::{LIST, QUIET, TIME, repository_of, rest_of};
@@ -20,14 +20,14 @@ const EMPTY: [&str; 2] = [
 
 /// A file as recorded in the index.
 struct IndexEntry {
-    file: StandIn,
+    file: PlaceholderFile,
     /// Whether git compares only its attributes, without reading it.
     by_stamps: bool,
 }
 
 /// Returns placeholders for the tracked files of `hidden`. A hidden directory with tracked files is
 /// hidden file by file, unless there are too many. Blocking.
-pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<StandIn> {
+pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<PlaceholderFile> {
     let mut found = Vec::new();
     let tops: BTreeSet<PathBuf> = hidden.iter().filter_map(|path| repository_of(path)).collect();
     for top in tops {
@@ -98,7 +98,8 @@ fn entry(head: &[u8], facts: &str, top: &Path, written: i64) -> Option<Option<In
     if !(executable || mode == "100644") || stage != "0" {
         return Some(None);
     }
-    let file = StandIn { path: top.join(OsStr::from_bytes(name)), size, modified, executable };
+    let file =
+        PlaceholderFile { path: top.join(OsStr::from_bytes(name)), size, modified, executable };
     // Git reads the contents of a file that is as new as the index, and of one that it recorded as
     // empty because it was.
     let by_stamps = modified < written && (size > 0 || EMPTY.contains(&blob));
@@ -149,7 +150,7 @@ mod tests {
         let expected = [".env", "b.key", "conf/a key", "conf/new", "empty.key", "young.key"];
         assert_eq!(hidden, expected.map(|name| root.join(name)));
         found.sort_by(|a, b| a.path.cmp(&b.path));
-        let of = |name: &str, size| StandIn {
+        let of = |name: &str, size| PlaceholderFile {
             path: root.join(name),
             size,
             modified: 1_700_000_000,

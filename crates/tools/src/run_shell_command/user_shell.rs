@@ -30,14 +30,14 @@ const WATCHED: Duration = Duration::from_millis(200);
 
 /// The user's shell in the project directory.
 #[derive(Debug)]
-pub struct PersonShell {
+pub struct UserShell {
     options: Arc<ShellOptions>,
     workspace: Arc<Workspace>,
     processes: Processes,
     started: AtomicU64,
 }
 
-impl PersonShell {
+impl UserShell {
     /// Creates the shell; its commands belong to `processes`.
     pub fn new(options: ShellOptions, workspace: Arc<Workspace>, processes: Processes) -> Self {
         Self { options: Arc::new(options), workspace, processes, started: AtomicU64::new(0) }
@@ -56,7 +56,7 @@ impl PersonShell {
     }
 }
 
-impl Shell for PersonShell {
+impl Shell for UserShell {
     fn run(&self, command: ShellCommand, run: Run) -> BoxFuture<'static, ShellOutcome> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
@@ -240,7 +240,7 @@ mod tests {
     struct Place {
         folder: TempDir,
         processes: Processes,
-        shell: PersonShell,
+        shell: UserShell,
     }
 
     fn place() -> Place {
@@ -252,7 +252,7 @@ mod tests {
         let options =
             ShellOptions::new(folder.path().join("it's output"), folder.path().join("background"));
         let processes = Processes::new(options.background_dir.clone());
-        let shell = PersonShell::new(options, workspace, processes.clone());
+        let shell = UserShell::new(options, workspace, processes.clone());
         Place { folder, processes, shell }
     }
 
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_it_ended_is_told_and_does_not_last() {
+    async fn final_directory_is_reported_and_not_kept() {
         let place = place();
         let done = run(&place, "mkdir -p sub && cd sub; false").await;
         let sub = place.folder.path().canonicalize().expect("real").join("it's a project/sub");
