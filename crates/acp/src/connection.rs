@@ -112,14 +112,14 @@ impl ClientConnection {
 
 /// A line from the client.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Line {
+pub(crate) enum ClientLine {
     Text(Vec<u8>),
     /// The line was too long and was skipped.
     TooLong,
 }
 
 /// Reads a line. Returns `None` at the end of the input. Empty lines are skipped.
-pub(crate) async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Line> {
+pub(crate) async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> Option<ClientLine> {
     let mut line = Vec::new();
     let mut is_too_long = false;
     loop {
@@ -139,10 +139,10 @@ pub(crate) async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> Option
             continue;
         }
         if is_too_long {
-            return Some(Line::TooLong);
+            return Some(ClientLine::TooLong);
         }
         if !line.trim_ascii().is_empty() {
-            return Some(Line::Text(line));
+            return Some(ClientLine::Text(line));
         }
         if is_at_end {
             return None;
@@ -161,9 +161,9 @@ mod tests {
         input.extend(std::iter::repeat_n(b'x', MAX_LINE + 1));
         input.extend_from_slice(b"\ntwo");
         let mut input = &input[..];
-        assert_eq!(read_line(&mut input).await, Some(Line::Text(b"one".to_vec())));
-        assert_eq!(read_line(&mut input).await, Some(Line::TooLong));
-        assert_eq!(read_line(&mut input).await, Some(Line::Text(b"two".to_vec())));
+        assert_eq!(read_line(&mut input).await, Some(ClientLine::Text(b"one".to_vec())));
+        assert_eq!(read_line(&mut input).await, Some(ClientLine::TooLong));
+        assert_eq!(read_line(&mut input).await, Some(ClientLine::Text(b"two".to_vec())));
         assert_eq!(read_line(&mut input).await, None);
     }
 }

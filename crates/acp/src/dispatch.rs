@@ -21,7 +21,7 @@ use crate::authentication::{self, Authentication};
 use crate::client_files::ClientFiles;
 use crate::client_terminal::ClientTerminal;
 use crate::clients::SessionClients;
-use crate::connection::{ClientConnection, Line, read_line};
+use crate::connection::{ClientConnection, ClientLine, read_line};
 use crate::mcp_servers;
 use crate::rpc::{self, Incoming, RpcError, text};
 use crate::server_questions;
@@ -158,8 +158,8 @@ pub async fn serve_shared(
         };
         match line {
             None => break,
-            Some(Line::Text(line)) => agent.line(&line).await,
-            Some(Line::TooLong) => {
+            Some(ClientLine::Text(line)) => agent.line(&line).await,
+            Some(ClientLine::TooLong) => {
                 let error = RpcError::invalid_request("the message is longer than 64 MiB");
                 agent.connection.respond(Value::Null, Err(error)).await;
             }

@@ -5,7 +5,7 @@ use parallax_protocol::event::{Ask, Question};
 use parallax_protocol::op::{AskOutcome, Decide};
 use parallax_protocol::question::QuestionKind;
 use parallax_protocol::tool::Preview;
-use parallax_sdk::mcp_view::Answer;
+use parallax_sdk::mcp_view::UserResponse;
 use serde_json::{Value, json};
 
 use crate::rpc::RpcError;
@@ -106,7 +106,7 @@ pub(crate) fn elicitation(session: &str, ask: &Ask) -> Option<Value> {
 
 /// Converts the client's answer to an elicitation.
 pub(crate) fn answers(ask: &Ask, answer: &Result<Value, RpcError>) -> Decide {
-    let Some(Answer::Accept(content)) = answer.as_ref().ok().map(read_answer) else {
+    let Some(UserResponse::Accept(content)) = answer.as_ref().ok().map(read_answer) else {
         return Decide::new(ask.id.clone(), AskOutcome::Cancel);
     };
     let text = |value: &Value| match value {

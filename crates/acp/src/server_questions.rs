@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parallax_protocol::{BoxFuture, Object};
-use parallax_sdk::mcp_view::{Answer, Asker, McpView, Question};
+use parallax_sdk::mcp_view::{Asker, McpView, UserRequest, UserResponse};
 use serde_json::{Value, json};
 
 use crate::client_files::ClientFiles;
@@ -31,14 +31,14 @@ pub(crate) fn asker(
 }
 
 impl Asker for ClientAsker {
-    fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
+    fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
         let request = self.files.session.get().and_then(|id| self.request(id, server, &question));
         let connection = self.connection.clone();
         Box::pin(async move {
-            let Some(request) = request else { return Answer::Decline };
+            let Some(request) = request else { return UserResponse::Decline };
             match connection.request("elicitation/create", request).await {
                 Ok(answer) => read_answer(&answer),
-                Err(_) => Answer::Cancel,
+                Err(_) => UserResponse::Cancel,
             }
         })
     }
@@ -46,7 +46,7 @@ impl Asker for ClientAsker {
 
 impl ClientAsker {
     /// Returns the parameters of the request; `None` if the client cannot show the question.
-    fn request(&self, session: &str, server: &str, question: &Question) -> Option<Value> {
+    fn request(&self, session: &str, server: &str, question: &UserRequest) -> Option<Value> {
         let form = |message: String, schema: Value| {
             self.offers.elicitation.then(|| {
                 json!({"sessionId": session, "mode": "form", "message": message,
@@ -55,16 +55,16 @@ impl ClientAsker {
         };
         let consent = json!({"type": "object", "properties": {}});
         match question {
-            Question::Form { message, schema } => {
+            UserRequest::Form { message, schema } => {
                 form(format!("{server}: {message}"), schema.clone())
             }
-            Question::Url { message, url } => self
+            UserRequest::Url { message, url } => self
                 .offers
                 .opens_urls
                 .then(|| url_request(session, &new_id(), &format!("{server}: {message}"), url)),
             // Sign-ins begin without a question: see [`sign_in`].
-            Question::SignIn { .. } => None,
-            Question::Sample { system, prompt, tokens, left } => form(
+            UserRequest::SignIn { .. } => None,
+            UserRequest::Sample { system, prompt, tokens, left } => form(
                 format!(
                     "The MCP server `{server}` asks the model (at most {tokens} tokens; {left} \
                      left in this session): {}",
@@ -77,15 +77,15 @@ impl ClientAsker {
 }
 
 /// Reads the action, which is a field of the answer, or an object that also contains the content.
-pub(crate) fn read_answer(answer: &Value) -> Answer {
+pub(crate) fn read_answer(answer: &Value) -> UserResponse {
     let action = &answer["action"];
     let content = answer.get("content").or_else(|| action.get("content"));
     match action.as_str().or_else(|| action["action"].as_str()) {
-        Some("accept") => {
-            Answer::Accept(content.and_then(Value::as_object).cloned().unwrap_or_else(Object::new))
-        }
-        Some("decline") => Answer::Decline,
-        _ => Answer::Cancel,
+        Some("accept") => UserResponse::Accept(
+            content.and_then(Value::as_object).cloned().unwrap_or_else(Object::new),
+        ),
+        Some("decline") => UserResponse::Decline,
+        _ => UserResponse::Cancel,
     }
 }
 

@@ -65,7 +65,7 @@ enum ItemInProgress {
 }
 
 /// A tool call in progress.
-struct Call {
+struct OpenCall {
     name: String,
     arguments: Object,
     is_announced: bool,
@@ -78,7 +78,7 @@ pub(crate) struct UpdateBuilder {
     directory: PathBuf,
     offers: ClientFeatures,
     items: HashMap<ItemId, ItemInProgress>,
-    calls: HashMap<CallId, Call>,
+    calls: HashMap<CallId, OpenCall>,
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
     /// US dollars, as far as prices are known.
@@ -158,7 +158,7 @@ impl UpdateBuilder {
             ItemStart::Text => ItemInProgress::Text { has_deltas: false },
             ItemStart::Thought => ItemInProgress::Thought { has_deltas: false },
             ItemStart::Tool(tool) => {
-                let call = Call {
+                let call = OpenCall {
                     name: tool.name.clone(),
                     arguments: tool.args.clone(),
                     is_announced: false,

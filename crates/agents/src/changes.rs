@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Modification time and size of a file.
-pub(crate) type Look = (Option<SystemTime>, Option<u64>);
+pub(crate) type FileStamp = (Option<SystemTime>, Option<u64>);
 
 /// The state of several files.
-pub(crate) type Stamp = Vec<(PathBuf, Look)>;
+pub(crate) type FolderStamp = Vec<(PathBuf, FileStamp)>;
 
 /// Returns the state of files. Blocking.
-pub(crate) fn stamp(files: impl IntoIterator<Item = PathBuf>) -> Stamp {
+pub(crate) fn stamp(files: impl IntoIterator<Item = PathBuf>) -> FolderStamp {
     let with_look = |file: PathBuf| (look(&file), file);
     files.into_iter().map(with_look).map(|(look, file)| (file, look)).collect()
 }
 
 /// Returns the state of a file. Blocking.
-pub(crate) fn look(file: &Path) -> Look {
+pub(crate) fn look(file: &Path) -> FileStamp {
     let facts = std::fs::metadata(file).ok();
     let length = facts.as_ref().map(std::fs::Metadata::len);
     (facts.and_then(|facts| facts.modified().ok()), length)
@@ -24,13 +24,13 @@ pub(crate) fn look(file: &Path) -> Look {
 
 /// The names of new, changed, and removed things.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
+pub(crate) struct NameChanges {
     pub(crate) new: Vec<String>,
     pub(crate) changed: Vec<String>,
     pub(crate) gone: Vec<String>,
 }
 
-impl Changes {
+impl NameChanges {
     /// Compares named things.
     pub(crate) fn between<T: PartialEq>(before: &[(String, T)], now: &[(String, T)]) -> Self {
         let find = |all: &[(String, T)], name: &str| all.iter().position(|(it, _)| it == name);
@@ -80,14 +80,14 @@ mod tests {
             pairs.iter().map(|(name, thing)| ((*name).to_owned(), *thing)).collect()
         };
         let before = all(&[("a", 1), ("b", 1), ("c", 1)]);
-        let changes = Changes::between(&before, &all(&[("b", 2), ("c", 1), ("d", 1)]));
+        let changes = NameChanges::between(&before, &all(&[("b", 2), ("c", 1), ("d", 1)]));
         assert_eq!(
             changes.line("Skills").as_deref(),
             Some("Skills: new `d`; changed `b`; no longer exists `a`")
         );
-        assert_eq!(Changes::between(&before, &before).line("Skills"), None);
+        assert_eq!(NameChanges::between(&before, &before).line("Skills"), None);
         let many: Vec<(String, u8)> = (0..10).map(|at| (at.to_string(), at)).collect();
-        let line = Changes::between(&[], &many).line("Agents").expect("a line");
+        let line = NameChanges::between(&[], &many).line("Agents").expect("a line");
         assert!(line.ends_with("`7` and 2 more"), "{line}");
     }
 }

@@ -14,7 +14,7 @@ use parallax_policy::RuleFile;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
-use crate::changes::{Stamp, stamp};
+use crate::changes::{FolderStamp, stamp};
 use crate::{AgentSetting, Reread, built_in};
 
 /// The setting with overrides for single agents.
@@ -69,7 +69,7 @@ impl AgentLibrary {
 
     /// Returns the state of the definition files, for detecting changes. Blocking: checks each
     /// file.
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> FolderStamp {
         let places = self.folders();
         stamp(places.iter().flat_map(|place| agent_files(&place.folder)))
     }

@@ -21,7 +21,7 @@ use parallax_tools::get_internal_docs::GetInternalDocs;
 use parallax_tools::read_many_files::ReadManyFiles;
 use serde_json::Value;
 
-use crate::changes::{Changes, Stamp};
+use crate::changes::{FolderStamp, NameChanges};
 use crate::{
     AgentLibrary, AgentSetting, Journals, built_in, internal_docs, library, prompt, skills,
 };
@@ -101,7 +101,7 @@ fn changed(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
         let on = set.agents.iter().filter(|agent| !agent.disabled);
         on.map(|agent| (agent.name.clone(), agent.clone())).collect()
     };
-    let mut changes = Changes::between(&on(before), &on(now));
+    let mut changes = NameChanges::between(&on(before), &on(now));
     let waiting: Vec<&Agent> =
         now.unacknowledged.iter().filter(|it| !before.unacknowledged.contains(it)).collect();
     changes.gone.retain(|name| waiting.iter().all(|agent| agent.name != *name));
@@ -147,11 +147,11 @@ pub struct SessionAgents {
     /// The rules of agents when the session began.
     judged: Vec<RuleFile>,
     /// State of the definition files at the last reload.
-    stamp: Mutex<Stamp>,
-    state: RwLock<State>,
+    stamp: Mutex<FolderStamp>,
+    state: RwLock<AgentState>,
 }
 
-struct State {
+struct AgentState {
     set: Arc<AgentSet>,
     /// The agents that can be started.
     definitions: Vec<Arc<AgentDefinition>>,
@@ -159,7 +159,7 @@ struct State {
     section: Arc<str>,
 }
 
-impl State {
+impl AgentState {
     fn of(set: AgentSet) -> Self {
         let enabled: Vec<&Agent> = set.agents.iter().filter(|agent| !agent.disabled).collect();
         let definitions = enabled.iter().map(|agent| Arc::new(definition(agent))).collect();
@@ -185,7 +185,7 @@ impl SessionAgents {
         let agents = Self {
             judged: library::rules(&set),
             stamp: Mutex::new(library.stamp()),
-            state: RwLock::new(State::of(set)),
+            state: RwLock::new(AgentState::of(set)),
             library,
             environment,
             workspace,
@@ -195,7 +195,7 @@ impl SessionAgents {
         (Some(Arc::new(agents)), warnings)
     }
 
-    fn state(&self) -> std::sync::RwLockReadGuard<'_, State> {
+    fn state(&self) -> std::sync::RwLockReadGuard<'_, AgentState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,7 +211,7 @@ impl SessionAgents {
     pub fn reload(&self) -> Result<Arc<AgentSet>, Failure> {
         let mut set = (self.library.reread)()?.agents();
         keep_judged(&mut set, &self.judged);
-        let state = State::of(set);
+        let state = AgentState::of(set);
         let set = Arc::clone(&state.set);
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
         Ok(set)

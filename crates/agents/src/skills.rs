@@ -18,7 +18,7 @@ use parallax_tools::activate_skill::{Fill, SkillEntry};
 use serde_json::Value;
 
 use crate::Reread;
-use crate::changes::{Stamp, stamp};
+use crate::changes::{FolderStamp, stamp};
 
 pub use session::SessionSkills;
 
@@ -156,9 +156,9 @@ impl SkillLibrary {
     }
 
     /// Returns the state of the skill files, for detecting changes. Blocking: checks each file.
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> FolderStamp {
         if !self.config.settings.flag("skills.enabled") {
-            return Stamp::new();
+            return FolderStamp::new();
         }
         stamp(self.folders().iter().flat_map(|place| skill_files(&place.folder)))
     }

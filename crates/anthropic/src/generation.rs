@@ -32,7 +32,7 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
     let config = settings.get("thinkingConfig");
     match (kind(model), config.and_then(thinking_level)) {
         (ThinkingKind::None, _) | (ThinkingKind::Budget, None) => {}
-        (_, Some(Level::Off)) => {
+        (_, Some(ThinkingLevel::Off)) => {
             fields.insert("thinking".to_owned(), json!({"type": "disabled"}));
         }
         (ThinkingKind::Adaptive, level) => {
@@ -77,13 +77,13 @@ pub(crate) fn has_sampling(settings: &Object) -> bool {
         .any(|key| settings.get(*key).is_some_and(|it| !it.is_null()))
 }
 
-enum Level {
+enum ThinkingLevel {
     Off,
     Effort(&'static str),
     Budget(u64),
 }
 
-impl Level {
+impl ThinkingLevel {
     fn effort(&self) -> &'static str {
         match self {
             Self::Effort(effort) => effort,
@@ -105,18 +105,20 @@ impl Level {
     }
 }
 
-fn thinking_level(config: &Value) -> Option<Level> {
+fn thinking_level(config: &Value) -> Option<ThinkingLevel> {
     if let Some(level) = config.get("thinkingLevel").and_then(Value::as_str) {
         let level = level.to_ascii_lowercase();
         return match level.as_str() {
-            "none" | "off" => Some(Level::Off),
-            "minimal" => Some(Level::Effort("low")),
-            _ => EFFORTS.iter().find(|effort| **effort == level).map(|it| Level::Effort(it)),
+            "none" | "off" => Some(ThinkingLevel::Off),
+            "minimal" => Some(ThinkingLevel::Effort("low")),
+            _ => {
+                EFFORTS.iter().find(|effort| **effort == level).map(|it| ThinkingLevel::Effort(it))
+            }
         };
     }
     match config.get("thinkingBudget").and_then(Value::as_i64)? {
-        0 => Some(Level::Off),
-        budget => u64::try_from(budget).ok().map(Level::Budget),
+        0 => Some(ThinkingLevel::Off),
+        budget => u64::try_from(budget).ok().map(ThinkingLevel::Budget),
     }
 }
 

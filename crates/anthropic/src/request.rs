@@ -35,11 +35,11 @@ struct MessagesBody<'a> {
     tools: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Value>,
-    messages: Vec<Message>,
+    messages: Vec<WireMessage>,
 }
 
 #[derive(Serialize)]
-struct Message {
+struct WireMessage {
     role: &'static str,
     content: Vec<Block>,
 }
@@ -131,14 +131,14 @@ fn is_budget(generation: &Object) -> bool {
 /// Whether the current turn must continue without thinking. Models with a thinking budget can
 /// continue a turn with thinking only if it started with thinking, which is not the case if another
 /// model started it or the signature became invalid.
-fn continues_without_thinking(messages: &[Message]) -> bool {
+fn continues_without_thinking(messages: &[WireMessage]) -> bool {
     let [.., model, user] = messages else { return false };
     let has_results = matches!(user.content.first(),
         Some(Block::Own(block)) if block["type"] == "tool_result");
     has_results && !model.content.first().is_some_and(Block::is_thinking)
 }
 
-fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<Message> {
+fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<WireMessage> {
     let mut turns = dialogue.turns;
     // A turn with hosted tools that the service paused is sent back unchanged, because the user did
     // not reply.
@@ -149,7 +149,7 @@ fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<M
     if is_continued {
         turns.pop();
     }
-    let mut messages: Vec<Message> = Vec::new();
+    let mut messages: Vec<WireMessage> = Vec::new();
     for turn in turns {
         let (role, content) = match turn {
             Turn::User { results, pieces } => {
@@ -165,11 +165,11 @@ fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<M
         match messages.last_mut() {
             // The turn between them was empty.
             Some(last) if last.role == role => last.content.extend(content),
-            _ => messages.push(Message { role, content }),
+            _ => messages.push(WireMessage { role, content }),
         }
     }
     // The first and last turns may have been empty.
-    let is_user = |message: Option<&Message>| message.is_some_and(|it| it.role == "user");
+    let is_user = |message: Option<&WireMessage>| message.is_some_and(|it| it.role == "user");
     if !is_user(messages.first()) {
         messages.insert(0, placeholder());
     }
@@ -179,9 +179,9 @@ fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<M
     messages
 }
 
-fn placeholder() -> Message {
+fn placeholder() -> WireMessage {
     let text = json!({"type": "text", "text": "Continue."});
-    Message { role: "user", content: vec![Block::Own(text)] }
+    WireMessage { role: "user", content: vec![Block::Own(text)] }
 }
 
 /// Returns the images and documents of a request: the indices of the message and its block, and the

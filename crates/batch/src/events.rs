@@ -59,7 +59,7 @@ pub(crate) struct EventEnd {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
+enum EventLine {
     Init {
         model: String,
     },
@@ -168,25 +168,25 @@ fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<Op
 impl EventSummary {
     fn take(&mut self, line: &[u8]) {
         // Anything that is not an event is not ours to judge.
-        let Ok(line) = serde_json::from_slice::<Line>(line) else { return };
+        let Ok(line) = serde_json::from_slice::<EventLine>(line) else { return };
         match line {
-            Line::Init { model } => {
+            EventLine::Init { model } => {
                 self.model.get_or_insert(model);
                 self.end = None;
             }
-            Line::Message { role, content } if role == "assistant" => {
+            EventLine::Message { role, content } if role == "assistant" => {
                 if self.answer.len() + content.len() <= LONGEST_ANSWER {
                     self.answer.push_str(&content);
                 }
                 let newest = self.answer.lines().rev().find(|line| !line.trim().is_empty());
                 self.activity = newest.unwrap_or_default().chars().take(LONGEST_ACTIVITY).collect();
             }
-            Line::Message { .. } => self.has_prompt = true,
-            Line::ToolUse { tool_name } => {
+            EventLine::Message { .. } => self.has_prompt = true,
+            EventLine::ToolUse { tool_name } => {
                 self.answer.clear();
                 self.activity = tool_name;
             }
-            Line::Retry { drop_chars, status } => {
+            EventLine::Retry { drop_chars, status } => {
                 let kept = self.answer.chars().count().saturating_sub(drop_chars);
                 let end = self.answer.char_indices().nth(kept).map(|(at, _)| at);
                 self.answer.truncate(end.unwrap_or(self.answer.len()));
@@ -195,7 +195,7 @@ impl EventSummary {
                     "waiting: rate limited".clone_into(&mut self.activity);
                 }
             }
-            Line::Usage { model, tokens, cost_usd } => {
+            EventLine::Usage { model, tokens, cost_usd } => {
                 self.model = Some(model);
                 self.tokens += TokenCounts {
                     input: tokens.prompt,
@@ -205,12 +205,12 @@ impl EventSummary {
                 };
                 self.cost += cost_usd.unwrap_or_default();
             }
-            Line::Result { status, error } => {
+            EventLine::Result { status, error } => {
                 let (error_type, message) =
                     error.map(|error| (error.r#type, error.message)).unwrap_or_default();
                 self.end = Some(EventEnd { is_success: status == "success", message, error_type });
             }
-            Line::Other => {}
+            EventLine::Other => {}
         }
     }
 }

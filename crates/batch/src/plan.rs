@@ -114,13 +114,13 @@ impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Written {
+        enum DurationValue {
             Number(f64),
             Text(String),
         }
-        let seconds = match Written::deserialize(deserializer)? {
-            Written::Number(seconds) => Some(seconds),
-            Written::Text(text) => seconds_of(&text),
+        let seconds = match DurationValue::deserialize(deserializer)? {
+            DurationValue::Number(seconds) => Some(seconds),
+            DurationValue::Text(text) => seconds_of(&text),
         };
         let valid = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
         valid.map(Seconds).ok_or_else(|| {

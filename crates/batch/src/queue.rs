@@ -54,7 +54,7 @@ pub struct BatchEnd {
     pub cost: f64,
 }
 
-type Ended = (String, Result<TaskResult, BatchError>);
+type FinishedTask = (String, Result<TaskResult, BatchError>);
 
 /// Runs all tasks of a plan that have no result yet. `drain` stops it: no task starts, and running
 /// ones end as soon as they can be resumed.
@@ -84,7 +84,7 @@ pub async fn run_queue(
         }
     }
     let (updates, mut received) = mpsc::channel(UPDATES);
-    let mut running: JoinSet<Ended> = JoinSet::new();
+    let mut running: JoinSet<FinishedTask> = JoinSet::new();
     let mut failure = None;
     // Cancelled by the user's token, or when the budget is spent.
     let stop = drain.child_token();

@@ -73,7 +73,7 @@ pub struct TaskUpdate {
 }
 
 /// What one attempt works with.
-struct Running<'a> {
+struct TaskAttempt<'a> {
     runner: &'a TaskRunner,
     task: &'a PlannedTask,
     files: TaskDirectory,
@@ -144,7 +144,7 @@ impl TaskRunner {
         updates: &mpsc::Sender<TaskUpdate>,
     ) -> Result<TaskResult, BatchError> {
         let files = self.directory.task(&task.id);
-        let running = Running { runner: self, task, files, drain, updates };
+        let running = TaskAttempt { runner: self, task, files, drain, updates };
         let files = running.files.clone();
         // Two processes with the same plan must not run the task twice.
         let _lock = blocking(move || files.lock()).await?;
@@ -183,7 +183,7 @@ impl TaskRunner {
     }
 }
 
-impl Running<'_> {
+impl TaskAttempt<'_> {
     async fn run(&self, allowance: Option<f64>) -> Result<TaskResult, BatchError> {
         let (mut attempt, workspace) = self.prepare().await?;
         let mut events = EventReader::new(&self.files.file("events.jsonl"));

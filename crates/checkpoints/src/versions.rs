@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parallax_files::SeenFiles;
 use parallax_policy::bash;
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack, Reach};
+use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints, PutBack, Reach};
 use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
@@ -67,16 +67,16 @@ struct RunningCommands {
 }
 
 /// A running command; it counts as ended when this is dropped.
-struct Running(Arc<CommandTracker>);
+struct CommandWatch(Arc<CommandTracker>);
 
-impl Running {
+impl CommandWatch {
     fn new(shared: &Arc<CommandTracker>) -> Self {
         lock(&shared.commands).running += 1;
         Self(Arc::clone(shared))
     }
 }
 
-impl Drop for Running {
+impl Drop for CommandWatch {
     fn drop(&mut self) {
         let mut commands = lock(&self.0.commands);
         commands.running = commands.running.saturating_sub(1);
@@ -281,7 +281,7 @@ impl Checkpoints for Versions {
         looked.map(|mark| mark.not_undoable().to_vec()).unwrap_or_default()
     }
 
-    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String> {
+    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
         let wrong = |error: CheckpointError| error.to_string();
         let store = Arc::clone(&self.store);
         Ok(match change {
@@ -292,7 +292,7 @@ impl Checkpoints for Versions {
                 Box::new(EditGuard { store, mark, not_undoable })
             }
             Change::Command(command) => {
-                let running = Running::new(&self.shared);
+                let running = CommandWatch::new(&self.shared);
                 let mark = match may_lose_objects(command) {
                     true => store.begin_command_without_git(turn),
                     false => store.begin_command(turn),
@@ -405,7 +405,7 @@ struct EditGuard {
     not_undoable: Vec<String>,
 }
 
-impl Kept for EditGuard {
+impl CheckpointGuard for EditGuard {
     fn not_undoable(&self) -> Vec<String> {
         self.not_undoable.clone()
     }
@@ -428,14 +428,14 @@ struct CommandGuard {
     store: Arc<parallax_store::Checkpoints>,
     mark: CommandMark,
     not_undoable: Vec<String>,
-    running: Running,
+    running: CommandWatch,
     /// Dropped when protected files have been reverted.
     pending: Option<PendingRestore>,
     /// Dropped when the end has been recorded.
     _unfinished: Unfinished,
 }
 
-impl Kept for CommandGuard {
+impl CheckpointGuard for CommandGuard {
     fn not_undoable(&self) -> Vec<String> {
         self.not_undoable.clone()
     }

@@ -164,11 +164,11 @@ impl Quotes {
 mod tests {
     use super::*;
     use parallax_config::commands::CommandForm;
-    use parallax_config::commands::template::{Piece, parse};
+    use parallax_config::commands::template::{TemplatePiece, parse};
 
     fn filled(template: &str, all: &str) -> Result<String, String> {
         let pieces = parse(&format!("!{{{template}}}"), CommandForm::Markdown).expect("parsed");
-        let [Piece::Shell(bits)] = pieces.as_slice() else { panic!("{pieces:?}") };
+        let [TemplatePiece::Shell(bits)] = pieces.as_slice() else { panic!("{pieces:?}") };
         fill_command(bits, all, &words(all))
     }
 

@@ -2,7 +2,7 @@
 //! and MCP servers, and the expansion of what was typed to prompts.
 //!
 //! A front end calls [`Commands::prepare`] with a typed line, asks the user about the shell
-//! commands that need approval ([`Prepared::questions`]), and runs the result.
+//! commands that need approval ([`PreparedCommand::questions`]), and runs the result.
 
 mod arguments;
 pub mod at_paths;
@@ -41,7 +41,7 @@ pub use names::{
 };
 pub use new_command::new_command;
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
-pub use prepared::{Expanded, Prepared};
+pub use prepared::{Expanded, PreparedCommand};
 pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;
 
@@ -51,11 +51,11 @@ const OFFERED: usize = 5;
 /// The custom commands of a session. Cheap to clone. Their files are read on first use.
 #[derive(Clone)]
 pub struct Commands {
-    shared: Arc<Shared>,
+    shared: Arc<ExpansionContext>,
 }
 
 /// What every expansion needs.
-pub(crate) struct Shared {
+pub(crate) struct ExpansionContext {
     folders: Vec<CommandFolder>,
     catalog: RwLock<Option<Arc<Catalog>>>,
     workspace: Arc<Workspace>,
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
 }
 
 /// The inputs of [`Commands`].
-pub struct Surroundings {
+pub struct CommandInputs {
     pub workspace: Arc<Workspace>,
     pub seen: Arc<SeenFiles>,
     pub judge: Arc<dyn Judge>,
@@ -115,7 +115,7 @@ fn folders(config: &Config, extensions: &Extensions) -> Vec<CommandFolder> {
     folders
 }
 
-impl Shared {
+impl ExpansionContext {
     /// Returns the agent that a command delegates to, or a warning if there is none with this name.
     /// Commands written for other programs may name agents of those.
     fn agent(&self, name: &str) -> (Option<String>, Option<String>) {
@@ -136,12 +136,12 @@ impl Commands {
         config: &Config,
         extensions: &Extensions,
         interactive: bool,
-        around: Surroundings,
+        around: CommandInputs,
     ) -> Self {
-        let Surroundings { workspace, seen, judge, shell, processes, servers, skills, agents } =
+        let CommandInputs { workspace, seen, judge, shell, processes, servers, skills, agents } =
             around;
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(ExpansionContext {
                 folders: folders(config, extensions),
                 catalog: RwLock::default(),
                 workspace,
@@ -205,13 +205,13 @@ impl Commands {
     /// # Errors
     /// Returns an error if the command is unknown (with similar names), its template or arguments
     /// are invalid, or a shell command is denied.
-    pub fn prepare(&self, line: &str, mode: ApprovalMode) -> Result<Prepared, Failure> {
+    pub fn prepare(&self, line: &str, mode: ApprovalMode) -> Result<PreparedCommand, Failure> {
         let mut prepared = self.prepared(line, mode)?;
         line.trim().clone_into(&mut prepared.line);
         Ok(prepared)
     }
 
-    fn prepared(&self, line: &str, mode: ApprovalMode) -> Result<Prepared, Failure> {
+    fn prepared(&self, line: &str, mode: ApprovalMode) -> Result<PreparedCommand, Failure> {
         let typed = line.strip_prefix('/').unwrap_or(line);
         let end = typed.find(char::is_whitespace).unwrap_or(typed.len());
         let (name, arguments) = typed.split_at(end);
@@ -230,7 +230,7 @@ impl Commands {
                 None => Err(self.unknown(&catalog, name)),
             };
         };
-        Prepared::new(&self.shared, &catalog, command, (line, arguments.trim()), mode)
+        PreparedCommand::new(&self.shared, &catalog, command, (line, arguments.trim()), mode)
     }
 
     /// Builds the error for an unknown command name.

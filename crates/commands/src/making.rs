@@ -6,12 +6,12 @@ use std::sync::Arc;
 use parallax_files::Access;
 use parallax_protocol::policy::ApprovalMode;
 
-use crate::Shared;
+use crate::ExpansionContext;
 use crate::arguments::{fill, fill_command, words};
 use crate::catalog::{Catalog, CommandInfo};
-use crate::prepared::Step;
+use crate::prepared::ExpansionStep;
 use crate::shell;
-use parallax_config::commands::template::{Piece, TextPart, parse, takes_arguments};
+use parallax_config::commands::template::{TemplatePiece, TextPart, parse, takes_arguments};
 
 /// Maximum depth of nested command calls.
 const DEPTH: usize = 5;
@@ -20,7 +20,7 @@ const MOST: usize = 50;
 
 /// A command that is being prepared.
 pub(crate) struct Making<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<ExpansionContext>,
     catalog: &'a Catalog,
     mode: ApprovalMode,
     /// The chain of commands that led here, to detect recursion.
@@ -33,7 +33,11 @@ pub(crate) struct Making<'a> {
 
 impl<'a> Making<'a> {
     /// Decides about shell commands according to the approval mode.
-    pub(crate) fn new(shared: &'a Arc<Shared>, catalog: &'a Catalog, mode: ApprovalMode) -> Self {
+    pub(crate) fn new(
+        shared: &'a Arc<ExpansionContext>,
+        catalog: &'a Catalog,
+        mode: ApprovalMode,
+    ) -> Self {
         Self { shared, catalog, mode, trail: Vec::new(), called: 0, notices: Vec::new() }
     }
 
@@ -47,7 +51,7 @@ impl<'a> Making<'a> {
         command: &CommandInfo,
         line: &str,
         arguments: &str,
-    ) -> Result<Vec<Step>, String> {
+    ) -> Result<Vec<ExpansionStep>, String> {
         let positions = words(arguments);
         check(command, &positions)?;
         let pieces = parse(&command.template, command.form)
@@ -56,12 +60,16 @@ impl<'a> Making<'a> {
         let mut steps = Vec::new();
         for piece in &pieces {
             match piece {
-                Piece::Text(bits) => steps.push(Step::Text(fill(bits, arguments, &positions))),
-                Piece::File(bits) => steps.push(Step::File(fill(bits, arguments, &positions))),
-                Piece::Command(bits) => {
+                TemplatePiece::Text(bits) => {
+                    steps.push(ExpansionStep::Text(fill(bits, arguments, &positions)))
+                }
+                TemplatePiece::File(bits) => {
+                    steps.push(ExpansionStep::File(fill(bits, arguments, &positions)))
+                }
+                TemplatePiece::Command(bits) => {
                     steps.extend(self.called(&fill(bits, arguments, &positions))?);
                 }
-                Piece::Shell(bits) => {
+                TemplatePiece::Shell(bits) => {
                     self.names_no_file(bits)?;
                     let text = fill_command(bits, arguments, &positions)?;
                     if text.trim().is_empty() {
@@ -70,12 +78,12 @@ impl<'a> Making<'a> {
                     let judged = shell::judge(self.shared, text.trim(), self.mode);
                     let judged = judged
                         .map_err(|why| format!("its shell command `{text}` was denied: {why}"))?;
-                    steps.push(Step::Shell(judged));
+                    steps.push(ExpansionStep::Shell(judged));
                 }
             }
         }
         if !takes_arguments(&pieces) && !arguments.is_empty() {
-            steps.push(Step::Text(format!("\n\n{}", line.trim_end())));
+            steps.push(ExpansionStep::Text(format!("\n\n{}", line.trim_end())));
         }
         self.trail.pop();
         Ok(steps)
@@ -101,7 +109,7 @@ impl<'a> Making<'a> {
     }
 
     /// Returns the steps of a called command. A call of an unknown command stays text.
-    fn called(&mut self, call: &str) -> Result<Vec<Step>, String> {
+    fn called(&mut self, call: &str) -> Result<Vec<ExpansionStep>, String> {
         let end = call.find(char::is_whitespace).unwrap_or(call.len());
         let (name, arguments) = call.split_at(end);
         let Some(command) = self.catalog.find(name) else {
@@ -110,7 +118,7 @@ impl<'a> Making<'a> {
                 None => format!("unknown command `/{name}`"),
             };
             self.notices.push(format!("{why}: `/{{{call}}}` is sent as text"));
-            return Ok(vec![Step::Text(format!("/{{{call}}}"))]);
+            return Ok(vec![ExpansionStep::Text(format!("/{{{call}}}"))]);
         };
         if self.trail.contains(&command.name) {
             let trail: Vec<String> = self.trail.iter().map(|name| format!("`/{name}`")).collect();

@@ -17,15 +17,15 @@ use crate::making::Making;
 use crate::shell::{self, CheckedCommand};
 use crate::skill_commands::SkillCommand;
 use crate::wishes::{mode_of, wishes_of};
-use crate::{Shared, template_files as files};
+use crate::{ExpansionContext, template_files as files};
 
 /// A command with arguments filled in and decisions about its shell commands.
-pub struct Prepared {
-    shared: Arc<Shared>,
+pub struct PreparedCommand {
+    shared: Arc<ExpansionContext>,
     name: String,
     /// The whole line as typed.
     pub(crate) line: String,
-    steps: Vec<Step>,
+    steps: Vec<ExpansionStep>,
     /// The arguments as typed, for file references in them.
     arguments: String,
     mode: ApprovalMode,
@@ -39,7 +39,7 @@ pub struct Prepared {
 }
 
 /// A piece of the template that is expanded when the command runs.
-pub(crate) enum Step {
+pub(crate) enum ExpansionStep {
     Text(String),
     File(String),
     Shell(CheckedCommand),
@@ -62,10 +62,10 @@ pub struct Expanded {
     pub notices: Vec<String>,
 }
 
-impl Prepared {
+impl PreparedCommand {
     /// The tuple contains the typed line and its part after the name. Blocking.
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<ExpansionContext>,
         catalog: &Catalog,
         command: &CommandInfo,
         (line, arguments): (&str, &str),
@@ -103,9 +103,9 @@ impl Prepared {
 
     /// Creates a command without turn overrides.
     fn plain(
-        shared: Arc<Shared>,
+        shared: Arc<ExpansionContext>,
         name: String,
-        steps: Vec<Step>,
+        steps: Vec<ExpansionStep>,
         arguments: String,
         mode: ApprovalMode,
     ) -> Self {
@@ -125,20 +125,27 @@ impl Prepared {
 
     /// Creates a command from the prompt of an MCP server.
     pub(crate) fn of_prompt(
-        shared: Arc<Shared>,
+        shared: Arc<ExpansionContext>,
         name: String,
         server: String,
         prompt: String,
         values: Vec<(String, String)>,
     ) -> Self {
-        let steps = vec![Step::Prompt { server, prompt, values }];
+        let steps = vec![ExpansionStep::Prompt { server, prompt, values }];
         // File references in the arguments are left to the server.
         Self::plain(shared, name, steps, String::new(), ApprovalMode::Default)
     }
 
     /// Creates a command that activates a skill and sends a text.
-    pub(crate) fn of_skill(shared: Arc<Shared>, skill: &SkillCommand, text: String) -> Self {
-        let steps = vec![Step::Skill(skill.entry.clone()), Step::Text(format!("\n\n{text}"))];
+    pub(crate) fn of_skill(
+        shared: Arc<ExpansionContext>,
+        skill: &SkillCommand,
+        text: String,
+    ) -> Self {
+        let steps = vec![
+            ExpansionStep::Skill(skill.entry.clone()),
+            ExpansionStep::Text(format!("\n\n{text}")),
+        ];
         let name = skill.name.clone();
         Self::plain(shared, name, steps, text, ApprovalMode::Default)
     }
@@ -162,7 +169,7 @@ impl Prepared {
     pub fn agree(&mut self, for_session: bool) {
         let mut agreed = self.shared.agreed.lock().unwrap_or_else(PoisonError::into_inner);
         for step in &mut self.steps {
-            let Step::Shell(judged) = step else { continue };
+            let ExpansionStep::Shell(judged) = step else { continue };
             if judged.asks && for_session {
                 agreed.insert(judged.text.clone());
             }
@@ -172,7 +179,7 @@ impl Prepared {
 
     fn shell(&self) -> impl Iterator<Item = &CheckedCommand> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Shell(judged) => Some(judged),
+            ExpansionStep::Shell(judged) => Some(judged),
             _ => None,
         })
     }
@@ -198,20 +205,20 @@ impl Prepared {
         let mut parts: Vec<Part> = Vec::new();
         for step in steps {
             match step {
-                Step::Text(text) => parts.push(Part::text(text)),
-                Step::File(path) => {
+                ExpansionStep::Text(text) => parts.push(Part::text(text)),
+                ExpansionStep::File(path) => {
                     let shared = Arc::clone(&shared);
                     let reading = tokio::task::spawn_blocking(move || files::read(&shared, &path));
                     let brought = reading.await.map_err(|error| refused(error.to_string()))?;
                     parts.extend(brought.parts);
                     notices.extend(brought.notices);
                 }
-                Step::Prompt { server, prompt, values } => {
+                ExpansionStep::Prompt { server, prompt, values } => {
                     let Some(servers) = &shared.servers else { continue };
                     let asking = servers.prompt(&server, &prompt, &values);
                     parts.extend(asking.await.map_err(refused)?);
                 }
-                Step::Skill(skill) => {
+                ExpansionStep::Skill(skill) => {
                     let workspace = Arc::clone(&shared.workspace);
                     let reading = tokio::task::spawn_blocking(move || {
                         let text = activation(&skill)?;
@@ -225,7 +232,7 @@ impl Prepared {
                     let text = text.map_err(|error| refused(error.to_string()))?;
                     parts.push(Part::text(text));
                 }
-                Step::Shell(judged) => {
+                ExpansionStep::Shell(judged) => {
                     let running = shell::run(&shared, &judged, mode, cancel);
                     let output = match end {
                         None => running.await,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parallax_mcp::{PromptEntry, parse_prompt_line};
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::{Commands, Prepared, is_own, is_reserved};
+use crate::{Commands, PreparedCommand, is_own, is_reserved};
 
 /// A prompt of an MCP server as a slash command.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,12 +106,12 @@ impl Commands {
         &self,
         name: &str,
         arguments: &str,
-    ) -> Option<Result<Prepared, Failure>> {
+    ) -> Option<Result<PreparedCommand, Failure>> {
         let prompt = self.prompt_of(name)?;
         let refused = |why: String| Failure::new(FailureKind::Input, format!("`/{name}`: {why}"));
         let values = prompt.entry.fill(&parse_prompt_line(arguments));
         Some(match values {
-            Ok(values) => Ok(Prepared::of_prompt(
+            Ok(values) => Ok(PreparedCommand::of_prompt(
                 Arc::clone(&self.shared),
                 prompt.name,
                 prompt.server,

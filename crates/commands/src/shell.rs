@@ -11,7 +11,7 @@ use parallax_protocol::{CancellationToken, Object};
 use parallax_tools::run_shell_command::{LeftAlone, command_effects, sandboxed};
 use serde_json::Value;
 
-use crate::Shared;
+use crate::ExpansionContext;
 
 /// A shell command with its decision.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub(crate) struct CheckedCommand {
 /// # Errors
 /// Returns why the command may not run.
 pub(crate) fn judge(
-    shared: &Shared,
+    shared: &ExpansionContext,
     text: &str,
     mode: ApprovalMode,
 ) -> Result<CheckedCommand, String> {
@@ -69,7 +69,7 @@ pub(crate) fn judge(
 /// # Errors
 /// Returns an error if the command cannot be started; the prompt is not sent then.
 pub(crate) async fn run(
-    shared: &Shared,
+    shared: &ExpansionContext,
     judged: &CheckedCommand,
     mode: ApprovalMode,
     cancel: &CancellationToken,
@@ -90,7 +90,7 @@ pub(crate) async fn run(
 }
 
 async fn command(
-    shared: &Shared,
+    shared: &ExpansionContext,
     text: &str,
     mode: ApprovalMode,
     permissions: Permissions,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax_protocol::event::Failure;
 use parallax_tools::activate_skill::SkillEntry;
 
-use crate::{Commands, Prepared, is_reserved};
+use crate::{Commands, PreparedCommand, is_reserved};
 
 /// A skill that the user can activate.
 #[derive(Debug, Clone)]
@@ -30,13 +30,17 @@ impl Commands {
     }
 
     /// Prepares the line of a skill; `None` if no skill has the name.
-    pub fn prepare_skill(&self, name: &str, arguments: &str) -> Option<Result<Prepared, Failure>> {
+    pub fn prepare_skill(
+        &self,
+        name: &str,
+        arguments: &str,
+    ) -> Option<Result<PreparedCommand, Failure>> {
         let skills = self.shared.skills.commands();
         let skill = skills.iter().find(|skill| skill.name == name)?;
         let text = match arguments {
             "" => format!("Use the skill `{}`.", skill.entry.name),
             text => text.to_owned(),
         };
-        Some(Ok(Prepared::of_skill(Arc::clone(&self.shared), skill, text)))
+        Some(Ok(PreparedCommand::of_skill(Arc::clone(&self.shared), skill, text)))
     }
 }

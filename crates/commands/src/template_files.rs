@@ -5,7 +5,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
 use parallax_tools::read_many_files::{ReadMany, read_many};
 
-use crate::Shared;
+use crate::ExpansionContext;
 
 /// The replacement of a block.
 pub(crate) struct IncludedFiles {
@@ -17,7 +17,7 @@ pub(crate) struct IncludedFiles {
 
 /// Reads a file or all files of a directory. Blocking. If reading fails, the block stays unchanged
 /// and a notice is added. Ignored files are skipped.
-pub(crate) fn read(shared: &Shared, path: &str) -> IncludedFiles {
+pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
     let block = || vec![Part::text(format!("@{{{path}}}"))];
     let told = |parts, notice: String| IncludedFiles { parts, notices: vec![notice] };
     let workspace = &shared.workspace;

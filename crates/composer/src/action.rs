@@ -61,7 +61,7 @@ pub enum InputMode {
 
 /// The state around the composer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Surroundings {
+pub struct ComposerContext {
     /// Whether the program works on a message.
     pub busy: bool,
     /// Whether a shell command of the user is running.

@@ -11,7 +11,7 @@ use crate::test_keys::Keymap;
 use parallax_screen::theme::Theme;
 
 #[derive(Debug, Clone)]
-enum Command {
+enum TestCommand {
     Insert(String),
     Newline,
     DeleteLeft,
@@ -58,8 +58,8 @@ fn pieces() -> impl Strategy<Value = String> {
     ]
 }
 
-fn command() -> impl Strategy<Value = Command> {
-    use Command::*;
+fn command() -> impl Strategy<Value = TestCommand> {
+    use TestCommand::*;
     prop_oneof![
         6 => pieces().prop_map(Insert),
         1 => Just(Newline),
@@ -134,69 +134,69 @@ impl Model {
         self.at = self.snap(start);
     }
 
-    fn run(&mut self, command: &Command) {
+    fn run(&mut self, command: &TestCommand) {
         match command {
-            Command::Insert(text) => {
+            TestCommand::Insert(text) => {
                 self.text.insert_str(self.at, text);
                 self.at = self.snap(self.at + text.len());
             }
-            Command::Newline => {
+            TestCommand::Newline => {
                 self.text.insert(self.at, '\n');
                 self.at += 1;
             }
-            Command::DeleteLeft => self.cut(self.left(), self.at),
-            Command::DeleteRight => self.cut(self.at, self.right()),
-            Command::DeleteWordLeft => self.cut(self.word_left(), self.at),
-            Command::DeleteWordRight => self.cut(self.at, self.word_right()),
-            Command::KillLeft => self.cut(self.line_start(), self.at),
-            Command::KillRight => {
+            TestCommand::DeleteLeft => self.cut(self.left(), self.at),
+            TestCommand::DeleteRight => self.cut(self.at, self.right()),
+            TestCommand::DeleteWordLeft => self.cut(self.word_left(), self.at),
+            TestCommand::DeleteWordRight => self.cut(self.at, self.word_right()),
+            TestCommand::KillLeft => self.cut(self.line_start(), self.at),
+            TestCommand::KillRight => {
                 let end = if self.line_end() == self.at { self.right() } else { self.line_end() };
                 self.cut(self.at, end);
             }
-            Command::Left => self.at = self.left(),
-            Command::Right => self.at = self.right(),
-            Command::WordLeft => self.at = self.word_left(),
-            Command::WordRight => self.at = self.word_right(),
-            Command::Home => self.at = self.line_start(),
-            Command::End => self.at = self.line_end(),
-            Command::Start => self.at = 0,
-            Command::Finish => self.at = self.text.len(),
-            Command::Jump(to) => {
+            TestCommand::Left => self.at = self.left(),
+            TestCommand::Right => self.at = self.right(),
+            TestCommand::WordLeft => self.at = self.word_left(),
+            TestCommand::WordRight => self.at = self.word_right(),
+            TestCommand::Home => self.at = self.line_start(),
+            TestCommand::End => self.at = self.line_end(),
+            TestCommand::Start => self.at = 0,
+            TestCommand::Finish => self.at = self.text.len(),
+            TestCommand::Jump(to) => {
                 let to = to % (self.text.len() + 1);
                 self.at = self.snap(self.text.floor_char_boundary(to));
             }
-            Command::Undo | Command::Redo => {}
+            TestCommand::Undo | TestCommand::Redo => {}
         }
     }
 }
 
-fn run(buffer: &mut Buffer, command: &Command) {
+fn run(buffer: &mut Buffer, command: &TestCommand) {
     match command {
-        Command::Insert(text) => buffer.insert(text),
-        Command::Newline => buffer.newline(),
-        Command::DeleteLeft => buffer.delete_left(),
-        Command::DeleteRight => buffer.delete_right(),
-        Command::DeleteWordLeft => buffer.delete_word_left(),
-        Command::DeleteWordRight => buffer.delete_word_right(),
-        Command::KillLeft => buffer.delete_left_all(),
-        Command::KillRight => buffer.delete_right_all(),
-        Command::Left => buffer.left(),
-        Command::Right => buffer.right(),
-        Command::WordLeft => buffer.word_left(),
-        Command::WordRight => buffer.word_right(),
-        Command::Home => buffer.home(),
-        Command::End => buffer.end(),
-        Command::Start => buffer.text_start(),
-        Command::Finish => buffer.text_end(),
-        Command::Jump(to) => {
+        TestCommand::Insert(text) => buffer.insert(text),
+        TestCommand::Newline => buffer.newline(),
+        TestCommand::DeleteLeft => buffer.delete_left(),
+        TestCommand::DeleteRight => buffer.delete_right(),
+        TestCommand::DeleteWordLeft => buffer.delete_word_left(),
+        TestCommand::DeleteWordRight => buffer.delete_word_right(),
+        TestCommand::KillLeft => buffer.delete_left_all(),
+        TestCommand::KillRight => buffer.delete_right_all(),
+        TestCommand::Left => buffer.left(),
+        TestCommand::Right => buffer.right(),
+        TestCommand::WordLeft => buffer.word_left(),
+        TestCommand::WordRight => buffer.word_right(),
+        TestCommand::Home => buffer.home(),
+        TestCommand::End => buffer.end(),
+        TestCommand::Start => buffer.text_start(),
+        TestCommand::Finish => buffer.text_end(),
+        TestCommand::Jump(to) => {
             let to = to % (buffer.text().to_string().len() + 1);
             let place = buffer.text().position(to);
             buffer.set_cursor(place);
         }
-        Command::Undo => {
+        TestCommand::Undo => {
             buffer.undo();
         }
-        Command::Redo => {
+        TestCommand::Redo => {
             buffer.redo();
         }
     }
@@ -218,7 +218,7 @@ proptest! {
         for command in &commands {
             run(&mut buffer, command);
             model.run(command);
-            if matches!(command, Command::Undo | Command::Redo) {
+            if matches!(command, TestCommand::Undo | TestCommand::Redo) {
                 model = state(&buffer);
                 prop_assert!(seen.contains(&model.text), "never was: {:?}", model.text);
             }
@@ -233,7 +233,7 @@ proptest! {
         while buffer.redo() {}
         let redone = buffer.text().to_string();
         prop_assert!(seen.contains(&redone));
-        if !commands.iter().any(|command| matches!(command, Command::Undo)) {
+        if !commands.iter().any(|command| matches!(command, TestCommand::Undo)) {
             prop_assert_eq!(redone, model.text);
         }
     }

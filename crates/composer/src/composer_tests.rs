@@ -51,7 +51,7 @@ impl Desk {
     }
 
     fn around(&mut self, busy: bool, steering: bool, queued: usize) {
-        self.composer.set_surroundings(Surroundings {
+        self.composer.set_surroundings(ComposerContext {
             busy,
             running: busy,
             steering,

@@ -30,7 +30,7 @@ mod words;
 use std::ops::Range;
 use std::time::Instant;
 
-pub use action::{ComposerAction, InputMode, Submission, Surroundings};
+pub use action::{ComposerAction, ComposerContext, InputMode, Submission};
 pub use buffer::Buffer;
 pub use dropped::escape as escape_path;
 pub use edit_command::{EditCommand, KeyContext, KeyTable};
@@ -57,7 +57,7 @@ pub struct Composer {
     commands: History,
     search: Option<Search>,
     vim: Option<Vim>,
-    surroundings: Surroundings,
+    surroundings: ComposerContext,
     /// When Esc was last pressed without an effect.
     escaped: Option<Instant>,
     /// The buffer as it was sent, so that it can be restored.
@@ -158,7 +158,7 @@ impl Composer {
     }
 
     /// Sets the state around the composer.
-    pub fn set_surroundings(&mut self, surroundings: Surroundings) {
+    pub fn set_surroundings(&mut self, surroundings: ComposerContext) {
         self.surroundings = surroundings;
     }
 

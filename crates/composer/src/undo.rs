@@ -15,7 +15,7 @@ struct Edit {
 
 /// The changes undone by one undo.
 #[derive(Debug, Clone)]
-struct Step {
+struct UndoStep {
     edits: Vec<Edit>,
     before: Position,
     after: Position,
@@ -35,8 +35,8 @@ pub enum MergeRule {
 /// The done and undone steps.
 #[derive(Debug, Clone, Default)]
 pub struct Undo {
-    done: Vec<Step>,
-    undone: Vec<Step>,
+    done: Vec<UndoStep>,
+    undone: Vec<UndoStep>,
     /// The kind of the last step if the next change may be merged with it.
     open: Option<MergeRule>,
     /// Inside a group: whether its step exists already.
@@ -70,7 +70,7 @@ impl Undo {
             step.after = after;
             return;
         }
-        self.done.push(Step { edits: vec![edit], before, after });
+        self.done.push(UndoStep { edits: vec![edit], before, after });
         if self.done.len() > MAX_STEPS {
             self.done.remove(0);
         }
@@ -119,7 +119,7 @@ impl Undo {
     }
 }
 
-impl Step {
+impl UndoStep {
     fn push(&mut self, edit: Edit) {
         // Otherwise, typing inside a group would create one edit per character.
         if let Some(last) = self.edits.last_mut()

@@ -14,8 +14,8 @@ use parallax_screen::{Key, KeyCode};
 
 use super::buffer::Buffer;
 use super::text::Position;
-use change::Change;
-use motion::{Found, Kind, Motion};
+use change::RepeatableChange;
+use motion::{Motion, MotionKind, MotionResult};
 use operate::Operator;
 use register::Registers;
 
@@ -47,7 +47,7 @@ impl VimMode {
 
 /// What the next character is an argument of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-enum Waiting {
+enum PendingInput {
     #[default]
     Command,
     /// After `g`.
@@ -71,7 +71,7 @@ struct Pending {
     /// The operator and its count.
     operator: Option<(Operator, Option<usize>)>,
     register: Option<char>,
-    waiting: Waiting,
+    waiting: PendingInput,
     /// The characters without counts and registers, which `.` repeats.
     keys: String,
 }
@@ -110,7 +110,7 @@ pub struct Vim {
     find: Option<(char, char)>,
     /// The last pattern, and whether the search was forward.
     pattern: Option<(String, bool)>,
-    change: Option<Change>,
+    change: Option<RepeatableChange>,
     insertion: Option<Insertion>,
     /// The start of the selection.
     anchor: Position,
@@ -132,7 +132,7 @@ impl Vim {
     /// Returns the typed part of an unfinished command (`2d`, `/pattern`), for display.
     pub fn pending(&self) -> String {
         match &self.pending.waiting {
-            Waiting::Pattern(pattern, forward) => {
+            PendingInput::Pattern(pattern, forward) => {
                 format!("{}{pattern}", if *forward { '/' } else { '?' })
             }
             _ => {
@@ -165,7 +165,7 @@ impl Vim {
         if self.mode == VimMode::Insert {
             return self.overwrite(buffer, key);
         }
-        if let Waiting::Pattern(pattern, forward) = &self.pending.waiting {
+        if let PendingInput::Pattern(pattern, forward) = &self.pending.waiting {
             let (pattern, forward) = (pattern.clone(), *forward);
             return self.pattern_key(buffer, key, pattern, forward);
         }
@@ -195,7 +195,7 @@ impl Vim {
         }
         let alone = key.modifiers == parallax_screen::Modifiers::NONE;
         match key.code {
-            KeyCode::Enter if self.pending.waiting == Waiting::Replace => Some('\n'),
+            KeyCode::Enter if self.pending.waiting == PendingInput::Replace => Some('\n'),
             KeyCode::Left | KeyCode::Backspace if alone => Some('h'),
             KeyCode::Right if alone => Some('l'),
             KeyCode::Home if alone => Some('0'),
@@ -242,27 +242,27 @@ impl Vim {
 
     fn char(&mut self, buffer: &mut Buffer, char: char) {
         match std::mem::take(&mut self.pending.waiting) {
-            Waiting::Command => self.command(buffer, char),
-            Waiting::Register => self.pending.register = Some(char),
-            Waiting::G => {
+            PendingInput::Command => self.command(buffer, char),
+            PendingInput::Register => self.pending.register = Some(char),
+            PendingInput::G => {
                 self.pending.keys.push(char);
                 self.after_g(buffer, char);
             }
-            Waiting::Find(kind) => {
+            PendingInput::Find(kind) => {
                 self.pending.keys.push(char);
                 self.find = Some((kind, char));
                 let found = motion::find(buffer, kind, char, self.pending.times(), false);
                 self.go(buffer, found);
             }
-            Waiting::Replace => {
+            PendingInput::Replace => {
                 self.pending.keys.push(char);
                 self.replace_chars(buffer, char);
             }
-            Waiting::Object(around) => {
+            PendingInput::Object(around) => {
                 self.pending.keys.push(char);
                 self.object(buffer, char, around);
             }
-            Waiting::Pattern(..) => self.reset(),
+            PendingInput::Pattern(..) => self.reset(),
         }
     }
 
@@ -271,18 +271,18 @@ impl Vim {
             '1'..='9' => return self.digit(char),
             '0' if self.pending.count.is_some() => return self.digit(char),
             '"' => {
-                self.pending.waiting = Waiting::Register;
+                self.pending.waiting = PendingInput::Register;
                 return;
             }
             _ => {}
         }
         self.pending.keys.push(char);
         match char {
-            'g' => self.pending.waiting = Waiting::G,
-            'f' | 'F' | 't' | 'T' => self.pending.waiting = Waiting::Find(char),
-            '/' | '?' => self.pending.waiting = Waiting::Pattern(String::new(), char == '/'),
+            'g' => self.pending.waiting = PendingInput::G,
+            'f' | 'F' | 't' | 'T' => self.pending.waiting = PendingInput::Find(char),
+            '/' | '?' => self.pending.waiting = PendingInput::Pattern(String::new(), char == '/'),
             'i' | 'a' if self.pending.operator.is_some() || self.is_visual() => {
-                self.pending.waiting = Waiting::Object(char == 'a');
+                self.pending.waiting = PendingInput::Object(char == 'a');
             }
             _ if self.is_visual() => self.visual(buffer, char),
             _ => match Operator::of(char).or_else(|| self.doubled_case(char)) {
@@ -311,8 +311,8 @@ impl Vim {
             return self.change_word(buffer, char == 'W');
         }
         match self.motion(buffer, char) {
-            Found::NoMotion if self.pending.operator.is_none() => self.change(buffer, char),
-            Found::NoMotion => self.reset(),
+            MotionResult::NoMotion if self.pending.operator.is_none() => self.change(buffer, char),
+            MotionResult::NoMotion => self.reset(),
             found => self.go(buffer, found),
         }
     }
@@ -350,7 +350,7 @@ impl Vim {
         }
     }
 
-    fn motion(&mut self, buffer: &mut Buffer, char: char) -> Found {
+    fn motion(&mut self, buffer: &mut Buffer, char: char) -> MotionResult {
         let times = self.pending.times();
         match char {
             'j' | 'k' if self.pending.operator.is_none() => {
@@ -360,7 +360,7 @@ impl Vim {
                         break;
                     }
                 }
-                Found::Moved
+                MotionResult::Moved
             }
             'G' => motion::to_line(buffer, self.pending.total().unwrap_or(usize::MAX)),
             ';' | ',' => match self.find {
@@ -368,13 +368,13 @@ impl Vim {
                     let kind = if char == ';' { kind } else { motion::reversed(kind) };
                     motion::find(buffer, kind, char_sought, times, true)
                 }
-                None => Found::Failed,
+                None => MotionResult::Failed,
             },
             'n' | 'N' => match self.pattern.clone() {
                 Some((pattern, forward)) => {
                     motion::search(buffer, &pattern, forward == (char == 'n'), times)
                 }
-                None => Found::Failed,
+                None => MotionResult::Failed,
             },
             '*' | '#' => match motion::word_at(buffer) {
                 Some((start, word)) => {
@@ -383,15 +383,15 @@ impl Vim {
                     self.pattern = Some((word.clone(), char == '*'));
                     motion::search(buffer, &word, char == '*', times)
                 }
-                None => Found::Failed,
+                None => MotionResult::Failed,
             },
             _ => motion::of(buffer, char, self.pending.total(), self.pending.operator.is_some()),
         }
     }
 
     /// Moves the cursor, extends the selection, or applies the operator.
-    fn go(&mut self, buffer: &mut Buffer, found: Found) {
-        let Found::To(motion) = found else { return self.reset() };
+    fn go(&mut self, buffer: &mut Buffer, found: MotionResult) {
+        let MotionResult::To(motion) = found else { return self.reset() };
         match self.pending.operator {
             Some((operator, _)) => self.operate_motion(buffer, operator, motion),
             None => {
@@ -409,9 +409,9 @@ impl Vim {
         let from = buffer.cursor();
         let (start, end) = (from.min(motion.to), from.max(motion.to));
         match motion.kind {
-            Kind::Linewise => self.operate_lines(buffer, operator, start.line, end.line),
-            Kind::Exclusive => self.operate(buffer, operator, start..end),
-            Kind::Inclusive => {
+            MotionKind::Linewise => self.operate_lines(buffer, operator, start.line, end.line),
+            MotionKind::Exclusive => self.operate(buffer, operator, start..end),
+            MotionKind::Inclusive => {
                 let in_line = end.byte < buffer.text().line(end.line).len();
                 let end = if in_line { buffer.next(end) } else { end };
                 self.operate(buffer, operator, start..end);
@@ -440,12 +440,12 @@ impl Vim {
                 self.settle(buffer);
             }
             KeyCode::Backspace => match pattern.pop() {
-                Some(_) => self.pending.waiting = Waiting::Pattern(pattern, forward),
+                Some(_) => self.pending.waiting = PendingInput::Pattern(pattern, forward),
                 None => self.reset(),
             },
             _ => {
                 pattern.extend(key.typed());
-                self.pending.waiting = Waiting::Pattern(pattern, forward);
+                self.pending.waiting = PendingInput::Pattern(pattern, forward);
             }
         }
         true

@@ -300,7 +300,7 @@ fn read_file(
 
 /// The parsed contents of either format.
 #[derive(Debug, Default)]
-struct Written {
+struct ParsedCommand {
     prompt: String,
     /// Where the template begins: line and column.
     place: (usize, usize),

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::keys::{KEYS, Kind};
-use crate::layers::Origin;
+use crate::keys::{KEYS, SettingType};
+use crate::layers::ValueOrigin;
 use crate::settings::Settings;
 
 /// A row of the settings dialog.
@@ -19,13 +19,13 @@ pub struct SettingRow {
     /// A short description.
     pub doc: &'static str,
     /// The type.
-    pub kind: Kind,
+    pub kind: SettingType,
     /// The default; `null` if there is none.
     pub default: Value,
     /// The current value.
     pub value: Value,
     /// The origin of the value; `None` for the default.
-    pub origin: Option<Origin>,
+    pub origin: Option<ValueOrigin>,
     /// Whether a change takes effect only in the next session.
     pub restart: bool,
 }

@@ -23,7 +23,7 @@ use crate::load::Config;
 use crate::mcp::{ExtensionServers, expand_servers, is_refused};
 use crate::skills::{SkillFolder, SkillTier};
 use enablement::Enablement;
-use integrity::Changes;
+use integrity::ExtensionChanges;
 use values::ValueFile;
 
 pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
@@ -389,7 +389,8 @@ impl Config {
         let is_copy = home == ExtensionHome::Parallax
             && install.as_ref().is_none_or(|install| install.kind != InstallKind::Link);
         let locked = is_copy.then(|| locked(&self.homes, &name)).flatten();
-        let changes = locked.map(|it| Changes::of(&it.powers, &folder)).unwrap_or_default();
+        let changes =
+            locked.map(|it| ExtensionChanges::of(&it.powers, &folder)).unwrap_or_default();
         let altered = changes.powers || changes.programs;
         let back = format!(
             "`parallax extensions update {name}` restores it; to modify an extension, use \

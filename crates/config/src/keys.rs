@@ -11,7 +11,7 @@ use crate::migrate::{look, take};
 
 /// The type of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingType {
     /// `true` or `false`.
     Flag,
     /// A number.
@@ -38,28 +38,33 @@ pub enum Kind {
 
 /// A setting.
 #[derive(Debug, Clone, Copy)]
-pub struct Key {
+pub struct SettingSpec {
     /// The dotted name.
     pub name: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: SettingType,
     /// The default as JSON; empty if there is none.
     pub default: &'static str,
     /// A short description.
     pub doc: &'static str,
 }
 
-const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key { name, kind, default, doc }
+const fn key(
+    name: &'static str,
+    kind: SettingType,
+    default: &'static str,
+    doc: &'static str,
+) -> SettingSpec {
+    SettingSpec { name, kind, default, doc }
 }
 
-use Kind::{
+use SettingType::{
     Age, Choice, Flag, FlagOr, FlagTextOrObject, List, Number as Num, Object as Obj, Text,
     TextOrTexts, Texts,
 };
 
 /// All known settings.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[SettingSpec] = &[
     key(
         "general.preferredEditor",
         Text,
@@ -685,7 +690,7 @@ pub(crate) fn default_of(name: &str) -> Option<Value> {
     serde_json::from_str(key.default).ok()
 }
 
-impl Kind {
+impl SettingType {
     pub(crate) fn expected(self) -> String {
         match self {
             Flag => "`true` or `false`".to_owned(),

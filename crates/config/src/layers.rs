@@ -44,7 +44,7 @@ impl fmt::Display for Layer {
 
 /// The layer and file of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct ValueOrigin {
     /// The layer.
     pub layer: Layer,
     /// The file.

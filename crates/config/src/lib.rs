@@ -61,12 +61,12 @@ pub use error::ConfigError;
 pub use gate::{Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings};
 pub use homes::Homes;
 pub use jsonc::read_object as jsonc_object;
-pub use keys::{KEYS, Key, Kind};
+pub use keys::{KEYS, SettingSpec, SettingType};
 pub use layers::OuterSettings;
-pub use layers::{Layer, Origin};
+pub use layers::{Layer, ValueOrigin};
 pub use load::{Config, LoadOptions, load};
 pub use memory::{
-    ImportFormat, Memory, MemoryFile, MemoryOptions, Tier, add_memory, beneath, load_memory,
+    ImportFormat, Memory, MemoryFile, MemoryOptions, MemoryScope, add_memory, beneath, load_memory,
     project_memory_file, project_top, user_memory_file, with_fact,
 };
 pub use near::near;
@@ -88,7 +88,7 @@ pub use saved_rules::save_rule;
 pub use session_context::{SessionContext, session_context};
 pub use set::{SettingError, SettingScope, set_setting, setting_of};
 pub use settings::{
-    EnvironmentRedaction, OutputFormat, SessionRetention, Settings, Shell, parse_age,
+    EnvironmentRedaction, OutputFormat, SessionRetention, Settings, ShellSettings, parse_age,
 };
 pub use state::rewrite as rewrite_file;
 pub use survey::{Survey, SurveyedHook, SurveyedServer, survey};

@@ -47,7 +47,7 @@ pub struct MemoryOptions<'a> {
 
 /// The scope of a memory file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tier {
+pub enum MemoryScope {
     /// The user's memory for all projects.
     Global,
     /// The user's notes on this project, which are not part of a repository.
@@ -104,12 +104,12 @@ impl Memory {
     }
 
     /// Returns the files with their scope, in the order in which the model receives them.
-    pub fn files(&self) -> impl Iterator<Item = (Tier, &MemoryFile)> {
+    pub fn files(&self) -> impl Iterator<Item = (MemoryScope, &MemoryFile)> {
         let tiers = [
-            (Tier::Global, &self.global),
-            (Tier::Notes, &self.notes),
-            (Tier::Extension, &self.extensions),
-            (Tier::Project, &self.project),
+            (MemoryScope::Global, &self.global),
+            (MemoryScope::Notes, &self.notes),
+            (MemoryScope::Extension, &self.extensions),
+            (MemoryScope::Project, &self.project),
         ];
         tiers.into_iter().flat_map(|(tier, files)| files.iter().map(move |file| (tier, file)))
     }

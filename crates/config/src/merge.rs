@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use parallax_protocol::Object;
 use serde_json::Value;
 
-use crate::layers::Origin;
+use crate::layers::ValueOrigin;
 
 /// Lists that are merged across layers without duplicates.
 const UNION: &[&str] = &[
@@ -23,7 +23,7 @@ const UNION: &[&str] = &[
 ];
 
 /// The origins of each value, by dotted key.
-pub(crate) type Origins = HashMap<String, Vec<Origin>>;
+pub(crate) type Origins = HashMap<String, Vec<ValueOrigin>>;
 
 enum MergeStrategy {
     Replace,
@@ -48,7 +48,12 @@ fn strategy(key: &str) -> MergeStrategy {
 }
 
 /// Merges `upper` over `lower`.
-pub(crate) fn merge(lower: &mut Object, upper: Object, origin: &Origin, origins: &mut Origins) {
+pub(crate) fn merge(
+    lower: &mut Object,
+    upper: Object,
+    origin: &ValueOrigin,
+    origins: &mut Origins,
+) {
     merge_at(lower, upper, "", origin, origins);
 }
 
@@ -56,7 +61,7 @@ fn merge_at(
     lower: &mut Object,
     upper: Object,
     prefix: &str,
-    origin: &Origin,
+    origin: &ValueOrigin,
     origins: &mut Origins,
 ) {
     for (name, value) in upper {
@@ -116,7 +121,7 @@ fn merge_at(
     }
 }
 
-fn note(origins: &mut Origins, key: String, origin: &Origin, adds: bool) {
+fn note(origins: &mut Origins, key: String, origin: &ValueOrigin, adds: bool) {
     let sources = origins.entry(key).or_default();
     if !adds {
         sources.clear();
@@ -131,13 +136,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Origins, merge};
-    use crate::layers::{Layer, Origin};
+    use crate::layers::{Layer, ValueOrigin};
 
     fn merged(layers: &[Value]) -> (Value, Origins) {
         let mut origins = Origins::new();
         let mut all = parallax_protocol::Object::new();
         for (index, layer) in layers.iter().enumerate() {
-            let origin = Origin { layer: Layer::User, file: PathBuf::from(index.to_string()) };
+            let origin = ValueOrigin { layer: Layer::User, file: PathBuf::from(index.to_string()) };
             merge(&mut all, layer.as_object().cloned().unwrap_or_default(), &origin, &mut origins);
         }
         (Value::Object(all), origins)

@@ -13,7 +13,7 @@ pub(crate) enum ReadError {
 }
 
 /// The bytes that were read.
-pub(crate) struct Bytes {
+pub(crate) struct FileBytes {
     pub(crate) bytes: Vec<u8>,
     /// Whether the file is larger than the limit.
     pub(crate) cut: bool,
@@ -27,12 +27,12 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 
 /// Reads at most `limit` bytes of a file; `None` if it does not exist. Never opens a pipe or a
 /// device.
-pub(crate) fn read_at_most(path: &Path, limit: u64) -> Result<Option<Bytes>, ReadError> {
+pub(crate) fn read_at_most(path: &Path, limit: u64) -> Result<Option<FileBytes>, ReadError> {
     read_with(path, limit, fs::metadata(path), 0)
 }
 
 /// Like [`read_at_most`], but a symlink is not a regular file.
-pub(crate) fn read_no_follow(path: &Path, limit: u64) -> Result<Option<Bytes>, ReadError> {
+pub(crate) fn read_no_follow(path: &Path, limit: u64) -> Result<Option<FileBytes>, ReadError> {
     #[cfg(unix)]
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits();
     #[cfg(not(unix))]
@@ -45,7 +45,7 @@ fn read_with(
     limit: u64,
     metadata: io::Result<Metadata>,
     flags: u32,
-) -> Result<Option<Bytes>, ReadError> {
+) -> Result<Option<FileBytes>, ReadError> {
     match metadata {
         Ok(metadata) if metadata.is_file() => {}
         Ok(_) => return Err(ReadError::NotAFile),
@@ -67,7 +67,7 @@ fn read_with(
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let cut = bytes.len() > limit;
     bytes.truncate(limit);
-    Ok(Some(Bytes { bytes, cut, metadata }))
+    Ok(Some(FileBytes { bytes, cut, metadata }))
 }
 
 /// Opens a file for reading without blocking on a pipe.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::environment::Environment;
 use crate::expand::Expander;
 use crate::keys;
-use crate::layers::{Layer, LayerFile, Origin};
+use crate::layers::{Layer, LayerFile, ValueOrigin};
 use crate::memory::ImportFormat;
 use crate::merge::{self, Origins};
 use crate::migrate::look;
@@ -53,7 +53,7 @@ pub struct SessionRetention {
 
 /// `tools.shell.*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shell {
+pub struct ShellSettings {
     /// Whether commands run in their own terminal (interactive front ends only).
     pub interactive: bool,
     /// The value of `PAGER` for child processes.
@@ -105,7 +105,7 @@ impl Settings {
             }
             warnings.extend(keys::check(&mut file.values, &file.path));
             warnings.extend(without_effect::notice(&file.values, &file.path));
-            let origin = Origin { layer: file.layer, file: file.path };
+            let origin = ValueOrigin { layer: file.layer, file: file.path };
             if !matches!(file.layer, Layer::WorkspaceGemini | Layer::Workspace)
                 && let Some(Value::Object(retention)) = look(&file.values, RETENTION)
             {
@@ -125,7 +125,7 @@ impl Settings {
 
     /// Returns the origins of a value, lowest layer first; several for lists that merge across
     /// layers.
-    pub fn origins(&self, key: &str) -> &[Origin] {
+    pub fn origins(&self, key: &str) -> &[ValueOrigin] {
         self.origins.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -315,9 +315,9 @@ impl Settings {
         Some(usize::try_from(count).unwrap_or(usize::MAX))
     }
     /// `tools.shell.*`.
-    pub fn shell(&self) -> Shell {
+    pub fn shell(&self) -> ShellSettings {
         let seconds = self.number("tools.shell.inactivityTimeout").filter(|seconds| *seconds > 0.0);
-        Shell {
+        ShellSettings {
             interactive: self.flag("tools.shell.enableInteractiveShell"),
             pager: self.text("tools.shell.pager").unwrap_or_else(|| "cat".to_owned()),
             show_color: self.flag("tools.shell.showColor"),

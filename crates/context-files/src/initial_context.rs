@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use parallax_config::{
-    Memory, MemoryFile, MemoryOptions, SessionContext, Tier, load_memory, project_top,
+    Memory, MemoryFile, MemoryOptions, MemoryScope, SessionContext, load_memory, project_top,
     session_context,
 };
 use parallax_files::{RuleSource, Workspace, folder_tree, folder_tree_of};
@@ -222,11 +222,11 @@ pub fn gather(
 }
 
 /// Returns the share of a memory file in a request.
-fn source(sources: &ContextSources, tier: Tier, file: &MemoryFile) -> Source {
+fn source(sources: &ContextSources, tier: MemoryScope, file: &MemoryFile) -> Source {
     Source {
         name: file.path.display().to_string(),
         tokens: sources.size(file),
-        in_system: matches!(tier, Tier::Global | Tier::Notes),
+        in_system: matches!(tier, MemoryScope::Global | MemoryScope::Notes),
     }
 }
 

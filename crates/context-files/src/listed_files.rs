@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_config::{MemoryFile, Tier};
+use parallax_config::{MemoryFile, MemoryScope};
 use parallax_files::Workspace;
 
 use crate::{ContextSources, NestedContext, initial_context};
@@ -36,13 +36,13 @@ impl ContextTier {
     }
 }
 
-impl From<Tier> for ContextTier {
-    fn from(tier: Tier) -> Self {
+impl From<MemoryScope> for ContextTier {
+    fn from(tier: MemoryScope) -> Self {
         match tier {
-            Tier::Global => Self::Global,
-            Tier::Notes => Self::Notes,
-            Tier::Extension => Self::Extension,
-            Tier::Project => Self::Project,
+            MemoryScope::Global => Self::Global,
+            MemoryScope::Notes => Self::Notes,
+            MemoryScope::Extension => Self::Extension,
+            MemoryScope::Project => Self::Project,
         }
     }
 }

@@ -56,7 +56,7 @@ pub struct Suite {
 }
 
 /// A scheduled run.
-struct Job {
+struct ScheduledRun {
     case: Case,
     model: Option<String>,
     number: u32,
@@ -120,7 +120,7 @@ impl Suite {
         Ok(results)
     }
 
-    fn jobs(&self) -> Vec<Job> {
+    fn jobs(&self) -> Vec<ScheduledRun> {
         let models: Vec<Option<&String>> = match self.models.as_slice() {
             [] => vec![None],
             models => models.iter().map(Some).collect(),
@@ -129,14 +129,14 @@ impl Suite {
         for case in &self.cases {
             for model in &models {
                 for number in 1..=self.runs.max(1) {
-                    jobs.push(Job { case: case.clone(), model: model.cloned(), number });
+                    jobs.push(ScheduledRun { case: case.clone(), model: model.cloned(), number });
                 }
             }
         }
         jobs
     }
 
-    async fn run_job(&self, job: Job, cancel: &CancellationToken) -> RunResult {
+    async fn run_job(&self, job: ScheduledRun, cancel: &CancellationToken) -> RunResult {
         let case = &job.case;
         let mut result = RunResult {
             case: case.name.clone(),
@@ -193,7 +193,7 @@ impl Suite {
 
     async fn measure(
         &self,
-        job: &Job,
+        job: &ScheduledRun,
         workspace: &CaseWorkspace,
         cancel: &CancellationToken,
     ) -> Result<(AgentRun, Vec<CheckResult>), String> {

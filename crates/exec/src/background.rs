@@ -35,7 +35,7 @@ pub enum BackgroundState {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct BackgroundHistory {
     entries: VecDeque<HistoryEntry>,
 }
 
@@ -46,7 +46,7 @@ struct HistoryEntry {
     orphan: bool,
 }
 
-impl History {
+impl BackgroundHistory {
     pub(crate) fn add(&mut self, pid: i32, command: &str, log: &Path, orphan: bool) {
         if self.entries.len() >= MAX_REMEMBERED {
             let over = |entry: &HistoryEntry| entry.process.state != BackgroundState::Running;
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_history_forgets_what_ended_first() {
-        let mut history = History::default();
+        let mut history = BackgroundHistory::default();
         for pid in 1..=100 {
             history.add(pid, "c", Path::new("/l"), false);
         }

@@ -40,7 +40,7 @@ pub struct Output {
 }
 
 pub(crate) struct OutputSink {
-    reader: Reader,
+    reader: OutputReader,
     capture: Capture,
     copy: Option<OutputFileWriter>,
     copying: bool,
@@ -55,12 +55,12 @@ pub(crate) struct OutputSink {
     text: String,
 }
 
-enum Reader {
+enum OutputReader {
     Stream { filter: TextFilter, decoder: Utf8Decoder },
     Screen(Box<Emulator>),
 }
 
-impl Reader {
+impl OutputReader {
     fn stream() -> Self {
         Self::Stream { filter: TextFilter::default(), decoder: Utf8Decoder::default() }
     }
@@ -74,8 +74,8 @@ impl OutputSink {
         colour: bool,
     ) -> Self {
         let reader = match terminal {
-            Some(size) => Reader::Screen(Box::new(Emulator::new(size))),
-            None => Reader::stream(),
+            Some(size) => OutputReader::Screen(Box::new(Emulator::new(size))),
+            None => OutputReader::stream(),
         };
         Self {
             sniffer: Sniffer { terminal: terminal.is_some(), ..Sniffer::default() },
@@ -119,13 +119,13 @@ impl OutputSink {
         self.live.push(bytes);
         let mut text = std::mem::take(&mut self.text);
         match &mut self.reader {
-            Reader::Stream { filter, decoder } => {
+            OutputReader::Stream { filter, decoder } => {
                 filter.push(bytes, &mut text);
                 if let Some(coloured) = &mut self.coloured {
                     decoder.push(bytes, &mut |piece| coloured.push(piece));
                 }
             }
-            Reader::Screen(emulator) => {
+            OutputReader::Screen(emulator) => {
                 emulator.process(bytes);
                 emulator.take_rows(&mut text, self.coloured.as_mut());
             }
@@ -166,7 +166,7 @@ impl OutputSink {
     /// Resizes the terminal; returns the size for the command.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> TerminalSize {
         match &mut self.reader {
-            Reader::Screen(emulator) => emulator.resize(size),
+            OutputReader::Screen(emulator) => emulator.resize(size),
             _ => size,
         }
     }
@@ -215,7 +215,7 @@ impl OutputSink {
         }
         self.log_due = None;
         let mut text = String::new();
-        if let Reader::Stream { filter, .. } = &mut self.reader {
+        if let OutputReader::Stream { filter, .. } = &mut self.reader {
             filter.flush_line(&mut text);
         }
         self.keep(&text).await;
@@ -238,7 +238,7 @@ impl OutputSink {
     /// Returns the current terminal screen, if there is one.
     pub(crate) fn screen(&self) -> Option<Screen> {
         match &self.reader {
-            Reader::Screen(emulator) if !self.sniffer.binary => {
+            OutputReader::Screen(emulator) if !self.sniffer.binary => {
                 Some(emulator.screen(self.coloured.is_some()))
             }
             _ => None,
@@ -256,10 +256,10 @@ impl OutputSink {
         let mut text = String::new();
         let coloured = self.coloured.as_mut();
         match &mut self.reader {
-            Reader::Stream { filter, .. } => filter.flush_line(&mut text),
-            Reader::Screen(emulator) => {
+            OutputReader::Stream { filter, .. } => filter.flush_line(&mut text),
+            OutputReader::Screen(emulator) => {
                 emulator.finish(&mut text, coloured);
-                self.reader = Reader::stream();
+                self.reader = OutputReader::stream();
             }
         }
         self.keep(&text).await;
@@ -270,7 +270,7 @@ impl OutputSink {
         if !self.sniffer.binary && self.sniffer.sniff_all() {
             self.capture.clear();
         }
-        if let Reader::Stream { filter, .. } = &mut self.reader
+        if let OutputReader::Stream { filter, .. } = &mut self.reader
             && !self.sniffer.binary
         {
             let mut text = String::new();

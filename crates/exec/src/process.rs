@@ -15,7 +15,7 @@ use crate::output::OutputSink;
 use crate::process_tree::{self, ProcessTree};
 use crate::registry::{Guard, Processes};
 use crate::screen::LiveOutput;
-use crate::start::{Source, Started, Waiter, start};
+use crate::start::{OutputSource, Started, Waiter, start};
 use crate::{Ending, StartError, terminal};
 
 /// Buffer size for reads in bytes.
@@ -33,7 +33,7 @@ pub struct RunningCommand {
     guard: Guard,
     text: String,
     waiter: Waiter,
-    source: Source,
+    source: OutputSource,
     at_end: bool,
     sink: OutputSink,
     terminal: Option<terminal::TerminalHandle>,
@@ -51,7 +51,7 @@ impl std::fmt::Debug for RunningCommand {
     }
 }
 
-enum Step {
+enum NextStep {
     CommandOutcome,
     Detach,
 }
@@ -117,8 +117,8 @@ impl RunningCommand {
     ) -> CommandOutcome {
         let detach_at = detach_after.map(|after| self.started + after);
         match self.step(cancel, detach_at, live, true).await {
-            Step::CommandOutcome => CommandOutcome::Finished(Box::new(self.finish().await)),
-            Step::Detach => CommandOutcome::Detached(Box::new(self.detach().await)),
+            NextStep::CommandOutcome => CommandOutcome::Finished(Box::new(self.finish().await)),
+            NextStep::Detach => CommandOutcome::Detached(Box::new(self.detach().await)),
         }
     }
 
@@ -128,7 +128,7 @@ impl RunningCommand {
         detach_at: Option<Instant>,
         live: &mut (dyn FnMut(LiveOutput<'_>) + Send),
         foreground: bool,
-    ) -> Step {
+    ) -> NextStep {
         let closing = self.processes.closing();
         let mut buffer = vec![0; READ];
         let mut killing: Option<JoinHandle<()>> = None;
@@ -181,7 +181,7 @@ impl RunningCommand {
                             terminal.write(bytes);
                         }
                     }
-                    ControlMessage::Detach if foreground && stoppable => return Step::Detach,
+                    ControlMessage::Detach if foreground && stoppable => return NextStep::Detach,
                     ControlMessage::Detach => {}
                     ControlMessage::StopReason if stoppable => stop = Some(StopReason::Cancelled),
                     ControlMessage::StopReason => {}
@@ -192,7 +192,7 @@ impl RunningCommand {
                 () = until(too_long_at) => {
                     stop = self.limits.runtime.map(StopReason::Runtime);
                 }
-                () = until(detach_at), if foreground && stoppable => return Step::Detach,
+                () = until(detach_at), if foreground && stoppable => return NextStep::Detach,
                 () = until(drain_until), if !self.at_end && self.ending.is_some() => {
                     // The shell ended, but a kill may still be in progress.
                     if killing.is_some() {
@@ -222,7 +222,7 @@ impl RunningCommand {
         if let Some(text) = self.sink.last_live() {
             self.show(&text, live);
         }
-        Step::CommandOutcome
+        NextStep::CommandOutcome
     }
 
     fn show(&self, text: &str, live: &mut (dyn FnMut(LiveOutput<'_>) + Send)) {
@@ -281,7 +281,7 @@ impl RunningCommand {
     }
 }
 
-async fn drain(source: &mut Source, sink: &mut OutputSink, closing: &CancellationToken) {
+async fn drain(source: &mut OutputSource, sink: &mut OutputSink, closing: &CancellationToken) {
     let mut buffer = vec![0; READ];
     loop {
         tokio::select! {

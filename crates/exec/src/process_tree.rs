@@ -65,12 +65,12 @@ pub(crate) struct TreeProcesses {
 }
 
 /// A snapshot of all processes of the system.
-pub(crate) struct Table {
+pub(crate) struct ProcessTable {
     processes: Vec<Process>,
     own: i32,
 }
 
-impl Table {
+impl ProcessTable {
     /// Takes a snapshot. Blocks for a few milliseconds.
     pub(crate) fn read() -> Self {
         let own = rustix::process::getpid().as_raw_nonzero().get();
@@ -116,8 +116,8 @@ impl Table {
 
 impl ProcessTree {
     /// Returns the processes of the table that belong to this command.
-    pub(crate) fn processes_in(&self, table: &Table) -> TreeProcesses {
-        let Table { processes, own } = table;
+    pub(crate) fn processes_in(&self, table: &ProcessTable) -> TreeProcesses {
+        let ProcessTable { processes, own } = table;
         // Process groups 0 and 1 belong to the system.
         if self.root <= 1 {
             return TreeProcesses::default();
@@ -216,15 +216,16 @@ const STEP: Duration = Duration::from_millis(10);
 /// Ends commands and everything they started: terminates them, waits at most 200 ms, and kills
 /// them. Blocking.
 pub(crate) fn end(trees: &[ProcessTree]) {
-    let mut table = Table::read();
+    let mut table = ProcessTable::read();
     for tree in trees {
         tree.signal(&tree.processes_in(&table).alive, Signal::TERM);
     }
     let patience = Instant::now() + PATIENCE;
-    let gone = |table: &Table| trees.iter().all(|tree| tree.has_exited(&tree.processes_in(table)));
+    let gone =
+        |table: &ProcessTable| trees.iter().all(|tree| tree.has_exited(&tree.processes_in(table)));
     loop {
         std::thread::sleep(STEP);
-        table = Table::read();
+        table = ProcessTable::read();
         if gone(&table) || Instant::now() >= patience {
             break;
         }
@@ -238,7 +239,7 @@ pub(crate) fn end(trees: &[ProcessTree]) {
             tree.signal(&tree.processes_in(&table).alive, Signal::KILL);
         }
         std::thread::sleep(STEP);
-        table = Table::read();
+        table = ProcessTable::read();
     }
     for tree in trees {
         for pid in tree.processes_in(&table).dead {
@@ -252,7 +253,7 @@ pub(crate) fn end_tree(pid: i32) {
     let patience = Instant::now() + PATIENCE;
     for (signal, rounds) in [(Signal::TERM, 1), (Signal::KILL, 20)] {
         for _ in 0..rounds {
-            let members = Table::read().tree(pid);
+            let members = ProcessTable::read().tree(pid);
             if members.is_empty() {
                 return;
             }
@@ -348,7 +349,7 @@ mod tests {
             line(22, "parallax-gate", 20, "S"),
         ];
         let tree = ProcessTree { root: 20, mark: "m".to_owned(), reaper: None };
-        let processes_in = tree.processes_in(&Table { processes, own: 7 });
+        let processes_in = tree.processes_in(&ProcessTable { processes, own: 7 });
         assert_eq!(processes_in.dead, [21]);
         // A sandboxed process that uses the name is an ordinary process.
         assert_eq!(processes_in.alive.len(), 2);

@@ -10,10 +10,10 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::background::{BackgroundProcess, BackgroundState, History};
+use crate::background::{BackgroundHistory, BackgroundProcess, BackgroundState};
 use crate::command::{Command, Control};
 use crate::process::RunningCommand;
-use crate::process_tree::{self, ProcessTree, Table};
+use crate::process_tree::{self, ProcessTable, ProcessTree};
 use crate::shared_sandbox::SharedNamespaces;
 use crate::{Ending, StartError};
 
@@ -66,7 +66,7 @@ struct RegistryShared {
 struct RegistryState {
     trees: HashMap<i32, ProcessTree>,
     controls: HashMap<i32, Control>,
-    history: History,
+    history: BackgroundHistory,
 }
 
 impl RegistryShared {
@@ -296,7 +296,7 @@ impl Processes {
     async fn look(&self, tree: ProcessTree) -> Vec<i32> {
         let processes = self.without_owner();
         let look = move || {
-            let processes_in = tree.processes_in(&Table::read());
+            let processes_in = tree.processes_in(&ProcessTable::read());
             let _collecting = processes.collecting();
             for pid in processes_in.dead {
                 if let Some(ending) = process_tree::collect(pid) {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parallax_sandbox::{Cell, Plan};
+use parallax_sandbox::{Plan, SessionNamespaces};
 
 use crate::StartError;
 
@@ -13,16 +13,16 @@ use crate::StartError;
 /// available, commands run without them; the tier of the plan determines the consequences.
 #[derive(Debug, Default)]
 pub(crate) struct SharedNamespaces {
-    cell: Mutex<Option<Result<Arc<Cell>, String>>>,
+    cell: Mutex<Option<Result<Arc<SessionNamespaces>, String>>>,
 }
 
 impl SharedNamespaces {
     /// Returns the namespaces, starting them if necessary, or `None` if they are not available.
     /// Blocks for a few milliseconds once.
-    pub(crate) fn get(&self) -> Option<Arc<Cell>> {
+    pub(crate) fn get(&self) -> Option<Arc<SessionNamespaces>> {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         let started = cell.get_or_insert_with(|| {
-            Cell::start().map(Arc::new).map_err(|error| {
+            SessionNamespaces::start().map(Arc::new).map_err(|error| {
                 tracing::info!(%error, "no session namespaces for commands");
                 error.to_string()
             })
@@ -31,7 +31,7 @@ impl SharedNamespaces {
     }
 
     /// Returns the namespaces, if they were started.
-    pub(crate) fn started(&self) -> Option<Arc<Cell>> {
+    pub(crate) fn started(&self) -> Option<Arc<SessionNamespaces>> {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         cell.as_ref().and_then(|started| started.as_ref().ok().cloned())
     }

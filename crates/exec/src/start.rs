@@ -27,17 +27,17 @@ pub(crate) struct Started {
     /// The process ID, which is also the process group ID.
     pub(crate) root: i32,
     pub(crate) waiter: Waiter,
-    pub(crate) source: Source,
+    pub(crate) source: OutputSource,
     pub(crate) terminal: Option<(terminal::TerminalHandle, TerminalSize)>,
 }
 
 /// The source of the output.
-pub(crate) enum Source {
+pub(crate) enum OutputSource {
     Pipe(pipe::Receiver),
     Terminal(mpsc::Receiver<Vec<u8>>),
 }
 
-impl Source {
+impl OutputSource {
     /// Reads the next bytes and returns their number; 0 at the end. Cancel-safe.
     pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> usize {
         match self {
@@ -135,13 +135,13 @@ pub(crate) async fn start(
         Some((terminal, size)) => Started {
             root: terminal.pid,
             waiter: Waiter::Thread(terminal.ended),
-            source: Source::Terminal(terminal.output),
+            source: OutputSource::Terminal(terminal.output),
             terminal: Some((terminal.handle, size)),
         },
         None => {
             let (child, source) = start_in_pipe(spawn, &leader)?;
             let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-            let (waiter, source) = (Waiter::Child(child), Source::Pipe(source));
+            let (waiter, source) = (Waiter::Child(child), OutputSource::Pipe(source));
             Started { root, waiter, source, terminal: None }
         }
     })

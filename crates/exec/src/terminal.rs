@@ -24,7 +24,7 @@ const CHUNKS: usize = 4;
 const INPUTS: usize = 64;
 
 /// A command that runs in a terminal.
-pub(crate) struct Terminal {
+pub(crate) struct CommandTerminal {
     pub(crate) pid: i32,
     pub(crate) output: mpsc::Receiver<Vec<u8>>,
     pub(crate) ended: oneshot::Receiver<Ending>,
@@ -38,7 +38,7 @@ pub(crate) struct TerminalHandle {
 }
 
 /// Opens a terminal and starts the command in it, as the leader of its own session. Blocking.
-pub(crate) fn start(spawn: &SpawnRequest, size: TerminalSize) -> Result<Terminal, String> {
+pub(crate) fn start(spawn: &SpawnRequest, size: TerminalSize) -> Result<CommandTerminal, String> {
     let pair = portable_pty::native_pty_system().openpty(pty_size(size)).map_err(words)?;
     let mut command = CommandBuilder::new(&spawn.program);
     command.args(&spawn.arguments);
@@ -72,7 +72,12 @@ pub(crate) fn start(spawn: &SpawnRequest, size: TerminalSize) -> Result<Terminal
             let _ = tell.send(ending.unwrap_or(Ending::Exited { code: -1 }));
         })
         .map_err(words)?;
-    Ok(Terminal { pid, output, ended, handle: TerminalHandle { master: pair.master, input: None } })
+    Ok(CommandTerminal {
+        pid,
+        output,
+        ended,
+        handle: TerminalHandle { master: pair.master, input: None },
+    })
 }
 
 fn words(error: impl std::fmt::Display) -> String {

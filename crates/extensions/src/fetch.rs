@@ -10,9 +10,9 @@ use parallax_protocol::event::Failure;
 use serde_json::Value;
 
 use crate::ExtensionManager;
-use crate::github::{GithubClient, Wanted};
+use crate::github::{GithubClient, ReleaseQuery};
 use crate::review::{Review, review};
-use crate::source::{Source, source_of};
+use crate::source::{ExtensionSource, source_of};
 use crate::temporary_tree::TemporaryTree;
 use crate::{forbidden, refused, unreachable};
 
@@ -42,7 +42,7 @@ pub struct FetchedExtension {
 }
 
 /// The files of an extension and their origin.
-pub(crate) struct Files {
+pub(crate) struct ExtensionFiles {
     folder: PathBuf,
     kind: InstallKind,
     source: String,
@@ -85,12 +85,13 @@ impl ExtensionManager<'_> {
         let text = home.to_str().unwrap_or(text);
         let source = source_of(text, &self.config.cwd).map_err(refused)?;
         self.may_come_from(text, &source).map_err(forbidden)?;
-        let is_local = matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
+        let is_local =
+            matches!(source, ExtensionSource::Folder(_) | ExtensionSource::ArchiveFile(_));
         if is_local && (options.reference.is_some() || options.auto_update) {
             return Err(refused("`--ref` and `--auto-update` require a URL".to_owned()));
         }
         let files = match source {
-            Source::Folder(folder) => Files {
+            ExtensionSource::Folder(folder) => ExtensionFiles {
                 source: folder.to_string_lossy().into_owned(),
                 folder,
                 kind: InstallKind::Local,
@@ -98,11 +99,11 @@ impl ExtensionManager<'_> {
                 release_tag: None,
                 temporary: None,
             },
-            Source::ArchiveFile(file) => {
+            ExtensionSource::ArchiveFile(file) => {
                 let shown = file.to_string_lossy().into_owned();
                 self.archive(shown, |_| Ok(file))?
             }
-            Source::ArchiveAddress(address) => {
+            ExtensionSource::ArchiveAddress(address) => {
                 let net = self.net();
                 self.archive(address.clone(), |folder| {
                     let file = folder.join("archive");
@@ -110,14 +111,14 @@ impl ExtensionManager<'_> {
                     Ok(file)
                 })?
             }
-            Source::Git(address) => self.repository(address.clone(), address, options)?,
-            Source::Github { owner, name } => self.github(&owner, &name, options)?,
+            ExtensionSource::Git(address) => self.repository(address.clone(), address, options)?,
+            ExtensionSource::Github { owner, name } => self.github(&owner, &name, options)?,
         };
         looked_over(files, options)
     }
 
     /// Checks a source against `security.allowedExtensions` and `security.blockGitExtensions`.
-    fn may_come_from(&self, text: &str, source: &Source) -> Result<(), String> {
+    fn may_come_from(&self, text: &str, source: &ExtensionSource) -> Result<(), String> {
         let settings = &self.config.settings;
         let allowed = settings.list("security.allowedExtensions");
         if !allowed.is_empty() {
@@ -132,7 +133,8 @@ impl ExtensionManager<'_> {
                 false => Err(format!("`security.allowedExtensions` does not allow `{text}`")),
             };
         }
-        let is_remote = !matches!(source, Source::Folder(_) | Source::ArchiveFile(_));
+        let is_remote =
+            !matches!(source, ExtensionSource::Folder(_) | ExtensionSource::ArchiveFile(_));
         let blocks = settings.get("security.blockGitExtensions") == Some(&Value::Bool(true));
         match blocks && is_remote {
             true => Err("`security.blockGitExtensions` blocks extensions from URLs".to_owned()),
@@ -144,14 +146,14 @@ impl ExtensionManager<'_> {
         &self,
         source: String,
         get: impl FnOnce(&Path) -> Result<PathBuf, Failure>,
-    ) -> Result<Files, Failure> {
+    ) -> Result<ExtensionFiles, Failure> {
         let temporary = temporary().map_err(refused)?;
         let file = get(temporary.path())?;
         let folder = temporary.path().join("unpacked");
         std::fs::create_dir(&folder).map_err(|error| refused(error.to_string()))?;
         let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
         unpack(&file, &folder, limits).map_err(|error| forbidden(error.to_string()))?;
-        Ok(Files {
+        Ok(ExtensionFiles {
             folder: top(folder),
             kind: InstallKind::Archive,
             source,
@@ -166,7 +168,7 @@ impl ExtensionManager<'_> {
         source: String,
         address: String,
         options: &FetchOptions,
-    ) -> Result<Files, Failure> {
+    ) -> Result<ExtensionFiles, Failure> {
         let temporary = temporary().map_err(refused)?;
         let token = self.net().token;
         let commit = crate::clone::clone(
@@ -180,7 +182,7 @@ impl ExtensionManager<'_> {
         // The repository data is not needed, and its Git settings are untrusted.
         parallax_files::remove_tree(&folder.join(".git"))
             .map_err(|error| refused(error.to_string()))?;
-        Ok(Files {
+        Ok(ExtensionFiles {
             folder,
             kind: InstallKind::Git,
             source,
@@ -191,10 +193,15 @@ impl ExtensionManager<'_> {
     }
 
     /// Fetches a release, or clones the repository if there is none.
-    fn github(&self, owner: &str, name: &str, options: &FetchOptions) -> Result<Files, Failure> {
+    fn github(
+        &self,
+        owner: &str,
+        name: &str,
+        options: &FetchOptions,
+    ) -> Result<ExtensionFiles, Failure> {
         let net = self.net();
         let source = format!("https://github.com/{owner}/{name}");
-        let wanted = Wanted {
+        let wanted = ReleaseQuery {
             owner,
             name,
             tag: options.reference.as_deref(),
@@ -223,8 +230,8 @@ impl ExtensionManager<'_> {
     }
 }
 
-fn looked_over(files: Files, options: &FetchOptions) -> Result<FetchedExtension, Failure> {
-    let Files { folder, kind, source, commit, release_tag, temporary } = files;
+fn looked_over(files: ExtensionFiles, options: &FetchOptions) -> Result<FetchedExtension, Failure> {
+    let ExtensionFiles { folder, kind, source, commit, release_tag, temporary } = files;
     let of = |why: String| refused(format!("`{source}` cannot be installed: {why}"));
     let manifest = Manifest::read(&folder).map_err(of)?;
     let named =

@@ -37,7 +37,7 @@ pub(crate) struct Release {
 }
 
 /// The repository and release to look for.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ReleaseQuery<'a> {
     pub(crate) owner: &'a str,
     pub(crate) name: &'a str,
     pub(crate) tag: Option<&'a str>,
@@ -55,7 +55,7 @@ impl GithubClient {
     ///
     /// # Errors
     /// Returns an error if the API request fails.
-    pub(crate) fn release(&self, wanted: &Wanted<'_>) -> Result<Option<Release>, String> {
+    pub(crate) fn release(&self, wanted: &ReleaseQuery<'_>) -> Result<Option<Release>, String> {
         let service = self.service.as_deref().unwrap_or(SERVICE).trim_end_matches('/');
         let base = format!("{service}/repos/{}/{}/releases", wanted.owner, wanted.name);
         let newest = || -> Result<Option<Value>, String> {

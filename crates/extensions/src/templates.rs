@@ -21,14 +21,14 @@ pub const TEMPLATES: [&str; 7] = [
 ];
 
 /// The files of a template besides its manifest.
-type Files = &'static [(&'static str, &'static str)];
+type TemplateFiles = &'static [(&'static str, &'static str)];
 
-const COMMANDS: Files = &[(
+const COMMANDS: TemplateFiles = &[(
     "commands/fs/grep-code.toml",
     "description = \"Look for a word and explain where it is used\"\n\
      prompt = \"\"\"\nWhere is `{{args}}` used, and what for?\n\n!{grep -rn --max-count=5 {{args}} .}\n\"\"\"\n",
 )];
-const HOOKS: Files = &[
+const HOOKS: TemplateFiles = &[
     ("hooks/hooks.json", include_str!("templates/hooks.json")),
     (
         "hooks/on-start.sh",
@@ -36,14 +36,14 @@ const HOOKS: Files = &[
       cat > /dev/null\necho '{\"systemMessage\": \"The session begins\"}'\n",
     ),
 ];
-const SERVER: Files = &[("server.js", include_str!("templates/server.js"))];
-const POLICIES: Files = &[(
+const SERVER: TemplateFiles = &[("server.js", include_str!("templates/server.js"))];
+const POLICIES: TemplateFiles = &[(
     "policies/policies.toml",
     "# Rules of an extension ask or deny; they cannot allow.\n\n[[rule]]\n\
      toolName = \"run_shell_command\"\ncommandPrefix = \"rm -rf\"\ndecision = \"ask_user\"\n\
      priority = 100\n",
 )];
-const SKILLS: Files = &[(
+const SKILLS: TemplateFiles = &[(
     "skills/greeter/SKILL.md",
     "---\nname: greeter\ndescription: Use when the user wants to be greeted\n---\n\n\
      # Greeter\n\nGreet the user in one friendly sentence, in their language.\n",
@@ -84,7 +84,7 @@ impl ExtensionManager<'_> {
 }
 
 /// Returns the manifest fields and the files of a template.
-fn content(template: Option<&str>) -> Result<(Value, Files), Failure> {
+fn content(template: Option<&str>) -> Result<(Value, TemplateFiles), Failure> {
     let none = json!({});
     Ok(match template {
         None => (none, &[]),

@@ -11,10 +11,10 @@ use parallax_protocol::event::Failure;
 
 use crate::ExtensionManager;
 use crate::fetch::{FetchOptions, FetchedExtension};
-use crate::github::Wanted;
+use crate::github::ReleaseQuery;
 use crate::install::config;
 use crate::review::Review;
-use crate::source::{Source, source_of};
+use crate::source::{ExtensionSource, source_of};
 use crate::{refused, unreachable};
 
 /// A newer version, fetched and reviewed.
@@ -107,11 +107,11 @@ impl ExtensionManager<'_> {
             }
             InstallKind::GithubRelease => {
                 let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
-                let Source::Github { owner, name } = source else {
+                let ExtensionSource::Github { owner, name } = source else {
                     let source = &install.source;
                     return Err(refused(format!("`{source}` is not a GitHub repository")));
                 };
-                let wanted = Wanted {
+                let wanted = ReleaseQuery {
                     owner: &owner,
                     name: &name,
                     tag: install.reference.as_deref(),
@@ -123,7 +123,7 @@ impl ExtensionManager<'_> {
             InstallKind::Git => {
                 let source = source_of(&install.source, &self.config.cwd).map_err(refused)?;
                 let address = match source {
-                    Source::Github { owner, name } => {
+                    ExtensionSource::Github { owner, name } => {
                         format!("https://github.com/{owner}/{name}.git")
                     }
                     _ => install.source.clone(),

@@ -75,12 +75,12 @@ pub(crate) struct MovedFiles(Arc<HashMap<u64, Vec<TrackedFile>>>);
 /// The record as last read, by inode.
 #[derive(Debug, Default)]
 struct RecordCache {
-    stamp: Option<Stamp>,
+    stamp: Option<RecordStamp>,
     moved: MovedFiles,
 }
 
 /// Size, modification time, and inode of the record.
-type Stamp = (u64, i64, i64, u64);
+type RecordStamp = (u64, i64, i64, u64);
 
 impl MovedFiles {
     /// Whether a file with this inode needs a lookup; a walker knows the inode.
@@ -137,7 +137,7 @@ impl HiddenFileTracker {
         }
         let mut followed = TrackedPaths::default();
         if !gone.is_empty() {
-            let search = Search { entries: MAX_ENTRIES, end: Instant::now() + TIME_LIMIT };
+            let search = SearchLimits { entries: MAX_ENTRIES, end: Instant::now() + TIME_LIMIT };
             let complete = search.run(roots, &mut gone, &mut known);
             if !complete {
                 followed.lost = gone.iter().map(|entry| entry.path.clone()).collect();
@@ -246,12 +246,12 @@ fn write(record: &Path, known: &[TrackedFile]) -> io::Result<()> {
 }
 
 /// The limits of one search through a workspace.
-struct Search {
+struct SearchLimits {
     entries: usize,
     end: Instant,
 }
 
-impl Search {
+impl SearchLimits {
     /// Moves entries that are found from `gone` to `known`, without following links. Returns
     /// whether the whole workspace was searched, or nothing was left to find.
     fn run(
@@ -367,7 +367,7 @@ mod tests {
         let id = FileIdentity { inode: 0, born: 0 };
         let mut gone = vec![TrackedFile { id, path: root.join("x"), moved: false }];
         let mut run = |entries| {
-            let search = Search { entries, end: Instant::now() + TIME_LIMIT };
+            let search = SearchLimits { entries, end: Instant::now() + TIME_LIMIT };
             search.run(std::slice::from_ref(&root), &mut gone, &mut Vec::new())
         };
         assert!(run(5) && !run(0));

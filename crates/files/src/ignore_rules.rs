@@ -71,12 +71,12 @@ pub(crate) struct IgnoreCache {
 
 #[derive(Debug, Clone)]
 struct ParsedIgnoreFile {
-    stamp: Stamp,
+    stamp: IgnoreFileStamp,
     rules: Option<Arc<Gitignore>>,
 }
 
 /// Size, modification time, and inode of a file.
-type Stamp = (u64, i64, i64, u64);
+type IgnoreFileStamp = (u64, i64, i64, u64);
 
 impl IgnoreCache {
     /// Returns the rules of one ignore file, relative to `base`, or `None` if the file does not

@@ -149,9 +149,9 @@ struct WireFeedback {
     block_reason_message: Option<String>,
 }
 
-type Fields<'a> = BTreeMap<String, &'a RawValue>;
+type ChunkFields<'a> = BTreeMap<String, &'a RawValue>;
 
-fn fields(raw: &RawValue) -> Option<Fields<'_>> {
+fn fields(raw: &RawValue) -> Option<ChunkFields<'_>> {
     serde_json::from_str(raw.get()).ok()
 }
 

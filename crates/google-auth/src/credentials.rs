@@ -13,7 +13,7 @@ use parallax_http::{error_chain, sign_rs256};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::{CLOUD_PLATFORM, RESPONSE_LIMIT, Token, text};
+use crate::{AccessToken, CLOUD_PLATFORM, RESPONSE_LIMIT, text};
 
 /// Maximum size of a credentials file, in bytes.
 const LIMIT: u64 = 1024 * 1024;
@@ -123,7 +123,11 @@ impl CredentialSource {
     }
 
     /// Returns a token with these scopes.
-    pub(crate) async fn token(&self, client: &Client, scopes: &[String]) -> Result<Token, String> {
+    pub(crate) async fn token(
+        &self,
+        client: &Client,
+        scopes: &[String],
+    ) -> Result<AccessToken, String> {
         match self.file().await? {
             Some(file) => self.by_file(client, &file, scopes).await,
             None => self.by_machine(client, scopes).await,
@@ -135,7 +139,7 @@ impl CredentialSource {
         client: &Client,
         file: &Value,
         scopes: &[String],
-    ) -> Result<Token, String> {
+    ) -> Result<AccessToken, String> {
         if text(file, "type").is_ok_and(|kind| kind == "impersonated_service_account") {
             let inner = file.get("source_credentials").unwrap_or(&Value::Null);
             let acting = self.plain(client, inner, &[CLOUD_PLATFORM.to_owned()]).await?;
@@ -158,7 +162,7 @@ impl CredentialSource {
         client: &Client,
         file: &Value,
         scopes: &[String],
-    ) -> Result<Token, String> {
+    ) -> Result<AccessToken, String> {
         let impersonates = file.get("service_account_impersonation_url").is_some();
         let subject = subject_token(client, file).await?;
         // The token of the impersonated account gets the requested scopes; this one only requests
@@ -195,15 +199,15 @@ impl CredentialSource {
         &self,
         client: &Client,
         file: &Value,
-        acting: &Token,
+        acting: &AccessToken,
         scopes: &[String],
-    ) -> Result<Token, String> {
+    ) -> Result<AccessToken, String> {
         let url = safe(&text(file, "service_account_impersonation_url")?)?;
         let body = json!({"scope": scopes, "lifetime": "3600s",
             "delegates": file.get("delegates").cloned().unwrap_or_else(|| json!([]))});
         let request = client.post(url).bearer_auth(&acting.text).json(&body);
         let response = response(request).await?;
-        Ok(Token::lasting(text(&response, "accessToken")?, 3_600))
+        Ok(AccessToken::lasting(text(&response, "accessToken")?, 3_600))
     }
 
     /// Returns a token for the credentials of a user or a service account.
@@ -212,7 +216,7 @@ impl CredentialSource {
         client: &Client,
         file: &Value,
         scopes: &[String],
-    ) -> Result<Token, String> {
+    ) -> Result<AccessToken, String> {
         let form = match text(file, "type").unwrap_or_default().as_str() {
             "authorized_user" => {
                 let mut form = vec![("grant_type", "refresh_token".to_owned())];
@@ -245,7 +249,7 @@ impl CredentialSource {
         granted(&response(request).await?)
     }
 
-    async fn by_machine(&self, client: &Client, scopes: &[String]) -> Result<Token, String> {
+    async fn by_machine(&self, client: &Client, scopes: &[String]) -> Result<AccessToken, String> {
         let path = "computeMetadata/v1/instance/service-accounts/default/token";
         let mut url = Url::parse(&format!("http://{}/{path}", self.machine))
             .map_err(|_| "`GCE_METADATA_HOST` is not a host".to_owned())?;
@@ -329,9 +333,9 @@ fn assertion(file: &Value, scopes: &[String], to: &str) -> Result<String, String
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
-fn granted(answer: &Value) -> Result<Token, String> {
+fn granted(answer: &Value) -> Result<AccessToken, String> {
     let seconds = answer.get("expires_in").and_then(Value::as_u64).unwrap_or(3_600);
-    Ok(Token::lasting(text(answer, "access_token")?, seconds))
+    Ok(AccessToken::lasting(text(answer, "access_token")?, seconds))
 }
 
 /// Returns the JSON response of a service. Errors contain its reason, but nothing that was sent.

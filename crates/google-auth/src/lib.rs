@@ -43,7 +43,7 @@ struct TokenState {
     purpose: TokenPurpose,
     source: CredentialSource,
     /// Locked during a request, so that concurrent callers wait for it.
-    kept: Mutex<Option<Token>>,
+    kept: Mutex<Option<AccessToken>>,
 }
 
 /// The purpose of a token.
@@ -62,12 +62,12 @@ pub enum TokenPurpose {
 
 /// A token and its expiry.
 #[derive(Clone)]
-pub(crate) struct Token {
+pub(crate) struct AccessToken {
     text: String,
     expires: Instant,
 }
 
-impl Token {
+impl AccessToken {
     fn lasting(text: String, seconds: u64) -> Self {
         let expires = Instant::now().checked_add(Duration::from_secs(seconds.min(86_400)));
         Self { text, expires: expires.unwrap_or_else(Instant::now) }
@@ -153,7 +153,7 @@ impl TokenSource {
         self.inner.client.get_or_try_init(build).await
     }
 
-    async fn fetch(&self) -> Result<Token, String> {
+    async fn fetch(&self) -> Result<AccessToken, String> {
         let TokenState { purpose, source, .. } = &*self.inner;
         let client = self.client().await?;
         match purpose {
@@ -166,7 +166,7 @@ impl TokenSource {
                 let response = credentials::response(request).await?;
                 let token = text(&response, "token")?;
                 let seconds = seconds_left(&token).unwrap_or(3_600);
-                Ok(Token::lasting(token, seconds))
+                Ok(AccessToken::lasting(token, seconds))
             }
         }
     }

@@ -4,7 +4,7 @@ use parallax_protocol::content::Part;
 use parallax_protocol::op::{Op, Prompt};
 use serde_json::Value;
 
-use crate::failure::Outcome;
+use crate::failure::RunOutcome;
 use crate::schema::OutputSchema;
 
 /// How often the model is asked to correct an answer.
@@ -19,7 +19,7 @@ pub(crate) struct AnswerSchema {
 /// Result of checking the answer of a turn.
 pub(crate) enum AnswerCheck {
     /// The turn is over. Contains the answer as JSON if it matches.
-    Over(Outcome, Option<Value>),
+    Over(RunOutcome, Option<Value>),
     /// The model must correct its answer.
     AskAgain(Op),
 }
@@ -35,7 +35,7 @@ impl AnswerSchema {
     }
 
     /// Checks the answer of a turn with this outcome.
-    pub(crate) fn check(&mut self, outcome: Outcome, answer: &str) -> AnswerCheck {
+    pub(crate) fn check(&mut self, outcome: RunOutcome, answer: &str) -> AnswerCheck {
         if outcome.error.is_some() {
             self.retries = 0;
             return AnswerCheck::Over(outcome, None);
@@ -47,7 +47,7 @@ impl AnswerSchema {
             }
             Err(problems) if self.retries == SCHEMA_RETRIES || outcome.reason != "done" => {
                 self.retries = 0;
-                AnswerCheck::Over(Outcome::schema_mismatch(&problems), None)
+                AnswerCheck::Over(RunOutcome::schema_mismatch(&problems), None)
             }
             Err(problems) => {
                 self.retries += 1;

@@ -8,7 +8,7 @@ use parallax_sdk::{EventReader, OpSender};
 
 use crate::conductor::Conductor;
 use crate::exit::ExitCode;
-use crate::failure::Outcome;
+use crate::failure::RunOutcome;
 use crate::info_commands::CommandOutput;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
@@ -41,7 +41,7 @@ pub(crate) async fn print_between_turns(
         conductor.take(event, events, |_| true);
     }
     conductor.summary.structured = Some(output.data);
-    conductor.end(&Outcome::success()).await;
+    conductor.end(&RunOutcome::success()).await;
     conductor.summary.structured = None;
 }
 
@@ -66,7 +66,7 @@ pub async fn print_command_output(
     }
     // In text format, the data would replace the text.
     conductor.summary.structured = (options.format != OutputFormat::Text).then_some(output.data);
-    let outcome = conductor.forced_outcome().unwrap_or_else(Outcome::success);
+    let outcome = conductor.forced_outcome().unwrap_or_else(RunOutcome::success);
     conductor.end_session(events).await;
     conductor.end(&outcome).await;
     conductor.exit(outcome).await

@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::exit::ExitCode;
 use crate::face::{Face, More, Summary, face_for};
-use crate::failure::{Outcome, push_error_document};
+use crate::failure::{RunOutcome, push_error_document};
 use crate::options::{Io, OutputFormat, RunOptions};
-use crate::output::{MessageStyle, Output};
+use crate::output::{MessageStyle, OutputStreams};
 use crate::signals::Signals;
 
 /// Pending bytes above which a batch of events is written.
@@ -44,7 +44,7 @@ struct Interruption {
 }
 
 /// Why [`Conductor::next`] returned.
-pub(crate) enum Step {
+pub(crate) enum RunnerStep {
     Event(Box<Event>),
     /// There will be no more events.
     Closed,
@@ -58,7 +58,7 @@ pub(crate) struct Conductor {
     ops: OpSender,
     pub(crate) face: Box<dyn Face>,
     pub(crate) summary: Summary,
-    output: Output,
+    output: OutputStreams,
     signals: Signals,
     interruption: Option<Interruption>,
     format: OutputFormat,
@@ -88,7 +88,7 @@ impl Conductor {
             ops,
             face: face_for(options, display_prompt),
             summary: Summary::new(options),
-            output: Output::new(io, options.shared_terminal),
+            output: OutputStreams::new(io, options.shared_terminal),
             signals,
             interruption: None,
             format: options.format,
@@ -119,21 +119,21 @@ impl Conductor {
     }
 
     /// Waits for the next event, a signal, or the end of the grace period.
-    pub(crate) async fn next(&mut self, events: &mut EventReader) -> Step {
+    pub(crate) async fn next(&mut self, events: &mut EventReader) -> RunnerStep {
         if self.open_calls == 0
             && let Some(number) = self.deferred.take()
         {
             self.interrupt(InterruptionCause::Signal(number)).await;
-            return Step::Again;
+            return RunnerStep::Again;
         }
         tokio::select! {
             biased;
             number = self.signals.next() => {
                 self.signal(number).await;
-                Step::Again
+                RunnerStep::Again
             }
             step = patience(self.interruption.as_ref()) => self.out_of_patience(step).await,
-            event = events.next() => event.map_or(Step::Closed, |event| Step::Event(Box::new(event))),
+            event = events.next() => event.map_or(RunnerStep::Closed, |event| RunnerStep::Event(Box::new(event))),
         }
     }
 
@@ -147,7 +147,7 @@ impl Conductor {
         }
     }
 
-    async fn out_of_patience(&mut self, step: Patience) -> Step {
+    async fn out_of_patience(&mut self, step: Patience) -> RunnerStep {
         match step {
             Patience::Hint => {
                 if let Some(interruption) = &mut self.interruption {
@@ -155,9 +155,9 @@ impl Conductor {
                 }
                 self.output.pending.say(MessageStyle::Note, self.colour, "Cancelling…");
                 self.output.flush_stderr().await;
-                Step::Again
+                RunnerStep::Again
             }
-            Patience::Over => Step::GiveUp,
+            Patience::Over => RunnerStep::GiveUp,
         }
     }
 
@@ -251,7 +251,7 @@ impl Conductor {
                     continue;
                 }
                 step = patience(self.interruption.as_ref()) => {
-                    if let Step::GiveUp = self.out_of_patience(step).await {
+                    if let RunnerStep::GiveUp = self.out_of_patience(step).await {
                         return;
                     }
                     continue;
@@ -267,17 +267,17 @@ impl Conductor {
     }
 
     /// Returns the outcome that the interruption determines, if there is one.
-    pub(crate) fn forced_outcome(&self) -> Option<Outcome> {
+    pub(crate) fn forced_outcome(&self) -> Option<RunOutcome> {
         Some(match &self.interruption.as_ref()?.cause {
             InterruptionCause::Signal(number) => {
                 // Ctrl+C at a terminal exits with 130 in compatible mode, too.
                 let compatible =
                     self.compatible_signals && !(*number == 2 && self.stdin_is_terminal);
-                Outcome::signal(*number, compatible)
+                RunOutcome::signal(*number, compatible)
             }
-            InterruptionCause::ReaderGone => Outcome::success(),
+            InterruptionCause::ReaderGone => RunOutcome::success(),
             InterruptionCause::WriteFailed(error) => {
-                Outcome::internal(&format!("Failed to write the answer to stdout: {error}"))
+                RunOutcome::internal(&format!("Failed to write the answer to stdout: {error}"))
             }
         })
     }
@@ -313,7 +313,7 @@ impl Conductor {
     }
 
     /// Writes the end of a run or turn.
-    pub(crate) async fn end(&mut self, outcome: &Outcome) {
+    pub(crate) async fn end(&mut self, outcome: &RunOutcome) {
         if let Some(interruption) = &mut self.interruption {
             interruption.give_up_at = Instant::now() + LAST_WORDS;
             interruption.hint_at = None;
@@ -326,7 +326,7 @@ impl Conductor {
 
     /// Writes the error document if the format requires it, and returns the exit code. Failures
     /// while writing the end are taken into account.
-    pub(crate) async fn exit(mut self, outcome: Outcome) -> ExitCode {
+    pub(crate) async fn exit(mut self, outcome: RunOutcome) -> ExitCode {
         let told = outcome.error.is_some();
         let outcome = self.forced_outcome().unwrap_or(outcome);
         if let Some(error) = &outcome.error {

@@ -4,7 +4,7 @@ use parallax_protocol::event::{Event, EventBody, Level};
 use serde_json::Value;
 
 use crate::answer::LastAnswer;
-use crate::failure::Outcome;
+use crate::failure::RunOutcome;
 use crate::json::JsonFormatter;
 use crate::options::{OutputFormat, RunOptions};
 use crate::output::Pending;
@@ -71,7 +71,7 @@ pub(crate) trait Face: Send {
     fn notice(&mut self, level: Level, text: &str, pending: &mut Pending);
     /// Called at the end of the run, or of a turn of a conversation. Called again while it returns
     /// [`More::Yes`], so that a long answer is never in memory twice.
-    fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More;
+    fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More;
 }
 
 /// Returns the output format of the options. `display_prompt` is shown instead of the first prompt.

@@ -56,7 +56,7 @@ impl From<&Failure> for ErrorObject {
 
 /// How a run, or one turn of a conversation, ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
+pub(crate) struct RunOutcome {
     pub(crate) exit: ExitCode,
     /// One word for programs.
     pub(crate) reason: &'static str,
@@ -65,7 +65,7 @@ pub(crate) struct Outcome {
     pub(crate) warning: Option<String>,
 }
 
-impl Outcome {
+impl RunOutcome {
     pub(crate) fn success() -> Self {
         Self { exit: ExitCode::SUCCESS, reason: "done", error: None, warning: None }
     }
@@ -120,7 +120,7 @@ impl Outcome {
     }
 }
 
-impl From<&EndReason> for Outcome {
+impl From<&EndReason> for RunOutcome {
     fn from(reason: &EndReason) -> Self {
         match reason {
             EndReason::Done => Self::success(),
@@ -202,7 +202,7 @@ pub fn report_spent(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> ExitCode {
-    let outcome = Outcome::from(&EndReason::Budget(*spent));
+    let outcome = RunOutcome::from(&EndReason::Budget(*spent));
     if let Some(error) = &outcome.error {
         report_error(format, session_id, error, stdout, stderr);
     }
@@ -229,19 +229,20 @@ pub fn report_error(
         }
         OutputFormat::Json => {
             #[derive(Serialize)]
-            struct Document<'a> {
+            struct FailureDocument<'a> {
                 session_id: &'a str,
                 response: &'static str,
                 stats: Stats,
                 error: &'a ErrorObject,
             }
-            let document = Document { session_id, response: "", stats: Stats::default(), error };
+            let document =
+                FailureDocument { session_id, response: "", stats: Stats::default(), error };
             wire::push_pretty(&mut pending.stdout, &document);
             push_error_document(&mut pending, session_id, error, format);
         }
         OutputFormat::StreamJson => {
             #[derive(Serialize)]
-            struct Line<'a> {
+            struct FailureLine<'a> {
                 r#type: &'static str,
                 timestamp: &'a str,
                 status: &'static str,
@@ -249,7 +250,7 @@ pub fn report_error(
                 stats: parallax_sessions::stats::StreamStats,
             }
             let mut clock = TimestampFormatter::default();
-            let line = Line {
+            let line = FailureLine {
                 r#type: "result",
                 timestamp: clock.now(),
                 status: "error",
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn denial_by_a_hook_fails_and_a_stop_does_not() {
-        let of = |blocked| Outcome::from(&EndReason::Stopped { reason: "no".into(), blocked });
+        let of = |blocked| RunOutcome::from(&EndReason::Stopped { reason: "no".into(), blocked });
         let denied = of(true);
         assert_eq!(
             (denied.exit, denied.reason, denied.warning),

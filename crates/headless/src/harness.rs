@@ -38,7 +38,7 @@ enum ScriptAction {
 }
 
 /// The scripted behavior of the session, one list of actions per prompt.
-pub(crate) struct Script {
+pub(crate) struct SessionScript {
     pub(crate) options: RunOptions,
     pub(crate) signals: Vec<u8>,
     pub(crate) stdout: Stdout,
@@ -48,7 +48,7 @@ pub(crate) struct Script {
 }
 
 /// The result.
-pub(crate) struct Done {
+pub(crate) struct HarnessResult {
     pub(crate) code: u8,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -58,9 +58,9 @@ pub(crate) struct Done {
     pub(crate) seconds: f64,
 }
 
-type Call<'a> = (&'a str, Result<&'a str, &'a str>);
+type ScriptedCall<'a> = (&'a str, Result<&'a str, &'a str>);
 
-impl Script {
+impl SessionScript {
     pub(crate) fn new(format: OutputFormat) -> Self {
         let options = RunOptions {
             format,
@@ -129,17 +129,17 @@ impl Script {
             .send(EventBody::ItemDone { item, done: ItemDone::Thought { text: text.into() } })
     }
 
-    pub(crate) fn tools(self, calls: &[Call<'_>]) -> Self {
+    pub(crate) fn tools(self, calls: &[ScriptedCall<'_>]) -> Self {
         let order = (0..calls.len()).collect();
         self.batch(calls, order)
     }
 
-    pub(crate) fn tools_done_in_reverse(self, calls: &[Call<'_>]) -> Self {
+    pub(crate) fn tools_done_in_reverse(self, calls: &[ScriptedCall<'_>]) -> Self {
         let order = (0..calls.len()).rev().collect();
         self.batch(calls, order)
     }
 
-    fn batch(self, calls: &[Call<'_>], order: Vec<usize>) -> Self {
+    fn batch(self, calls: &[ScriptedCall<'_>], order: Vec<usize>) -> Self {
         let mut script = self;
         for (index, (name, _)) in calls.iter().enumerate() {
             let mut args = parallax_protocol::Object::new();
@@ -389,16 +389,16 @@ impl AsyncWrite for Bad {
 }
 
 /// Runs the prompt `sent`, displayed as `typed`, with the script.
-pub(crate) fn run(script: Script) -> Done {
+pub(crate) fn run(script: SessionScript) -> HarnessResult {
     play(script, None)
 }
 
 /// Runs a conversation with this input.
-pub(crate) fn converse(script: Script, input: &str) -> Done {
+pub(crate) fn converse(script: SessionScript, input: &str) -> HarnessResult {
     play(script, Some(input.to_owned()))
 }
 
-fn play(script: Script, input: Option<String>) -> Done {
+fn play(script: SessionScript, input: Option<String>) -> HarnessResult {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -463,7 +463,7 @@ fn play(script: Script, input: Option<String>) -> Done {
         let seconds = start.elapsed().as_secs_f64();
         keeper.abort();
         let heard = session.await.unwrap();
-        Done {
+        HarnessResult {
             code: code.0,
             stdout: stdout.text(),
             stderr: stderr.text(),

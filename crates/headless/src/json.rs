@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::answer::{TextItems, TextStep};
 use crate::face::{Face, More, Summary, retry_words};
-use crate::failure::{ErrorObject, Outcome};
+use crate::failure::{ErrorObject, RunOutcome};
 use crate::options::RunOptions;
 use crate::output::Pending;
 use crate::wire;
@@ -26,7 +26,7 @@ pub(crate) struct JsonFormatter {
     session_id: String,
     warnings: Vec<String>,
     compactions: Vec<Compaction>,
-    transcript: Option<Transcript>,
+    transcript: Option<ConversationText>,
     /// Number of written bytes of the answer, while the end is being written.
     written: Option<usize>,
 }
@@ -39,7 +39,7 @@ impl JsonFormatter {
             compactions: Vec::new(),
             transcript: options
                 .verbose_json
-                .then(|| Transcript { display_prompt, ..Transcript::default() }),
+                .then(|| ConversationText { display_prompt, ..ConversationText::default() }),
             written: None,
         }
     }
@@ -101,7 +101,7 @@ impl Face for JsonFormatter {
         self.warn(text.to_owned());
     }
 
-    fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
+    fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More {
         let out = &mut pending.stdout;
         let answer = summary.answer_text();
         let written = match self.written {
@@ -154,7 +154,7 @@ impl Face for JsonFormatter {
 
 /// The whole conversation, for `--verbose-json`.
 #[derive(Default)]
-struct Transcript {
+struct ConversationText {
     items: TextItems,
     text: String,
     display_prompt: Option<String>,
@@ -189,7 +189,7 @@ struct TranscriptCallError {
     message: String,
 }
 
-impl Transcript {
+impl ConversationText {
     fn event(&mut self, event: &Event) {
         match self.items.read(event) {
             TextStep::Other | TextStep::Begin => {}
@@ -248,10 +248,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::OutputFormat;
-    use crate::harness::{Script, run};
+    use crate::harness::{SessionScript, run};
 
-    fn json_script() -> Script {
-        Script::new(OutputFormat::Json)
+    fn json_script() -> SessionScript {
+        SessionScript::new(OutputFormat::Json)
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Stream {
 }
 
 /// The two streams and their pending output.
-pub(crate) struct Output {
+pub(crate) struct OutputStreams {
     pub(crate) pending: Pending,
     stdout: Stream,
     stderr: Stream,
@@ -83,7 +83,7 @@ enum LineState {
     Ended,
 }
 
-impl Output {
+impl OutputStreams {
     /// `shared`: both streams are the same terminal.
     pub(crate) fn new(io: Io, shared: bool) -> Self {
         Self {
@@ -155,7 +155,7 @@ mod tests {
     async fn written(shared: bool, pieces: &[(&str, &str)]) -> (String, String) {
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
         let io = Io { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()) };
-        let mut output = Output::new(io, shared);
+        let mut output = OutputStreams::new(io, shared);
         for (out, err) in pieces {
             output.pending.stdout.extend_from_slice(out.as_bytes());
             output.pending.stderr.extend_from_slice(err.as_bytes());

@@ -5,9 +5,9 @@ use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
 use parallax_sdk::{EventReader, OpSender};
 
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
-use crate::conductor::{Conductor, Step};
+use crate::conductor::{Conductor, RunnerStep};
 use crate::exit::ExitCode;
-use crate::failure::Outcome;
+use crate::failure::RunOutcome;
 use crate::options::{Io, RunOptions};
 use crate::signals::Signals;
 
@@ -76,11 +76,11 @@ async fn turns(
     events: &mut EventReader,
     first: Op,
     mut schema: Option<AnswerSchema>,
-) -> Outcome {
+) -> RunOutcome {
     let mut op = first;
     loop {
         if !conductor.send(op).await {
-            return Outcome::internal("The session accepts no prompts");
+            return RunOutcome::internal("The session accepts no prompts");
         }
         let outcome = turn(conductor, events).await;
         let Some(schema) = schema.as_mut().filter(|_| !conductor.is_interrupted()) else {
@@ -97,17 +97,17 @@ async fn turns(
 }
 
 /// Processes events until the turn ends.
-async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> Outcome {
+async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> RunOutcome {
     loop {
         let ended = match conductor.next(events).await {
-            Step::Again => None,
-            Step::GiveUp => Some(EndReason::Cancelled),
-            Step::Closed => {
+            RunnerStep::Again => None,
+            RunnerStep::GiveUp => Some(EndReason::Cancelled),
+            RunnerStep::Closed => {
                 return conductor.forced_outcome().unwrap_or_else(|| {
-                    Outcome::internal("The session ended before the answer was complete")
+                    RunOutcome::internal("The session ended before the answer was complete")
                 });
             }
-            Step::Event(event) => {
+            RunnerStep::Event(event) => {
                 let needs_reaction =
                     |body: &EventBody| matches!(body, EventBody::TurnEnded(_) | EventBody::Ask(_));
                 match conductor.take(*event, events, needs_reaction).body {
@@ -129,7 +129,7 @@ async fn turn(conductor: &mut Conductor, events: &mut EventReader) -> Outcome {
             }
         };
         if let Some(reason) = ended {
-            return conductor.forced_outcome().unwrap_or_else(|| Outcome::from(&reason));
+            return conductor.forced_outcome().unwrap_or_else(|| RunOutcome::from(&reason));
         }
         conductor.flush().await;
     }
@@ -140,13 +140,13 @@ mod tests {
     use parallax_protocol::event::EndReason;
     use serde_json::Value;
 
-    use crate::harness::{Script, Stdout, run};
+    use crate::harness::{SessionScript, Stdout, run};
     use crate::{OutputFormat, OutputSchema};
 
     #[test]
     fn an_answer_that_misses_its_schema_is_asked_for_again() {
         let schema = || OutputSchema::parse(r#"{"type":"object","required":["n"]}"#).ok();
-        let mut script = Script::new(OutputFormat::Json)
+        let mut script = SessionScript::new(OutputFormat::Json)
             .text(&["no json"])
             .done()
             .text(&["```json\n{\"n\":2}\n```"])
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(done.prompts.len(), 2);
         assert!(done.prompts[1].contains("invalid JSON"), "{:?}", done.prompts);
 
-        let mut script = Script::new(OutputFormat::Text);
+        let mut script = SessionScript::new(OutputFormat::Text);
         for _ in 0..3 {
             script = script.text(&["no json"]).done();
         }
@@ -171,7 +171,8 @@ mod tests {
     #[test]
     fn a_signal_ends_the_turn_and_the_output_stays_valid() {
         for (number, name) in [(2, "SIGINT"), (3, "SIGQUIT"), (15, "SIGTERM"), (1, "SIGHUP")] {
-            let mut script = Script::new(OutputFormat::Json).text(&["so far"]).end_on_interrupt();
+            let mut script =
+                SessionScript::new(OutputFormat::Json).text(&["so far"]).end_on_interrupt();
             script.signals = vec![number];
             let done = run(script);
             let out: Value = serde_json::from_str(&done.stdout).unwrap();
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_does_not_end_is_left_after_a_second() {
-        let mut script = Script::new(OutputFormat::Text).text(&["x"]).hang();
+        let mut script = SessionScript::new(OutputFormat::Text).text(&["x"]).hang();
         script.signals = vec![15];
         let done = run(script);
         assert_eq!((done.code, done.stdout.as_str()), (143, "x\n"));
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn older_scripts_may_ask_for_exit_code_0() {
         let code = |number, terminal| {
-            let mut script = Script::new(OutputFormat::Text).end_on_interrupt();
+            let mut script = SessionScript::new(OutputFormat::Text).end_on_interrupt();
             script.signals = vec![number];
             script.options.compatible_signals = true;
             script.options.stdin_is_terminal = terminal;
@@ -205,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_goes_away_ends_the_turn_quietly() {
-        let mut script = Script::new(OutputFormat::StreamJson).text(&["x"]).end_on_interrupt();
+        let mut script =
+            SessionScript::new(OutputFormat::StreamJson).text(&["x"]).end_on_interrupt();
         script.stdout = Stdout::Broken;
         let done = run(script);
         assert_eq!((done.code, done.stderr.as_str()), (0, ""));
@@ -214,7 +216,7 @@ mod tests {
     #[test]
     fn full_disk_is_reported() {
         for format in [OutputFormat::Text, OutputFormat::Json, OutputFormat::StreamJson] {
-            let mut script = Script::new(format).text(&["x"]).done();
+            let mut script = SessionScript::new(format).text(&["x"]).done();
             script.stdout = Stdout::Full;
             let done = run(script);
             assert_eq!(done.code, 1);
@@ -224,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_never_reads_does_not_stop_a_signal() {
-        let mut script = Script::new(OutputFormat::Text).text(&["x"]).end_on_interrupt();
+        let mut script = SessionScript::new(OutputFormat::Text).text(&["x"]).end_on_interrupt();
         script.stdout = Stdout::Stuck;
         script.signals = vec![15];
         assert_eq!(run(script).code, 143);
@@ -232,13 +234,13 @@ mod tests {
 
     #[test]
     fn user_question_is_denied_without_a_user() {
-        let done = run(Script::new(OutputFormat::Text).ask("a1").end(EndReason::Done));
+        let done = run(SessionScript::new(OutputFormat::Text).ask("a1").end(EndReason::Done));
         assert_eq!((done.code, done.decided), (0, vec!["a1".to_owned()]));
     }
 
     #[test]
     fn a_session_that_dies_is_a_failure() {
-        let done = run(Script::new(OutputFormat::Text).text(&["x"]).die());
+        let done = run(SessionScript::new(OutputFormat::Text).text(&["x"]).die());
         assert_eq!((done.code, done.stdout.as_str()), (1, "x\n"));
     }
 }

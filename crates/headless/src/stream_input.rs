@@ -22,9 +22,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
 use crate::command_output::print_between_turns;
-use crate::conductor::{Conductor, InterruptionCause, Step};
+use crate::conductor::{Conductor, InterruptionCause, RunnerStep};
 use crate::exit::ExitCode;
-use crate::failure::Outcome;
+use crate::failure::RunOutcome;
 use crate::info_commands::{self, CommandOutput, engine_answer, engine_request};
 use crate::input_line::{DecideLine, InputLine, parse};
 use crate::line_reader::next_line;
@@ -172,7 +172,7 @@ struct Conversation<'a> {
     /// Schema of the answers.
     schema: Option<AnswerSchema>,
     asks: Vec<Ask>,
-    last: Outcome,
+    last: RunOutcome,
 }
 
 impl<'a> Conversation<'a> {
@@ -196,7 +196,7 @@ impl<'a> Conversation<'a> {
             is_reader_gone: None,
             schema: None,
             asks: Vec::new(),
-            last: Outcome::success(),
+            last: RunOutcome::success(),
         }
     }
 
@@ -228,7 +228,7 @@ impl<'a> Conversation<'a> {
                 }
                 QueuedLine::CommandOutput { typed, output } => {
                     print_between_turns(conductor, events, typed, output).await;
-                    self.last = Outcome::success();
+                    self.last = RunOutcome::success();
                 }
                 QueuedLine::Request { typed, op } => {
                     self.requested = Some(typed);
@@ -243,7 +243,7 @@ impl<'a> Conversation<'a> {
         conductor: &mut Conductor,
         events: &mut EventReader,
         ops: &OpSender,
-    ) -> Outcome {
+    ) -> RunOutcome {
         loop {
             if conductor.is_interrupted() {
                 // Drop queued lines.
@@ -274,7 +274,7 @@ impl<'a> Conversation<'a> {
                         (Ok(permit), Some(op)) => permit.send(op),
                         _ => self.outbox.clear(),
                     }
-                    Step::Again
+                    RunnerStep::Again
                 }
                 (number, prompt) = prepared(&mut self.preparing) => {
                     self.preparing = None;
@@ -282,38 +282,38 @@ impl<'a> Conversation<'a> {
                         Ok(prompt) => self.prompt(prompt),
                         Err(failure) => refuse(conductor, number, &failure.message),
                     }
-                    Step::Again
+                    RunnerStep::Again
                 }
                 line = self.lines.recv(), if listens => {
                     match line {
                         Some(incoming) => self.order(incoming, conductor),
                         None => self.end_of_input(),
                     }
-                    Step::Again
+                    RunnerStep::Again
                 }
                 () = sleep(READER_CHECK), if self.input_ended && !conductor.is_interrupted() => {
                     if self.is_reader_gone.is_some_and(|is_gone| is_gone()) {
                         conductor.interrupt(InterruptionCause::ReaderGone).await;
                     }
-                    Step::Again
+                    RunnerStep::Again
                 }
                 () = wait_until(self.steer_deadline) => {
                     self.steers.clear();
-                    Step::Again
+                    RunnerStep::Again
                 }
             };
             match step {
-                Step::Again => {}
-                Step::GiveUp => return self.forced_end(conductor).await,
-                Step::Closed => {
+                RunnerStep::Again => {}
+                RunnerStep::GiveUp => return self.forced_end(conductor).await,
+                RunnerStep::Closed => {
                     if conductor.is_interrupted() {
                         return self.forced_end(conductor).await;
                     }
-                    let outcome = Outcome::internal("The session ended before the conversation");
+                    let outcome = RunOutcome::internal("The session ended before the conversation");
                     conductor.end(&outcome).await;
                     return outcome;
                 }
-                Step::Event(event) => {
+                RunnerStep::Event(event) => {
                     let event = conductor.take(*event, events, needs_reaction);
                     let answer = self.requested.as_ref().and_then(|_| engine_answer(&event.body));
                     let is_written = self.react(event, conductor).await;
@@ -321,7 +321,7 @@ impl<'a> Conversation<'a> {
                         && let Some(typed) = self.requested.take()
                     {
                         print_between_turns(conductor, events, typed, output).await;
-                        self.last = Outcome::success();
+                        self.last = RunOutcome::success();
                         continue;
                     }
                     if is_written {
@@ -334,7 +334,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Writes the final output after a signal or a broken pipe.
-    async fn forced_end(&mut self, conductor: &mut Conductor) -> Outcome {
+    async fn forced_end(&mut self, conductor: &mut Conductor) -> RunOutcome {
         let outcome = conductor.forced_outcome().unwrap_or_else(|| self.last.clone());
         if outcome.error.is_some() {
             conductor.end(&outcome).await;
@@ -384,7 +384,7 @@ impl<'a> Conversation<'a> {
                 if conductor.is_interrupted() {
                     return true;
                 }
-                let outcome = Outcome::from(&end.reason);
+                let outcome = RunOutcome::from(&end.reason);
                 let check = match &mut self.schema {
                     Some(schema) => schema.check(outcome, conductor.summary.answer_text()),
                     None => AnswerCheck::Over(outcome, None),
@@ -643,11 +643,11 @@ async fn wait_until(deadline: Option<Instant>) {
 mod tests {
     use serde_json::Value;
 
-    use crate::harness::{Script, converse};
+    use crate::harness::{SessionScript, converse};
     use crate::{OutputFormat, OutputSchema};
 
-    fn script() -> Script {
-        Script::new(OutputFormat::StreamJson)
+    fn script() -> SessionScript {
+        SessionScript::new(OutputFormat::StreamJson)
     }
 
     fn lines(stdout: &str) -> Vec<Value> {

@@ -18,19 +18,19 @@ use serde::Serialize;
 use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
 use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
-use crate::failure::Outcome;
+use crate::failure::RunOutcome;
 use crate::options::RunOptions;
 use crate::output::Pending;
 use crate::stream_lines::{
-    AgentLine, AskClosedLine, AskLine, Init, Message, Problem, Progress, ResultLine, RetryLine,
-    SessionLine, Thought, ToolFailure, ToolResult, ToolUse, UsageLine,
+    AgentLine, AskClosedLine, AskLine, Init, MessageLine, Problem, ProgressLine, ResultLine,
+    RetryLine, SessionLine, Thought, ToolFailure, ToolResult, ToolUse, UsageLine,
 };
 use crate::timestamp::TimestampFormatter;
 use crate::wire;
 use parallax_sessions::stats::Tokens;
 
 pub(crate) struct StreamJsonFormatter {
-    lines: Lines,
+    lines: LineWriter,
     session_id: String,
     model: String,
     warnings: Vec<String>,
@@ -64,21 +64,21 @@ struct OpenTool {
 
 /// Writes lines, each starting with its type and time.
 #[derive(Default)]
-struct Lines {
+struct LineWriter {
     clock: TimestampFormatter,
 }
 
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct StampedLine<'a, T> {
     r#type: &'static str,
     timestamp: &'a str,
     #[serde(flatten)]
     body: T,
 }
 
-impl Lines {
+impl LineWriter {
     fn push(&mut self, pending: &mut Pending, r#type: &'static str, body: impl Serialize) {
-        let line = Line { r#type, timestamp: self.clock.now(), body };
+        let line = StampedLine { r#type, timestamp: self.clock.now(), body };
         wire::push_line(&mut pending.stdout, &line);
     }
 }
@@ -86,7 +86,7 @@ impl Lines {
 impl StreamJsonFormatter {
     pub(crate) fn new(options: &RunOptions, display_prompt: Option<String>) -> Self {
         Self {
-            lines: Lines::default(),
+            lines: LineWriter::default(),
             session_id: options.session_text().to_owned(),
             model: options.model.clone(),
             warnings: options.warnings.clone(),
@@ -106,7 +106,7 @@ impl StreamJsonFormatter {
     }
 
     fn user(&mut self, content: &str, pending: &mut Pending) {
-        self.lines.push(pending, "message", Message { role: "user", content, delta: false });
+        self.lines.push(pending, "message", MessageLine { role: "user", content, delta: false });
     }
 
     /// Skips the item of the prompt itself, but not of steering messages.
@@ -118,7 +118,7 @@ impl StreamJsonFormatter {
 
     fn assistant(&mut self, content: &str, pending: &mut Pending) {
         if !content.is_empty() {
-            let message = Message { role: "assistant", content, delta: true };
+            let message = MessageLine { role: "assistant", content, delta: true };
             self.lines.push(pending, "message", message);
         }
     }
@@ -205,7 +205,7 @@ impl StreamJsonFormatter {
         pending: &mut Pending,
     ) {
         if let Some(open) = self.tools.open.iter().find(|open| open.item == *item) {
-            let line = Progress { tool_id: &open.id, output, advance };
+            let line = ProgressLine { tool_id: &open.id, output, advance };
             self.lines.push(pending, "tool_progress", line);
         }
     }
@@ -358,7 +358,7 @@ impl Face for StreamJsonFormatter {
         }
     }
 
-    fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
+    fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More {
         self.message.finish();
         self.release_results(pending);
         self.tools.open.clear();
@@ -418,13 +418,13 @@ mod tests {
 
     use super::split_thought;
     use crate::OutputFormat;
-    use crate::harness::{Script, run};
+    use crate::harness::{SessionScript, run};
 
-    fn stream() -> Script {
-        Script::new(OutputFormat::StreamJson)
+    fn stream() -> SessionScript {
+        SessionScript::new(OutputFormat::StreamJson)
     }
 
-    fn stream_2() -> Script {
+    fn stream_2() -> SessionScript {
         let mut script = stream();
         script.options.stream_version = 2;
         script

@@ -24,7 +24,7 @@ pub(crate) struct Init<'a> {
 
 /// A prompt, or a piece of the answer.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Message<'a> {
+pub(crate) struct MessageLine<'a> {
     pub(crate) role: &'static str,
     pub(crate) content: &'a str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -88,7 +88,7 @@ pub(crate) struct Thought<'a> {
 
 /// Live output of a tool call (version 2).
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Progress<'a> {
+pub(crate) struct ProgressLine<'a> {
     pub(crate) tool_id: &'a str,
     pub(crate) output: &'a str,
     #[serde(flatten)]

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::input_line::InputLine;
 use crate::stream_lines::{
-    AgentLine, AskClosedLine, AskLine, Init, Message, Problem, Progress, ResultLine, RetryLine,
-    SessionLine, Thought, ToolResult, ToolUse, UsageLine,
+    AgentLine, AskClosedLine, AskLine, Init, MessageLine, Problem, ProgressLine, ResultLine,
+    RetryLine, SessionLine, Thought, ToolResult, ToolUse, UsageLine,
 };
 
 /// Returns the JSON Schema (draft 2020-12) of an output line, in versions 1 and 2. Each line type
@@ -20,7 +20,7 @@ pub fn stream_schema() -> Value {
     let mut output = settings.clone().for_serialize().into_generator();
     let lines = [
         line::<Init>(&mut output, "Init", "init"),
-        line::<Message<'_>>(&mut output, "Message", "message"),
+        line::<MessageLine<'_>>(&mut output, "Message", "message"),
         line::<ToolUse<'_>>(&mut output, "ToolUse", "tool_use"),
         line::<ToolResult>(&mut output, "ToolResult", "tool_result"),
         line::<Problem<'_>>(&mut output, "Error", "error"),
@@ -30,7 +30,7 @@ pub fn stream_schema() -> Value {
         line::<Undone>(&mut output, "Undone", "undone"),
         line::<ContextBreakdown>(&mut output, "Context", "context"),
         line::<Thought<'_>>(&mut output, "Thought", "thought"),
-        line::<Progress<'_>>(&mut output, "ToolProgress", "tool_progress"),
+        line::<ProgressLine<'_>>(&mut output, "ToolProgress", "tool_progress"),
         line::<AgentLine<'_>>(&mut output, "Agent", "agent"),
         line::<UsageLine<'_>>(&mut output, "Usage", "usage"),
         line::<SessionLine<'_>>(&mut output, "Session", "session"),
@@ -89,14 +89,14 @@ mod tests {
 
     use super::stream_schema;
     use crate::OutputFormat;
-    use crate::harness::{Script, run};
+    use crate::harness::{SessionScript, run};
 
     #[test]
     fn every_line_of_a_run_matches_exactly_one_definition() {
         let schema = stream_schema();
         let validator = jsonschema::validator_for(&schema).expect("a schema");
         for version in [1, 2] {
-            let mut script = Script::new(OutputFormat::StreamJson);
+            let mut script = SessionScript::new(OutputFormat::StreamJson);
             script.options.stream_version = version;
             let done = run(script
                 .thought("**Plan** it well")

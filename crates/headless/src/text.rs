@@ -6,7 +6,7 @@ use parallax_protocol::event::{Event, EventBody, ItemDone, Level, ToolDone, Tool
 use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
 use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
-use crate::failure::Outcome;
+use crate::failure::RunOutcome;
 use crate::options::RunOptions;
 use crate::output::{MessageStyle, Pending};
 use crate::sanitize::Sanitizer;
@@ -161,7 +161,7 @@ impl Face for TextFormatter {
         self.say(tone, text, pending);
     }
 
-    fn end(&mut self, outcome: &Outcome, summary: &Summary, pending: &mut Pending) -> More {
+    fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More {
         if let Some(structured) = &summary.structured {
             wire::push_pretty(&mut pending.stdout, structured);
             pending.stdout.push(b'\n');
@@ -188,10 +188,10 @@ fn unwrapped(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use crate::OutputFormat;
-    use crate::harness::{Script, run};
+    use crate::harness::{SessionScript, run};
 
-    fn text() -> Script {
-        Script::new(OutputFormat::Text)
+    fn text() -> SessionScript {
+        SessionScript::new(OutputFormat::Text)
     }
 
     #[test]

@@ -42,7 +42,7 @@ use matcher::Matcher;
 use merge::{into_input, merge};
 pub use migrate::{MigratedHooks, migrate_hooks};
 use parallax_checkpoints::{Versions, Watch};
-use parallax_sessions::transcript::Transcript;
+use parallax_sessions::transcript::TranscriptFile;
 use quoting::quoted;
 use result::{Single, interpret};
 use standing::Standing;
@@ -52,11 +52,11 @@ pub use trial::{HookTestResult, try_hooks};
 
 /// The hooks of a session.
 pub(crate) struct SessionHooks {
-    shared: Arc<Shared>,
+    shared: Arc<HookContext>,
 }
 
 /// The hooks and everything that running them needs.
-pub(crate) struct Shared {
+pub(crate) struct HookContext {
     hooks: Vec<Hook>,
     /// Whether to show the names of running hooks (`hooksConfig.notifications`).
     notifies: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     project: PathBuf,
     plans: PathBuf,
     session: String,
-    transcript: Transcript,
+    transcript: TranscriptFile,
     versions: Option<Arc<Versions>>,
     mode: ApprovalMode,
     /// Whether the user was notified of the variables that hooks do not receive.
@@ -83,7 +83,7 @@ pub(crate) struct Shared {
 }
 
 /// The facts about a session that its hooks need.
-pub struct Surroundings {
+pub struct HookSession {
     pub processes: Processes,
     pub shell: ShellOptions,
     pub session: String,
@@ -158,7 +158,7 @@ pub fn session_hooks(
     config: &Config,
     list: impl FnOnce() -> Result<HookList, Failure>,
     mode: ApprovalMode,
-    around: impl FnOnce() -> Surroundings,
+    around: impl FnOnce() -> HookSession,
 ) -> Result<HookSetup, Failure> {
     let (shared, warnings) = session_hook_runner(config, list, mode, around)?;
     let running = shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::of).collect();
@@ -170,8 +170,8 @@ pub(crate) fn session_hook_runner(
     config: &Config,
     list: impl FnOnce() -> Result<HookList, Failure>,
     mode: ApprovalMode,
-    around: impl FnOnce() -> Surroundings,
-) -> Result<WithNotices<Option<Arc<Shared>>>, Failure> {
+    around: impl FnOnce() -> HookSession,
+) -> Result<WithNotices<Option<Arc<HookContext>>>, Failure> {
     if !config.settings.flag("hooksConfig.enabled") {
         return Ok((None, Vec::new()));
     }
@@ -196,13 +196,13 @@ pub(crate) fn session_hook_runner(
         return Ok((None, warnings));
     }
     let around = around();
-    let Surroundings { processes, shell, session, plans, versions, trace, observer, .. } = around;
-    let transcript = Transcript::new(around.journal, around.keys, around.transcript);
+    let HookSession { processes, shell, session, plans, versions, trace, observer, .. } = around;
+    let transcript = TranscriptFile::new(around.journal, around.keys, around.transcript);
     let project = config.project.clone();
     let of_project = |hook: &Hook| hook.source == HookSource::Project;
     let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
     let hashes = hooks.iter().map(hash).collect();
-    let shared = Shared {
+    let shared = HookContext {
         notifies: config.settings.flag("hooksConfig.notifications"),
         matchers: hooks.iter().map(|hook| Matcher::of(hook).0).collect(),
         hooks,
@@ -239,7 +239,7 @@ impl Hooks for SessionHooks {
     }
 }
 
-impl Shared {
+impl HookContext {
     /// Runs the matching hooks: in parallel, or one after another if any of them is sequential.
     /// Sequential hooks receive the input as changed by earlier ones.
     async fn run(self: Arc<Self>, call: HookCall, cancel: &CancellationToken) -> HookOutcome {

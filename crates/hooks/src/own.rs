@@ -9,7 +9,7 @@ use parallax_protocol::Object;
 use parallax_protocol::event::Level;
 
 use crate::result::{Single, clean};
-use crate::{Shared, message};
+use crate::{HookContext, message};
 
 /// Maximum size of a log in bytes. A larger log is renamed to `.old` and a new one begins.
 const MOST: u64 = 10 * 1024 * 1024;
@@ -27,7 +27,7 @@ pub(crate) fn told(hook: &Hook, words: &str, subject: &str) -> Single {
     Single { messages: vec![message(hook, Level::Info, &text)], ..Single::default() }
 }
 
-impl Shared {
+impl HookContext {
     /// Appends an event to a log as one line.
     pub(crate) async fn write_log(
         &self,

@@ -7,7 +7,7 @@ use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{CancellationToken, Object};
 
-use crate::{Surroundings, session_hook_runner};
+use crate::{HookSession, session_hook_runner};
 
 /// Result of running hooks by hand.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub async fn try_hooks(
     config: &Config,
     list: HookList,
     mode: ApprovalMode,
-    around: Surroundings,
+    around: HookSession,
     event: HookEvent,
     subject: &str,
     input: Object,

@@ -29,7 +29,7 @@ const PASSWORD: &str = "gemini-cli-oauth";
 const COST: (u8, u32, u32) = (14, 8, 1);
 const TAG: usize = 16;
 
-type Bytes = [u8; 32];
+type KeyBytes = [u8; 32];
 
 /// Services with their accounts and secrets.
 type Secrets = Map<String, Value>;
@@ -159,7 +159,7 @@ fn private_folder(folder: &Path) -> io::Result<()> {
 
 /// Decrypts nonce, tag, and ciphertext. New files have a nonce of 12 bytes, those of older
 /// versions one of 16.
-fn decrypt(text: &str, key: &Bytes) -> Option<Vec<u8>> {
+fn decrypt(text: &str, key: &KeyBytes) -> Option<Vec<u8>> {
     let mut parts = text.split(':').map(from_hexadecimal);
     let (nonce, tag, mut encrypted_file) = (parts.next()??, parts.next()??, parts.next()??);
     if parts.next().is_some() || tag.len() != TAG {
@@ -180,7 +180,7 @@ fn decrypt(text: &str, key: &Bytes) -> Option<Vec<u8>> {
     }
 }
 
-fn encrypt(plain: &[u8], key: &Bytes) -> Option<String> {
+fn encrypt(plain: &[u8], key: &KeyBytes) -> Option<String> {
     let mut nonce = [0; 12];
     getrandom::fill(&mut nonce).ok()?;
     let cipher = AesGcm::<Aes256, U12>::new(key.into());
@@ -191,13 +191,13 @@ fn encrypt(plain: &[u8], key: &Bytes) -> Option<String> {
 }
 
 /// Returns the key for a user of this host. Cached, because deriving it takes about 50 ms.
-fn key(user: &str) -> Bytes {
-    static KEYS: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
+fn key(user: &str) -> KeyBytes {
+    static KEYS: LazyLock<Mutex<HashMap<String, KeyBytes>>> = LazyLock::new(Mutex::default);
     let salt =
         format!("{}-{user}-gemini-cli", rustix::system::uname().nodename().to_string_lossy());
     let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
     *keys.entry(salt).or_insert_with_key(|salt| {
-        let mut key = Bytes::default();
+        let mut key = KeyBytes::default();
         let (log_n, r, p) = COST;
         if let Ok(params) = scrypt::Params::new(log_n, r, p) {
             // Fails only for other key lengths.
@@ -245,9 +245,9 @@ mod tests {
         de888e81e98101d60b1f427c41600e90b04fd426ec0914fb61128665aef7a4ae7c061524ccef8967\
         f00dfc532567829545cc333838022a8f7bb3203b2565b5994db099";
 
-    fn key_of(salt: &str) -> Bytes {
+    fn key_of(salt: &str) -> KeyBytes {
         let params = scrypt::Params::new(COST.0, COST.1, COST.2).expect("parameters");
-        let mut key = Bytes::default();
+        let mut key = KeyBytes::default();
         scrypt::scrypt(PASSWORD.as_bytes(), salt.as_bytes(), &params, &mut key).expect("a key");
         key
     }

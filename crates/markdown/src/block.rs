@@ -13,7 +13,7 @@ use pulldown_cmark::{
 use super::code::{Codes, code_rows};
 use super::inline::Inline;
 use super::numbers::Numbers;
-use super::{Look, mermaid, table};
+use super::{RenderOptions, mermaid, table};
 use parallax_screen::clean;
 use parallax_screen::layout::prefixed;
 
@@ -31,7 +31,7 @@ const MAX_DEFINITIONS: usize = 1_000;
 
 /// The kind of a block, which determines the empty row between two blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MarkdownBlock {
     Text,
     List,
     /// Always separated by empty rows.
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockContext {
     /// The last block that had rows, if any.
-    pub(super) last: Option<Kind>,
+    pub(super) last: Option<MarkdownBlock>,
     /// Whether an empty line precedes the next block.
     pub(super) blank: bool,
     /// The list numbering, if the text begins inside a list.
@@ -53,10 +53,10 @@ impl BlockContext {
     pub(super) const START: Self = Self { last: None, blank: false, number: None };
 
     /// Whether an empty row comes before a block of this kind.
-    pub(super) fn separates(last: Option<Kind>, blank: bool, kind: Kind) -> bool {
+    pub(super) fn separates(last: Option<MarkdownBlock>, blank: bool, kind: MarkdownBlock) -> bool {
         match last {
             None => false,
-            Some(last) => blank || last == Kind::Apart || kind == Kind::Apart,
+            Some(last) => blank || last == MarkdownBlock::Apart || kind == MarkdownBlock::Apart,
         }
     }
 }
@@ -78,8 +78,8 @@ impl<'input> BrokenLinkCallback<'input> for DefinitionLookup<'_> {
 }
 
 /// What rendering needs besides the text.
-pub(super) struct Context<'c> {
-    pub(super) look: &'c Look<'c>,
+pub(super) struct RenderContext<'c> {
+    pub(super) look: &'c RenderOptions<'c>,
     pub(super) codes: &'c mut Codes,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Context<'c> {
 /// the text defines are added to `definitions`.
 pub(super) fn render(
     source: &str,
-    context: &mut Context<'_>,
+    context: &mut RenderContext<'_>,
     flow: &mut BlockContext,
     definitions: &mut Definitions,
 ) -> Vec<Line> {
@@ -112,7 +112,7 @@ pub(super) fn render(
         context,
         rows: Vec::new(),
         prefixes: Vec::new(),
-        levels: vec![Level { last: flow.last }],
+        levels: vec![NestingLevel { last: flow.last }],
         lists: Vec::new(),
         quotes: 0,
         flow: *flow,
@@ -150,18 +150,18 @@ struct Prefix {
     width: usize,
 }
 
-struct Level {
-    last: Option<Kind>,
+struct NestingLevel {
+    last: Option<MarkdownBlock>,
 }
 
 struct Writer<'w, 'c> {
     source: &'w str,
-    look: &'w Look<'w>,
-    context: &'w mut Context<'c>,
+    look: &'w RenderOptions<'w>,
+    context: &'w mut RenderContext<'c>,
     rows: Vec<Line>,
     prefixes: Vec<Prefix>,
     /// One level for the text, and one for each nested container block.
-    levels: Vec<Level>,
+    levels: Vec<NestingLevel>,
     /// The numbering of each open list.
     lists: Vec<Option<Numbers>>,
     /// Number of open quotes.
@@ -203,23 +203,23 @@ impl<'w> Writer<'w, '_> {
         match event {
             Event::Start(Tag::Paragraph) => self.begin_text(range.start, self.look.base),
             Event::Start(Tag::Heading { level, .. }) => {
-                self.begin_block(Kind::Apart, range.start);
+                self.begin_block(MarkdownBlock::Apart, range.start);
                 self.inline = Some(Inline::new(self.look, self.heading(level)));
             }
             Event::End(TagEnd::Paragraph | TagEnd::Heading(_)) => self.end_inline(),
             Event::Start(Tag::BlockQuote(_)) => {
-                self.begin_block(Kind::Text, range.start);
+                self.begin_block(MarkdownBlock::Text, range.start);
                 let sign = if self.look.plain { "> " } else { "│ " };
                 let bar = Span::styled(sign, self.look.theme.border);
                 self.nest(vec![bar.clone()], vec![bar]);
                 self.quotes += 1;
             }
             Event::Start(Tag::List(start)) => {
-                self.begin_block(Kind::List, range.start);
+                self.begin_block(MarkdownBlock::List, range.start);
                 let first = self.flow.number.take();
                 let start = start.map(|start| first.unwrap_or(Numbers::from(start)));
                 self.lists.push(start);
-                self.levels.push(Level { last: None });
+                self.levels.push(NestingLevel { last: None });
             }
             Event::End(TagEnd::List(_)) => {
                 self.lists.pop();
@@ -227,7 +227,7 @@ impl<'w> Writer<'w, '_> {
             }
             Event::Start(Tag::Item) => self.begin_item(range.start),
             Event::Start(Tag::FootnoteDefinition(label)) => {
-                self.begin_block(Kind::Text, range.start);
+                self.begin_block(MarkdownBlock::Text, range.start);
                 let label = clean::one_row(&format!("[^{label}] ")).into_owned();
                 let rest = vec![Span::raw("    ")];
                 self.nest(vec![Span::styled(label, self.look.theme.link)], rest);
@@ -250,11 +250,11 @@ impl<'w> Writer<'w, '_> {
                 self.html = Some((String::new(), range.start));
             }
             Event::Start(Tag::Table(alignments)) => {
-                self.begin_block(Kind::Apart, range.start);
+                self.begin_block(MarkdownBlock::Apart, range.start);
                 self.table = Some(table::Table::new(self.look, alignments));
             }
             Event::Rule => {
-                self.begin_block(Kind::Apart, range.start);
+                self.begin_block(MarkdownBlock::Apart, range.start);
                 let columns = self.columns();
                 let sign = if self.look.plain { "-" } else { "─" };
                 self.put(vec![Line::styled(sign.repeat(columns), self.look.theme.border)]);
@@ -309,7 +309,7 @@ impl<'w> Writer<'w, '_> {
             Prefix { first: None, rest: Vec::new(), width: 0 }
         };
         self.prefixes.push(prefix);
-        self.levels.push(Level { last: None });
+        self.levels.push(NestingLevel { last: None });
     }
 
     fn unnest(&mut self) {
@@ -328,7 +328,7 @@ impl<'w> Writer<'w, '_> {
             self.separate();
         }
         if let Some(level) = self.levels.last_mut() {
-            level.last = Some(Kind::List);
+            level.last = Some(MarkdownBlock::List);
         }
         let depth = self.lists.len();
         let marker = match self.lists.last_mut() {
@@ -365,12 +365,12 @@ impl<'w> Writer<'w, '_> {
     }
 
     fn begin_text(&mut self, at: usize, base: Style) {
-        self.begin_block(Kind::Text, at);
+        self.begin_block(MarkdownBlock::Text, at);
         self.inline = Some(Inline::new(self.look, base));
     }
 
     /// Ends text without a paragraph around it and adds the empty row before a block.
-    fn begin_block(&mut self, kind: Kind, at: usize) {
+    fn begin_block(&mut self, kind: MarkdownBlock, at: usize) {
         self.end_inline();
         let last = self.levels.last().and_then(|level| level.last);
         if BlockContext::separates(last, self.blank_before(at), kind) {
@@ -379,7 +379,7 @@ impl<'w> Writer<'w, '_> {
         if let Some(level) = self.levels.last_mut() {
             level.last = Some(kind);
         }
-        if kind != Kind::List && self.levels.len() == 1 {
+        if kind != MarkdownBlock::List && self.levels.len() == 1 {
             self.flow.number = None;
         }
     }
@@ -438,7 +438,7 @@ impl<'w> Writer<'w, '_> {
         if code.is_empty() {
             return;
         }
-        self.begin_block(Kind::Apart, at);
+        self.begin_block(MarkdownBlock::Apart, at);
         let columns = self.columns();
         let code = clean::lines(&code);
         if mermaid::is_diagram(&language)
@@ -456,7 +456,7 @@ impl<'w> Writer<'w, '_> {
 
     fn end_html(&mut self) {
         let Some((html, at)) = self.html.take() else { return };
-        self.begin_block(Kind::Text, at);
+        self.begin_block(MarkdownBlock::Text, at);
         let (columns, style) = (self.columns(), self.look.theme.secondary);
         let html = clean::lines(&html);
         let mut rows = Vec::new();

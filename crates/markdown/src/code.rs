@@ -2,7 +2,7 @@
 
 use parallax_screen::{Line, Span};
 
-use super::Look;
+use super::RenderOptions;
 use crate::highlight::{Highlighter, Pieces};
 use parallax_screen::clean;
 use parallax_screen::layout::hard_wrap;
@@ -16,7 +16,7 @@ pub fn code_rows(
     pieces: &Pieces,
     number: usize,
     columns: usize,
-    look: &Look<'_>,
+    look: &RenderOptions<'_>,
 ) -> Vec<Line> {
     let gutter = if look.line_numbers { format!("{number:>3} ") } else { String::new() };
     // In a very narrow window the code matters more than its frame.
@@ -45,7 +45,7 @@ pub fn code_rows(
 }
 
 /// Returns one line of code with highlighting and expanded tabs.
-pub fn code_spans(text: &str, pieces: &Pieces, look: &Look<'_>) -> Vec<Span> {
+pub fn code_spans(text: &str, pieces: &Pieces, look: &RenderOptions<'_>) -> Vec<Span> {
     let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
     for (end, role) in pieces {
         let piece = clean::expand_tabs(text.get(begin..*end).unwrap_or(""), &mut column);

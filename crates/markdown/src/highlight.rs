@@ -61,13 +61,13 @@ pub type Pieces = Vec<(usize, Role)>;
 #[derive(Debug, Clone)]
 pub struct Highlighter {
     language: String,
-    state: State,
+    state: HighlightState,
     bytes: usize,
     lines: usize,
 }
 
 #[derive(Debug, Clone)]
-enum State {
+enum HighlightState {
     /// The grammars are not loaded yet.
     Waiting,
     /// At the start of the next line.
@@ -81,12 +81,12 @@ impl Highlighter {
     /// grammars.
     pub fn new(language: &str) -> Self {
         load();
-        Self { language: language.to_owned(), state: State::Waiting, bytes: 0, lines: 0 }
+        Self { language: language.to_owned(), state: HighlightState::Waiting, bytes: 0, lines: 0 }
     }
 
     /// Whether lines are plain only because the grammars are not loaded yet.
     pub fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting)
+        matches!(self.state, HighlightState::Waiting)
     }
 
     /// Returns the pieces of the next line, which is given without its line break.
@@ -95,11 +95,11 @@ impl Highlighter {
         self.bytes += text.len() + 1;
         self.lines += 1;
         if self.bytes > MAX_BYTES || self.lines > MAX_LINES {
-            self.state = State::Off;
+            self.state = HighlightState::Off;
         }
         let plain = || if text.is_empty() { Vec::new() } else { vec![(text.len(), Role::Plain)] };
         let Some(syntaxes) = load::loaded() else { return plain() };
-        let State::On { parse, scopes } = &mut self.state else { return plain() };
+        let HighlightState::On { parse, scopes } = &mut self.state else { return plain() };
         // The grammar skips this line; wrong colors below it are better than a frame that takes a
         // second.
         if text.len() > MAX_LINE {
@@ -107,7 +107,7 @@ impl Highlighter {
         }
         let with_break = format!("{text}\n");
         let Ok(changes) = parse.parse_line(&with_break, &syntaxes.set) else {
-            self.state = State::Off;
+            self.state = HighlightState::Off;
             return plain();
         };
         let mut pieces: Pieces = Vec::new();
@@ -124,7 +124,7 @@ impl Highlighter {
             put(*at, syntaxes.roles.of(scopes.as_slice()));
             if scopes.apply(change).is_err() {
                 put(text.len(), Role::Plain);
-                self.state = State::Off;
+                self.state = HighlightState::Off;
                 return pieces;
             }
         }
@@ -138,11 +138,11 @@ impl Highlighter {
         }
         if let Some(syntaxes) = load::loaded() {
             self.state = match syntaxes.find(&self.language, first_line) {
-                Some(syntax) => State::On {
+                Some(syntax) => HighlightState::On {
                     parse: Box::new(ParseState::new(syntax)),
                     scopes: ScopeStack::new(),
                 },
-                None => State::Off,
+                None => HighlightState::Off,
             };
         }
     }

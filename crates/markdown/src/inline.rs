@@ -6,12 +6,12 @@ use crate::literal::{is_line_break, keeps_brackets};
 use parallax_screen::{Attributes, Line, Span, Style};
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::{Look, latex, links};
+use super::{RenderOptions, latex, links};
 use parallax_screen::clean;
 
 /// Collects the inline events of one block into lines that are not wrapped yet.
 pub(super) struct Inline<'l> {
-    look: &'l Look<'l>,
+    look: &'l RenderOptions<'l>,
     /// The active styles, innermost last; never empty.
     styles: Vec<Style>,
     /// The open link: its target and its text so far.
@@ -34,7 +34,7 @@ struct OpenLink {
 }
 
 impl<'l> Inline<'l> {
-    pub(super) fn new(look: &'l Look<'l>, base: Style) -> Self {
+    pub(super) fn new(look: &'l RenderOptions<'l>, base: Style) -> Self {
         Self {
             look,
             styles: vec![base],
@@ -47,7 +47,7 @@ impl<'l> Inline<'l> {
     }
 
     /// Creates a collector for the text of a table cell.
-    pub(super) fn of_cell(look: &'l Look<'l>, base: Style) -> Self {
+    pub(super) fn of_cell(look: &'l RenderOptions<'l>, base: Style) -> Self {
         Self { in_cell: true, ..Self::new(look, base) }
     }
 

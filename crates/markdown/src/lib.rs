@@ -46,7 +46,7 @@ pub use code::code_spans;
 #[cfg(feature = "rows")]
 pub use links::href;
 #[cfg(feature = "rows")]
-pub use render::{Look, MIN_WIDTH, render};
+pub use render::{MIN_WIDTH, RenderOptions, render};
 #[cfg(feature = "rows")]
 pub use streamed::StreamedMarkdown;
 

@@ -7,7 +7,7 @@ mod sequence;
 
 use parallax_screen::Line;
 
-use super::Look;
+use super::RenderOptions;
 
 /// Maximum number of nodes or steps; larger diagrams are not readable as boxes.
 const MOST: usize = 60;
@@ -18,7 +18,7 @@ pub(super) fn is_diagram(language: &str) -> bool {
 }
 
 /// Returns the rows of a diagram if it fits the columns.
-pub(super) fn rows(code: &str, columns: usize, look: &Look<'_>) -> Option<Vec<Line>> {
+pub(super) fn rows(code: &str, columns: usize, look: &RenderOptions<'_>) -> Option<Vec<Line>> {
     // A screen reader cannot read a drawn diagram.
     if look.plain {
         return None;
@@ -41,7 +41,7 @@ mod tests {
 
     fn drawn(code: &str, columns: usize) -> Option<String> {
         let theme = Theme::default();
-        let rows = rows(code, columns, &Look::new(&theme, columns))?;
+        let rows = rows(code, columns, &RenderOptions::new(&theme, columns))?;
         Some(rows.iter().map(|row| format!("{}\n", row.text().trim_end())).collect())
     }
 
@@ -90,7 +90,7 @@ mod tests {
             columns in 4usize..60,
         ) {
             let theme = Theme::default();
-            if let Some(rows) = rows(&format!("{head}\n{body}"), columns, &Look::new(&theme, columns)) {
+            if let Some(rows) = rows(&format!("{head}\n{body}"), columns, &RenderOptions::new(&theme, columns)) {
                 for row in rows {
                     proptest::prop_assert!(row.width() <= columns, "{}", row.text());
                 }

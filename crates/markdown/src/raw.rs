@@ -2,12 +2,12 @@
 
 use parallax_screen::{Line, Span, Style, wrap};
 
-use super::Look;
+use super::RenderOptions;
 use parallax_screen::clean;
 use parallax_screen::layout::hard_wrap;
 
 /// Returns the rows of a line outside code.
-pub(super) fn row(line: &str, look: &Look<'_>) -> Vec<Line> {
+pub(super) fn row(line: &str, look: &RenderOptions<'_>) -> Vec<Line> {
     let line = clean::expand_tabs(line, &mut 0).into_owned();
     let text = line.trim_start();
     let (theme, indent) = (look.theme, line.len() - text.len());
@@ -26,7 +26,7 @@ pub(super) fn row(line: &str, look: &Look<'_>) -> Vec<Line> {
 }
 
 /// Returns the rows of a line inside fenced code.
-pub(super) fn code_row(line: &str, look: &Look<'_>) -> Vec<Line> {
+pub(super) fn code_row(line: &str, look: &RenderOptions<'_>) -> Vec<Line> {
     let line = clean::expand_tabs(line, &mut 0).into_owned();
     let spans = vec![Span::styled(line, look.theme.code)];
     hard_wrap(spans, look.columns()).into_iter().map(Line::from).collect()
@@ -49,7 +49,7 @@ fn marker_length(text: &str) -> usize {
 }
 
 /// Highlights code, bold, and links by their markers.
-fn inline(text: &str, look: &Look<'_>, spans: &mut Vec<Span>) {
+fn inline(text: &str, look: &RenderOptions<'_>, spans: &mut Vec<Span>) {
     let mut rest = text;
     while !rest.is_empty() {
         let next = rest.find(['`', '*', '[']).unwrap_or(rest.len());
@@ -62,7 +62,7 @@ fn inline(text: &str, look: &Look<'_>, spans: &mut Vec<Span>) {
 }
 
 /// Returns the length and style of the text that begins with a marker.
-fn marked(text: &str, look: &Look<'_>) -> (usize, Style) {
+fn marked(text: &str, look: &RenderOptions<'_>) -> (usize, Style) {
     let theme = look.theme;
     let between = |sign: &str| {
         let inner = text.strip_prefix(sign)?;

@@ -11,7 +11,7 @@ pub const MIN_WIDTH: usize = 8;
 
 /// Rendering options.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct RenderOptions<'a> {
     /// The theme.
     pub theme: &'a Theme,
     /// The width in columns; at least [`MIN_WIDTH`] is used.
@@ -26,7 +26,7 @@ pub struct Look<'a> {
     pub raw: bool,
 }
 
-impl<'a> Look<'a> {
+impl<'a> RenderOptions<'a> {
     /// Creates the default options for a theme and a width.
     pub fn new(theme: &'a Theme, width: usize) -> Self {
         Self { theme, width, base: theme.response, line_numbers: false, plain: false, raw: false }
@@ -38,7 +38,7 @@ impl<'a> Look<'a> {
 }
 
 /// Renders a whole text.
-pub fn render(text: &str, look: &Look<'_>) -> Vec<Line> {
+pub fn render(text: &str, look: &RenderOptions<'_>) -> Vec<Line> {
     let mut stream = StreamedMarkdown::new();
     stream.push(text);
     stream.finish(look)

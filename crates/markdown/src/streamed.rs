@@ -15,10 +15,10 @@ use std::collections::VecDeque;
 
 use parallax_screen::Line;
 
-use super::block::{self, BlockContext, Context, Definitions, Kind};
+use super::block::{self, BlockContext, Definitions, MarkdownBlock, RenderContext};
 use super::code::{Codes, code_rows};
 use super::open_block::{self, Fence, Leaf};
-use super::{Look, mermaid, raw};
+use super::{RenderOptions, mermaid, raw};
 use crate::highlight::Highlighter;
 use parallax_screen::clean;
 
@@ -102,14 +102,14 @@ impl StreamedMarkdown {
     }
 
     /// Returns final rows not returned before.
-    pub fn take_finished(&mut self, look: &Look<'_>) -> Vec<Line> {
+    pub fn take_finished(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
         self.advance(look);
         self.split_paragraph(look);
         std::mem::take(&mut self.ready)
     }
 
     /// Releases the rows of a paragraph that no later text can change.
-    fn split_paragraph(&mut self, look: &Look<'_>) {
+    fn split_paragraph(&mut self, look: &RenderOptions<'_>) {
         let is_new_block = self.code.is_none() && self.open.is_empty();
         if !is_new_block || look.raw || look.plain || self.incoming.len() < self.split_at {
             return;
@@ -120,7 +120,7 @@ impl StreamedMarkdown {
             return;
         }
         let mut render = |text: &str| {
-            let mut context = Context { look, codes: &mut self.codes };
+            let mut context = RenderContext { look, codes: &mut self.codes };
             let (mut flow, mut definitions) = (self.flow, self.definitions.clone());
             block::render(text, &mut context, &mut flow, &mut definitions)
         };
@@ -152,7 +152,7 @@ impl StreamedMarkdown {
     }
 
     /// Ends the text and returns all remaining rows.
-    pub fn finish(&mut self, look: &Look<'_>) -> Vec<Line> {
+    pub fn finish(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
         self.advance(look);
         if !self.incoming.is_empty() {
             self.incoming.push('\n');
@@ -165,7 +165,7 @@ impl StreamedMarkdown {
     }
 
     /// Returns the rows not returned by [`Self::take_finished`], as they look now.
-    pub fn rest(&mut self, look: &Look<'_>) -> Vec<Line> {
+    pub fn rest(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
         self.advance(look);
         let current = self.shown.as_ref().is_some_and(|shown| {
             shown.width == look.width && shown.raw == look.raw && shown.theme == look.theme.name
@@ -179,7 +179,7 @@ impl StreamedMarkdown {
         self.ready.iter().chain(open).cloned().collect()
     }
 
-    fn open_rows(&mut self, look: &Look<'_>) -> Vec<Line> {
+    fn open_rows(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
         let line = clean::lines(self.incoming.trim_end_matches('\r'));
         if let Some(code) = &self.code {
             if line.is_empty() || code.fence.closes(&line) {
@@ -202,14 +202,14 @@ impl StreamedMarkdown {
             return source.lines().flat_map(|line| raw::row(line, look)).collect();
         }
         let mut flow = self.flow;
-        let mut context = Context { look, codes: &mut self.codes };
+        let mut context = RenderContext { look, codes: &mut self.codes };
         // Definitions of an open block apply to it and are not kept.
         let mut definitions = self.definitions.clone();
         block::render(&source, &mut context, &mut flow, &mut definitions)
     }
 
     /// Processes the complete lines received.
-    fn advance(&mut self, look: &Look<'_>) {
+    fn advance(&mut self, look: &RenderOptions<'_>) {
         if !self.incoming.contains('\n') && self.incoming.len() <= MAX_LINE {
             return;
         }
@@ -241,7 +241,7 @@ impl StreamedMarkdown {
     }
 
     /// Processes a complete line. Lines of a fence that was detected late go to `again`.
-    fn line(&mut self, line: &str, look: &Look<'_>, again: &mut VecDeque<String>) {
+    fn line(&mut self, line: &str, look: &RenderOptions<'_>, again: &mut VecDeque<String>) {
         if self.code.is_some() {
             self.code_line(line, look);
             return;
@@ -269,7 +269,7 @@ impl StreamedMarkdown {
     }
 
     /// Renders everything before the last block.
-    fn cut(&mut self, look: &Look<'_>, again: &mut VecDeque<String>) {
+    fn cut(&mut self, look: &RenderOptions<'_>, again: &mut VecDeque<String>) {
         self.looked = self.open.len();
         let Some(last) = open_block::find(&self.open, self.flow.number) else { return };
         if last.start > 0 {
@@ -287,7 +287,7 @@ impl StreamedMarkdown {
             if look.raw {
                 self.ready
                     .extend(lines.lines().next().into_iter().flat_map(|line| raw::row(line, look)));
-                self.flow.last = Some(Kind::Apart);
+                self.flow.last = Some(MarkdownBlock::Apart);
             }
             let highlighter = Highlighter::new(&fence.info);
             self.code = Some(OpenCode { fence, highlighter, lines: 0 });
@@ -296,7 +296,7 @@ impl StreamedMarkdown {
         }
     }
 
-    fn code_line(&mut self, line: &str, look: &Look<'_>) {
+    fn code_line(&mut self, line: &str, look: &RenderOptions<'_>) {
         let Some(code) = &mut self.code else { return };
         if look.raw {
             self.ready.extend(raw::code_row(line, look));
@@ -304,7 +304,7 @@ impl StreamedMarkdown {
         if code.fence.closes(line) {
             let seen = code.lines > 0;
             if seen {
-                self.flow.last = Some(Kind::Apart);
+                self.flow.last = Some(MarkdownBlock::Apart);
             }
             self.flow.blank = false;
             self.code = None;
@@ -320,7 +320,7 @@ impl StreamedMarkdown {
     }
 
     /// Renders the first `length` bytes of the open lines.
-    fn release(&mut self, length: usize, look: &Look<'_>) {
+    fn release(&mut self, length: usize, look: &RenderOptions<'_>) {
         if length == 0 {
             return;
         }
@@ -330,13 +330,13 @@ impl StreamedMarkdown {
         if look.raw {
             self.ready.extend(text.lines().flat_map(|line| raw::row(line, look)));
             self.flow = BlockContext {
-                last: Some(Kind::Text),
+                last: Some(MarkdownBlock::Text),
                 blank: block::ends_blank(&text),
                 number: None,
             };
             return;
         }
-        let mut context = Context { look, codes: &mut self.codes };
+        let mut context = RenderContext { look, codes: &mut self.codes };
         let rows = block::render(&text, &mut context, &mut self.flow, &mut self.definitions);
         self.ready.extend(rows);
         self.codes.clear();
@@ -345,6 +345,6 @@ impl StreamedMarkdown {
 
 /// Returns the empty row before the first line of fenced code.
 fn separator(flow: BlockContext, lines: usize) -> Vec<Line> {
-    let needed = lines == 0 && BlockContext::separates(flow.last, flow.blank, Kind::Apart);
+    let needed = lines == 0 && BlockContext::separates(flow.last, flow.blank, MarkdownBlock::Apart);
     if needed { vec![Line::EMPTY] } else { Vec::new() }
 }

@@ -3,7 +3,7 @@
 use parallax_screen::{Line, Span, longest_word, wrap};
 use pulldown_cmark::{Alignment, Event, Tag, TagEnd};
 
-use super::Look;
+use super::RenderOptions;
 use super::inline::Inline;
 
 /// Minimum width of a column of a drawn table.
@@ -11,7 +11,7 @@ const MIN_COLUMN: usize = 5;
 
 /// A table being parsed.
 pub(super) struct Table<'l> {
-    look: &'l Look<'l>,
+    look: &'l RenderOptions<'l>,
     alignments: Vec<Alignment>,
     /// The rows, starting with the header. A cell has the lines of its text.
     rows: Vec<Vec<Vec<Line>>>,
@@ -20,7 +20,7 @@ pub(super) struct Table<'l> {
 }
 
 impl<'l> Table<'l> {
-    pub(super) fn new(look: &'l Look<'l>, alignments: Vec<Alignment>) -> Self {
+    pub(super) fn new(look: &'l RenderOptions<'l>, alignments: Vec<Alignment>) -> Self {
         Self { look, alignments, rows: Vec::new(), cell: None, in_head: false }
     }
 

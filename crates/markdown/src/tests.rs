@@ -1,9 +1,9 @@
 use parallax_screen::Line;
 use proptest::prelude::*;
 
-use super::block::{self, BlockContext, Context, Definitions};
+use super::block::{self, BlockContext, Definitions, RenderContext};
 use super::code::Codes;
-use super::{Look, StreamedMarkdown, render};
+use super::{RenderOptions, StreamedMarkdown, render};
 use crate::highlight::wait_until_loaded;
 use parallax_screen::theme::Theme;
 
@@ -12,17 +12,17 @@ fn texts(rows: &[Line]) -> Vec<String> {
 }
 
 fn rendered(text: &str, width: usize) -> Vec<String> {
-    texts(&render(text, &Look::new(&Theme::default(), width)))
+    texts(&render(text, &RenderOptions::new(&Theme::default(), width)))
 }
 
 /// Renders the text as one piece.
-fn parsed_whole(text: &str, look: &Look<'_>) -> Vec<Line> {
+fn parsed_whole(text: &str, look: &RenderOptions<'_>) -> Vec<Line> {
     let mut codes = Codes::default();
-    let mut context = Context { look, codes: &mut codes };
+    let mut context = RenderContext { look, codes: &mut codes };
     block::render(text, &mut context, &mut BlockContext::START.clone(), &mut Definitions::default())
 }
 
-fn streamed(pieces: &[&str], look: &Look<'_>) -> Vec<Line> {
+fn streamed(pieces: &[&str], look: &RenderOptions<'_>) -> Vec<Line> {
     let mut stream = StreamedMarkdown::new();
     let mut rows = Vec::new();
     for (index, piece) in pieces.iter().enumerate() {
@@ -39,7 +39,7 @@ fn streamed(pieces: &[&str], look: &Look<'_>) -> Vec<Line> {
 #[test]
 fn long_fences_and_lists_are_given_out_while_they_are_open() {
     let theme = Theme::default();
-    let look = Look::new(&theme, 60);
+    let look = RenderOptions::new(&theme, 60);
     let mut stream = StreamedMarkdown::new();
     stream.push("Here:\n```rust\nlet a = 1;\nlet b");
     assert_eq!(texts(&stream.take_finished(&look)), ["Here:", "", "  let a = 1;"]);
@@ -66,7 +66,7 @@ fn log_lines_that_look_like_definitions_are_shown() {
     let shown = "[INFO]: done|[WARN]: slow||• [E1]: x|• [E2]: y||│ [Q]: z||Text [INFO].";
     assert_eq!(rendered(log, 60).join("|"), shown);
     let theme = Theme::default();
-    let look = Look::new(&theme, 60);
+    let look = RenderOptions::new(&theme, 60);
     let pieces: Vec<&str> = log.split_inclusive([' ', '\n']).collect();
     assert_eq!(texts(&streamed(&pieces, &look)).join("|"), shown);
     // Text of an open block is shown too.
@@ -78,7 +78,7 @@ fn log_lines_that_look_like_definitions_are_shown() {
 #[test]
 fn control_characters_by_entity_are_not_shown() {
     for text in ["a&#27;[31mb", "`a\u{1b}[31m`", "[x](http://a&#27;b)", "```a&#7;\nb&#27;\n```"] {
-        for row in render(text, &Look::new(&Theme::default(), 40)) {
+        for row in render(text, &RenderOptions::new(&Theme::default(), 40)) {
             assert!(!row.text().contains(char::is_control), "{text:?}: {row:?}");
             for span in &row.spans {
                 assert!(!span.link.as_deref().unwrap_or("").contains(char::is_control));
@@ -138,18 +138,18 @@ fn everything_at_three_widths() {
     wait_until_loaded();
     let theme = Theme::default();
     for width in [40, 80, 140] {
-        let rows = render(SAMPLE, &Look::new(&theme, width));
+        let rows = render(SAMPLE, &RenderOptions::new(&theme, width));
         insta::assert_snapshot!(
             format!("everything_{width}"),
             parallax_screen::described::described(&rows)
         );
     }
-    let look = Look { plain: true, line_numbers: true, ..Look::new(&theme, 60) };
+    let look = RenderOptions { plain: true, line_numbers: true, ..RenderOptions::new(&theme, 60) };
     insta::assert_snapshot!(
         "everything_plain",
         parallax_screen::described::described(&render(SAMPLE, &look))
     );
-    let look = Look { raw: true, ..Look::new(&theme, 60) };
+    let look = RenderOptions { raw: true, ..RenderOptions::new(&theme, 60) };
     insta::assert_snapshot!(
         "everything_raw",
         parallax_screen::described::described(&render(SAMPLE, &look))
@@ -159,7 +159,7 @@ fn everything_at_three_widths() {
 #[test]
 fn rows_of_a_paragraph_are_final_before_it_ends() {
     let theme = Theme::default();
-    let look = Look::new(&theme, 40);
+    let look = RenderOptions::new(&theme, 40);
     let mut stream = StreamedMarkdown::new();
     let words = "some **bold** words with `code` in them, ".repeat(12);
     let mut rows = Vec::new();
@@ -218,7 +218,7 @@ proptest! {
     fn chunking_changes_nothing(text in markdown(), cuts in proptest::collection::vec(0usize..400, 0..12), width in 10usize..70) {
         wait_until_loaded();
         let theme = Theme::default();
-        let look = Look::new(&theme, width);
+        let look = RenderOptions::new(&theme, width);
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| text.floor_char_boundary(cut)).collect();
         cuts.sort_unstable();
         cuts.dedup();
@@ -237,7 +237,7 @@ proptest! {
     fn chunking_long_paragraphs_changes_nothing(words in proptest::collection::vec(word(), 20..160), size in 1usize..40, width in 12usize..70) {
         wait_until_loaded();
         let theme = Theme::default();
-        let look = Look::new(&theme, width);
+        let look = RenderOptions::new(&theme, width);
         let text = words.join(" ");
         let mut pieces = Vec::new();
         let mut rest = text.as_str();
@@ -255,7 +255,7 @@ proptest! {
         let text = format!("{text}\n");
         wait_until_loaded();
         let theme = Theme::default();
-        let look = Look::new(&theme, 60);
+        let look = RenderOptions::new(&theme, 60);
         prop_assert_eq!(texts(&render(&text, &look)), texts(&parsed_whole(&text, &look)));
     }
 
@@ -263,7 +263,7 @@ proptest! {
     fn no_row_is_too_wide_and_nothing_panics(text in "(?s).{0,300}", more in markdown(), width in 8usize..60, raw: bool) {
         let theme = Theme::default();
         for text in [&text, &more] {
-            let look = Look { raw, line_numbers: true, ..Look::new(&theme, width) };
+            let look = RenderOptions { raw, line_numbers: true, ..RenderOptions::new(&theme, width) };
             for row in render(text, &look) {
                 prop_assert!(row.width() <= width, "{} > {}: {:?}", row.width(), width, row.text());
             }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A request of a server to the user.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Question {
+pub enum UserRequest {
     /// Fill in a form.
     Form {
         /// The purpose.
@@ -42,7 +42,7 @@ pub enum Question {
 
 /// The response of the user.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum UserResponse {
     /// Accepted; for a form, with its values.
     Accept(Object),
     /// Declined.
@@ -60,5 +60,5 @@ pub enum Answer {
 /// Shows requests of servers to the user.
 pub trait Asker: Send + Sync {
     /// Asks the user. `server` is the name of the server that asks.
-    fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer>;
+    fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse>;
 }

@@ -36,7 +36,7 @@ use crate::readable::EventRepairClient;
 use crate::sse::Sse;
 use crate::stdio::Stdio;
 use crate::tail::Tail;
-use crate::wire::Wire;
+use crate::wire::LoggedTransport;
 
 /// The header that names the project to be billed.
 const QUOTA_PROJECT: &str = "x-goog-user-project";
@@ -57,7 +57,7 @@ pub type Watch = Arc<dyn Fn(&McpServer) -> Option<EndWatch> + Send + Sync>;
 pub type EndWatch = Box<dyn FnOnce() -> Option<String> + Send>;
 
 /// The environment in which servers run.
-pub(crate) struct Surroundings {
+pub(crate) struct ServerEnvironment {
     /// Starts processes, and ends them with the session.
     pub(crate) processes: Processes,
     /// The environment variables of Parallax.
@@ -78,7 +78,7 @@ pub(crate) struct Surroundings {
     pub(crate) tokens: TokenFiles,
 }
 
-impl Surroundings {
+impl ServerEnvironment {
     /// Opens the connection. Not limited in time.
     pub(crate) async fn connect(
         &self,
@@ -104,7 +104,10 @@ impl Surroundings {
                 let (process, streams) =
                     started.map_err(|error| McpError::Start { why: not_started(&error) })?;
                 let stdio = Stdio::new(process, streams, tail.clone());
-                handler.serve(Wire::around(stdio, server)).await.map_err(|error| refused(&error))
+                handler
+                    .serve(LoggedTransport::around(stdio, server))
+                    .await
+                    .map_err(|error| refused(&error))
             }
             Endpoint::Http { url, headers } => self.http(server, url, headers, handler).await,
             Endpoint::Sse { url, headers } => self.sse(server, url, headers, handler).await,
@@ -178,12 +181,12 @@ impl Surroundings {
             Some((manager, _)) => {
                 let client = EventRepairClient::new(AuthClient::new(client, manager));
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                handler.serve(Wire::around(transport, server)).await
+                handler.serve(LoggedTransport::around(transport, server)).await
             }
             None => {
                 let client = EventRepairClient::new(client);
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                handler.serve(Wire::around(transport, server)).await
+                handler.serve(LoggedTransport::around(transport, server)).await
             }
         };
         opened.map_err(|error| self.reached(url, of_kind(kind, refused(&error))))
@@ -213,7 +216,7 @@ impl Surroundings {
         let opened = Sse::open(self.client()?, url, headers, bearer).await;
         let sse = opened.map_err(|error| self.reached(url, of_kind(kind, error)))?;
         handler
-            .serve(Wire::around(sse, server))
+            .serve(LoggedTransport::around(sse, server))
             .await
             .map_err(|error| of_kind(kind, refused(&error)))
     }

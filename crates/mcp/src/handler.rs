@@ -17,7 +17,7 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 
-use crate::ask::{Answer, Question};
+use crate::ask::{UserRequest, UserResponse};
 use crate::server::Server;
 use crate::{CLIENT_NAME, schema};
 
@@ -115,10 +115,10 @@ impl ClientHandler for Handler {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
                 let schema = serde_json::to_value(requested_schema).unwrap_or(Value::Null);
                 check = schema::validator(&schema);
-                Question::Form { message, schema }
+                UserRequest::Form { message, schema }
             }
             ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-                Question::Url { message, url }
+                UserRequest::Url { message, url }
             }
             _ => return Ok(declined()),
         };
@@ -130,15 +130,15 @@ impl ClientHandler for Handler {
             () = server.asking.calls_over() => {
                 return Ok(ElicitResult::new(ElicitationAction::Cancel));
             }
-            answer = tokio::time::timeout(PATIENCE, asking) => answer.unwrap_or(Answer::Cancel),
+            answer = tokio::time::timeout(PATIENCE, asking) => answer.unwrap_or(UserResponse::Cancel),
         };
-        if answer == Answer::Never {
+        if answer == UserResponse::Never {
             server.asking.stop();
         }
         Ok(match answer {
-            Answer::Decline | Answer::Always | Answer::Never => declined(),
-            Answer::Cancel => ElicitResult::new(ElicitationAction::Cancel),
-            Answer::Accept(values) => accepted(values, check.as_ref()),
+            UserResponse::Decline | UserResponse::Always | UserResponse::Never => declined(),
+            UserResponse::Cancel => ElicitResult::new(ElicitationAction::Cancel),
+            UserResponse::Accept(values) => accepted(values, check.as_ref()),
         })
     }
 

@@ -45,7 +45,7 @@ mod tool;
 pub mod view;
 mod wire;
 
-pub use ask::{Answer, Asker, Question};
+pub use ask::{Asker, UserRequest, UserResponse};
 pub use catalog::{Catalog, PromptArgument, PromptEntry, ResourceEntry, ToolEntry};
 pub use connect::{Confine, EndWatch, Watch};
 pub use error::McpError;

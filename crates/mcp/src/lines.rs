@@ -16,13 +16,13 @@ pub(crate) struct TooLong;
 
 /// Splits a stream into lines. Cancel-safe.
 #[derive(Debug)]
-pub(crate) struct Lines<R> {
+pub(crate) struct LineSplitter<R> {
     reader: R,
     line: Vec<u8>,
     longest: usize,
 }
 
-impl<R: AsyncBufRead + Unpin> Lines<R> {
+impl<R: AsyncBufRead + Unpin> LineSplitter<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self { reader, line: Vec::new(), longest: LONGEST }
     }
@@ -133,11 +133,11 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_cut_and_bounded() {
-        let mut lines = Lines::new(&b"a\r\n\nbc"[..]);
+        let mut lines = LineSplitter::new(&b"a\r\n\nbc"[..]);
         for wanted in [Some(&b"a"[..]), Some(b""), Some(b"bc"), None] {
             assert_eq!(lines.next().await.expect("short").as_deref(), wanted);
         }
-        let mut lines = Lines { longest: 3, ..Lines::new(&b"abc\nabcd\n"[..]) };
+        let mut lines = LineSplitter { longest: 3, ..LineSplitter::new(&b"abc\nabcd\n"[..]) };
         assert_eq!(lines.next().await.expect("short").as_deref(), Some(&b"abc"[..]));
         assert_eq!(lines.next().await, Err(TooLong));
     }

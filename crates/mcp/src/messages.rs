@@ -332,7 +332,7 @@ impl<'a> PartialAnswer<'a> {
         let mut remains = Self::default();
         let mut reader = serde_json::Deserializer::from_str(text);
         // The error is expected: the text was already found to be invalid.
-        let _ = reader.deserialize_map(Fields(&mut remains));
+        let _ = reader.deserialize_map(AnswerVisitor(&mut remains));
         remains
     }
 
@@ -341,9 +341,9 @@ impl<'a> PartialAnswer<'a> {
     }
 }
 
-struct Fields<'r, 'a>(&'r mut PartialAnswer<'a>);
+struct AnswerVisitor<'r, 'a>(&'r mut PartialAnswer<'a>);
 
-impl<'a> Visitor<'a> for Fields<'_, 'a> {
+impl<'a> Visitor<'a> for AnswerVisitor<'_, 'a> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

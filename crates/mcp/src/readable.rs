@@ -16,8 +16,8 @@ use sse_stream::Sse;
 use crate::messages::{Open, no_json};
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
-type Text = Arc<str>;
+type EventStream = BoxStream<'static, Result<Sse, SseError>>;
+type EventText = Arc<str>;
 
 /// A client whose events are repaired.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ impl<C> EventRepairClient<C> {
     }
 
     /// Repairs the events. `of` is the request that they answer, if known.
-    fn repaired(&self, events: Events, of: Option<RequestId>) -> Events {
+    fn repaired(&self, events: EventStream, of: Option<RequestId>) -> EventStream {
         let open = self.open.clone();
         events.flat_map(move |event| stream::iter(repaired(&open, of.as_ref(), event))).boxed()
     }
@@ -133,9 +133,9 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
 
     async fn post_message(
         &self,
-        uri: Text,
+        uri: EventText,
         message: ClientJsonRpcMessage,
-        session: Option<Text>,
+        session: Option<EventText>,
         token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
@@ -147,9 +147,9 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
 
     async fn post_message_with_max_sse_event_size(
         &self,
-        uri: Text,
+        uri: EventText,
         message: ClientJsonRpcMessage,
-        session: Option<Text>,
+        session: Option<EventText>,
         token: Option<String>,
         headers: Headers,
         most: usize,
@@ -165,8 +165,8 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
 
     async fn delete_session(
         &self,
-        uri: Text,
-        session: Text,
+        uri: EventText,
+        session: EventText,
         token: Option<String>,
         headers: Headers,
     ) -> Result<(), StreamableHttpError<C::Error>> {
@@ -175,25 +175,25 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
 
     async fn get_stream(
         &self,
-        uri: Text,
-        session: Option<Text>,
+        uri: EventText,
+        session: Option<EventText>,
         last: Option<String>,
         token: Option<String>,
         headers: Headers,
-    ) -> Result<Events, StreamableHttpError<C::Error>> {
+    ) -> Result<EventStream, StreamableHttpError<C::Error>> {
         let events = self.inner.get_stream(uri, session, last, token, headers).await?;
         Ok(self.repaired(events, None))
     }
 
     async fn get_stream_with_max_sse_event_size(
         &self,
-        uri: Text,
-        session: Option<Text>,
+        uri: EventText,
+        session: Option<EventText>,
         last: Option<String>,
         token: Option<String>,
         headers: Headers,
         most: usize,
-    ) -> Result<Events, StreamableHttpError<C::Error>> {
+    ) -> Result<EventStream, StreamableHttpError<C::Error>> {
         let events = self
             .inner
             .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)

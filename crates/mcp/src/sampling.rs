@@ -20,7 +20,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::ask::{Answer, Asker, Question};
+use crate::ask::{Asker, UserRequest, UserResponse};
 use crate::handler::PATIENCE;
 use crate::media::media_type;
 
@@ -112,7 +112,7 @@ impl Allowance {
         }
         let longest = u64::from(params.max_tokens).clamp(1, left - wanted.tokens);
         if standing.is_none() {
-            let question = Question::Sample {
+            let question = UserRequest::Sample {
                 system: wanted.system.clone(),
                 prompt: wanted.shown.clone(),
                 tokens: longest,
@@ -121,14 +121,14 @@ impl Allowance {
             let asking = tokio::time::timeout(PATIENCE, asker.ask(server, question));
             let answer = tokio::select! {
                 biased;
-                () = cancel.cancelled() => Answer::Cancel,
-                answer = asking => answer.unwrap_or(Answer::Cancel),
+                () = cancel.cancelled() => UserResponse::Cancel,
+                answer = asking => answer.unwrap_or(UserResponse::Cancel),
             };
             match answer {
-                Answer::Accept(_) => {}
-                Answer::Always => *standing = Some(true),
-                Answer::Never => *standing = Some(false),
-                Answer::Decline | Answer::Cancel => {
+                UserResponse::Accept(_) => {}
+                UserResponse::Always => *standing = Some(true),
+                UserResponse::Never => *standing = Some(false),
+                UserResponse::Decline | UserResponse::Cancel => {
                     return Err(refused("the user rejected the sampling request"));
                 }
             }

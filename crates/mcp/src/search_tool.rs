@@ -75,17 +75,17 @@ impl Tool for SearchTools {
             return Err(ToolError::new(ToolErrorKind::InvalidToolParams, message));
         }
         let servers = self.servers.clone();
-        Ok(Box::new(Search { servers, query: query.to_owned(), effects: Effects::default() }))
+        Ok(Box::new(ToolSearch { servers, query: query.to_owned(), effects: Effects::default() }))
     }
 }
 
-struct Search {
+struct ToolSearch {
     servers: Servers,
     query: String,
     effects: Effects,
 }
 
-impl Invocation for Search {
+impl Invocation for ToolSearch {
     fn title(&self) -> String {
         self.query.clone()
     }

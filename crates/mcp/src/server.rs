@@ -26,11 +26,11 @@ use crate::error::McpError;
 use crate::handler::Handler;
 use crate::names::shown_name;
 use crate::sampling::Allowance;
-use crate::servers::Shared;
+use crate::servers::SharedServers;
 use crate::starts::WAITS;
 use crate::status::{ServerStatus, Status};
 use crate::tail::Tail;
-use state::{Link, State};
+use state::{Link, ServerState};
 
 /// Timeout of the handshake, if `timeout` is longer.
 const HANDSHAKE: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ const PARTING: Duration = Duration::from_millis(2_000);
 /// A server of the session.
 pub(crate) struct Server {
     pub(crate) config: McpServer,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedServers>,
     pub(crate) listeners: Listeners,
     pub(crate) tail: Tail,
     /// The tokens and approvals of its sampling requests.
@@ -52,7 +52,7 @@ pub(crate) struct Server {
     /// Notified when the server reports changed lists.
     pub(crate) changed: Notify,
     key: String,
-    state: Mutex<State>,
+    state: Mutex<ServerState>,
     /// Held while the server is being started.
     starting: tokio::sync::Mutex<()>,
     closing: AtomicBool,
@@ -60,10 +60,10 @@ pub(crate) struct Server {
 
 impl Server {
     /// Creates a server without starting it. Cached data is used immediately.
-    pub(crate) fn new(config: McpServer, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(config: McpServer, shared: Arc<SharedServers>) -> Self {
         let key = key::key(&config, &shared.around);
         let known = (config.gate == Gate::Open).then(|| shared.cache.get(&key));
-        let state = State::new(&config, known);
+        let state = ServerState::new(&config, known);
         Self {
             config,
             shared,
@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::ask::Asker;
 use crate::cache::Cache;
 use crate::catalog::Catalog;
-use crate::connect::{Confine, Surroundings, Watch};
+use crate::connect::{Confine, ServerEnvironment, Watch};
 use crate::instructions;
 use crate::names::full_name;
 use crate::oauth::TokenFiles;
@@ -99,8 +99,8 @@ pub struct ServersOptions {
 pub type ToolBudget = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// The state that all servers share.
-pub(crate) struct Shared {
-    pub(crate) around: Surroundings,
+pub(crate) struct SharedServers {
+    pub(crate) around: ServerEnvironment,
     pub(crate) cache: Cache,
     pub(crate) pins: ToolPins,
     pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
@@ -114,7 +114,7 @@ pub(crate) struct Shared {
     keeping: TaskTracker,
 }
 
-impl Shared {
+impl SharedServers {
     /// Caches what a server offers, or why it failed, on a blocking thread.
     pub(crate) fn keep(self: &Arc<Self>, key: &str, known: Result<Arc<Catalog>, String>) {
         let (shared, key) = (Arc::clone(self), key.to_owned());
@@ -168,7 +168,7 @@ struct Tools {
 }
 
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<SharedServers>,
     servers: Vec<Arc<Server>>,
     lazy: bool,
     first_wait: Duration,
@@ -184,8 +184,8 @@ struct Inner {
 impl Servers {
     /// Creates the servers from the cache without starting them. Blocking: reads small files.
     pub fn new(options: ServersOptions) -> Self {
-        let shared = Arc::new(Shared {
-            around: Surroundings {
+        let shared = Arc::new(SharedServers {
+            around: ServerEnvironment {
                 processes: options.processes,
                 variables: options.variables,
                 redaction: options.redaction,

@@ -16,11 +16,12 @@ use url::Url;
 
 use crate::connect::plain;
 use crate::error::McpError;
-use crate::lines::{LONGEST, Lines, ReadRateLimit};
+use crate::lines::{LONGEST, LineSplitter, ReadRateLimit};
 use crate::messages::Open;
 use crate::oauth::Bearer;
 
-type Bytes = std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<bytes::Bytes>> + Send>>;
+type ByteStream =
+    std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<bytes::Bytes>> + Send>>;
 
 /// A connection over server-sent events.
 pub(crate) struct Sse {
@@ -170,7 +171,7 @@ struct Event {
 
 /// The events of a stream. Cancel-safe.
 struct Events {
-    lines: Lines<BufReader<StreamReader<Bytes, bytes::Bytes>>>,
+    lines: LineSplitter<BufReader<StreamReader<ByteStream, bytes::Bytes>>>,
     event: Event,
     closed: bool,
 }
@@ -178,8 +179,8 @@ struct Events {
 impl Events {
     fn new(response: Response) -> Self {
         let bytes = response.bytes_stream().map(|chunk| chunk.map_err(io::Error::other));
-        let bytes: Bytes = Box::pin(bytes);
-        let lines = Lines::new(BufReader::new(StreamReader::new(bytes)));
+        let bytes: ByteStream = Box::pin(bytes);
+        let lines = LineSplitter::new(BufReader::new(StreamReader::new(bytes)));
         Self { lines, event: Event::default(), closed: false }
     }
 

@@ -13,7 +13,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
-use crate::lines::{FloodDetector, Lines, ReadRateLimit};
+use crate::lines::{FloodDetector, LineSplitter, ReadRateLimit};
 use crate::messages::Open;
 use crate::spread::SpreadObject;
 use crate::tail::Tail;
@@ -30,7 +30,7 @@ pub(crate) struct Stdio {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     /// Each message waiting to be written holds a clone.
     unread: Arc<()>,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: LineSplitter<BufReader<ChildStdout>>,
     pace: ReadRateLimit,
     skipped: FloodDetector,
     /// Lines that are not messages, but may be one together.
@@ -49,7 +49,7 @@ impl Stdio {
         Self {
             stdin: Arc::new(Mutex::new(Some(streams.stdin))),
             unread: Arc::default(),
-            lines: Lines::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
+            lines: LineSplitter::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
             pace: ReadRateLimit::new(),
             skipped: FloodDetector::new(),
             spread: SpreadObject::default(),

@@ -17,7 +17,7 @@ use parallax_protocol::{BoxFuture, Object};
 use rmcp::model::{CallToolRequest, CallToolRequestParams};
 use serde_json::{Value, json};
 
-use crate::blocks::Reading;
+use crate::blocks::ResultSource;
 use crate::call::Bounds;
 use crate::catalog::ToolEntry;
 use crate::error::McpError;
@@ -101,8 +101,8 @@ impl Of {
         self.server.shared.pins.changed(&self.server.config.name, &self.entry.name, &self.hash)
     }
 
-    fn reading(&self) -> Reading<'_> {
-        Reading { server: &self.server.config.name, tool: &self.entry.name }
+    fn reading(&self) -> ResultSource<'_> {
+        ResultSource { server: &self.server.config.name, tool: &self.entry.name }
     }
 
     /// Saves the approved definition.
@@ -261,17 +261,17 @@ impl Tool for McpTool {
         let reads = self.served.annotations.get("readOnlyHint") == Some(&Value::Bool(true));
         let is_here = matches!(of.server.config.endpoint, Endpoint::Stdio { .. });
         let effects = Effects { may_change_files: is_here && !reads, ..Effects::default() };
-        Ok(Box::new(Call { of, arguments, effects }))
+        Ok(Box::new(McpCall { of, arguments, effects }))
     }
 }
 
-struct Call {
+struct McpCall {
     of: Arc<Of>,
     arguments: Object,
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for McpCall {
     fn title(&self) -> String {
         let of = &self.of;
         let arguments = Value::Object(self.arguments.clone()).to_string();

@@ -21,7 +21,7 @@ const SHORTEST: usize = 6;
 const HIDDEN: &str = "[hidden]";
 
 /// A transport whose messages are logged.
-pub(crate) struct Wire<T> {
+pub(crate) struct LoggedTransport<T> {
     inner: T,
     log: Option<Arc<MessageLog>>,
 }
@@ -31,7 +31,7 @@ struct MessageLog {
     secrets: Vec<String>,
 }
 
-impl<T> Wire<T> {
+impl<T> LoggedTransport<T> {
     /// Wraps a transport. Messages are logged only if the log target is enabled.
     pub(crate) fn around(inner: T, server: &McpServer) -> Self {
         let wanted = tracing::enabled!(target: TARGET, tracing::Level::DEBUG);
@@ -92,7 +92,7 @@ impl MessageLog {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Wire<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for LoggedTransport<T> {
     type Error = T::Error;
 
     fn name() -> Cow<'static, str> {

@@ -18,7 +18,7 @@ use crate::client::Transport;
 use crate::continuation::{Continuation, Tracked};
 use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::error_payload::ErrorPayload;
-use crate::response_reader::{ReadFailure, Reader};
+use crate::response_reader::{ReadFailure, ResponseReader};
 use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
 use crate::wire_tap::TappedRequest;
 
@@ -53,7 +53,7 @@ struct RetryPlan {
 enum CallPhase {
     Attempt(u32),
     Waiting(u32, Duration),
-    Reading(Box<Reader>),
+    Reading(Box<ResponseReader>),
     Over,
 }
 
@@ -408,14 +408,17 @@ impl HttpCall {
     }
 
     /// One attempt up to its first chunk; `None` when the response is empty.
-    async fn first(&mut self, attempt: u32) -> Result<Option<(Chunk, Box<Reader>)>, FailedAttempt> {
+    async fn first(
+        &mut self,
+        attempt: u32,
+    ) -> Result<Option<(Chunk, Box<ResponseReader>)>, FailedAttempt> {
         let mut reader = self.open(attempt).await?;
         let chunk = reader.next().await.map_err(|failure| self.early(failure))?;
         Ok(chunk.map(|chunk| (chunk, Box::new(reader))))
     }
 
     /// Sends the request and reads the response headers.
-    async fn open(&mut self, attempt: u32) -> Result<Reader, FailedAttempt> {
+    async fn open(&mut self, attempt: u32) -> Result<ResponseReader, FailedAttempt> {
         // A response that is not streamed is silent until it is complete.
         let idle = match self.delivery {
             Delivery::Stream => self.transport.options.idle_timeout,
@@ -435,7 +438,7 @@ impl HttpCall {
                 pace.accepted().await;
             }
             let decoder = self.wire.decoder(&self.request, self.delivery);
-            return Ok(Reader::new(response, decoder, idle, self.tapped.chunks()));
+            return Ok(ResponseReader::new(response, decoder, idle, self.tapped.chunks()));
         }
         Err(self.refused(response, idle).await)
     }

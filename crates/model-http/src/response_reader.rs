@@ -49,7 +49,7 @@ impl From<EventError> for ReadFailure {
 }
 
 /// A response being read.
-pub(crate) struct Reader {
+pub(crate) struct ResponseReader {
     /// `None` at the end of the bytes.
     response: Option<Response>,
     sse: Option<SseDecoder>,
@@ -70,7 +70,7 @@ pub(crate) struct Reader {
     tapped: TappedChunks,
 }
 
-impl Reader {
+impl ResponseReader {
     pub(crate) fn new(
         response: Response,
         decoder: Box<dyn Decoder>,

@@ -30,11 +30,11 @@ const ARGON: &str = "gemini-4-argon";
 const ARGON_OFFER_END: Duration = Duration::from_secs(1_796_083_200);
 
 /// A price and the first version that has it.
-type Row = ((u32, u32), Price);
+type PriceRow = ((u32, u32), Price);
 
 /// Prices by a word in the name; the first match applies. Newest first: a model has the price of
 /// the first version that it reaches.
-const PRICES: &[(&str, &[Row])] = &[
+const PRICES: &[(&str, &[PriceRow])] = &[
     ("argon", &[((4, 0), flat(4.00, 0.40, 20.00))]),
     (
         "flash-lite",

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     pub(crate) words: Vec<String>,
 
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
 
     #[command(flatten)]
     pub(crate) session: SessionArguments,
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Run an offline demo: a scripted answer with tool calls, no model or key needed
     Demo,
     /// Manage trusted folders

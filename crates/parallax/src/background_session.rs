@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::invocation::{SessionChoice, Settings};
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start;
-use crate::surroundings::Surroundings;
+use crate::surroundings::StartupFacts;
 
 /// The variable that marks this process as the session's.
 const VARIABLE: &str = "PARALLAX_BACKGROUND";
@@ -59,7 +59,7 @@ pub(crate) async fn start(
     prompt: Option<String>,
     settings: &Settings,
     format: Option<OutputFormat>,
-    around: Surroundings,
+    around: StartupFacts,
 ) -> Result<ExitCode, Failure> {
     let launch = Launch::prepare(start::options(settings)?)?;
     let is_enclosed = parallax_sdk::sandboxed_program(&launch, Vec::new(), false)?.is_some();

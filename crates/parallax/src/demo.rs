@@ -37,7 +37,7 @@ async fn play() -> Result<ExitCode, Error> {
     let folder = tempfile::Builder::new().prefix("parallax-demo-").tempdir()?;
     let directory = folder.path().canonicalize()?;
     demo::write_project(&directory)?;
-    let mut screen = Screen::new();
+    let mut screen = DemoPrinter::new();
     screen.intro(&directory.display().to_string())?;
     // The user's settings and memory are not used, because the script expects the default tools.
     let home = tempfile::Builder::new().prefix("parallax-demo-home-").tempdir()?;
@@ -83,13 +83,13 @@ async fn play() -> Result<ExitCode, Error> {
 }
 
 /// Prints events as readable text.
-struct Screen {
+struct DemoPrinter {
     colour: bool,
     /// Whether the cursor is on an unfinished line.
     open_line: bool,
 }
 
-impl Screen {
+impl DemoPrinter {
     fn new() -> Self {
         let is = |name: &str, value: &str| std::env::var_os(name).is_some_and(|set| set == value);
         let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -50,7 +50,7 @@ pub(crate) enum ExtensionsAction {
         #[arg(long)]
         skip_settings: bool,
         #[command(flatten)]
-        values: Values,
+        values: ValueOptions,
     },
     /// Use an extension in place, without copying it
     Link {
@@ -60,7 +60,7 @@ pub(crate) enum ExtensionsAction {
         #[arg(long, visible_alias = "yes")]
         consent: bool,
         #[command(flatten)]
-        values: Values,
+        values: ValueOptions,
     },
     /// Create an extension
     New {
@@ -88,7 +88,7 @@ pub(crate) enum ExtensionsAction {
         #[arg(long, visible_alias = "yes")]
         consent: bool,
         #[command(flatten)]
-        values: Values,
+        values: ValueOptions,
     },
     /// Install exactly the extensions and files of a lock file
     Sync {
@@ -101,7 +101,7 @@ pub(crate) enum ExtensionsAction {
         #[arg(long)]
         prune: bool,
         #[command(flatten)]
-        values: Values,
+        values: ValueOptions,
     },
     /// Restore the version before the last update
     Rollback {
@@ -163,13 +163,13 @@ pub(crate) enum ExtensionsAction {
         #[arg(long, value_enum, ignore_case = true, default_value_t = Scope::User)]
         scope: Scope,
         #[command(flatten)]
-        values: Values,
+        values: ValueOptions,
     },
 }
 
 /// The option for values that would otherwise be asked for.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Values {
+pub(crate) struct ValueOptions {
     /// File with values of settings, as JSON or as `NAME=value` lines
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,

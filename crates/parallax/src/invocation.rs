@@ -15,7 +15,7 @@ use parallax_sdk::RunLimits;
 use parallax_worktrees::WorktreeRequest;
 
 use crate::arguments::{
-    Arguments, Command, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
+    Arguments, CliCommand, DoubleArguments, Format, InputFormat, PolicyAction, PrintingArguments,
     SandboxAction, SchemaOf, SessionArguments, TrustAction, UndoArguments,
 };
 use crate::auth_command::AuthArguments;
@@ -32,7 +32,7 @@ use crate::review_command::ReviewArguments;
 use crate::serve_command::ServeArguments;
 use crate::sessions_arguments::SessionsArguments;
 use crate::stats_command::StatsArguments;
-use crate::surroundings::Surroundings;
+use crate::surroundings::StartupFacts;
 use crate::usage::{self, Usage};
 use crate::worktrees_command::{self, WorktreesAction};
 
@@ -224,14 +224,14 @@ pub(crate) struct OutputOptions {
 
 /// Why nothing is run.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum InvocationError {
     Usage(Usage),
     /// The help of a group of subcommands, when none of them is given.
     Group(String),
     Failure(Failure),
 }
 
-impl From<Usage> for Refusal {
+impl From<Usage> for InvocationError {
     fn from(usage: Usage) -> Self {
         Self::Usage(usage)
     }
@@ -240,8 +240,12 @@ impl From<Usage> for Refusal {
 const PIPED: &str =
     "The --prompt-interactive flag cannot be used when input is piped from stdin; use `--prompt`";
 
-fn input_failure(message: impl Into<String>) -> Refusal {
-    Refusal::Failure(Failure { kind: FailureKind::Input, message: message.into(), status: None })
+fn input_failure(message: impl Into<String>) -> InvocationError {
+    InvocationError::Failure(Failure {
+        kind: FailureKind::Input,
+        message: message.into(),
+        status: None,
+    })
 }
 
 impl Invocation {
@@ -249,7 +253,7 @@ impl Invocation {
     ///
     /// # Errors
     /// Returns the reason if the command line is invalid.
-    pub(crate) fn read(argv: &[OsString], around: &Surroundings) -> Result<Self, Refusal> {
+    pub(crate) fn read(argv: &[OsString], around: &StartupFacts) -> Result<Self, InvocationError> {
         if let Some(usage) = usage::flag_as_prompt(argv) {
             return Err(usage.into());
         }
@@ -259,7 +263,7 @@ impl Invocation {
                 Ok(Self::Help(error.to_string()))
             }
             Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                Err(Refusal::Group(error.to_string()))
+                Err(InvocationError::Group(error.to_string()))
             }
             Err(error)
                 if usage::lacks_value(&error, "--prompt-interactive")
@@ -274,76 +278,76 @@ impl Invocation {
                 // `trust` may be the first word of a prompt and has its own hint.
                 let is_trust = argv.get(1).is_some_and(|word| word == "trust");
                 let group = if is_trust { None } else { of_group() };
-                Err(group.map_or_else(|| usage.into(), Refusal::Group))
+                Err(group.map_or_else(|| usage.into(), InvocationError::Group))
             }
         }
     }
 }
 
-fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Refusal> {
+fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, InvocationError> {
     if typed.version {
         return Ok(Invocation::Version);
     }
     let printing = printing(&typed.printing)?;
     match typed.command {
-        Some(Command::Trust(trust)) => {
+        Some(CliCommand::Trust(trust)) => {
             let action = trust.action.unwrap_or(TrustAction::Status { path: None });
             return Ok(Invocation::Trust { action, json: trust.json });
         }
-        Some(Command::Undo(undo)) => return Ok(Invocation::Undo(undo)),
-        Some(Command::Sessions(sessions)) => return Ok(Invocation::Sessions(sessions)),
-        Some(Command::Mcp(mcp)) => {
+        Some(CliCommand::Undo(undo)) => return Ok(Invocation::Undo(undo)),
+        Some(CliCommand::Sessions(sessions)) => return Ok(Invocation::Sessions(sessions)),
+        Some(CliCommand::Mcp(mcp)) => {
             if mcp.debug {
                 log_it();
             }
             return Ok(Invocation::Mcp(mcp.action));
         }
-        Some(Command::Auth(auth)) => return Ok(Invocation::Auth(auth)),
-        Some(Command::Serve(serve)) => return Ok(Invocation::Serve(serve)),
-        Some(Command::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
-        Some(Command::Review(review)) => return Ok(Invocation::Review(Box::new(review))),
-        Some(Command::Ps(ps)) => {
+        Some(CliCommand::Auth(auth)) => return Ok(Invocation::Auth(auth)),
+        Some(CliCommand::Serve(serve)) => return Ok(Invocation::Serve(serve)),
+        Some(CliCommand::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
+        Some(CliCommand::Review(review)) => return Ok(Invocation::Review(Box::new(review))),
+        Some(CliCommand::Ps(ps)) => {
             return Ok(Invocation::BackgroundAction(BackgroundAction::Ps(ps)));
         }
-        Some(Command::Attach(typed)) => {
+        Some(CliCommand::Attach(typed)) => {
             return Ok(Invocation::BackgroundAction(BackgroundAction::Attach(typed)));
         }
-        Some(Command::Logs(logs)) => {
+        Some(CliCommand::Logs(logs)) => {
             return Ok(Invocation::BackgroundAction(BackgroundAction::Logs(logs)));
         }
-        Some(Command::Answer(answer)) => {
+        Some(CliCommand::Answer(answer)) => {
             return Ok(Invocation::BackgroundAction(BackgroundAction::Answer(answer)));
         }
-        Some(Command::Stop(typed)) => {
+        Some(CliCommand::Stop(typed)) => {
             return Ok(Invocation::BackgroundAction(BackgroundAction::Stop(typed)));
         }
-        Some(Command::Batch(batch)) => return Ok(Invocation::Batch(batch)),
-        Some(Command::DevTools(devtools)) => return Ok(Invocation::DevTools(devtools)),
-        Some(Command::Models(models)) => return Ok(Invocation::Models(models)),
-        Some(Command::Stats(stats)) => return Ok(Invocation::Stats(stats)),
-        Some(Command::Eval(eval)) => return Ok(Invocation::Eval(Box::new(eval))),
-        Some(Command::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
-        Some(Command::Schema { of }) => {
+        Some(CliCommand::Batch(batch)) => return Ok(Invocation::Batch(batch)),
+        Some(CliCommand::DevTools(devtools)) => return Ok(Invocation::DevTools(devtools)),
+        Some(CliCommand::Models(models)) => return Ok(Invocation::Models(models)),
+        Some(CliCommand::Stats(stats)) => return Ok(Invocation::Stats(stats)),
+        Some(CliCommand::Eval(eval)) => return Ok(Invocation::Eval(Box::new(eval))),
+        Some(CliCommand::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
+        Some(CliCommand::Schema { of }) => {
             let schema = match of {
                 SchemaOf::Events => parallax_headless::stream_schema(),
                 SchemaOf::Doctor => parallax_doctor::report_schema(),
             };
             return Ok(Invocation::Help(parallax_headless::json_document(&schema)));
         }
-        Some(Command::Completions { shell }) => return Ok(Invocation::Completions(shell)),
-        Some(Command::Man { out }) => return Ok(Invocation::Man(out)),
-        Some(Command::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
-        Some(Command::Extending(action)) => {
+        Some(CliCommand::Completions { shell }) => return Ok(Invocation::Completions(shell)),
+        Some(CliCommand::Man { out }) => return Ok(Invocation::Man(out)),
+        Some(CliCommand::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
+        Some(CliCommand::Extending(action)) => {
             if action.is_logged() {
                 log_it();
             }
             return Ok(Invocation::Extending(action));
         }
-        Some(Command::Sandbox(sandbox)) => return Ok(Invocation::Sandbox(sandbox.action)),
-        Some(Command::Demo) | None => {}
+        Some(CliCommand::Sandbox(sandbox)) => return Ok(Invocation::Sandbox(sandbox.action)),
+        Some(CliCommand::Demo) | None => {}
     }
     let is_demo = typed.words.iter().map(String::as_str).eq(["demo"]);
-    if matches!(typed.command, Some(Command::Demo)) || is_demo {
+    if matches!(typed.command, Some(CliCommand::Demo)) || is_demo {
         return Ok(Invocation::Demo);
     }
     if typed.session.list_extensions {
@@ -492,14 +496,17 @@ fn understand(typed: Arguments, around: &Surroundings) -> Result<Invocation, Ref
 }
 
 /// Interprets `parallax worktrees`; `open` in a terminal starts a session in that directory.
-fn worktrees_of(action: WorktreesAction, around: &Surroundings) -> Result<Invocation, Refusal> {
+fn worktrees_of(
+    action: WorktreesAction,
+    around: &StartupFacts,
+) -> Result<Invocation, InvocationError> {
     let WorktreesAction::Open { name } = &action else {
         return Ok(Invocation::Worktrees(action));
     };
     if around.is_headless() || !around.stdout_is_terminal {
         return Ok(Invocation::Worktrees(action));
     }
-    let (path, has_session) = worktrees_command::open(name).map_err(Refusal::Failure)?;
+    let (path, has_session) = worktrees_command::open(name).map_err(InvocationError::Failure)?;
     std::env::set_current_dir(&path).map_err(|error| {
         input_failure(format!("Failed to change to the directory `{}`: {error}", path.display()))
     })?;
@@ -529,14 +536,14 @@ fn help_of(words: &[String]) -> Option<String> {
     Some(command.render_help().to_string())
 }
 
-fn exclusive(one: &str, other: &str) -> Refusal {
+fn exclusive(one: &str, other: &str) -> InvocationError {
     Usage::new(format!("`{one}` and `{other}` cannot be used together"), "Omit one of them.").into()
 }
 
 fn prompt_of(
     session: &mut SessionArguments,
     words: Vec<String>,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<String>, InvocationError> {
     match (session.prompt.take(), words.is_empty()) {
         (Some(_), false) => Err(Usage::new(
             "The prompt cannot be given both with `--prompt` and as words",
@@ -552,8 +559,8 @@ fn prompt_of(
 fn settings(
     typed: SessionArguments,
     doubles: DoubleArguments,
-    around: &Surroundings,
-) -> Result<Settings, Refusal> {
+    around: &StartupFacts,
+) -> Result<Settings, InvocationError> {
     if typed.yolo && typed.approval_mode.is_some() {
         return Err(exclusive("--yolo", "--approval-mode"));
     }
@@ -647,7 +654,7 @@ pub(crate) fn paths(values: &[String]) -> Vec<PathBuf> {
 
 fn at_most_one<T: Default, const N: usize>(
     choices: [(&'static str, Option<T>); N],
-) -> Result<T, Refusal> {
+) -> Result<T, InvocationError> {
     let mut chosen: Option<(&str, T)> = None;
     for (flag, choice) in choices {
         match (choice, &chosen) {
@@ -681,7 +688,7 @@ fn list(values: &[String]) -> Option<Vec<String>> {
     Some(items)
 }
 
-fn printing(typed: &PrintingArguments) -> Result<OutputOptions, Refusal> {
+fn printing(typed: &PrintingArguments) -> Result<OutputOptions, InvocationError> {
     let streams_in = typed.input_format == Some(InputFormat::StreamJson);
     // Flags that only one format supports select that format.
     let implied = [

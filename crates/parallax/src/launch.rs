@@ -18,7 +18,7 @@ use crate::invocation::{Invocation, OutputOptions, Settings};
 use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
-use crate::surroundings::Surroundings;
+use crate::surroundings::StartupFacts;
 use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
     acp_command, auth_command, background_command, background_session, batch_command, demo,
@@ -37,7 +37,7 @@ struct Failed {
 }
 
 /// Runs the invocation and returns the exit code.
-pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
+pub(crate) fn launch(invocation: Invocation, around: StartupFacts) -> ExitCode {
     match invocation {
         // These start no runtime and open no file.
         Invocation::Help(text) => print(&with_called_name(&text)),
@@ -94,8 +94,8 @@ pub(crate) fn launch(invocation: Invocation, around: Surroundings) -> ExitCode {
             ),
         },
         Invocation::Sandbox(action) => match sandbox_command::run(action) {
-            Ok(sandbox_command::Done::Said(text)) => print(&text),
-            Ok(sandbox_command::Done::Ran(code)) => code,
+            Ok(sandbox_command::SandboxResult::Said(text)) => print(&text),
+            Ok(sandbox_command::SandboxResult::Ran(code)) => code,
             Err(failure) => report_failure(
                 OutputFormat::Text,
                 None,
@@ -164,7 +164,7 @@ enum Prompts {
     Hosted(PathBuf),
 }
 
-async fn run(invocation: Invocation, around: Surroundings) -> Result<ExitCode, Failed> {
+async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, Failed> {
     let _file_limit = outlive_file_limit();
     let (prompts, settings, printing) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
@@ -275,7 +275,7 @@ async fn worktree_run(
     prompts: Prompts,
     settings: Settings,
     printing: OutputOptions,
-    around: Surroundings,
+    around: StartupFacts,
 ) -> Result<ExitCode, Failed> {
     if settings.worktree.is_some() {
         // An untrusted folder gets no worktree.
@@ -293,7 +293,7 @@ async fn headless(
     prompts: Prompts,
     settings: Settings,
     printing: OutputOptions,
-    around: Surroundings,
+    around: StartupFacts,
 ) -> Result<ExitCode, Failed> {
     let launch = prepare(&settings).map_err(|failure| early(failure, printing.format))?;
     let arguments = std::env::args_os().skip(1).collect();
@@ -433,7 +433,7 @@ async fn converse(
     events: &mut EventReader,
     prompts: Prompts,
     mut options: RunOptions,
-    around: Surroundings,
+    around: StartupFacts,
 ) -> Result<ExitCode, Failure> {
     let prompt = match prompts {
         Prompts::Streamed => {
@@ -529,7 +529,7 @@ fn options(
     printing: OutputOptions,
     format: OutputFormat,
     schema: Option<OutputSchema>,
-    around: Surroundings,
+    around: StartupFacts,
 ) -> RunOptions {
     let mut warnings = printing.warnings;
     warnings.extend(session.warnings.iter().cloned());

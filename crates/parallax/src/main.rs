@@ -60,8 +60,8 @@ use std::io;
 
 use parallax_headless::{ExitCode, report_error, report_failure};
 
-use crate::invocation::{Invocation, Refusal};
-use crate::surroundings::Surroundings;
+use crate::invocation::{Invocation, InvocationError};
+use crate::surroundings::StartupFacts;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -84,7 +84,7 @@ fn main() -> std::process::ExitCode {
     crash::install();
     parallax_batch::end_with_batch();
     let argv: Vec<OsString> = std::env::args_os().collect();
-    let around = Surroundings::look();
+    let around = StartupFacts::look();
     let spelling::Spelled { argv, before_subcommand } = spelling::spelled(&argv);
     if let Some((subcommand, mut flags)) = before_subcommand {
         let all = flags.len();
@@ -108,21 +108,21 @@ fn main() -> std::process::ExitCode {
     code.into()
 }
 
-fn refuse(refusal: &Refusal, argv: &[OsString]) -> ExitCode {
+fn refuse(refusal: &InvocationError, argv: &[OsString]) -> ExitCode {
     let format = usage::format_wanted(argv);
     let (stdout, stderr) = (&mut io::stdout(), &mut io::stderr());
     match refusal {
-        Refusal::Usage(usage) => {
+        InvocationError::Usage(usage) => {
             // Gemini CLI exits with the same code.
             let code = ExitCode::GENERAL;
             report_error(format, None, &usage.error(code), stdout, stderr);
             code
         }
-        Refusal::Group(help) => {
+        InvocationError::Group(help) => {
             // A failed write to stderr cannot be reported.
             let _ = io::Write::write_all(stderr, help.as_bytes());
             ExitCode::GENERAL
         }
-        Refusal::Failure(failure) => report_failure(format, None, failure, stdout, stderr),
+        InvocationError::Failure(failure) => report_failure(format, None, failure, stdout, stderr),
     }
 }

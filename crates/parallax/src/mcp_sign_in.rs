@@ -34,18 +34,18 @@ pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<E
         return Err(refused("The folder is not trusted (see `parallax trust`)".to_owned()));
     }
     let port = launch.oauth_port();
-    let face = Terminal { no_browser: no_browser || launch.without_browser() };
+    let face = SignInTerminal { no_browser: no_browser || launch.without_browser() };
     parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &face)
         .await
         .map_err(|why| refused(format!("Failed to sign in to `{name}`: {why}")))?;
     Ok(say(&format!("Signed in to \"{name}\".\n")))
 }
 
-struct Terminal {
+struct SignInTerminal {
     no_browser: bool,
 }
 
-impl SignIn for Terminal {
+impl SignIn for SignInTerminal {
     fn show(&self, address: &str) {
         let how = match self.no_browser {
             true => "open this URL, then paste the URL that the browser is redirected to",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_headless::{ExitCode, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
-use parallax_sandbox::{Finding, Support, Tier};
+use parallax_sandbox::{MechanismSupport, Support, Tier};
 use parallax_sdk::{Launch, LaunchOptions};
 
 use crate::arguments::SandboxAction;
@@ -16,7 +16,7 @@ use crate::invocation::Settings;
 use crate::start;
 
 /// The result: a text to print, or a command that ran.
-pub(crate) enum Done {
+pub(crate) enum SandboxResult {
     /// A text.
     Said(String),
     /// The exit code of a command.
@@ -27,9 +27,9 @@ pub(crate) enum Done {
 ///
 /// # Errors
 /// Returns an error if the sandbox cannot be inspected or built.
-pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
+pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
     match action {
-        SandboxAction::Explain { json } => explain(json).map(Done::Said),
+        SandboxAction::Explain { json } => explain(json).map(SandboxResult::Said),
         SandboxAction::Run { mode, network, host_loopback, write, read, command } => {
             let options =
                 LaunchOptions { look_only: true, ..start::options(&Settings::default())? };
@@ -65,7 +65,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<Done, Failure> {
                 let path = one_line(&path.to_string_lossy());
                 let _ = writeln!(io::stderr(), "Removed set-ID bits of changed program: {path}");
             }
-            Ok(Done::Ran(ExitCode(code)))
+            Ok(SandboxResult::Ran(ExitCode(code)))
         }
     }
 }
@@ -106,7 +106,7 @@ fn explain(json: bool) -> Result<String, Failure> {
         return Ok(json_document(&object));
     }
     let mut text = format!("Sandbox for the agent's commands: {}\n\n", sentence(tier));
-    for (key, name, Finding { works, why }) in findings {
+    for (key, name, MechanismSupport { works, why }) in findings {
         let mark = if *works { "yes" } else { "no " };
         let unused = *works && is_unused(key, tier);
         let why = match (why.is_empty(), unused) {

@@ -11,9 +11,9 @@ use parallax_sessions::export::{ENDINGS, ExportForm};
 use parallax_sessions::moves::{Moved, NewSession};
 use parallax_sessions::past::PastItem;
 use parallax_sessions::retention::Collected;
-use parallax_sessions::search::{Found, MARKS, Search};
+use parallax_sessions::search::{MARKS, SearchRequest, SearchResult};
 use parallax_sessions::tree;
-use parallax_sessions::{Origin, SessionEntry};
+use parallax_sessions::{SessionEntry, SessionOrigin};
 use serde_json::{Value, json};
 
 use crate::extending::{Said, launch, say};
@@ -36,7 +36,7 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
         SessionsAction::Show { session } => show(&launch, session)?,
         SessionsAction::Search { words, here, limit, rebuild } => {
             let (text, here, limit, rebuild) = (words.join(" "), *here, *limit, *rebuild);
-            search(&launch, &Search { text, here, limit, rebuild })?
+            search(&launch, &SearchRequest { text, here, limit, rebuild })?
         }
         SessionsAction::Export { session, format, output, out, .. } => {
             let form = format.map(ExportForm::from);
@@ -72,11 +72,11 @@ pub(crate) fn format(typed: &SessionsArguments) -> OutputFormat {
     if typed.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-fn origin(origin: Origin) -> &'static str {
+fn origin(origin: SessionOrigin) -> &'static str {
     match origin {
-        Origin::Parallax => "parallax",
-        Origin::GeminiCli => "gemini-cli",
-        Origin::ParallaxCli => "parallax-cli",
+        SessionOrigin::Parallax => "parallax",
+        SessionOrigin::GeminiCli => "gemini-cli",
+        SessionOrigin::ParallaxCli => "parallax-cli",
     }
 }
 
@@ -119,7 +119,7 @@ fn list(launch: &Launch, here: bool, as_tree: bool, limit: usize) -> Said {
         }
         let id = entry.short_id();
         let foreign = match entry.origin {
-            Origin::Parallax => String::new(),
+            SessionOrigin::Parallax => String::new(),
             other => format!(" · {}", origin(other)),
         };
         let indent = "  ".repeat(depth + 1);
@@ -250,9 +250,9 @@ fn indented(text: &str, indent: &str) -> String {
     lines.join(&format!("\n{indent}"))
 }
 
-fn search(launch: &Launch, search: &Search) -> Result<Said, Failure> {
+fn search(launch: &Launch, search: &SearchRequest) -> Result<Said, Failure> {
     let progress = IndexProgress::new();
-    let Found { hits, left_out } =
+    let SearchResult { hits, left_out } =
         launch.session_library().search_sessions(search, &|step| progress.tell(step))?;
     progress.end();
     let errors = left_out.map(|told| one_line(&told) + "\n").unwrap_or_default();

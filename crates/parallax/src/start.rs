@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_commands::Expander;
 use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
-use parallax_commands::{Commands, Expanded, Prepared, built_in_names, own_of};
+use parallax_commands::{Commands, Expanded, PreparedCommand, built_in_names, own_of};
 use parallax_headless::info_commands::{self, CommandOutput, EngineAnswer, plans};
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
 use parallax_protocol::editor_files::SessionEditor;
@@ -307,7 +307,7 @@ enum TypedLine {
     /// The prompt of a built-in command.
     Prompt(Prompt),
     /// A custom command of the user.
-    Command(Prepared),
+    Command(PreparedCommand),
 }
 
 fn input(message: String) -> Failure {

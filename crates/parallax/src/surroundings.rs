@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 /// Facts that are read once at startup.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct StartupFacts {
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
     /// Whether this is a CI run, where no user can answer.
@@ -19,7 +19,7 @@ pub(crate) struct Surroundings {
     pub(crate) compatible_signals: bool,
 }
 
-impl Surroundings {
+impl StartupFacts {
     /// Reads the environment.
     pub(crate) fn look() -> Self {
         Self {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_build_server_is_known_unless_a_test_plays_one() {
         let with = |names: &'static [(&str, &str)]| {
-            Surroundings::from_environment(
+            StartupFacts::from_environment(
                 &move |name| {
                     let found = names.iter().find(|(known, _)| *known == name);
                     found.map(|(_, value)| OsString::from(value))

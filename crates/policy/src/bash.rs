@@ -27,7 +27,9 @@ pub use git::{GitCall, git_subcommand, uses_git};
 pub use git_config::{
     makes_repository, moves_worktrees, writes_git_configuration, writes_sparse_patterns,
 };
-pub use line::{Assignment, Command, Line, Place, Redirection, RedirectionKind, Word};
+pub use line::{
+    Assignment, Command, CommandPosition, Redirection, RedirectionKind, ShellLine, Word,
+};
 pub use needs::{needs_network, needs_outside, runs_code};
 pub use prefix::{has_subcommands, narrowest_prefixes, prefixes};
 pub use safe::{

@@ -9,7 +9,7 @@ use parallax_protocol::policy::{ApprovalMode, Query};
 use serde_json::Value;
 
 use crate::arguments_text::arguments_text;
-use crate::bash::{self, Command, Line, Redirection, RedirectionKind, Word};
+use crate::bash::{self, Command, Redirection, RedirectionKind, ShellLine, Word};
 use crate::conditions::Subject;
 use crate::loose::{PermissiveScan, loose};
 use crate::names::{SHELL, canonical};
@@ -48,7 +48,7 @@ const READERS: &[&str] = &[
     "wc",
 ];
 
-pub(crate) struct Call<'a> {
+pub(crate) struct QueriedCall<'a> {
     pub(crate) query: &'a Query<'a>,
     /// The effective mode; an untrusted folder cannot use the permissive modes.
     pub(crate) mode: ApprovalMode,
@@ -59,7 +59,7 @@ pub(crate) struct Call<'a> {
     paths: OnceCell<Vec<PathBuf>>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> QueriedCall<'a> {
     pub(crate) fn read(
         query: &'a Query<'a>,
         plans: Option<&'a Path>,
@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
             match &self.shell {
                 Some(shell) => {
                     paths.extend(effects.reads.iter().cloned());
-                    paths.extend(shell.written().iter().filter_map(Written::path).cloned());
+                    paths.extend(shell.written().iter().filter_map(WriteTarget::path).cloned());
                 }
                 None => paths.extend(effects.reads.iter().cloned()),
             }
@@ -119,14 +119,14 @@ pub(crate) fn tool_names<'a>(tool: &'a str, aliases: &'a [String]) -> Vec<&'a st
 
 /// A write target of a command, as far as the text determines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum WriteTarget {
     /// A known path.
     Path(PathBuf),
     /// A path that is known only at run time.
     Unknown(String),
 }
 
-impl Written {
+impl WriteTarget {
     pub(crate) fn path(&self) -> Option<&PathBuf> {
         match self {
             Self::Path(path) => Some(path),
@@ -140,7 +140,7 @@ pub(crate) struct ShellCall<'a> {
     pub(crate) text: String,
     /// The resolved working directory.
     pub(crate) directory: PathBuf,
-    pub(crate) line: Line,
+    pub(crate) line: ShellLine,
     workspace: &'a [PathBuf],
     home: Option<&'a Path>,
     /// Paths of the line that contain symbolic links, with their targets as resolved by the caller.
@@ -158,7 +158,7 @@ pub(crate) struct ShellCall<'a> {
     quiet_beside_git: OnceCell<bool>,
     safe: Vec<OnceCell<bool>>,
     arguments: Vec<OnceCell<String>>,
-    written: OnceCell<Vec<Written>>,
+    written: OnceCell<Vec<WriteTarget>>,
     loose: OnceCell<PermissiveScan>,
     git_aliases: &'a BTreeMap<String, String>,
     substitutions: bool,
@@ -322,12 +322,12 @@ impl<'a> ShellCall<'a> {
             self.place_of(&word).into_iter().map(move |place| (word.source.clone(), place))
         });
         places.find_map(|(source, place)| match place {
-            Written::Path(path) if paths::is_stream(&path) => None,
+            WriteTarget::Path(path) if paths::is_stream(&path) => None,
             // A directory as the target accepts any file name that the command brings along.
-            Written::Path(path) => (paths::is_part_of_repository(&path)
+            WriteTarget::Path(path) => (paths::is_part_of_repository(&path)
                 || self.folders.as_ref().is_none_or(|folders| folders.contains(&path)))
             .then_some(source),
-            Written::Unknown(source) => Some(source),
+            WriteTarget::Unknown(source) => Some(source),
         })
     }
 
@@ -350,7 +350,7 @@ impl<'a> ShellCall<'a> {
             .cloned()
             .collect();
         commands.push(command.clone());
-        bash::known_safe(&Line { commands, ..Line::default() }, &place)
+        bash::known_safe(&ShellLine { commands, ..ShellLine::default() }, &place)
     }
 
     /// Whether the command only reads, regardless of where the files are.
@@ -368,13 +368,13 @@ impl<'a> ShellCall<'a> {
             self.line.redirections.iter().all(|redirection| match redirection.kind {
                 RedirectionKind::Read | RedirectionKind::Write | RedirectionKind::Append => {
                     self.place_of(&redirection.target).iter().all(|place| match place {
-                        Written::Path(path) => {
+                        WriteTarget::Path(path) => {
                             paths::is_stream(path)
                                 || (is_open(path, self.workspace)
                                     && (redirection.kind == RedirectionKind::Read
                                         || !paths::is_restricted(path, self.workspace)))
                         }
-                        Written::Unknown(_) => false,
+                        WriteTarget::Unknown(_) => false,
                     })
                 }
                 RedirectionKind::Descriptor
@@ -398,12 +398,12 @@ impl<'a> ShellCall<'a> {
     }
 
     /// Returns the paths that the commands and redirections write to.
-    pub(crate) fn written(&self) -> &[Written] {
+    pub(crate) fn written(&self) -> &[WriteTarget] {
         self.written.get_or_init(|| {
             let redirected = self.line.redirections.iter().filter(|redirection| {
                 matches!(redirection.kind, RedirectionKind::Write | RedirectionKind::Append)
             });
-            let mut written: Vec<Written> =
+            let mut written: Vec<WriteTarget> =
                 redirected.flat_map(|redirection| self.place_of(&redirection.target)).collect();
             for command in &self.line.commands {
                 written.extend(bash::written(command).iter().flat_map(|word| self.place_of(word)));
@@ -415,16 +415,16 @@ impl<'a> ShellCall<'a> {
     /// Returns the paths the word may refer to: one, or one for each directory the line may be in
     /// at that point. Includes both the path as written and the path after resolving symbolic
     /// links.
-    pub(crate) fn place_of(&self, word: &Word) -> Vec<Written> {
+    pub(crate) fn place_of(&self, word: &Word) -> Vec<WriteTarget> {
         let mut places = self.place_by_text(word);
-        let led: Vec<Written> = places
+        let led: Vec<WriteTarget> = places
             .iter()
-            .filter_map(Written::path)
+            .filter_map(WriteTarget::path)
             .flat_map(|path| {
                 let links = path.ancestors().filter_map(|link| Some((link, self.links.get(link)?)));
                 links.filter_map(|(link, to)| {
                     let below = path.strip_prefix(link).ok()?;
-                    Some(Written::Path(paths::resolve(to, below)))
+                    Some(WriteTarget::Path(paths::resolve(to, below)))
                 })
             })
             .collect();
@@ -447,27 +447,27 @@ impl<'a> ShellCall<'a> {
         })
     }
 
-    fn place_by_text(&self, word: &Word) -> Vec<Written> {
+    fn place_by_text(&self, word: &Word) -> Vec<WriteTarget> {
         let in_home = word.text.as_deref().and_then(|text| text.strip_prefix("~/"));
         if let Some(below) =
             in_home.filter(|below| !word.quoted && !below.contains(['*', '?', '[', '{']))
         {
             // The names below the home directory are useful even if the home directory is unknown.
             let home = self.home.unwrap_or(Path::new("/home/~"));
-            return vec![Written::Path(paths::resolve(home, Path::new(below)))];
+            return vec![WriteTarget::Path(paths::resolve(home, Path::new(below)))];
         }
         match word.text.as_deref() {
             Some(text) if !word.glob => match &self.folders {
                 _ if text.starts_with('/') => {
-                    vec![Written::Path(paths::resolve(Path::new("/"), Path::new(text)))]
+                    vec![WriteTarget::Path(paths::resolve(Path::new("/"), Path::new(text)))]
                 }
                 Some(folders) => folders
                     .iter()
-                    .map(|folder| Written::Path(paths::resolve(folder, Path::new(text))))
+                    .map(|folder| WriteTarget::Path(paths::resolve(folder, Path::new(text))))
                     .collect(),
-                None => vec![Written::Unknown(word.source.clone())],
+                None => vec![WriteTarget::Unknown(word.source.clone())],
             },
-            _ => vec![Written::Unknown(word.source.clone())],
+            _ => vec![WriteTarget::Unknown(word.source.clone())],
         }
     }
 
@@ -485,16 +485,16 @@ impl<'a> ShellCall<'a> {
     }
 }
 
-fn without_substitutions(mut line: Line, substitutions: bool) -> Line {
+fn without_substitutions(mut line: ShellLine, substitutions: bool) -> ShellLine {
     if !substitutions {
-        line.commands.retain(|command| command.place != bash::Place::Substitution);
+        line.commands.retain(|command| command.place != bash::CommandPosition::Substitution);
     }
     line
 }
 
 /// Returns the directories the line may be in as a result of its `cd` commands. Each `cd` may have
 /// failed or may apply to only a part of the line.
-fn folders_of(line: &Line, directory: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
+fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
     const MOST: usize = 16;
     let mut folders = vec![directory.to_owned()];
     for command in &line.commands {

@@ -5,10 +5,10 @@ use std::path::{Component, Path};
 use parallax_protocol::policy::Decision;
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::call::QueriedCall;
 use crate::conditions::{Conditions, Subject};
 use crate::paths;
-use crate::rule::{Priority, Source};
+use crate::rule::{Priority, RuleSource};
 
 /// Words in the names of arguments that hold paths.
 const PATH_WORDS: &[&str] = &["path", "file", "dir", "source", "destination"];
@@ -17,7 +17,7 @@ const PATH_WORDS: &[&str] = &["path", "file", "dir", "source", "destination"];
 #[derive(Debug, Clone)]
 pub(crate) struct Checker {
     pub(crate) name: String,
-    pub(crate) source: Source,
+    pub(crate) source: RuleSource,
     pub(crate) priority: Priority,
     pub(crate) conditions: Conditions,
     pub(crate) kind: CheckerKind,
@@ -46,7 +46,7 @@ pub(crate) struct Objection {
 }
 
 impl Checker {
-    pub(crate) fn concerns(&self, call: &Call<'_>) -> bool {
+    pub(crate) fn concerns(&self, call: &QueriedCall<'_>) -> bool {
         // In doubt, the checker applies.
         self.conditions.mismatch(call, Subject::Whole, Decision::Deny).is_none()
     }
@@ -54,7 +54,7 @@ impl Checker {
     pub(crate) fn label(&self) -> String {
         let (name, rank) = (&self.name, self.priority);
         match &self.source {
-            Source::File { tier, path, line } => format!(
+            RuleSource::File { tier, path, line } => format!(
                 "safety checker {name} ({}, `{}:{line}`, {rank})",
                 tier.as_str(),
                 path.display()
@@ -63,7 +63,7 @@ impl Checker {
         }
     }
 
-    pub(crate) fn check(&self, call: &Call<'_>) -> Option<Objection> {
+    pub(crate) fn check(&self, call: &QueriedCall<'_>) -> Option<Objection> {
         match &self.kind {
             CheckerKind::External => Some(Objection {
                 decision: Decision::Deny,
@@ -116,7 +116,7 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-fn object(path: &Path, call: &Call<'_>) -> Option<Objection> {
+fn object(path: &Path, call: &QueriedCall<'_>) -> Option<Objection> {
     let roots = call.query.workspace;
     let deny = |why: String| Some(Objection { decision: Decision::Deny, why });
     let Some(root) = roots.iter().find(|root| path.starts_with(root)) else {

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::bash::Command;
-use crate::call::{Call, ShellCall};
+use crate::call::{QueriedCall, ShellCall};
 use crate::command_prefix::{CommandPrefix, is_settled};
 use crate::path_condition::{PathGlob, PathScope};
 use crate::tool_pattern::ToolPattern;
@@ -145,7 +145,7 @@ impl Conditions {
     /// subject; for other rules a part, or a possible match, is enough.
     pub(crate) fn mismatch(
         &self,
-        call: &Call<'_>,
+        call: &QueriedCall<'_>,
         subject: Subject,
         decision: Decision,
     ) -> Option<Mismatch> {
@@ -156,7 +156,7 @@ impl Conditions {
             .or_else(|| self.paths_differ(call, decision))
     }
 
-    fn origin_differs(&self, call: &Call<'_>, decision: Decision) -> Option<Mismatch> {
+    fn origin_differs(&self, call: &QueriedCall<'_>, decision: Decision) -> Option<Mismatch> {
         let origin = &call.query.origin;
         // A rule that denies or asks may match more broadly.
         if let (None, Some(server), Decision::Allow) = (&self.server, origin.server, decision) {
@@ -180,12 +180,12 @@ impl Conditions {
         (!annotated).then_some(Mismatch::Annotations)
     }
 
-    fn arguments_differ(&self, call: &Call<'_>, subject: Subject) -> Option<Mismatch> {
+    fn arguments_differ(&self, call: &QueriedCall<'_>, subject: Subject) -> Option<Mismatch> {
         let pattern = self.arguments.as_ref()?;
         (!pattern.is_match(call.arguments(subject))).then_some(Mismatch::Arguments)
     }
 
-    fn paths_differ(&self, call: &Call<'_>, decision: Decision) -> Option<Mismatch> {
+    fn paths_differ(&self, call: &QueriedCall<'_>, decision: Decision) -> Option<Mismatch> {
         if self.path_glob.is_none() && self.path_inside.is_none() {
             return None;
         }
@@ -214,7 +214,7 @@ impl Conditions {
 
     fn commands_differ(
         &self,
-        call: &Call<'_>,
+        call: &QueriedCall<'_>,
         subject: Subject,
         decision: Decision,
     ) -> Option<Mismatch> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::rule::Rule;
 use crate::rule_file::{RuleFile, Tier};
-use crate::rule_toml::{ParsedRules, Reading, read};
+use crate::rule_toml::{ParseOptions, ParsedRules, read};
 
 /// The embedded files with their names in the source tree.
 pub(crate) const FILES: &[(&str, &str)] = &[
@@ -40,7 +40,7 @@ fn load() -> ParsedRules {
             path: PathBuf::from(name),
             text: Ok((*text).to_owned()),
         };
-        let loaded = read(&file, Reading::default());
+        let loaded = read(&file, ParseOptions::default());
         all.rules.extend(loaded.rules);
         all.problems.extend(loaded.problems);
     }

@@ -7,14 +7,14 @@ use parallax_protocol::policy::{ApprovalMode, RuleDraft};
 use parallax_protocol::tool::ToolKind;
 
 use crate::bash::{self, Command};
-use crate::call::{Call, ShellCall, Written};
+use crate::call::{QueriedCall, ShellCall, WriteTarget};
 use crate::command_prefix::{is_settled, quoted};
 use crate::draft_file::draft_toml;
 use crate::names::{NARROWED, SHELL};
 use crate::problem::Severity;
-use crate::rule::{Priority, Rule, Source};
+use crate::rule::{Priority, Rule, RuleSource};
 use crate::rule_file::{RuleFile, Tier};
-use crate::rule_toml::{Reading, read};
+use crate::rule_toml::{ParseOptions, read};
 use crate::transparent::is_transparent;
 use crate::{hint, line_checks};
 
@@ -97,7 +97,7 @@ const RUN_ANYTHING: &[&str] = &[
 
 /// Returns the suggested rules for a call that requires approval; `permissions` are the permissions
 /// that the approval request also covers.
-pub(crate) fn drafts(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+pub(crate) fn drafts(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
     let permissions = permissions.clone().and(&call.query.effects.permissions);
     let drafts = match &call.shell {
         Some(shell) => for_line(call, shell, &permissions),
@@ -112,7 +112,7 @@ pub(crate) fn drafts(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraf
     unique
 }
 
-fn base(call: &Call<'_>, permissions: &Permissions) -> RuleDraft {
+fn base(call: &QueriedCall<'_>, permissions: &Permissions) -> RuleDraft {
     const MODES: [ApprovalMode; 4] =
         [ApprovalMode::Plan, ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
     RuleDraft {
@@ -178,7 +178,7 @@ fn shown(source: &str) -> String {
 }
 
 /// Returns why there are no suggested rules for the call, for display.
-pub(crate) fn why_none(call: &Call<'_>) -> String {
+pub(crate) fn why_none(call: &QueriedCall<'_>) -> String {
     let of_line = call.shell.as_ref().and_then(|shell| {
         let redirects = shell.redirections().next().is_some();
         trouble(shell, &named(shell, redirects))
@@ -186,14 +186,18 @@ pub(crate) fn why_none(call: &Call<'_>) -> String {
     of_line.unwrap_or_else(|| "no rule for it would cover the whole command".to_owned())
 }
 
-fn for_line(call: &Call<'_>, shell: &ShellCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+fn for_line(
+    call: &QueriedCall<'_>,
+    shell: &ShellCall<'_>,
+    permissions: &Permissions,
+) -> Vec<RuleDraft> {
     let redirects = shell.redirections().next().is_some();
     let commands = named(shell, redirects);
     if trouble(shell, &commands).is_some() {
         return Vec::new();
     }
     let mut permissions = permissions.clone();
-    for path in shell.written().iter().filter_map(Written::path) {
+    for path in shell.written().iter().filter_map(WriteTarget::path) {
         if call.folders.are_left_by(path) && !permissions.file_system.write.contains(path) {
             permissions.file_system.write.push(path.clone());
         }
@@ -298,7 +302,7 @@ fn program(command: &Command) -> Option<String> {
     is_simple.then(|| joined(&[text]))
 }
 
-fn for_tool(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
+fn for_tool(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
     let query = call.query;
     let talks = matches!(query.kind, ToolKind::Communicate | ToolKind::SwitchMode | ToolKind::Plan);
     if talks || matches!(query.tool, "ask_user" | "enter_plan_mode" | "exit_plan_mode") {
@@ -328,7 +332,7 @@ fn for_tool(call: &Call<'_>, permissions: &Permissions) -> Vec<RuleDraft> {
 
 /// Returns one glob for the files that a line with redirections reads and writes, or `None` if no
 /// files can be named.
-fn files_of(call: &Call<'_>, shell: &ShellCall<'_>) -> Option<String> {
+fn files_of(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Option<String> {
     let known = shell.written().iter().all(|place| place.path().is_some());
     let mut globs: Vec<String> = Vec::new();
     for path in call.paths() {
@@ -371,14 +375,14 @@ pub(crate) fn session_rule(draft: &RuleDraft, home: Option<&Path>) -> Result<Rul
     check(draft)?;
     let file =
         RuleFile { tier: Tier::User, path: PathBuf::from("the rule"), text: Ok(draft_toml(draft)) };
-    let loaded = read(&file, Reading { home, workspace_may_allow: true });
+    let loaded = read(&file, ParseOptions { home, workspace_may_allow: true });
     if let Some(problem) =
         loaded.problems.iter().find(|problem| problem.severity == Severity::Error)
     {
         return Err(problem.message.clone());
     }
     let mut rule = loaded.rules.into_iter().next().ok_or("The rule is empty")?;
-    rule.source = Source::Session;
+    rule.source = RuleSource::Session;
     rule.priority = SESSION;
     Ok(rule)
 }

@@ -8,11 +8,11 @@ use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft,
 use parallax_protocol::protected_names;
 
 use crate::build_guard::{BuildFileGuard, is_build_file};
-use crate::call::{Call, ShellCall, tool_names};
+use crate::call::{QueriedCall, ShellCall, tool_names};
 use crate::checker::Checker;
 use crate::conditions::{Commands, Conditions, Subject};
 use crate::line_checks::{self, LineContext};
-use crate::rule::{Rule, Source};
+use crate::rule::{Rule, RuleSource};
 use crate::rule_set::RuleSet;
 use crate::sandbox_table::SandboxTable;
 use crate::settings::PolicyOptions;
@@ -35,7 +35,7 @@ pub struct Policy {
 }
 
 /// An intermediate decision that further checks can tighten.
-pub(crate) struct Finding {
+pub(crate) struct TentativeDecision {
     pub(crate) decision: Decision,
     pub(crate) rule: String,
     pub(crate) why: String,
@@ -50,7 +50,7 @@ pub(crate) struct Finding {
     names_paths: bool,
 }
 
-impl Finding {
+impl TentativeDecision {
     fn new(decision: Decision, rule: impl Into<String>, why: impl Into<String>) -> Self {
         Self {
             decision,
@@ -150,27 +150,27 @@ impl Policy {
         }
     }
 
-    pub(crate) fn read<'a>(&'a self, query: &'a Query<'a>) -> Call<'a> {
+    pub(crate) fn read<'a>(&'a self, query: &'a Query<'a>) -> QueriedCall<'a> {
         let home = self.home.as_deref();
         let plans = self.plans.as_deref();
-        Call::read(query, plans, &self.temporary, home, self.substitutions)
+        QueriedCall::read(query, plans, &self.temporary, home, self.substitutions)
     }
 
     /// Returns the rule that decides: the first that matches. A rule that may only tighten does not
     /// override a denial by a later rule.
-    fn find(&self, call: &Call<'_>, subject: Subject, trace: &mut Trace) -> Option<&Rule> {
+    fn find(&self, call: &QueriedCall<'_>, subject: Subject, trace: &mut Trace) -> Option<&Rule> {
         self.find_among(call, subject, trace, |_| true)
     }
 
     fn find_among(
         &self,
-        call: &Call<'_>,
+        call: &QueriedCall<'_>,
         subject: Subject,
         trace: &mut Trace,
         counts: impl Fn(&Rule) -> bool,
     ) -> Option<&Rule> {
         let mut held: Option<&Rule> = None;
-        let mut exempt: Option<&Source> = None;
+        let mut exempt: Option<&RuleSource> = None;
         for rule in self.rules().filter(|rule| counts(rule)) {
             let mismatch = rule.conditions.mismatch(call, subject, rule.decision);
             trace.rule(rule, mismatch);
@@ -192,11 +192,11 @@ impl Policy {
         held
     }
 
-    fn finding(&self, call: &Call<'_>, rule: Option<&Rule>) -> Finding {
+    fn finding(&self, call: &QueriedCall<'_>, rule: Option<&Rule>) -> TentativeDecision {
         let tool = call.query.tool;
         let Some(rule) = rule else {
             let why = format!("No rule covers `{tool}`, so it requires approval");
-            return Finding::new(Decision::Ask, "no rule", why);
+            return TentativeDecision::new(Decision::Ask, "no rule", why);
         };
         let label = rule.label();
         let why = match (rule.decision, &rule.deny_message) {
@@ -204,32 +204,34 @@ impl Policy {
             (Decision::Deny, None) => format!("The rule {label} denies it"),
             (Decision::Ask, Some(message)) if rule.is_beside_allowed_commands() => message.clone(),
             (Decision::Ask, _) => match &rule.source {
-                Source::BuiltIn => {
+                RuleSource::BuiltIn => {
                     format!("`{tool}` requires approval in `{}` mode", call.mode.as_str())
                 }
-                Source::Setting(key) => {
+                RuleSource::Setting(key) => {
                     format!("`{tool}` requires approval by the setting `{key}`")
                 }
-                Source::File { path, .. } => {
+                RuleSource::File { path, .. } => {
                     format!("`{tool}` requires approval by a rule in `{}`", path.display())
                 }
-                Source::Session => {
+                RuleSource::Session => {
                     format!("`{tool}` requires approval by a rule of this session")
                 }
             },
             (Decision::Allow, _) => format!("The rule {label} allows it"),
         };
-        let mut finding = Finding::new(rule.decision, label, why);
+        let mut finding = TentativeDecision::new(rule.decision, label, why);
         if rule.decision == Decision::Ask {
             finding.needs = match &rule.source {
-                Source::Setting(key) if rule.is_beside_allowed_commands() => {
+                RuleSource::Setting(key) if rule.is_beside_allowed_commands() => {
                     Some(format!("an entry for the command in the setting `{key}`"))
                 }
-                Source::Setting(key) => Some(format!("the entry in the setting `{key}` removed")),
-                Source::File { .. } | Source::Session => Some(
+                RuleSource::Setting(key) => {
+                    Some(format!("the entry in the setting `{key}` removed"))
+                }
+                RuleSource::File { .. } | RuleSource::Session => Some(
                     "a rule of higher priority that allows it, or that rule removed".to_owned(),
                 ),
-                Source::BuiltIn => None,
+                RuleSource::BuiltIn => None,
             };
         }
         finding.grants = Some(rule.grants.clone());
@@ -238,9 +240,9 @@ impl Policy {
         finding
     }
 
-    fn decide(&self, call: &Call<'_>, trace: &mut Trace) -> Finding {
+    fn decide(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> TentativeDecision {
         if job_credentials::touches(call.query) {
-            return Finding::new(
+            return TentativeDecision::new(
                 Decision::Deny,
                 "job credentials (built in)",
                 "Files named `gha-creds-*.json` contain the credentials of the CI job and are \
@@ -264,7 +266,12 @@ impl Policy {
         finding
     }
 
-    fn decide_line(&self, call: &Call<'_>, shell: &ShellCall<'_>, trace: &mut Trace) -> Finding {
+    fn decide_line(
+        &self,
+        call: &QueriedCall<'_>,
+        shell: &ShellCall<'_>,
+        trace: &mut Trace,
+    ) -> TentativeDecision {
         let whole = self.find(call, Subject::Whole, trace);
         trace.whole();
         let mut finding = match shell.trouble() {
@@ -294,13 +301,18 @@ impl Policy {
     }
 
     /// Decides about a line that cannot be analyzed.
-    fn in_trouble(&self, call: &Call<'_>, trouble: &str, whole: Option<&Rule>) -> Finding {
+    fn in_trouble(
+        &self,
+        call: &QueriedCall<'_>,
+        trouble: &str,
+        whole: Option<&Rule>,
+    ) -> TentativeDecision {
         let mut finding = self.finding(call, whole);
         let explicit_yolo = call.mode == ApprovalMode::Yolo;
         if finding.decision == Decision::Allow {
             let patterned = whole.is_some_and(|rule| rule.conditions.arguments.is_some());
             if explicit_yolo && patterned {
-                finding = Finding::new(
+                finding = TentativeDecision::new(
                     Decision::Deny,
                     finding.rule,
                     format!(
@@ -324,12 +336,12 @@ impl Policy {
     /// Combines the decisions about the commands of the line; the strictest wins.
     fn by_parts(
         &self,
-        call: &Call<'_>,
+        call: &QueriedCall<'_>,
         shell: &ShellCall<'_>,
         whole: Option<&Rule>,
         trace: &mut Trace,
-    ) -> Finding {
-        let mut strictest: Option<Finding> = None;
+    ) -> TentativeDecision {
+        let mut strictest: Option<TentativeDecision> = None;
         let mut given: Option<Permissions> = None;
         let mut may_redirect = true;
         for (index, command) in shell.line.commands.iter().enumerate() {
@@ -349,7 +361,7 @@ impl Policy {
                 });
             }
             let mut finding = self.finding(call, rule);
-            let built_in = rule.is_none_or(|rule| rule.source == Source::BuiltIn);
+            let built_in = rule.is_none_or(|rule| rule.source == RuleSource::BuiltIn);
             if command.handed_on && (built_in || finding.decision == Decision::Allow) {
                 continue;
             }
@@ -367,7 +379,7 @@ impl Policy {
                 );
             }
             if safe {
-                finding = Finding::new(
+                finding = TentativeDecision::new(
                     Decision::Allow,
                     "known-safe command (built in)",
                     match shell.redirections().next() {
@@ -428,7 +440,7 @@ impl Policy {
 
     /// Whether the list of allowed commands names a command of the line. In plan mode the list
     /// allows only the commands that it names.
-    fn names_a_command(&self, call: &Call<'_>, shell: &ShellCall<'_>) -> bool {
+    fn names_a_command(&self, call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> bool {
         let names = |index| {
             self.rules().filter(|rule| rule.is_allowed_command()).any(|rule| {
                 rule.conditions.mismatch(call, Subject::Part(index), rule.decision).is_none()
@@ -439,7 +451,12 @@ impl Policy {
     }
 
     /// Checks the files of a call that does not run a command.
-    fn check_files(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
+    fn check_files(
+        &self,
+        call: &QueriedCall<'_>,
+        finding: &mut TentativeDecision,
+        trace: &mut Trace,
+    ) {
         let effects = call.query.effects;
         let roots = call.query.workspace;
         let yolo = call.mode == ApprovalMode::Yolo;
@@ -481,7 +498,12 @@ impl Policy {
         self.guard_build_files(call, finding, trace);
     }
 
-    fn guard_build_files(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
+    fn guard_build_files(
+        &self,
+        call: &QueriedCall<'_>,
+        finding: &mut TentativeDecision,
+        trace: &mut Trace,
+    ) {
         if self.build_file_guard == BuildFileGuard::Off {
             return;
         }
@@ -509,7 +531,12 @@ impl Policy {
     }
 
     /// Checks the requested permissions beyond the sandbox that no rule grants.
-    fn check_permissions(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
+    fn check_permissions(
+        &self,
+        call: &QueriedCall<'_>,
+        finding: &mut TentativeDecision,
+        trace: &mut Trace,
+    ) {
         let wanted = &call.query.effects.permissions;
         let row = self.sandbox.mode(call.mode);
         let readonly = row.readonly;
@@ -572,7 +599,12 @@ impl Policy {
         format!("a rule whose `permissions` grant it, or the setting `{key}` = `true`")
     }
 
-    fn check_safety(&self, call: &Call<'_>, finding: &mut Finding, trace: &mut Trace) {
+    fn check_safety(
+        &self,
+        call: &QueriedCall<'_>,
+        finding: &mut TentativeDecision,
+        trace: &mut Trace,
+    ) {
         let checkers = self.rules.checkers().iter().map(AsRef::as_ref);
         for checker in checkers.filter(|checker: &&Checker| checker.concerns(call)) {
             let Some(objection) = checker.check(call) else { continue };
@@ -591,7 +623,7 @@ impl Policy {
     }
 
     /// Returns the sensitive paths that the call accesses, formatted for display.
-    fn sensitive(&self, call: &Call<'_>) -> Vec<String> {
+    fn sensitive(&self, call: &QueriedCall<'_>) -> Vec<String> {
         const MOST: usize = 4;
         let effects = call.query.effects;
         let files = &effects.permissions.file_system;
@@ -618,7 +650,7 @@ impl Policy {
         found
     }
 
-    fn verdict(&self, call: &Call<'_>, trace: &mut Trace) -> Verdict {
+    fn verdict(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> Verdict {
         let finding = self.decide(call, trace);
         let mut verdict = Verdict::new(finding.decision, finding.rule, finding.why);
         if finding.decision == Decision::Ask && !call.query.interactive {
@@ -651,7 +683,7 @@ impl Judge for Policy {
 
     fn hides(&self, tool: &str, aliases: &[String], mode: ApprovalMode, interactive: bool) -> bool {
         let names = tool_names(tool, aliases);
-        let mut exempt: Option<&Source> = None;
+        let mut exempt: Option<&RuleSource> = None;
         for rule in self.rules() {
             let differs = rule.conditions.concern(&names, mode, interactive).is_some();
             if differs || exempt == Some(&rule.source) {
@@ -664,7 +696,7 @@ impl Judge for Policy {
             match (rule.decision, &rule.source) {
                 // Only tools that the user removed are hidden; the model gets an explanation for
                 // other denials when it calls the tool.
-                (Decision::Deny, Source::BuiltIn) => {}
+                (Decision::Deny, RuleSource::BuiltIn) => {}
                 (Decision::Deny, _) if rule.conditions.are_about_whole_tools() => return true,
                 (Decision::Deny, _) => {}
                 (Decision::Ask, _) if rule.only_tightens() => {}

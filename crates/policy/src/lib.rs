@@ -48,7 +48,7 @@ pub use line_checks::asked_in_yolo;
 pub use lint::lint;
 pub use path_condition::{PathGlob, PathScope};
 pub use problem::{Problem, ProblemKind, Severity};
-pub use rule::{Priority, Rule, Source};
+pub use rule::{Priority, Rule, RuleSource};
 pub use rule_file::{RuleFile, Tier};
 pub use sandbox_table::{CommandRow, ModeRow, SandboxTable};
 pub use settings::PolicyOptions;

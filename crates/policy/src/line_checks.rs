@@ -7,7 +7,7 @@ use parallax_protocol::policy::ApprovalMode;
 
 use crate::bash::{self, RedirectionKind};
 use crate::build_guard::{BuildFileGuard, is_build_file};
-use crate::call::{Call, ShellCall, Written};
+use crate::call::{QueriedCall, ShellCall, WriteTarget};
 use crate::{paths, taint};
 
 /// A reason to request approval.
@@ -55,7 +55,7 @@ pub(crate) struct LineContext {
 
 /// Returns all reasons to request approval, the most serious first.
 pub(crate) fn doubts(
-    call: &Call<'_>,
+    call: &QueriedCall<'_>,
     shell: &ShellCall<'_>,
     granted: &Permissions,
     circumstances: &LineContext,
@@ -138,8 +138,8 @@ pub(crate) fn doubts(
     doubts
 }
 
-fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
-    let written = shell.written().iter().filter_map(Written::path);
+fn build_files(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
+    let written = shell.written().iter().filter_map(WriteTarget::path);
     if let Some(path) = written.into_iter().find(|path| is_build_file(path)) {
         doubts.push(ApprovalReason::once(
             "build-file guard",
@@ -160,18 +160,18 @@ fn build_files(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Approval
 }
 
 /// Returns the commands of the line that destroy data, as written.
-pub(crate) fn destroyed(call: &Call<'_>, shell: &ShellCall<'_>) -> Vec<String> {
+pub(crate) fn destroyed(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Vec<String> {
     let mut doubts = Vec::new();
     destruction(call, shell, &mut doubts);
     doubts.into_iter().filter_map(|doubt| doubt.destroys).collect()
 }
 
-fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
+fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let own = |word: &bash::Word| match shell.place_of(word).as_slice() {
         [] => false,
         places => places.iter().all(|place| match place {
-            Written::Path(path) => call.query.made.iter().any(|made| path.starts_with(made)),
-            Written::Unknown(_) => false,
+            WriteTarget::Path(path) => call.query.made.iter().any(|made| path.starts_with(made)),
+            WriteTarget::Unknown(_) => false,
         }),
     };
     for command in &shell.line.commands {
@@ -195,7 +195,7 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Approval
     }
     // The same words can name a branch or a directory; which one depends on the files on disk.
     let there = |word: &&bash::Word| {
-        shell.place_of(word).iter().filter_map(Written::path).any(|path| {
+        shell.place_of(word).iter().filter_map(WriteTarget::path).any(|path| {
             call.query.workspace.contains(path) || call.query.effects.reads.contains(path)
         })
     };
@@ -211,7 +211,7 @@ fn destruction(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Approval
 }
 
 fn outside(
-    call: &Call<'_>,
+    call: &QueriedCall<'_>,
     shell: &ShellCall<'_>,
     granted: &Permissions,
     doubts: &mut Vec<ApprovalReason>,
@@ -219,7 +219,7 @@ fn outside(
     // Needed only in permissive modes; the other modes already ask for every command.
     for place in shell.written() {
         match place {
-            Written::Path(path) => {
+            WriteTarget::Path(path) => {
                 if call.folders.are_left_by(path) && !may_write(path, granted) {
                     doubts.push(ApprovalReason::once(
                         "write outside the workspace",
@@ -227,7 +227,7 @@ fn outside(
                     ));
                 }
             }
-            Written::Unknown(word) => {
+            WriteTarget::Unknown(word) => {
                 if call.mode != ApprovalMode::Yolo {
                     doubts.push(ApprovalReason::once(
                         "write to an unknown path",
@@ -242,11 +242,12 @@ fn outside(
     }
 }
 
-fn protected(call: &Call<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
+fn protected(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let roots = call.query.workspace;
     let needs_approval =
         |path: &Path| paths::is_protected(path, roots) || paths::is_agent_rules(path, roots);
-    let found = shell.written().iter().filter_map(Written::path).find(|path| needs_approval(path));
+    let found =
+        shell.written().iter().filter_map(WriteTarget::path).find(|path| needs_approval(path));
     let found = found.cloned().or_else(|| {
         let trees = shell.line.commands.iter().flat_map(bash::placed);
         let mut places = trees.flat_map(|word| shell.place_of(&word));

@@ -23,7 +23,7 @@ impl fmt::Display for Priority {
 
 /// The origin of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum RuleSource {
     /// A built-in rule.
     BuiltIn,
     /// A setting, or the flag that corresponds to it; the text is its name.
@@ -41,7 +41,7 @@ pub enum Source {
     Session,
 }
 
-impl Source {
+impl RuleSource {
     /// Returns the tier.
     pub fn tier(&self) -> Tier {
         match self {
@@ -59,7 +59,7 @@ pub struct Rule {
     /// The name shown in explanations of decisions.
     pub name: String,
     /// The origin.
-    pub source: Source,
+    pub source: RuleSource,
     /// The priority.
     pub priority: Priority,
     /// The conditions.
@@ -82,7 +82,7 @@ impl Rule {
     pub fn new(name: impl Into<String>, priority: u32, decision: Decision) -> Self {
         Self {
             name: name.into(),
-            source: Source::BuiltIn,
+            source: RuleSource::BuiltIn,
             priority: Priority(priority),
             conditions: Conditions::default(),
             decision,
@@ -97,39 +97,43 @@ impl Rule {
     pub fn label(&self) -> String {
         let (name, rank) = (&self.name, self.priority);
         match &self.source {
-            Source::BuiltIn => format!("{name} (built in, {rank})"),
-            Source::Setting(key) => format!("{name} (`{key}`, {rank})"),
-            Source::File { tier, path, line } => {
+            RuleSource::BuiltIn => format!("{name} (built in, {rank})"),
+            RuleSource::Setting(key) => format!("{name} (`{key}`, {rank})"),
+            RuleSource::File { tier, path, line } => {
                 format!("{name} ({}, `{}:{line}`, {rank})", tier.as_str(), path.display())
             }
-            Source::Session => format!("{name} (this session, {rank})"),
+            RuleSource::Session => format!("{name} (this session, {rank})"),
         }
     }
 
     /// Whether the rule may only make decisions stricter, so that a denial by a later rule counts.
     pub(crate) fn only_tightens(&self) -> bool {
-        let is_restricted =
-            matches!(&self.source, Source::File { tier: Tier::Extension | Tier::Workspace, .. });
-        self.decision == Decision::Ask && (is_restricted || self.source == Source::Setting(ALLOWED))
+        let is_restricted = matches!(
+            &self.source,
+            RuleSource::File { tier: Tier::Extension | Tier::Workspace, .. }
+        );
+        self.decision == Decision::Ask
+            && (is_restricted || self.source == RuleSource::Setting(ALLOWED))
     }
 
     /// Whether the rule names shell commands of the list of commands that need no approval.
     pub(crate) fn is_allowed_command(&self) -> bool {
         self.decision == Decision::Allow
-            && self.source == Source::Setting(ALLOWED)
+            && self.source == RuleSource::Setting(ALLOWED)
             && !matches!(self.conditions.commands, Commands::Any)
     }
 
     /// Whether the rule applies to the shell commands that are not on the list of allowed commands.
     pub(crate) fn is_beside_allowed_commands(&self) -> bool {
-        self.decision == Decision::Ask && self.source == Source::Setting(ALLOWED)
+        self.decision == Decision::Ask && self.source == RuleSource::Setting(ALLOWED)
     }
 
     /// Whether the rule is an "always" answer of the user, saved or not.
     pub(crate) fn is_always_answer(&self) -> bool {
         const ALWAYS: u32 = 950;
-        let kept = matches!(&self.source, Source::File { tier: Tier::Workspace | Tier::User, .. });
+        let kept =
+            matches!(&self.source, RuleSource::File { tier: Tier::Workspace | Tier::User, .. });
         self.decision == Decision::Allow
-            && (self.source == Source::Session || (kept && self.priority.0 % 1000 == ALWAYS))
+            && (self.source == RuleSource::Session || (kept && self.priority.0 % 1000 == ALWAYS))
     }
 }

@@ -7,7 +7,7 @@ use parallax_protocol::policy::Decision;
 use crate::checker::Checker;
 use crate::problem::Problem;
 use crate::rule::Rule;
-use crate::rule_toml::{Reading, read};
+use crate::rule_toml::{ParseOptions, read};
 use crate::settings::PolicyOptions;
 use crate::{defaults, settings};
 
@@ -25,7 +25,7 @@ impl RuleSet {
         let (mut rules, mut notices) = settings::rules(options);
         let mut checkers = Vec::new();
         let mut problems = Vec::new();
-        let reading = Reading {
+        let reading = ParseOptions {
             home: options.home.as_deref(),
             workspace_may_allow: options.workspace_may_allow,
         };

@@ -14,14 +14,14 @@ use crate::command_prefix::CommandPrefix;
 use crate::conditions::{Commands, Conditions};
 use crate::names::nearest;
 use crate::problem::{Problem, ProblemKind, Severity};
-use crate::rule::{Priority, Rule, Source};
+use crate::rule::{Priority, Rule, RuleSource};
 use crate::rule_file::{RuleFile, Tier};
-use crate::toml_table::{self, Lines, TypeMismatch, Value, flag, integer, text, texts};
+use crate::toml_table::{self, LineNumbers, TypeMismatch, Value, flag, integer, text, texts};
 use crate::tool_pattern::ToolPattern;
 
 /// Settings that parsing depends on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct ParseOptions<'a> {
     /// The home directory, for `~/` in globs and permissions.
     pub(crate) home: Option<&'a Path>,
     /// Whether rules of the project may allow calls.
@@ -80,17 +80,17 @@ struct InvalidRule {
 }
 
 /// Parses a file. Entries with problems are reported and ignored.
-pub(crate) fn read(file: &RuleFile, reading: Reading<'_>) -> ParsedRules {
-    let mut reader = Reader {
+pub(crate) fn read(file: &RuleFile, reading: ParseOptions<'_>) -> ParsedRules {
+    let mut reader = RuleReader {
         tier: file.tier,
         path: Arc::new(file.path.clone()),
-        lines: Lines::new(""),
+        lines: LineNumbers::new(""),
         reading,
         loaded: ParsedRules::default(),
     };
     match &file.text {
         Ok(text) => {
-            reader.lines = Lines::new(text);
+            reader.lines = LineNumbers::new(text);
             reader.file(text);
         }
         Err(why) => reader.report(
@@ -108,15 +108,15 @@ pub(crate) fn read(file: &RuleFile, reading: Reading<'_>) -> ParsedRules {
     reader.loaded
 }
 
-struct Reader<'t> {
+struct RuleReader<'t> {
     tier: Tier,
     path: Arc<PathBuf>,
-    lines: Lines<'t>,
-    reading: Reading<'t>,
+    lines: LineNumbers<'t>,
+    reading: ParseOptions<'t>,
     loaded: ParsedRules,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> RuleReader<'t> {
     fn report(&mut self, rule: Option<usize>, error: bool, fault: InvalidRule) {
         self.loaded.problems.push(Problem {
             kind: fault.kind,
@@ -279,10 +279,10 @@ impl<'t> Reader<'t> {
         }))
     }
 
-    fn source(&self, line: usize) -> Source {
+    fn source(&self, line: usize) -> RuleSource {
         match self.tier {
-            Tier::BuiltIn => Source::BuiltIn,
-            tier => Source::File { tier, path: Arc::clone(&self.path), line },
+            Tier::BuiltIn => RuleSource::BuiltIn,
+            tier => RuleSource::File { tier, path: Arc::clone(&self.path), line },
         }
     }
 
@@ -469,7 +469,7 @@ fn required<T>(
     table: &DeTable<'_>,
     key: &'static str,
     read: fn(&Value<'_>) -> Result<T, TypeMismatch>,
-    lines: &Lines<'_>,
+    lines: &LineNumbers<'_>,
 ) -> Result<T, InvalidRule> {
     let value = table.get(key).ok_or_else(|| schema(format!("`{key}` is missing")))?;
     read(value).map_err(|expected| InvalidRule {

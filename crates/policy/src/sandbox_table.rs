@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use crate::names::nearest;
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::rule_file::{RuleFile, Tier};
-use crate::toml_table::{self, Lines, TypeMismatch, Value, flag, texts};
+use crate::toml_table::{self, LineNumbers, TypeMismatch, Value, flag, texts};
 
 /// What commands may do in a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,10 +114,10 @@ impl SandboxTable {
     /// Like [`merge`](Self::merge), for a file with a path and with a home directory for `~/`.
     pub fn merge_file(&mut self, file: &RuleFile, home: Option<&Path>) -> Vec<Problem> {
         let mut reader =
-            SandboxTableParser { file, home, lines: Lines::new(""), problems: Vec::new() };
+            SandboxTableParser { file, home, lines: LineNumbers::new(""), problems: Vec::new() };
         match &file.text {
             Ok(text) => {
-                reader.lines = Lines::new(text);
+                reader.lines = LineNumbers::new(text);
                 match toml_table::parse(text) {
                     Ok(table) => reader.table(self, &table),
                     Err((line, message)) => reader.problem(
@@ -184,7 +184,7 @@ impl CommandRow {
 struct SandboxTableParser<'a> {
     file: &'a RuleFile,
     home: Option<&'a Path>,
-    lines: Lines<'a>,
+    lines: LineNumbers<'a>,
     problems: Vec<Problem>,
 }
 

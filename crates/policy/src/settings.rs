@@ -11,7 +11,7 @@ use crate::command_prefix::CommandPrefix;
 use crate::conditions::Commands;
 use crate::names::{SHELL, canonical};
 use crate::pattern;
-use crate::rule::{Rule, Source};
+use crate::rule::{Rule, RuleSource};
 use crate::rule_file::RuleFile;
 use crate::sandbox_table::SandboxTable;
 use crate::tool_pattern::ToolPattern;
@@ -257,7 +257,7 @@ impl SettingEntries {
 
 fn settings_rule(name: &str, key: &'static str, priority: u32, decision: Decision) -> Rule {
     let mut rule = Rule::new(name, priority, decision);
-    rule.source = Source::Setting(key);
+    rule.source = RuleSource::Setting(key);
     rule
 }
 

@@ -9,9 +9,9 @@ use toml::de::{DeTable, DeValue};
 pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
 
 /// The text of a file, for computing line numbers.
-pub(crate) struct Lines<'t>(&'t str);
+pub(crate) struct LineNumbers<'t>(&'t str);
 
-impl<'t> Lines<'t> {
+impl<'t> LineNumbers<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
         Self(text)
     }
@@ -34,7 +34,7 @@ pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, (Option<usize>, String)> 
         return Err((None, format!("it is larger than {LARGEST} bytes")));
     }
     DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
-        let line = error.span().map(|span| Lines::new(text).at(&span));
+        let line = error.span().map(|span| LineNumbers::new(text).at(&span));
         (line, error.message().trim().to_owned())
     })
 }

@@ -6,7 +6,7 @@ use parallax_protocol::policy::{Decision, Verdict};
 use serde::Serialize;
 
 use crate::conditions::Mismatch;
-use crate::rule::{Rule, Source};
+use crate::rule::{Rule, RuleSource};
 
 /// A decision with its explanation.
 #[derive(Debug, Clone, Serialize)]
@@ -121,7 +121,7 @@ impl Trace {
 
 pub(crate) fn considered(rule: &Rule, why_not: Option<&'static str>) -> Considered {
     let (file, line) = match &rule.source {
-        Source::File { path, line, .. } => (Some(path.as_ref().clone()), Some(*line)),
+        RuleSource::File { path, line, .. } => (Some(path.as_ref().clone()), Some(*line)),
         _ => (None, None),
     };
     Considered {

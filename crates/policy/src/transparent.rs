@@ -1,11 +1,11 @@
 //! Wrappers that do not affect the command they start, so that a rule for that command is
 //! sufficient.
 
-use crate::bash::{Command, Line, Word};
+use crate::bash::{Command, ShellLine, Word};
 use crate::command_prefix::is_settled;
 
 /// Whether the command only starts a later command of the line.
-pub(crate) fn is_transparent(line: &Line, index: usize) -> bool {
+pub(crate) fn is_transparent(line: &ShellLine, index: usize) -> bool {
     let Some(command) = line.commands.get(index) else { return false };
     let Some(program) = command.words.first().and_then(|word| word.text.as_deref()) else {
         return false;

@@ -24,7 +24,7 @@ pub trait Checkpoints: Send + Sync {
     ///
     /// # Errors
     /// Returns a message for the user if nothing could be saved. The change may proceed.
-    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String>;
+    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String>;
     /// Returns the files and directories that the agent created in this session.
     fn made(&self) -> Vec<PathBuf>;
     /// Returns the files that each turn changed and that can be reverted, in the order of the
@@ -48,11 +48,11 @@ pub trait Checkpoints: Send + Sync {
 }
 
 /// A checkpoint that was saved before a change.
-pub trait Kept: Send {
+pub trait CheckpointGuard: Send {
     /// Returns what cannot be restored and was not reported before, for the user.
     fn not_undoable(&self) -> Vec<String>;
     /// Records that the change is about to run with these permissions. If the program is killed
-    /// while it runs, the next start reverts what [`Kept::after`] would have reverted. Blocking.
+    /// while it runs, the next start reverts what [`CheckpointGuard::after`] would have reverted. Blocking.
     fn expect(&mut self, effects: &Effects, granted: &Permissions, mode: ApprovalMode) {
         let _ = (effects, granted, mode);
     }

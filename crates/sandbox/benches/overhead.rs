@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use divan::Bencher;
-use parallax_sandbox::{Cell, Launcher, Network, Plan, Tier};
+use parallax_sandbox::{Launcher, Network, Plan, SessionNamespaces, Tier};
 
 fn main() {
     divan::main();
@@ -60,7 +60,7 @@ fn supervised(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn in_the_sessions_cell(bencher: Bencher<'_, '_>) {
-    let Ok(cell) = Cell::start_with(&launcher()) else { return };
+    let Ok(cell) = SessionNamespaces::start_with(&launcher()) else { return };
     run(bencher, |plan| {
         plan.tier = Tier::Namespaces;
         plan.cell = Some(cell.pid());
@@ -69,7 +69,7 @@ fn in_the_sessions_cell(bencher: Bencher<'_, '_>) {
 
 #[divan::bench]
 fn behind_the_gate(bencher: Bencher<'_, '_>) {
-    let Ok(cell) = Cell::start_with(&launcher()) else { return };
+    let Ok(cell) = SessionNamespaces::start_with(&launcher()) else { return };
     if !gate_works() {
         return;
     }

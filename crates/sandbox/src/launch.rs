@@ -19,7 +19,7 @@ pub(crate) const CELL: &str = "__sandbox-cell";
 pub(crate) const PROBE: &str = "__sandbox-probe";
 
 /// The exit code of a supervisor that could not build the confinement. A command may return it as
-/// well; [`Refusal::read`] distinguishes them.
+/// well; [`SupervisorError::read`] distinguishes them.
 pub const REFUSED: u8 = 121;
 
 /// Maximum length of a plan on the command line; Linux limits an argument to 128 KiB. Longer plans
@@ -31,12 +31,12 @@ const LARGEST_PLAN: u64 = 64 << 20;
 
 /// The message of a supervisor that refused to run a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct SupervisorError {
     /// The reason, for display.
     pub message: String,
 }
 
-impl Refusal {
+impl SupervisorError {
     pub(crate) const MARK: &str = "parallax-sandbox: refused: ";
 
     /// Returns the refusal in the output of a supervisor that ended with `code`, if there is one.
@@ -188,7 +188,7 @@ fn read_plan(text: &OsStr) -> Result<Plan, String> {
 
 /// Reports why nothing was run.
 pub(crate) fn refuse(message: &str) -> ExitCode {
-    let line = format!("{}{}\n", Refusal::MARK, message.replace('\n', " "));
+    let line = format!("{}{}\n", SupervisorError::MARK, message.replace('\n', " "));
     // If stderr is closed, only the exit code remains.
     let _ = std::io::stderr().write_all(line.as_bytes());
     ExitCode::from(REFUSED)
@@ -197,12 +197,12 @@ pub(crate) fn refuse(message: &str) -> ExitCode {
 /// The namespaces of a session; not available on this platform.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
-pub struct Cell {
+pub struct SessionNamespaces {
     never: std::convert::Infallible,
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Cell {
+impl SessionNamespaces {
     /// Always fails on this platform.
     ///
     /// # Errors

@@ -16,14 +16,14 @@ mod support;
 
 pub use error::{PlanError, StartError};
 #[cfg(target_os = "linux")]
-pub use inside::session_namespaces::Cell;
+pub use inside::session_namespaces::SessionNamespaces;
 #[cfg(not(target_os = "linux"))]
-pub use launch::Cell;
-pub use launch::{Launcher, REFUSED, Refusal, main, reexec};
+pub use launch::SessionNamespaces;
+pub use launch::{Launcher, REFUSED, SupervisorError, main, reexec};
 pub use plan::{Access, Network, PlaceholderFile, Plan, Tier};
 pub use replaced::take_replaced;
 pub use standard_output::stdout_was_closed;
-pub use support::{Finding, Support};
+pub use support::{MechanismSupport, Support};
 
 /// The name of the process that runs the network broker of a command. It may live slightly longer
 /// than the supervisor, and as long as any process that the command left behind.

@@ -139,7 +139,7 @@ pub struct Plan {
     /// Unix sockets that stay reachable.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub sockets: Vec<PathBuf>,
-    /// The process of the session's [`crate::Cell`]. Without one, the command gets its own, and
+    /// The process of the session's [`crate::SessionNamespaces`]. Without one, the command gets its own, and
     /// processes that it leaves behind end with it.
     pub cell: Option<i32>,
     /// The process whose end kills everything.

@@ -13,14 +13,14 @@ use crate::plan::Tier;
 
 /// Whether a confinement mechanism works on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct Finding {
+pub struct MechanismSupport {
     /// Whether it works.
     pub works: bool,
     /// Its version, or why it does not work.
     pub why: String,
 }
 
-impl Finding {
+impl MechanismSupport {
     pub(crate) fn of<T>(result: Result<T, impl std::fmt::Display>) -> Self {
         match result {
             Ok(_) => Self { works: true, why: String::new() },
@@ -33,22 +33,22 @@ impl Finding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Support {
     /// Landlock; `why` contains its version.
-    pub landlock: Finding,
+    pub landlock: MechanismSupport,
     /// System call filters.
-    pub seccomp: Finding,
+    pub seccomp: MechanismSupport,
     /// Separating other hosts from servers on this host, with a filter that passes each address to
     /// the supervisor. Without it, both are allowed or denied together.
-    pub gate: Finding,
+    pub gate: MechanismSupport,
     /// User and process namespaces with a separate network.
-    pub namespaces: Finding,
+    pub namespaces: MechanismSupport,
     /// A mount namespace for each command.
-    pub mounts: Finding,
+    pub mounts: MechanismSupport,
     /// A `/proc` that shows only the processes of the session.
-    pub own_proc: Finding,
+    pub own_proc: MechanismSupport,
     /// Private overlays for package caches.
-    pub overlay: Finding,
+    pub overlay: MechanismSupport,
     /// `bwrap`, if it can create namespaces and this program cannot. Not tried if this program can.
-    pub bubblewrap: Finding,
+    pub bubblewrap: MechanismSupport,
 }
 
 impl Support {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn bubblewrap_is_for_where_own_namespaces_cannot_be_had() {
-        let works = || Finding { works: true, why: String::new() };
+        let works = || MechanismSupport { works: true, why: String::new() };
         let mut support = Support {
             seccomp: works(),
             landlock: works(),
@@ -211,9 +211,9 @@ mod tests {
             ..Support::default()
         };
         assert_eq!(support.tier(), Tier::Namespaces);
-        support.mounts = Finding::default();
+        support.mounts = MechanismSupport::default();
         assert_eq!(support.tier(), Tier::Bubblewrap);
-        support.bubblewrap = Finding::default();
+        support.bubblewrap = MechanismSupport::default();
         assert_eq!(support.tier(), Tier::Landlock);
     }
 }

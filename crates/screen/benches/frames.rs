@@ -1,13 +1,14 @@
 //! Benchmarks of frames: a typed key, and a piece of a streamed answer.
 
 use divan::Bencher;
-use parallax_screen::{Attributes, Color, ColorDepth, Frame, Line, Look, Region, Style};
+use parallax_screen::{Attributes, Color, ColorDepth, Frame, Line, PaintOptions, Region, Style};
 
 fn main() {
     divan::main();
 }
 
-const LOOK: Look = Look { depth: ColorDepth::True, links: true, synchronized: true };
+const LOOK: PaintOptions =
+    PaintOptions { depth: ColorDepth::True, links: true, synchronized: true };
 const COLUMNS: usize = 120;
 
 fn window(typed: &str, answer: usize) -> Vec<Line> {

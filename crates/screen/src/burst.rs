@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::decode::Decoded;
+use crate::decode::DecodedInput;
 use crate::key::{InputEvent, Key};
 
 /// The longest pause within a burst.
@@ -31,7 +31,7 @@ pub(crate) struct Burst {
 
 impl Burst {
     /// Takes the items decoded at `now` and leaves those that can be delivered now.
-    pub fn take(&mut self, decoded: &mut Vec<Decoded>, now: Instant) {
+    pub fn take(&mut self, decoded: &mut Vec<DecodedInput>, now: Instant) {
         let mut out = Vec::with_capacity(decoded.len());
         if self.left(now) == Some(Duration::ZERO) {
             self.end(&mut out);
@@ -39,15 +39,15 @@ impl Burst {
         for item in decoded.drain(..) {
             match item {
                 // The terminal may answer at any time.
-                Decoded::Answer(_) => {
+                DecodedInput::Answer(_) => {
                     self.settle(&mut out);
                     out.push(item);
                 }
-                Decoded::Event(InputEvent::Key(key)) if key.in_burst().is_some() => {
+                DecodedInput::Event(InputEvent::Key(key)) if key.in_burst().is_some() => {
                     self.held.push(key);
                     self.newest = Some(now);
                 }
-                Decoded::Event(_) => {
+                DecodedInput::Event(_) => {
                     self.end(&mut out);
                     out.push(item);
                 }
@@ -67,13 +67,13 @@ impl Burst {
     }
 
     /// Ends the burst because nothing more arrived.
-    pub fn end(&mut self, out: &mut Vec<Decoded>) {
+    pub fn end(&mut self, out: &mut Vec<DecodedInput>) {
         self.release(out);
         *self = Self::default();
     }
 
     /// Delivers the keys whose meaning does not depend on what follows.
-    fn settle(&mut self, out: &mut Vec<Decoded>) {
+    fn settle(&mut self, out: &mut Vec<DecodedInput>) {
         if !self.is_paste {
             // Line ends at the end are undecided; text after one makes several lines.
             let ends = self.held.iter().rev().take_while(|key| key.ends_line()).count();
@@ -95,7 +95,7 @@ impl Burst {
         }
     }
 
-    fn release(&mut self, out: &mut Vec<Decoded>) {
+    fn release(&mut self, out: &mut Vec<DecodedInput>) {
         if self.held.is_empty() {
             return;
         }
@@ -103,12 +103,12 @@ impl Burst {
         if !self.is_paste {
             return out.extend(held.into_iter().map(as_key));
         }
-        out.push(Decoded::Event(InputEvent::Burst(held)));
+        out.push(DecodedInput::Event(InputEvent::Burst(held)));
     }
 }
 
-fn as_key(key: Key) -> Decoded {
-    Decoded::Event(InputEvent::Key(key))
+fn as_key(key: Key) -> DecodedInput {
+    DecodedInput::Event(InputEvent::Key(key))
 }
 
 #[cfg(test)]
@@ -133,13 +133,13 @@ mod tests {
                 '^' => Key::plain(KeyCode::Up),
                 char => Key::plain(KeyCode::Char(char)),
             };
-            let mut decoded: Vec<Decoded> = text.chars().map(key).map(as_key).collect();
+            let mut decoded: Vec<DecodedInput> = text.chars().map(key).map(as_key).collect();
             burst.take(&mut decoded, now);
             out.extend(decoded);
         }
         burst.end(&mut out);
         let shown = out.into_iter().map(|item| match item {
-            Decoded::Event(InputEvent::Key(key)) => match key.code {
+            DecodedInput::Event(InputEvent::Key(key)) => match key.code {
                 KeyCode::Enter => "<enter>".to_owned(),
                 KeyCode::Tab => "<tab>".to_owned(),
                 KeyCode::Up => "<up>".to_owned(),
@@ -147,7 +147,9 @@ mod tests {
                 KeyCode::Char(char) => char.to_string(),
                 code => format!("{code:?}"),
             },
-            Decoded::Event(InputEvent::Burst(keys)) => format!("<paste {:?}>", burst_text(&keys)),
+            DecodedInput::Event(InputEvent::Burst(keys)) => {
+                format!("<paste {:?}>", burst_text(&keys))
+            }
             other => format!("{other:?}"),
         });
         shown.collect()
@@ -208,12 +210,12 @@ mod tests {
         let now = Instant::now();
         let mut burst = Burst::default();
         let keys = |count| std::iter::repeat_n(as_key(Key::plain(KeyCode::Char('x'))), count);
-        let mut decoded: Vec<Decoded> =
+        let mut decoded: Vec<DecodedInput> =
             keys(1).chain([as_key(Key::plain(KeyCode::Enter))]).collect();
         decoded.extend(keys(PIECE));
         burst.take(&mut decoded, now);
         assert!(
-            matches!(&decoded[..], [Decoded::Event(InputEvent::Burst(keys))] if keys.len() == PIECE + 2)
+            matches!(&decoded[..], [DecodedInput::Event(InputEvent::Burst(keys))] if keys.len() == PIECE + 2)
         );
     }
 }

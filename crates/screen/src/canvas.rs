@@ -39,7 +39,7 @@ pub(crate) const ASK_PLACE: &[u8] = b"\x1b[6n\x1b[18t";
 
 /// The terminal's answer to the query before a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct CursorReply {
     /// The frame's number.
     pub frame: u64,
     /// The cursor's row, from 0.
@@ -78,7 +78,7 @@ pub(crate) struct Canvas {
 
 /// How a frame may be painted.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
+struct PaintMode {
     /// The size to paint for.
     size: (u16, u16),
     /// Whether the window must be measured again.
@@ -121,7 +121,7 @@ struct Broken {
 impl Sent {
     /// Returns how many painted rows scrolled out at the top of the window in which this move up
     /// ended.
-    fn gone(&self, place: Place) -> usize {
+    fn gone(&self, place: CursorReply) -> usize {
         let (columns, rows) = (usize::from(place.size.0), usize::from(place.size.1));
         let up = match self.moves.first() {
             Some(VerticalMove::Up(rows)) => *rows,
@@ -139,7 +139,7 @@ impl Sent {
 
     /// Returns how many rows above the window's end the cursor is after a frame that met the size
     /// it was made for.
-    fn below(&self, place: Place) -> usize {
+    fn below(&self, place: CursorReply) -> usize {
         let rows = usize::from(place.size.1);
         let mut end = rows.saturating_sub(place.row.into());
         for step in &self.moves {
@@ -154,7 +154,7 @@ impl Sent {
     }
 
     /// Replays the frame's moves in the actual window.
-    fn replayed(&self, place: Place) -> Broken {
+    fn replayed(&self, place: CursorReply) -> Broken {
         let (columns, rows) = place.size;
         let last = isize::try_from(rows).unwrap_or(0) - 1;
         let steps = |count: usize| isize::try_from(count).unwrap_or(0);
@@ -238,7 +238,7 @@ impl Canvas {
     }
 
     /// Returns how to paint, or `None` if painting must wait.
-    fn turn(&mut self, shared: &Shared) -> io::Result<Option<Turn>> {
+    fn turn(&mut self, shared: &Shared) -> io::Result<Option<PaintMode>> {
         if !self.entered {
             return Ok(None);
         }
@@ -265,7 +265,7 @@ impl Canvas {
             shared.ask_window();
         }
         let paints = matches!(may, PaintPermission::All | PaintPermission::Live);
-        Ok(paints.then_some(Turn { size, resize, commits: may == PaintPermission::All }))
+        Ok(paints.then_some(PaintMode { size, resize, commits: may == PaintPermission::All }))
     }
 
     /// Moves the cursor to the first painted row. The query has been recorded.
@@ -317,7 +317,7 @@ impl Canvas {
         &mut self,
         shared: &Shared,
         frame: &Frame<'_>,
-        Turn { size, resize, commits }: Turn,
+        PaintMode { size, resize, commits }: PaintMode,
     ) -> io::Result<()> {
         let columns = usize::from(size.0);
         let capabilities = shared.capabilities();
@@ -429,7 +429,7 @@ impl Canvas {
     }
 
     /// Handles the reported positions of frames.
-    pub fn told(&mut self, shared: &Shared, places: &[Place]) {
+    pub fn told(&mut self, shared: &Shared, places: &[CursorReply]) {
         for place in places {
             let Some(sent) = self.sent.take_if(|sent| sent.frame == place.frame) else { continue };
             if place.size == sent.size {

@@ -1,13 +1,13 @@
 //! Terminal capabilities, from the environment and the terminal's answers.
 
-use crate::paint::Look;
+use crate::paint::PaintOptions;
 use crate::picture::Graphics;
 use crate::sgr::ColorDepth;
 
 /// Terminals with relevant differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Terminal {
+pub enum TerminalKind {
     Alacritty,
     AppleTerminal,
     Foot,
@@ -32,9 +32,9 @@ pub enum Terminal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// The terminal that draws: tmux or screen when running inside one.
-    pub terminal: Terminal,
+    pub terminal: TerminalKind,
     /// The terminal outside tmux or screen, as far as the environment says.
-    pub outer: Terminal,
+    pub outer: TerminalKind,
     /// The color depth.
     pub depth: ColorDepth,
     /// Whether links (OSC 8) are supported, or at least harmless.
@@ -62,9 +62,9 @@ impl Capabilities {
         let outer = by_environment(&variable);
         let term = variable("TERM");
         let terminal = if !variable("TMUX").is_empty() || term.starts_with("tmux") {
-            Terminal::Tmux
+            TerminalKind::Tmux
         } else if !variable("STY").is_empty() || term.starts_with("screen") {
-            Terminal::Screen
+            TerminalKind::Screen
         } else {
             outer
         };
@@ -86,8 +86,8 @@ impl Capabilities {
     }
 
     /// Sets the capabilities of an identified terminal.
-    fn identified(&mut self, terminal: Terminal) {
-        use Terminal as T;
+    fn identified(&mut self, terminal: TerminalKind) {
+        use TerminalKind as T;
         self.terminal = terminal;
         self.links = matches!(
             terminal,
@@ -112,18 +112,18 @@ impl Capabilities {
     pub(crate) fn named(&mut self, version: &str) {
         let lower = version.to_ascii_lowercase();
         let known = [
-            ("tmux", Terminal::Tmux),
-            ("kitty", Terminal::Kitty),
-            ("wezterm", Terminal::WezTerm),
-            ("iterm2", Terminal::Iterm),
-            ("ghostty", Terminal::Ghostty),
-            ("alacritty", Terminal::Alacritty),
-            ("foot", Terminal::Foot),
-            ("vte", Terminal::Vte),
-            ("konsole", Terminal::Konsole),
-            ("xterm.js", Terminal::Vscode),
-            ("windows terminal", Terminal::WindowsTerminal),
-            ("xterm", Terminal::Xterm),
+            ("tmux", TerminalKind::Tmux),
+            ("kitty", TerminalKind::Kitty),
+            ("wezterm", TerminalKind::WezTerm),
+            ("iterm2", TerminalKind::Iterm),
+            ("ghostty", TerminalKind::Ghostty),
+            ("alacritty", TerminalKind::Alacritty),
+            ("foot", TerminalKind::Foot),
+            ("vte", TerminalKind::Vte),
+            ("konsole", TerminalKind::Konsole),
+            ("xterm.js", TerminalKind::Vscode),
+            ("windows terminal", TerminalKind::WindowsTerminal),
+            ("xterm", TerminalKind::Xterm),
         ];
         if let Some((_, terminal)) = known.iter().find(|(name, _)| lower.starts_with(name)) {
             self.identified(*terminal);
@@ -133,17 +133,18 @@ impl Capabilities {
     /// Whether rows that become too long for the window are wrapped; `None` if unknown.
     pub fn reflows(&self) -> Option<bool> {
         match self.terminal {
-            Terminal::Xterm | Terminal::LinuxConsole | Terminal::Screen | Terminal::Dumb => {
-                Some(false)
-            }
-            Terminal::Unknown => None,
+            TerminalKind::Xterm
+            | TerminalKind::LinuxConsole
+            | TerminalKind::Screen
+            | TerminalKind::Dumb => Some(false),
+            TerminalKind::Unknown => None,
             _ => Some(true),
         }
     }
 
     /// Returns the graphics protocol, if any.
     pub fn graphics(&self) -> Option<Graphics> {
-        use Terminal as T;
+        use TerminalKind as T;
         match self.terminal {
             // They draw what they support themselves and hide the rest from the terminal behind
             // them.
@@ -162,8 +163,8 @@ impl Capabilities {
     /// misreads unknown sequences.
     pub fn may_send(&self, graphics: Graphics) -> bool {
         match self.terminal {
-            Terminal::Tmux | Terminal::Screen => graphics == Graphics::Sixel,
-            Terminal::Dumb | Terminal::LinuxConsole => false,
+            TerminalKind::Tmux | TerminalKind::Screen => graphics == Graphics::Sixel,
+            TerminalKind::Dumb | TerminalKind::LinuxConsole => false,
             _ => true,
         }
     }
@@ -171,61 +172,68 @@ impl Capabilities {
     /// Whether kitty graphics may be queried: tmux takes the query for a title, and others print
     /// it.
     pub(crate) fn may_be_asked_for_graphics(&self) -> bool {
-        !matches!(self.terminal, Terminal::Tmux | Terminal::Screen | Terminal::AppleTerminal)
+        !matches!(
+            self.terminal,
+            TerminalKind::Tmux | TerminalKind::Screen | TerminalKind::AppleTerminal
+        )
     }
 
     /// Whether queries may be sent: the Linux console and dumb terminals would print them.
     pub(crate) fn may_be_asked(&self) -> bool {
-        !matches!(self.terminal, Terminal::Dumb | Terminal::LinuxConsole)
+        !matches!(self.terminal, TerminalKind::Dumb | TerminalKind::LinuxConsole)
     }
 
-    pub(crate) fn look(&self) -> Look {
-        Look { depth: self.depth, links: self.links, synchronized: self.synchronized }
+    pub(crate) fn look(&self) -> PaintOptions {
+        PaintOptions { depth: self.depth, links: self.links, synchronized: self.synchronized }
     }
 }
 
-fn by_environment(variable: &impl Fn(&str) -> String) -> Terminal {
+fn by_environment(variable: &impl Fn(&str) -> String) -> TerminalKind {
     let program = variable("TERM_PROGRAM").to_ascii_lowercase();
     let by_program = match program.as_str() {
-        "iterm.app" => Some(Terminal::Iterm),
-        "ghostty" => Some(Terminal::Ghostty),
-        "apple_terminal" => Some(Terminal::AppleTerminal),
-        "vscode" => Some(Terminal::Vscode),
-        "wezterm" => Some(Terminal::WezTerm),
-        "alacritty" => Some(Terminal::Alacritty),
+        "iterm.app" => Some(TerminalKind::Iterm),
+        "ghostty" => Some(TerminalKind::Ghostty),
+        "apple_terminal" => Some(TerminalKind::AppleTerminal),
+        "vscode" => Some(TerminalKind::Vscode),
+        "wezterm" => Some(TerminalKind::WezTerm),
+        "alacritty" => Some(TerminalKind::Alacritty),
         _ => None,
     };
     if let Some(terminal) = by_program {
         return terminal;
     }
     for (name, terminal) in [
-        ("KITTY_WINDOW_ID", Terminal::Kitty),
-        ("GHOSTTY_RESOURCES_DIR", Terminal::Ghostty),
-        ("ALACRITTY_WINDOW_ID", Terminal::Alacritty),
-        ("WT_SESSION", Terminal::WindowsTerminal),
-        ("WEZTERM_PANE", Terminal::WezTerm),
-        ("ITERM_SESSION_ID", Terminal::Iterm),
-        ("KONSOLE_VERSION", Terminal::Konsole),
-        ("VTE_VERSION", Terminal::Vte),
-        ("XTERM_VERSION", Terminal::Xterm),
+        ("KITTY_WINDOW_ID", TerminalKind::Kitty),
+        ("GHOSTTY_RESOURCES_DIR", TerminalKind::Ghostty),
+        ("ALACRITTY_WINDOW_ID", TerminalKind::Alacritty),
+        ("WT_SESSION", TerminalKind::WindowsTerminal),
+        ("WEZTERM_PANE", TerminalKind::WezTerm),
+        ("ITERM_SESSION_ID", TerminalKind::Iterm),
+        ("KONSOLE_VERSION", TerminalKind::Konsole),
+        ("VTE_VERSION", TerminalKind::Vte),
+        ("XTERM_VERSION", TerminalKind::Xterm),
     ] {
         if !variable(name).is_empty() {
             return terminal;
         }
     }
     match variable("TERM").as_str() {
-        "dumb" => Terminal::Dumb,
-        "linux" => Terminal::LinuxConsole,
-        "xterm-kitty" => Terminal::Kitty,
-        "xterm-ghostty" => Terminal::Ghostty,
-        "alacritty" | "alacritty-direct" => Terminal::Alacritty,
-        "wezterm" => Terminal::WezTerm,
-        term if term.starts_with("foot") => Terminal::Foot,
-        _ => Terminal::Unknown,
+        "dumb" => TerminalKind::Dumb,
+        "linux" => TerminalKind::LinuxConsole,
+        "xterm-kitty" => TerminalKind::Kitty,
+        "xterm-ghostty" => TerminalKind::Ghostty,
+        "alacritty" | "alacritty-direct" => TerminalKind::Alacritty,
+        "wezterm" => TerminalKind::WezTerm,
+        term if term.starts_with("foot") => TerminalKind::Foot,
+        _ => TerminalKind::Unknown,
     }
 }
 
-fn depth(variable: &impl Fn(&str) -> String, terminal: Terminal, outer: Terminal) -> ColorDepth {
+fn depth(
+    variable: &impl Fn(&str) -> String,
+    terminal: TerminalKind,
+    outer: TerminalKind,
+) -> ColorDepth {
     // By convention, any non-empty value counts.
     if !variable("NO_COLOR").is_empty() {
         return ColorDepth::None;
@@ -238,15 +246,15 @@ fn depth(variable: &impl Fn(&str) -> String, terminal: Terminal, outer: Terminal
         _ => {}
     }
     let term = variable("TERM");
-    if terminal == Terminal::Dumb {
+    if terminal == TerminalKind::Dumb {
         return ColorDepth::None;
     }
     if matches!(variable("COLORTERM").as_str(), "truecolor" | "24bit")
-        && terminal != Terminal::Screen
+        && terminal != TerminalKind::Screen
     {
         return ColorDepth::True;
     }
-    use Terminal as T;
+    use TerminalKind as T;
     match terminal {
         T::Alacritty
         | T::Foot
@@ -293,7 +301,7 @@ mod tests {
     #[test]
     fn a_multiplexer_hides_the_terminal_behind_it() {
         let inside = detect(&[("TMUX", "/x"), ("TERM", "tmux-256color"), ("KITTY_WINDOW_ID", "1")]);
-        assert_eq!((inside.terminal, inside.outer), (Terminal::Tmux, Terminal::Kitty));
+        assert_eq!((inside.terminal, inside.outer), (TerminalKind::Tmux, TerminalKind::Kitty));
         assert_eq!((inside.reflows(), inside.links), (Some(true), false));
     }
 

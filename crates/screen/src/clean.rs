@@ -15,7 +15,7 @@ pub fn clean(text: &str) -> String {
 
 /// A piece of text as a terminal would parse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum TextPiece<'a> {
     /// Visible characters.
     Text(&'a str),
     /// A complete escape sequence.
@@ -26,18 +26,18 @@ pub enum Piece<'a> {
 
 /// Returns the pieces of a text in order. A sequence never extends past the end of its line, so
 /// that the result for a line does not depend on what follows.
-pub fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+pub fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
         let (piece, length) = if starts_sequence(first) {
             let length = sequence_length(rest);
-            (Piece::Sequence(&rest[..length]), length)
+            (TextPiece::Sequence(&rest[..length]), length)
         } else if is_shown(first) {
             let length = rest.find(|char| !is_shown(char)).unwrap_or(rest.len());
-            (Piece::Text(&rest[..length]), length)
+            (TextPiece::Text(&rest[..length]), length)
         } else {
-            (Piece::Control(first), first.len_utf8())
+            (TextPiece::Control(first), first.len_utf8())
         };
         rest = &rest[length..];
         Some(piece)
@@ -139,9 +139,9 @@ pub fn one_row(text: &str) -> Cow<'_, str> {
     let mut row = String::with_capacity(text.len());
     for piece in pieces(text) {
         match piece {
-            Piece::Text(text) => row.push_str(text),
-            Piece::Control('\n' | '\t' | '\r') if !row.ends_with(' ') => row.push(' '),
-            Piece::Control(_) | Piece::Sequence(_) => {}
+            TextPiece::Text(text) => row.push_str(text),
+            TextPiece::Control('\n' | '\t' | '\r') if !row.ends_with(' ') => row.push(' '),
+            TextPiece::Control(_) | TextPiece::Sequence(_) => {}
         }
     }
     Cow::Owned(row)
@@ -155,9 +155,9 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     let mut kept = String::with_capacity(text.len());
     for piece in pieces(text) {
         match piece {
-            Piece::Text(text) => kept.push_str(text),
-            Piece::Control(char @ ('\n' | '\t')) => kept.push(char),
-            Piece::Control(_) | Piece::Sequence(_) => {}
+            TextPiece::Text(text) => kept.push_str(text),
+            TextPiece::Control(char @ ('\n' | '\t')) => kept.push(char),
+            TextPiece::Control(_) | TextPiece::Sequence(_) => {}
         }
     }
     Cow::Owned(kept)

@@ -38,7 +38,7 @@ const CONTINUES_ESCAPE: &[u8] = b"[]OP_\r";
 
 /// An answer of the terminal about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum TerminalReply {
     /// It supports the kitty keyboard protocol.
     Kitty,
     /// The level of modifyOtherKeys.
@@ -67,9 +67,9 @@ pub(crate) enum Answer {
 
 /// A decoded sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decoded {
+pub(crate) enum DecodedInput {
     Event(InputEvent),
-    Answer(Answer),
+    Answer(TerminalReply),
 }
 
 /// Options that depend on the environment.
@@ -105,9 +105,9 @@ pub(crate) struct Decoder {
 }
 
 /// The meaning of the start of the buffer.
-enum Step {
+enum DecodeStep {
     /// This many bytes, and their meaning.
-    Done(usize, Option<Decoded>),
+    Done(usize, Option<DecodedInput>),
     /// More bytes are needed.
     More,
     /// A paste begins after this many bytes.
@@ -120,7 +120,7 @@ impl Decoder {
     }
 
     /// Adds bytes and returns what they decide.
-    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<Decoded>) {
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<DecodedInput>) {
         if std::mem::take(&mut self.no_alt)
             && self.buffer == [ESC]
             && !bytes.first().is_some_and(|byte| CONTINUES_ESCAPE.contains(byte))
@@ -141,14 +141,14 @@ impl Decoder {
         let sequence = [&[ESC], bytes].concat();
         let is_string = matches!(bytes.first(), Some(b']' | b'P'));
         match self.step(&sequence) {
-            Step::Done(length, decoded) => {
+            DecodeStep::Done(length, decoded) => {
                 length > 2
                     && (decoded.is_some() || is_string)
                     && matches!(sequence.get(length), None | Some(&ESC))
             }
             // The start of an answer, `]11;` or `P>|`.
-            Step::More => is_string && bytes.len() > 3,
-            Step::Paste(_) => true,
+            DecodeStep::More => is_string && bytes.len() > 3,
+            DecodeStep::Paste(_) => true,
         }
     }
 
@@ -171,7 +171,7 @@ impl Decoder {
     }
 
     /// Decides the pending bytes as they are, because nothing followed.
-    pub fn give_up(&mut self, out: &mut Vec<Decoded>) {
+    pub fn give_up(&mut self, out: &mut Vec<DecodedInput>) {
         if self.pasting {
             self.pasting = false;
             let text = std::mem::take(&mut self.buffer);
@@ -188,7 +188,7 @@ impl Decoder {
         self.run(true, out);
     }
 
-    fn run(&mut self, last: bool, out: &mut Vec<Decoded>) {
+    fn run(&mut self, last: bool, out: &mut Vec<DecodedInput>) {
         let mut at = 0;
         loop {
             if self.pasting {
@@ -203,29 +203,29 @@ impl Decoder {
                 break;
             }
             let step = match self.step(rest) {
-                Step::More if last => match self.forced(rest) {
-                    Some((length, decoded)) => Step::Done(length, decoded),
+                DecodeStep::More if last => match self.forced(rest) {
+                    Some((length, decoded)) => DecodeStep::Done(length, decoded),
                     None => break,
                 },
                 step => step,
             };
             match step {
-                Step::Done(length, decoded) => {
+                DecodeStep::Done(length, decoded) => {
                     at += length.max(1);
                     self.searched = 0;
-                    if let Some(Decoded::Answer(Answer::Cursor(..))) = decoded {
+                    if let Some(DecodedInput::Answer(TerminalReply::Cursor(..))) = decoded {
                         self.cursor_reports = self.cursor_reports.saturating_sub(1);
                     }
-                    if let Some(Decoded::Answer(Answer::Attributes { .. })) = decoded {
+                    if let Some(DecodedInput::Answer(TerminalReply::Attributes { .. })) = decoded {
                         self.awaits_graphics = false;
                     }
                     out.extend(decoded);
                 }
-                Step::More => {
+                DecodeStep::More => {
                     self.searched = rest.len().saturating_sub(1);
                     break;
                 }
-                Step::Paste(length) => {
+                DecodeStep::Paste(length) => {
                     at += length;
                     self.searched = 0;
                     self.pasting = true;
@@ -236,9 +236,9 @@ impl Decoder {
         self.buffer.drain(..at.min(self.buffer.len()));
     }
 
-    fn step(&self, bytes: &[u8]) -> Step {
+    fn step(&self, bytes: &[u8]) -> DecodeStep {
         match bytes {
-            [] | [ESC] => Step::More,
+            [] | [ESC] => DecodeStep::More,
             [ESC, b'[', ..] => csi::step(bytes, self.cursor_reports > 0),
             [ESC, b'O', ..] => keys::ss3(bytes),
             [ESC, b']', ..] => strings::osc(bytes, self.searched),
@@ -247,36 +247,36 @@ impl Decoder {
                 strings::apc(bytes, self.searched)
             }
             // Escape followed by a key, or Alt with a key whose bytes start this way.
-            [ESC, ESC] => Step::More,
-            [ESC, ESC, b'[' | b'O'] => Step::More,
+            [ESC, ESC] => DecodeStep::More,
+            [ESC, ESC, b'[' | b'O'] => DecodeStep::More,
             [ESC, ESC, b'[' | b'O', ..] => self.alt_sequence(bytes),
-            [ESC, ESC, ..] => Step::Done(1, key(Key::plain(KeyCode::Escape))),
+            [ESC, ESC, ..] => DecodeStep::Done(1, key(Key::plain(KeyCode::Escape))),
             [ESC, rest @ ..] => match keys::character(rest, self.options) {
-                Some((length, pressed)) => Step::Done(length + 1, key(with_alt(pressed))),
-                None => Step::More,
+                Some((length, pressed)) => DecodeStep::Done(length + 1, key(with_alt(pressed))),
+                None => DecodeStep::More,
             },
             _ => match keys::character(bytes, self.options) {
-                Some((length, pressed)) => Step::Done(length, key(pressed)),
-                None => Step::More,
+                Some((length, pressed)) => DecodeStep::Done(length, key(pressed)),
+                None => DecodeStep::More,
             },
         }
     }
 
     /// Decodes Escape before a key sequence as Alt, as rxvt and old terminals send it.
-    fn alt_sequence(&self, bytes: &[u8]) -> Step {
+    fn alt_sequence(&self, bytes: &[u8]) -> DecodeStep {
         let rest = bytes.get(1..).unwrap_or_default();
         match self.step(rest) {
-            Step::Done(length, Some(Decoded::Event(InputEvent::Key(pressed)))) => {
-                Step::Done(length + 1, key(with_alt(pressed)))
+            DecodeStep::Done(length, Some(DecodedInput::Event(InputEvent::Key(pressed)))) => {
+                DecodeStep::Done(length + 1, key(with_alt(pressed)))
             }
-            Step::More => Step::More,
+            DecodeStep::More => DecodeStep::More,
             // An answer or a paste after the Escape key.
-            _ => Step::Done(1, key(Key::plain(KeyCode::Escape))),
+            _ => DecodeStep::Done(1, key(Key::plain(KeyCode::Escape))),
         }
     }
 
     /// Returns the meaning of an unfinished sequence when nothing follows.
-    fn forced(&self, bytes: &[u8]) -> Option<(usize, Option<Decoded>)> {
+    fn forced(&self, bytes: &[u8]) -> Option<(usize, Option<DecodedInput>)> {
         Some(match bytes {
             [] => return None,
             [ESC] => (1, key(Key::plain(KeyCode::Escape))),
@@ -298,7 +298,7 @@ impl Decoder {
     }
 
     /// Handles the available part of a paste. Returns whether it ended.
-    fn paste_piece(&mut self, out: &mut Vec<Decoded>) -> bool {
+    fn paste_piece(&mut self, out: &mut Vec<DecodedInput>) -> bool {
         loop {
             let from = self.searched.saturating_sub(PASTE_END.len());
             let found =
@@ -327,7 +327,7 @@ impl Decoder {
         }
     }
 
-    fn paste(&mut self, bytes: &[u8], last: bool, out: &mut Vec<Decoded>) {
+    fn paste(&mut self, bytes: &[u8], last: bool, out: &mut Vec<DecodedInput>) {
         let text = String::from_utf8_lossy(bytes);
         // The first half of a CRLF was in the previous piece.
         let text = match text.strip_prefix('\n') {
@@ -337,7 +337,7 @@ impl Decoder {
         self.paste_return = !last && text.ends_with('\r');
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         if !text.is_empty() || last {
-            out.push(Decoded::Event(InputEvent::Paste(text)));
+            out.push(DecodedInput::Event(InputEvent::Paste(text)));
         }
     }
 }
@@ -349,8 +349,8 @@ fn character_border(bytes: &[u8], at: usize) -> usize {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form in which steps carry it")]
-fn key(key: Key) -> Option<Decoded> {
-    Some(Decoded::Event(InputEvent::Key(key)))
+fn key(key: Key) -> Option<DecodedInput> {
+    Some(DecodedInput::Event(InputEvent::Key(key)))
 }
 
 fn with_alt(pressed: Key) -> Key {

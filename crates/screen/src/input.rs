@@ -100,12 +100,12 @@ async fn wait_until(deadline: Option<Instant>) {
 
 /// The reading thread.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct InputThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Reader {
+impl InputThread {
     pub fn start(
         shared: &Arc<Shared>,
         wakes: OwnedFd,
@@ -120,7 +120,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for InputThread {
     fn drop(&mut self) {
         self.shared.stop();
         if let Some(thread) = self.thread.take() {

@@ -31,12 +31,12 @@ mod unrest;
 mod width;
 mod wrap;
 
-pub use capabilities::{Capabilities, Terminal};
+pub use capabilities::{Capabilities, TerminalKind};
 pub use input::Input;
 pub use key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind, burst_text};
 pub use line::{Line, Span};
-pub use osc::{Notify, Progress};
-pub use paint::Look;
+pub use osc::{Notify, TaskbarProgress};
+pub use paint::PaintOptions;
 pub use picture::{Drawing, Graphics, Picture, PictureError, PictureHead, PictureKind};
 pub use region::{Frame, Region};
 pub use screen::{Mode, Screen, ScreenOptions};

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::capabilities::{Capabilities, Terminal};
+use crate::capabilities::{Capabilities, TerminalKind};
 
 /// Maximum size in bytes of copied text: terminals drop longer sequences.
 const COPY_CAP: usize = 1 << 20;
@@ -13,7 +13,7 @@ const TEXT_CAP: usize = 1_000;
 
 /// Progress as shown in the terminal's tab or task bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum TaskbarProgress {
     /// No progress is shown.
     None,
     /// The percentage done.
@@ -41,12 +41,12 @@ pub(crate) fn title(text: &str) -> Vec<u8> {
     format!("\x1b]0;{}\x07", clean(text)).into_bytes()
 }
 
-pub(crate) fn progress(progress: Progress) -> Vec<u8> {
+pub(crate) fn progress(progress: TaskbarProgress) -> Vec<u8> {
     let state = match progress {
-        Progress::None => "0;0".to_owned(),
-        Progress::Percent(percent) => format!("1;{}", percent.min(100)),
-        Progress::Error => "2;100".to_owned(),
-        Progress::Busy => "3;0".to_owned(),
+        TaskbarProgress::None => "0;0".to_owned(),
+        TaskbarProgress::Percent(percent) => format!("1;{}", percent.min(100)),
+        TaskbarProgress::Error => "2;100".to_owned(),
+        TaskbarProgress::Busy => "3;0".to_owned(),
     };
     format!("\x1b]9;4;{state}\x07").into_bytes()
 }
@@ -58,15 +58,15 @@ pub(crate) fn notification(
     capabilities: &Capabilities,
 ) -> Vec<u8> {
     let way = match (way, capabilities.outer) {
-        (Notify::Auto, Terminal::Iterm) => Notify::Osc9,
+        (Notify::Auto, TerminalKind::Iterm) => Notify::Osc9,
         (
             Notify::Auto,
-            Terminal::Alacritty
-            | Terminal::AppleTerminal
-            | Terminal::Vscode
-            | Terminal::WindowsTerminal
-            | Terminal::LinuxConsole
-            | Terminal::Dumb,
+            TerminalKind::Alacritty
+            | TerminalKind::AppleTerminal
+            | TerminalKind::Vscode
+            | TerminalKind::WindowsTerminal
+            | TerminalKind::LinuxConsole
+            | TerminalKind::Dumb,
         ) => Notify::Bell,
         (Notify::Auto, _) => Notify::Osc777,
         (way, _) => way,
@@ -92,7 +92,7 @@ pub(crate) fn copy(text: &str, capabilities: &Capabilities) -> Option<Vec<u8>> {
     }
     let sequence = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
     let mut out = passed(sequence.as_bytes(), capabilities);
-    if capabilities.terminal == Terminal::Tmux {
+    if capabilities.terminal == TerminalKind::Tmux {
         // By default tmux passes nothing on; with `set-clipboard on` it handles the sequence
         // itself.
         out.extend_from_slice(sequence.as_bytes());
@@ -108,7 +108,7 @@ pub(crate) fn ask_clipboard(capabilities: &Capabilities) -> Vec<u8> {
 /// Wraps a sequence so that tmux or screen pass it on to the terminal behind them.
 fn passed(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
     match capabilities.terminal {
-        Terminal::Tmux => {
+        TerminalKind::Tmux => {
             let mut out = b"\x1bPtmux;".to_vec();
             for byte in sequence {
                 if *byte == 0x1b {
@@ -120,7 +120,7 @@ fn passed(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
             out
         }
         // screen limits the length of strings, so a long sequence is split.
-        Terminal::Screen => {
+        TerminalKind::Screen => {
             sequence.chunks(240).flat_map(|piece| [b"\x1bP", piece, b"\x1b\\"].concat()).collect()
         }
         _ => sequence.to_vec(),

@@ -17,7 +17,7 @@ const LINK_CAP: usize = 2_000;
 
 /// What the terminal can show.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct PaintOptions {
     /// The color depth.
     pub depth: ColorDepth,
     /// Whether links are supported (OSC 8).
@@ -29,7 +29,7 @@ pub struct Look {
 /// The terminal's cursor and style while a frame is painted. Rows count from the top of the region.
 pub(crate) struct Painter {
     pub out: Vec<u8>,
-    look: Look,
+    look: PaintOptions,
     columns: usize,
     style: Style,
     link: Option<Arc<str>>,
@@ -55,7 +55,7 @@ pub(crate) enum VerticalMove {
 }
 
 impl Painter {
-    pub fn new(look: Look, columns: usize, (x, y): (Option<usize>, usize)) -> Self {
+    pub fn new(look: PaintOptions, columns: usize, (x, y): (Option<usize>, usize)) -> Self {
         Self {
             out: Vec::new(),
             look,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::align::align;
 use crate::line::Line;
-use crate::paint::{Look, Painter, VerticalMove};
+use crate::paint::{PaintOptions, Painter, VerticalMove};
 use crate::picture::Picture;
 use crate::row::Row;
 
@@ -41,7 +41,7 @@ pub struct Frame<'a> {
 pub struct Region {
     columns: usize,
     height: usize,
-    look: Look,
+    look: PaintOptions,
     /// Never empty: the cursor is always in a row.
     rows: Vec<Arc<Row>>,
     /// The row of the terminal's cursor, and the column it was moved to.
@@ -68,7 +68,7 @@ struct ScrolledOutRows {
 
 impl Region {
     /// Creates a region that begins in the cursor's row, in a window of this size.
-    pub fn new(columns: usize, height: usize, look: Look) -> Self {
+    pub fn new(columns: usize, height: usize, look: PaintOptions) -> Self {
         Self {
             columns: columns.max(1),
             height: height.max(1),
@@ -101,7 +101,7 @@ impl Region {
     }
 
     /// Sets what the terminal can show.
-    pub fn set_look(&mut self, look: Look) {
+    pub fn set_look(&mut self, look: PaintOptions) {
         self.look = look;
     }
 

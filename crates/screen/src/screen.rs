@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::canvas::Canvas;
-use crate::capabilities::{Capabilities, Terminal};
+use crate::capabilities::{Capabilities, TerminalKind};
 use crate::decode::DecoderOptions;
-use crate::input::{Input, Reader};
+use crate::input::{Input, InputThread};
 use crate::line::Line;
-use crate::osc::{self, Notify, Progress};
+use crate::osc::{self, Notify, TaskbarProgress};
 use crate::picture::{Drawing, Graphics};
 use crate::region::{Frame, Region};
 use crate::shared::{ASK_BACKGROUND, Shared, wake_pipe};
@@ -60,8 +60,8 @@ pub struct Screen {
     options: ScreenOptions,
     had_keys: bool,
     /// The progress shown in the terminal's tab or task bar.
-    progress: Progress,
-    _reader: Reader,
+    progress: TaskbarProgress,
+    _reader: InputThread,
 }
 
 impl Screen {
@@ -92,7 +92,7 @@ impl Screen {
         variable: impl Fn(&str) -> Option<String>,
     ) -> io::Result<(Self, Input)> {
         let capabilities = Capabilities::detect(&variable);
-        if capabilities.terminal == Terminal::Dumb {
+        if capabilities.terminal == TerminalKind::Dumb {
             options.mode = Mode::Plain;
         }
         options.mouse &= options.mode == Mode::Alternate;
@@ -112,7 +112,7 @@ impl Screen {
         let asks = (options.probe, inline);
         let shared = Arc::new(Shared::new(tty, wake, capabilities, asks, canvas));
         let early = shared.tty.raw()?;
-        let reader = Reader::start(&shared, wakes, DecoderOptions { greek, remote }, early);
+        let reader = InputThread::start(&shared, wakes, DecoderOptions { greek, remote }, early);
         let reader = match reader {
             Ok(reader) => reader,
             // The thread could not be started.
@@ -126,7 +126,7 @@ impl Screen {
             shared: Arc::clone(&shared),
             options,
             had_keys: early > 0,
-            progress: Progress::None,
+            progress: TaskbarProgress::None,
             _reader: reader,
         };
         let setup = screen.setup();
@@ -221,8 +221,8 @@ impl Screen {
         self.shared.tty.write(&setup)?;
         self.shared.resume();
         // Restore the progress shown before.
-        let progress = std::mem::replace(&mut self.progress, Progress::None);
-        if progress != Progress::None {
+        let progress = std::mem::replace(&mut self.progress, TaskbarProgress::None);
+        if progress != TaskbarProgress::None {
             self.set_progress(progress)?;
         }
         Ok(())
@@ -318,7 +318,7 @@ impl Screen {
             bytes.extend_from_slice(b"\x1b[?2031h\x1b[?1004h");
         }
         let capabilities = self.shared.capabilities();
-        if capabilities.terminal != Terminal::Dumb {
+        if capabilities.terminal != TerminalKind::Dumb {
             bytes.extend_from_slice(b"\x1b[?2004h");
             if self.options.mode != Mode::Plain {
                 bytes.extend_from_slice(b"\x1b[?7l");
@@ -335,15 +335,15 @@ impl Screen {
 
     fn modes_off(&mut self) -> Vec<u8> {
         let mut bytes = self.shared.keyboard_off();
-        if self.shared.capabilities().terminal == Terminal::Dumb {
+        if self.shared.capabilities().terminal == TerminalKind::Dumb {
             return bytes;
         }
         if self.options.mouse {
             bytes.extend_from_slice(b"\x1b[?1006l\x1b[?1002l");
         }
         // The title and progress belong to a program that has ended or is suspended.
-        if self.progress != Progress::None {
-            bytes.extend(osc::progress(Progress::None));
+        if self.progress != TaskbarProgress::None {
+            bytes.extend(osc::progress(TaskbarProgress::None));
         }
         if self.options.probe {
             bytes.extend_from_slice(b"\x1b[?1004l\x1b[?2031l");
@@ -391,10 +391,10 @@ impl Screen {
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub fn set_progress(&mut self, progress: Progress) -> io::Result<()> {
+    pub fn set_progress(&mut self, progress: TaskbarProgress) -> io::Result<()> {
         let before = std::mem::replace(&mut self.progress, progress);
-        let off = osc::progress(Progress::None);
-        match (before == Progress::None, progress == Progress::None) {
+        let off = osc::progress(TaskbarProgress::None);
+        match (before == TaskbarProgress::None, progress == TaskbarProgress::None) {
             (true, false) => restore_also(&off),
             (false, true) => restore_no_more(&off),
             _ => {}
@@ -448,7 +448,7 @@ impl Screen {
     }
 
     fn say(&mut self, sequence: &[u8]) -> io::Result<()> {
-        if !self.is_entered() || self.shared.capabilities().terminal == Terminal::Dumb {
+        if !self.is_entered() || self.shared.capabilities().terminal == TerminalKind::Dumb {
             return Ok(());
         }
         self.shared.tty.write(sequence)

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::canvas::{ASK_PLACE, Canvas, Place};
-use crate::capabilities::{Capabilities, Terminal};
-use crate::decode::{Answer, Decoded};
+use crate::canvas::{ASK_PLACE, Canvas, CursorReply};
+use crate::capabilities::{Capabilities, TerminalKind};
+use crate::decode::{DecodedInput, TerminalReply};
 use crate::key::InputEvent;
 use crate::tty::{Tty, restore_also};
 use crate::unrest::{PaintPermission, ResizeDebounce};
@@ -64,8 +64,8 @@ struct SharedState {
     tells_size: bool,
     tells_swapped: bool,
     /// The reasons for the pending size queries, in order.
-    questions: VecDeque<Question>,
-    places: Vec<Place>,
+    questions: VecDeque<SizeQueryReason>,
+    places: Vec<CursorReply>,
     /// The size the window is painted for, the last size of the device, and the last size reported
     /// by the terminal.
     size: (u16, u16),
@@ -83,7 +83,7 @@ struct SharedState {
 
 /// The reason for a size query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Question {
+enum SizeQueryReason {
     /// Before a frame is painted.
     Frame(u64),
     /// After the window changed.
@@ -227,7 +227,7 @@ impl Shared {
     }
 
     /// Handles decoded input: events go into the queue, answers update the state.
-    pub fn deliver(&self, decoded: &mut Vec<Decoded>) {
+    pub fn deliver(&self, decoded: &mut Vec<DecodedInput>) {
         if decoded.is_empty() {
             return;
         }
@@ -236,14 +236,14 @@ impl Shared {
         let mut replies = Vec::new();
         for item in decoded.drain(..) {
             match item {
-                Decoded::Event(event) => {
+                DecodedInput::Event(event) => {
                     // The user may have changed the colors in the meantime.
                     if event == InputEvent::Focus(true) && state.probes {
                         replies.extend_from_slice(ASK_BACKGROUND);
                     }
                     state.events.push_back((event, came));
                 }
-                Decoded::Answer(answer) => state.take(answer, &mut replies),
+                DecodedInput::Answer(answer) => state.take(answer, &mut replies),
             }
         }
         let places = std::mem::take(&mut state.places);
@@ -340,7 +340,7 @@ impl Shared {
         let mut state = self.state();
         if state.tells_size {
             state.cursor_reports += 1;
-            state.questions.push_back(Question::Frame(frame));
+            state.questions.push_back(SizeQueryReason::Frame(frame));
         }
         state.tells_size
     }
@@ -362,7 +362,7 @@ impl Shared {
         if asks {
             state.cursor_reports += 1;
             if state.tells_size {
-                state.questions.push_back(Question::Resize);
+                state.questions.push_back(SizeQueryReason::Resize);
                 question = ASK_PLACE;
             }
             state.resize = Resize::Asked(Instant::now());
@@ -478,18 +478,18 @@ impl SharedState {
         self.events.push_back((event, Instant::now()));
     }
 
-    fn take(&mut self, answer: Answer, replies: &mut Vec<u8>) {
+    fn take(&mut self, answer: TerminalReply, replies: &mut Vec<u8>) {
         match answer {
-            Answer::Kitty => {
+            TerminalReply::Kitty => {
                 if !std::mem::replace(&mut self.capabilities.kitty_keyboard, true) {
                     replies.extend_from_slice(KITTY_ON);
                     restore_also(KITTY_OFF);
                 }
             }
-            Answer::ModifyOtherKeys(level) => self.modify_keys_level = level,
-            Answer::Mode { mode: 2026, known } => self.capabilities.synchronized = known,
-            Answer::Mode { .. } => {}
-            Answer::Attributes { sixel } => {
+            TerminalReply::ModifyOtherKeys(level) => self.modify_keys_level = level,
+            TerminalReply::Mode { mode: 2026, known } => self.capabilities.synchronized = known,
+            TerminalReply::Mode { .. } => {}
+            TerminalReply::Attributes { sixel } => {
                 self.capabilities.answers = true;
                 self.awaits_graphics = false;
                 self.capabilities.sixel = sixel;
@@ -510,32 +510,32 @@ impl SharedState {
                     restore_also(MODIFY_KEYS_OFF);
                 }
             }
-            Answer::KittyGraphics(knows) => self.capabilities.kitty_graphics = knows,
-            Answer::SixelColors(colors) => self.capabilities.sixel_colors = Some(colors),
-            Answer::Cell(width, height) => {
+            TerminalReply::KittyGraphics(knows) => self.capabilities.kitty_graphics = knows,
+            TerminalReply::SixelColors(colors) => self.capabilities.sixel_colors = Some(colors),
+            TerminalReply::Cell(width, height) => {
                 self.capabilities.cell = (width > 0 && height > 0).then_some((width, height));
             }
-            Answer::Version(name) => self.capabilities.named(&name),
-            Answer::Cursor(row, column) => {
+            TerminalReply::Version(name) => self.capabilities.named(&name),
+            TerminalReply::Cursor(row, column) => {
                 self.cursor_reports = self.cursor_reports.saturating_sub(1);
                 self.cursor = (row.saturating_sub(1), column.saturating_sub(1));
                 if !self.tells_size && self.cursor_reports == 0 {
                     self.resize_answered();
                 }
             }
-            Answer::Size(columns, rows) => {
+            TerminalReply::Size(columns, rows) => {
                 let mut size = (columns.max(1), rows.max(1));
                 if self.tells_swapped {
                     size = (size.1, size.0);
                 }
                 match self.questions.pop_front() {
-                    Some(Question::Frame(frame)) => {
+                    Some(SizeQueryReason::Frame(frame)) => {
                         self.told = Some(size);
-                        self.places.push(Place { frame, row: self.cursor.0, size });
+                        self.places.push(CursorReply { frame, row: self.cursor.0, size });
                     }
-                    Some(Question::Resize) => {
+                    Some(SizeQueryReason::Resize) => {
                         self.told = Some(size);
-                        if !self.questions.contains(&Question::Resize) {
+                        if !self.questions.contains(&SizeQueryReason::Resize) {
                             self.resize_answered();
                         }
                     }
@@ -546,17 +546,17 @@ impl SharedState {
                         let swapped = (size.1, size.0);
                         // tmux before 3.4 swaps columns and rows.
                         self.tells_swapped = swapped == self.device && size != self.device;
-                        self.tells_size = self.capabilities.terminal == Terminal::Tmux
+                        self.tells_size = self.capabilities.terminal == TerminalKind::Tmux
                             && (size == self.device) != (swapped == self.device);
                     }
                 }
             }
-            Answer::ColorScheme => replies.extend_from_slice(ASK_BACKGROUND),
-            Answer::Background(red, green, blue) => {
+            TerminalReply::ColorScheme => replies.extend_from_slice(ASK_BACKGROUND),
+            TerminalReply::Background(red, green, blue) => {
                 let color = (red, green, blue);
                 // tmux reports white if it does not know the color.
                 let is_false =
-                    self.capabilities.terminal == Terminal::Tmux && color == (255, 255, 255);
+                    self.capabilities.terminal == TerminalKind::Tmux && color == (255, 255, 255);
                 if !is_false && self.background.replace(color) != Some(color) {
                     self.push(InputEvent::Background(red, green, blue));
                 }

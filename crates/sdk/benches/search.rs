@@ -6,7 +6,7 @@ use std::path::Path;
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{ContentRecord, Record, SessionHead, Store as _};
 use parallax_sdk::{Launch, LaunchOptions};
-use parallax_sessions::search::Search;
+use parallax_sessions::search::SearchRequest;
 use parallax_store::{Homes, Journal};
 
 const SESSIONS: u64 = 5_000;
@@ -95,7 +95,7 @@ fn launch(home: &Path) -> Option<Launch> {
 }
 
 fn look_for(launch: &Launch, text: &str) -> usize {
-    let search = Search { text: text.to_owned(), here: false, limit: 20, rebuild: false };
+    let search = SearchRequest { text: text.to_owned(), here: false, limit: 20, rebuild: false };
     launch
         .session_library()
         .search_sessions(&search, &|_| true)

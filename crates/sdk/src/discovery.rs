@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use kept::Kept;
+use kept::DiscoveryCache;
 use parallax_agents::SessionSkills;
 use parallax_checkpoints::Versions;
 use parallax_engine::EventBus;
@@ -69,13 +69,16 @@ pub(crate) fn discover(
         processes,
         strict: settings.flag("tools.strictDiscoveredTools"),
     });
-    let kept = Kept::new(&launch.config.homes.parallax, &discovery);
+    let kept = DiscoveryCache::new(&launch.config.homes.parallax, &discovery);
     // The cached results of the last run apply until the command finishes.
     let told = kept.read().unwrap_or_default();
     let known = discovery.tools(&told).ok();
     let is_known = known.is_some();
-    let (state, changes) =
-        watch::channel(State { tools: known.unwrap_or_default(), version: 0, done: false });
+    let (state, changes) = watch::channel(DiscoveryState {
+        tools: known.unwrap_or_default(),
+        version: 0,
+        done: false,
+    });
     let cancel = CancellationToken::new();
     let discovered = Arc::new(Discovered {
         state: changes,
@@ -141,7 +144,7 @@ fn tell(hub: &EventBus, text: String) {
 
 /// Tools from the discovery command.
 pub(crate) struct Discovered {
-    state: watch::Receiver<State>,
+    state: watch::Receiver<DiscoveryState>,
     /// Whether cached tools from an earlier session are declared.
     is_known: bool,
     begun: Instant,
@@ -153,7 +156,7 @@ pub(crate) struct Discovered {
     hub: EventBus,
 }
 
-struct State {
+struct DiscoveryState {
     tools: Vec<Arc<dyn Tool>>,
     /// Incremented when the tools change.
     version: u64,

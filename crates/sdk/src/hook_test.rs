@@ -1,7 +1,7 @@
 //! Runs hooks on request of the user.
 
 use parallax_exec::Processes;
-use parallax_hooks::{HookTestResult, Surroundings};
+use parallax_hooks::{HookSession, HookTestResult};
 use parallax_protocol::Object;
 use parallax_protocol::event::Failure;
 use parallax_protocol::hooks::HookEvent;
@@ -23,7 +23,7 @@ pub async fn try_hooks(
 ) -> Result<HookTestResult, Failure> {
     let id = SessionId::new("hooks-test");
     let artifacts = launch.homes().artifacts(&launch.options.directory, &id).root().to_owned();
-    let around = Surroundings {
+    let around = HookSession {
         processes: Processes::new(artifacts.clone()),
         shell: shell_options(launch, artifacts.clone()),
         session: id.as_str().to_owned(),

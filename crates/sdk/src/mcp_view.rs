@@ -6,7 +6,7 @@ pub use parallax_exec::program::open_address;
 pub use parallax_mcp::view::{
     McpAccess, McpItem, McpRow, McpState, McpUpdate, McpUpdates, McpView,
 };
-pub use parallax_mcp::{Answer, Asker, Question, WantedSignIn};
+pub use parallax_mcp::{Asker, UserRequest, UserResponse, WantedSignIn};
 
 use crate::open::OpenSession;
 

@@ -11,7 +11,7 @@ use crate::open::OpenSession;
 const LONGEST: u64 = 256 * 1024;
 /// A plan file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct PlanFile {
     /// Path of the file.
     pub path: PathBuf,
     /// The Markdown text.
@@ -20,12 +20,12 @@ pub struct Plan {
 
 impl OpenSession {
     /// Returns the plan that was changed last. Blocks briefly.
-    pub fn plan(&self) -> Option<Plan> {
+    pub fn plan(&self) -> Option<PlanFile> {
         let path = newest(&self.plans)?;
         let file = self.workspace.confine(&path, Access::Read).ok()?;
         let (bytes, _) = read_capped(&file, LONGEST).ok()?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        (!text.trim().is_empty()).then_some(Plan { path, text })
+        (!text.trim().is_empty()).then_some(PlanFile { path, text })
     }
 
     /// Replaces the text of a plan file, as edited by the user. Blocks briefly.

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::launch::{Launch, failure};
 
 pub use parallax_config::{
-    FooterItem, InlineImages, Kind, Layer, LoadingPhrases, NotificationMethod, Origin, SettingRow,
-    SettingScope, TitleMode, UiSettings,
+    FooterItem, InlineImages, Layer, LoadingPhrases, NotificationMethod, SettingRow, SettingScope,
+    SettingType, TitleMode, UiSettings, ValueOrigin,
 };
 
 impl Launch {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
 
 use crate::SessionLibrary;
-use crate::transcript::{Making, Place};
+use crate::transcript::{Making, TranscriptTarget};
 
 /// The setting that enables the mirror.
 pub const SETTING: &str = "sessions.mirror";
@@ -71,7 +71,7 @@ impl SessionLibrary<'_> {
         let folder = parallax_store::gemini_folder(&self.homes(), project);
         let claimed = parallax_store::claim_gemini_folder(&folder, project);
         let error = claimed.err().map(|error| format!("`{}`: {error}", folder.display()));
-        let chats = Place::Chats(folder.join("chats"));
+        let chats = TranscriptTarget::Chats(folder.join("chats"));
         let mirror = error.is_none().then(|| Making::new(path, self.homes().keys, chats));
         Arc::new(MirroredJournal {
             journal,

@@ -13,7 +13,7 @@ use parallax_protocol::store::{
     pins,
 };
 use parallax_store::{
-    FindError, Journal, LoadError, LoadedSession, OpenError, Origin, SessionEntry,
+    FindError, Journal, LoadError, LoadedSession, OpenError, SessionEntry, SessionOrigin,
 };
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -170,10 +170,10 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failu
         }
         Err(error) => return Err(input(error)),
     };
-    if is_exact && (entry.id != selector || entry.origin != Origin::Parallax) {
+    if is_exact && (entry.id != selector || entry.origin != SessionOrigin::Parallax) {
         return Err(input(format_args!("unknown session `{selector}`")));
     }
-    if entry.origin != Origin::Parallax {
+    if entry.origin != SessionOrigin::Parallax {
         return adopt(library, &entry);
     }
     match Journal::open_append(&entry.path, &library.homes().keys) {
@@ -312,8 +312,10 @@ pub fn loaded(
     let keys = library.homes().keys;
     let path = &entry.path;
     match entry.origin {
-        Origin::Parallax => parallax_store::load(path, &keys).and_then(|it| sound(it, path)),
-        Origin::GeminiCli | Origin::ParallaxCli => parallax_store::import(path, &keys),
+        SessionOrigin::Parallax => parallax_store::load(path, &keys).and_then(|it| sound(it, path)),
+        SessionOrigin::GeminiCli | SessionOrigin::ParallaxCli => {
+            parallax_store::import(path, &keys)
+        }
     }
     .map_err(input)
 }
@@ -329,7 +331,7 @@ fn sound(loaded: LoadedSession, path: &Path) -> Result<LoadedSession, LoadError>
 /// Removes everything after the first `keep` contents of a Parallax session.
 fn rewind(library: &SessionLibrary<'_>, id: &str, keep: usize) -> Result<Resumed, Failure> {
     let entry = found(library, id)?;
-    if entry.origin != Origin::Parallax {
+    if entry.origin != SessionOrigin::Parallax {
         return Err(input(format!(
             "the session `{id}` belongs to another program: resume it, then rewind"
         )));

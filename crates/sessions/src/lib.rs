@@ -31,7 +31,7 @@ use export::SyntaxHighlighter;
 
 pub use choice::SessionChoice;
 pub use listing::cut;
-pub use parallax_store::{Origin, SavedChat, SessionEntry};
+pub use parallax_store::{SavedChat, SessionEntry, SessionOrigin};
 pub use source::{SessionSource, SourceError};
 pub use tree::tree;
 

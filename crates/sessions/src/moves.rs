@@ -7,7 +7,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::paths::lexical;
 use parallax_protocol::store::{PromptMark, SessionHead, Store as _};
-use parallax_store::{FindError, Journal, LoadedSession, Origin, SessionEntry};
+use parallax_store::{FindError, Journal, LoadedSession, SessionEntry, SessionOrigin};
 use uuid::Uuid;
 
 use crate::export::{self, ExportForm};
@@ -160,7 +160,7 @@ impl SessionLibrary<'_> {
         let mut done = ExportResult::default();
         let mut names: Vec<(PathBuf, String)> = Vec::new();
         for entry in self.all_sessions() {
-            if entry.origin != Origin::Parallax {
+            if entry.origin != SessionOrigin::Parallax {
                 continue;
             }
             let text = loaded(self, &entry).and_then(|session| {
@@ -278,7 +278,7 @@ impl SessionLibrary<'_> {
         let homes = self.homes();
         let mut moved = Moved::default();
         for entry in parallax_store::list(&homes, &from) {
-            if entry.origin != parallax_store::Origin::Parallax {
+            if entry.origin != parallax_store::SessionOrigin::Parallax {
                 continue;
             }
             match parallax_store::move_session(&homes, &entry, &to) {

@@ -89,14 +89,14 @@ pub fn items(records: &[Record]) -> Vec<PastItem> {
 
 /// An answer of the model: the index of its first item, and its usage.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct ModelAnswer {
     pub(crate) first: usize,
     pub(crate) model: Option<String>,
     pub(crate) usage: Usage,
 }
 
 /// Returns the items of records, and the answers they belong to.
-pub(crate) fn items_and_answers(records: &[Record]) -> (Vec<PastItem>, Vec<Answer>) {
+pub(crate) fn items_and_answers(records: &[Record]) -> (Vec<PastItem>, Vec<ModelAnswer>) {
     let mut teller = ItemCollector::default();
     records.iter().for_each(|record| teller.record(record));
     (teller.items, teller.answers)
@@ -134,7 +134,7 @@ fn is_prompt(record: &ContentRecord) -> bool {
 #[derive(Default)]
 struct ItemCollector {
     items: Vec<PastItem>,
-    answers: Vec<Answer>,
+    answers: Vec<ModelAnswer>,
     contents: usize,
     turn: u64,
     /// Item indexes of the tool calls in the last model content.
@@ -201,7 +201,7 @@ impl ItemCollector {
             return;
         }
         if record.wire.role() == Role::Model {
-            self.answers.push(Answer {
+            self.answers.push(ModelAnswer {
                 first: self.items.len(),
                 model: record.model.clone(),
                 usage: record.usage.unwrap_or_default(),

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_store::{
-    EncryptedSessions, Homes, Indexed, LoadedSession, Origin, SearchError, SearchIndex,
-    SearchQuery, Step, TurnText,
+    EncryptedSessions, Homes, Indexed, LoadedSession, SearchError, SearchIndex, SearchQuery,
+    SessionOrigin, TurnText, UpdateProgress,
 };
 
 use crate::SessionLibrary;
 use crate::past::{self, PastItem};
 
 pub use parallax_store::SearchHit;
-pub use parallax_store::Step as IndexStep;
+pub use parallax_store::UpdateProgress as IndexStep;
 
 /// Maximum bytes of one tool output that are indexed.
 const MOST_OF_OUTPUT: usize = 16 * 1024;
@@ -24,7 +24,7 @@ pub const MARKS: [char; 2] = ['\u{1}', '\u{2}'];
 
 /// A search request.
 #[derive(Debug, Clone)]
-pub struct Search {
+pub struct SearchRequest {
     /// Words that must all occur; the last may be a prefix. Quotes mark phrases.
     pub text: String,
     /// Whether to search this project only.
@@ -37,7 +37,7 @@ pub struct Search {
 
 /// Result of a search.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// The matching sessions, most recently used first.
     pub hits: Vec<SearchHit>,
     /// Which sessions could not be searched and why, if any.
@@ -55,9 +55,9 @@ impl SessionLibrary<'_> {
     /// otherwise, the session files are searched.
     pub fn search_sessions(
         &self,
-        search: &Search,
-        watch: &dyn Fn(Step) -> bool,
-    ) -> Result<Found, Failure> {
+        search: &SearchRequest,
+        watch: &dyn Fn(UpdateProgress) -> bool,
+    ) -> Result<SearchResult, Failure> {
         let query = SearchQuery {
             text: search.text.clone(),
             project: search.here.then(|| self.directory.to_owned()),
@@ -86,18 +86,18 @@ impl SessionLibrary<'_> {
             1 => format!("one session was not searched: {why}"),
             closed => format!("{closed} sessions were not searched, among them: {why}"),
         });
-        Ok(Found { hits, left_out })
+        Ok(SearchResult { hits, left_out })
     }
 
     /// Replaces ids of Gemini CLI records by the ids in lists, which are needed to resume them.
     /// They differ if a Parallax session has the same id.
     fn name_as_listed(&self, hits: &mut [SearchHit]) {
-        if !hits.iter().any(|hit| hit.origin == Origin::GeminiCli) {
+        if !hits.iter().any(|hit| hit.origin == SessionOrigin::GeminiCli) {
             return;
         }
         let listed: HashMap<PathBuf, String> =
             self.all_sessions().into_iter().map(|entry| (entry.path, entry.id)).collect();
-        for hit in hits.iter_mut().filter(|hit| hit.origin == Origin::GeminiCli) {
+        for hit in hits.iter_mut().filter(|hit| hit.origin == SessionOrigin::GeminiCli) {
             if let Some(id) = listed.get(&hit.path) {
                 hit.id.clone_from(id);
             }
@@ -117,7 +117,7 @@ impl SessionLibrary<'_> {
     fn with_index<T>(
         &self,
         rebuild: bool,
-        watch: &dyn Fn(Step) -> bool,
+        watch: &dyn Fn(UpdateProgress) -> bool,
         work: impl Fn(&SearchIndex, Indexed) -> Result<T, SearchError>,
     ) -> Result<T, Failure> {
         let homes = self.homes();
@@ -155,7 +155,7 @@ fn in_memory(
     homes: &Homes,
     query: &SearchQuery,
     only_encrypted: bool,
-    watch: &dyn Fn(Step) -> bool,
+    watch: &dyn Fn(UpdateProgress) -> bool,
 ) -> Result<(Vec<SearchHit>, EncryptedSessions), Failure> {
     let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
         index.update(homes, &texts, watch)?;

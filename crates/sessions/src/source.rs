@@ -4,7 +4,7 @@ use std::io;
 
 use parallax_protocol::event::Failure;
 use parallax_protocol::ids::SessionId;
-use parallax_store::{JournalTail, Origin, SessionEntry};
+use parallax_store::{JournalTail, SessionEntry, SessionOrigin};
 
 use crate::SessionLibrary;
 use crate::export::{self, ExportForm};
@@ -34,7 +34,7 @@ impl SessionSource {
     /// # Errors
     /// When the file cannot be read.
     pub fn open(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<Self, SourceError> {
-        if entry.origin == Origin::Parallax {
+        if entry.origin == SessionOrigin::Parallax {
             let journal = JournalTail::new(entry.path.clone(), library.homes().keys);
             return Ok(Self { journal: Some(journal), imported: String::new() });
         }

@@ -18,14 +18,14 @@ use crate::gemini_mirror::record_name;
 pub const TRANSCRIPT: &str = "transcript.jsonl";
 
 /// The transcript file and its position in the journal.
-pub struct Transcript {
+pub struct TranscriptFile {
     /// Path that hooks receive. If no transcript is written, this is the journal.
     path: PathBuf,
     made: Option<Arc<Mutex<Making>>>,
 }
 
 /// Where to write the transcript.
-pub enum Place {
+pub enum TranscriptTarget {
     /// To this file.
     File(PathBuf),
     /// Into this directory, with the file name that Gemini CLI would use.
@@ -35,7 +35,7 @@ pub enum Place {
 /// Converts a growing journal to Gemini CLI's transcript format.
 pub struct Making {
     journal: JournalTail,
-    place: Place,
+    place: TranscriptTarget,
     messages: Messages,
     /// Number of messages already written.
     written: usize,
@@ -43,11 +43,11 @@ pub struct Making {
     file: Option<File>,
 }
 
-impl Transcript {
+impl TranscriptFile {
     /// `path` is the transcript file; with `None`, no transcript is written.
     pub fn new(journal: PathBuf, keys: Keys, path: Option<PathBuf>) -> Self {
         let Some(path) = path else { return Self { path: journal, made: None } };
-        let making = Making::new(journal, keys, Place::File(path.clone()));
+        let making = Making::new(journal, keys, TranscriptTarget::File(path.clone()));
         Self { path, made: Some(Arc::new(Mutex::new(making))) }
     }
 
@@ -71,7 +71,7 @@ impl Transcript {
 
 impl Making {
     /// Writes nothing until the first [`update`](Self::update).
-    pub fn new(journal: PathBuf, keys: Keys, place: Place) -> Self {
+    pub fn new(journal: PathBuf, keys: Keys, place: TranscriptTarget) -> Self {
         let journal = JournalTail::new(journal, keys);
         Self { journal, place, messages: Messages::default(), written: 0, file: None }
     }
@@ -90,10 +90,10 @@ impl Making {
                 Record::Session(session) => {
                     session.session_id.as_str().clone_into(&mut self.messages.session);
                     let mut line = head(&session);
-                    if let Place::Chats(chats) = &self.place {
+                    if let TranscriptTarget::Chats(chats) = &self.place {
                         // Parallax's own session list skips files with this key.
                         line[parallax_store::MIRROR_KEY] = true.into();
-                        self.place = Place::File(chats.join(record_name(&session)));
+                        self.place = TranscriptTarget::File(chats.join(record_name(&session)));
                     }
                     push(&mut out, &line)?;
                 }
@@ -107,8 +107,10 @@ impl Making {
         let file = match &mut self.file {
             Some(file) => file,
             none => match &self.place {
-                Place::File(path) => none.insert(create(path)?),
-                Place::Chats(_) => return Err(io::Error::other("the journal has no headerer")),
+                TranscriptTarget::File(path) => none.insert(create(path)?),
+                TranscriptTarget::Chats(_) => {
+                    return Err(io::Error::other("the journal has no headerer"));
+                }
             },
         };
         file.write_all(&out)
@@ -217,7 +219,7 @@ mod tests {
     fn each_message_is_there_once_and_again_with_its_results() {
         let folder = tempfile::tempdir().expect("a folder");
         let (journal, path) = (folder.path().join("j"), folder.path().join("a/t"));
-        let transcript = Transcript::new(journal.clone(), Keys::default(), Some(path.clone()));
+        let transcript = TranscriptFile::new(journal.clone(), Keys::default(), Some(path.clone()));
         let update = || {
             let made = transcript.made.clone().expect("it is made");
             made.lock().expect("no panic").update().expect("written");

@@ -12,7 +12,7 @@ use jiff::{Span, Timestamp, Zoned};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::requests::Requests;
 use parallax_protocol::store::Record;
-use parallax_store::{Keys, Origin, SessionEntry};
+use parallax_store::{Keys, SessionEntry, SessionOrigin};
 use serde::Serialize;
 
 use crate::SessionLibrary;
@@ -172,7 +172,7 @@ impl SessionLibrary<'_> {
         let homes = self.homes();
         let entries: Vec<SessionEntry> = parallax_store::list_all(&homes)
             .into_iter()
-            .filter(|entry| entry.origin == Origin::Parallax)
+            .filter(|entry| entry.origin == SessionOrigin::Parallax)
             .filter(|entry| since.is_none_or(|since| day_of(entry.last_used) >= since))
             .collect();
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parallax_protocol::store::Store as _;
 
 use crate::journal::Journal;
-use crate::list::{Origin, files, modified};
+use crate::list::{SessionOrigin, files, modified};
 use crate::load::LoadedSession;
 use crate::paths::{Homes, create_private_dir, project_folder};
 use crate::session_files::gemini_folders;
@@ -27,7 +27,7 @@ pub struct SavedChat {
     /// The file to import.
     pub path: PathBuf,
     /// The program that wrote the file.
-    pub origin: Origin,
+    pub origin: SessionOrigin,
 }
 
 impl SavedChat {
@@ -83,9 +83,10 @@ pub enum ChatError {
 /// by Parallax is returned.
 pub fn saved_chats(homes: &Homes, project: &Path) -> Vec<SavedChat> {
     let mut chats: Vec<SavedChat> = Vec::new();
-    let ours = files(&folder(homes, project)).into_iter().map(|path| (path, Origin::Parallax));
+    let ours =
+        files(&folder(homes, project)).into_iter().map(|path| (path, SessionOrigin::Parallax));
     let theirs = gemini_folders(homes, project).into_iter().flat_map(|folder| files(&folder));
-    for (path, origin) in ours.chain(theirs.map(|path| (path, Origin::GeminiCli))) {
+    for (path, origin) in ours.chain(theirs.map(|path| (path, SessionOrigin::GeminiCli))) {
         let Some(tag) = tag_of(&path, origin) else { continue };
         let Some(saved) = modified(&path) else { continue };
         if !chats.iter().any(|known| known.tag == tag) {
@@ -158,7 +159,7 @@ pub fn save_chat(
 /// cannot be deleted.
 pub fn delete_chat(homes: &Homes, project: &Path, tag: &str) -> Result<SavedChat, ChatError> {
     let chat = find_chat(homes, project, tag)?;
-    if chat.origin != Origin::Parallax {
+    if chat.origin != SessionOrigin::Parallax {
         return Err(ChatError::Foreign { tag: chat.tag, path: chat.path });
     }
     fs::remove_file(&chat.path)
@@ -170,12 +171,14 @@ fn folder(homes: &Homes, project: &Path) -> PathBuf {
     homes.parallax.join("chats").join(project_folder(project))
 }
 
-fn tag_of(path: &Path, origin: Origin) -> Option<String> {
+fn tag_of(path: &Path, origin: SessionOrigin) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let encoded = match origin {
-        Origin::Parallax => name.strip_suffix(".jsonl").filter(|name| !name.starts_with('.'))?,
-        Origin::GeminiCli => name.strip_prefix("checkpoint-")?.strip_suffix(".json")?,
-        Origin::ParallaxCli => return None,
+        SessionOrigin::Parallax => {
+            name.strip_suffix(".jsonl").filter(|name| !name.starts_with('.'))?
+        }
+        SessionOrigin::GeminiCli => name.strip_prefix("checkpoint-")?.strip_suffix(".json")?,
+        SessionOrigin::ParallaxCli => return None,
     };
     (!encoded.is_empty()).then(|| decode(encoded))
 }

@@ -56,7 +56,7 @@ pub use unfinished::Unfinished;
 use beneath::Roots;
 use journal::{Journal, Record};
 use objects::Objects;
-use state::{ObjectId, PathText, Stamp, State};
+use state::{ObjectId, PathState, PathText, Stamp};
 
 /// Reads a git blob, given the root of a working tree and the name of the blob.
 #[derive(Clone)]
@@ -186,7 +186,7 @@ const MAX_MADE: usize = 10_000;
 pub struct Checkpoints {
     options: CheckpointOptions,
     objects: Objects,
-    places: Mutex<Places>,
+    places: Mutex<WorkspaceRoots>,
     journal: Mutex<Journal>,
     caches: Mutex<Caches>,
     /// The latest timestamp assigned; timestamps increase strictly.
@@ -205,7 +205,7 @@ pub struct Checkpoints {
 
 /// The workspace directories, resolved on first use.
 #[derive(Debug, Default)]
-struct Places {
+struct WorkspaceRoots {
     given: Vec<PathBuf>,
     resolved: Option<(Arc<Roots>, Arc<Workspace>)>,
 }
@@ -214,7 +214,7 @@ struct Places {
 #[derive(Debug, Default)]
 struct Caches {
     indexes: git::Indexes,
-    contents: HashMap<beneath::Place, (Stamp, command::Old)>,
+    contents: HashMap<beneath::ConfinedPath, (Stamp, command::Old)>,
     /// Added directories that are skipped because scanning them takes too long.
     too_large: BTreeSet<PathBuf>,
 }
@@ -232,7 +232,7 @@ impl Checkpoints {
         let path = options.folder.join(&options.project).join(format!("{name}.jsonl"));
         Self {
             objects: Objects::new(options.folder.join("objects")),
-            places: Mutex::new(Places { given: options.roots.clone(), resolved: None }),
+            places: Mutex::new(WorkspaceRoots { given: options.roots.clone(), resolved: None }),
             journal: Mutex::new(Journal::new(path)),
             caches: Mutex::default(),
             moment: AtomicI64::new(0),
@@ -281,13 +281,13 @@ impl Checkpoints {
         if journal.refresh().is_err() {
             return Vec::new();
         }
-        let is_there = |(path, last): &(PathBuf, &State)| {
+        let is_there = |(path, last): &(PathBuf, &PathState)| {
             let Some(Ok(now)) = roots.place(path).map(|place| beneath::look(&place)) else {
                 return false;
             };
             match (&now, *last) {
-                (State::File { stamp: now, .. }, State::File { stamp, .. }) => now == stamp,
-                (State::Folder { .. }, State::Folder { .. }) => true,
+                (PathState::File { stamp: now, .. }, PathState::File { stamp, .. }) => now == stamp,
+                (PathState::Folder { .. }, PathState::Folder { .. }) => true,
                 (now, last) => now == last,
             }
         };
@@ -405,8 +405,8 @@ impl Checkpoints {
     }
 }
 
-fn kind_of(before: &State, after: Option<&State>) -> ChangeKind {
-    match (before.is_absent(), after.is_some_and(State::is_absent)) {
+fn kind_of(before: &PathState, after: Option<&PathState>) -> ChangeKind {
+    match (before.is_absent(), after.is_some_and(PathState::is_absent)) {
         (true, _) => ChangeKind::Created,
         (false, true) => ChangeKind::Deleted,
         (false, false) => ChangeKind::Changed,

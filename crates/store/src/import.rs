@@ -32,7 +32,7 @@ const MAX_FILE: u64 = 512 * 1024 * 1024;
 
 /// A message of a foreign session.
 #[derive(Debug, Default)]
-pub(crate) struct Message {
+pub(crate) struct ImportedMessage {
     pub(crate) time: String,
     pub(crate) is_model: bool,
     pub(crate) parts: Vec<Part>,
@@ -137,7 +137,7 @@ fn empty_head() -> SessionHead {
 /// The formats that consist of one JSON document.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct Document {
+struct ForeignDocument {
     session_id: Option<String>,
     id: Option<String>,
     start_time: Option<String>,
@@ -152,7 +152,7 @@ struct Foreign {
     head: SessionHead,
     /// The name of the session.
     summary: Option<String>,
-    messages: Vec<Message>,
+    messages: Vec<ImportedMessage>,
 }
 
 fn read_foreign(text: &str) -> Option<Foreign> {
@@ -168,7 +168,7 @@ fn read_foreign(text: &str) -> Option<Foreign> {
     if let Some(found) = codex::read_lines(text).or_else(|| claude::read_lines(text)) {
         return Some(found);
     }
-    let document: Document = serde_json::from_str(text).ok()?;
+    let document: ForeignDocument = serde_json::from_str(text).ok()?;
     let items = document.messages.or(document.contents).or(document.history)?;
     let mut head = empty_head();
     head.session_id = SessionId::new(document.session_id.or(document.id).unwrap_or_default());
@@ -177,14 +177,14 @@ fn read_foreign(text: &str) -> Option<Foreign> {
 }
 
 /// Reads contents (with `role`) or message records (with `type`).
-fn read_items(items: &[Box<RawValue>]) -> Vec<Message> {
+fn read_items(items: &[Box<RawValue>]) -> Vec<ImportedMessage> {
     items
         .iter()
         .filter_map(|item| read_content(item.get()).or_else(|| gemini::read_message(item.get())))
         .collect()
 }
 
-fn read_content(text: &str) -> Option<Message> {
+fn read_content(text: &str) -> Option<ImportedMessage> {
     #[derive(Deserialize)]
     struct Wire {
         role: String,
@@ -204,7 +204,7 @@ fn read_content(text: &str) -> Option<Message> {
     let is_context =
         |part: &Part| matches!(part.view(), PartView::Text(text) if gemini::is_context(text));
     let synthetic = !parts.is_empty() && parts.iter().all(is_context);
-    Some(Message { is_model, parts, display, synthetic, ..Message::default() })
+    Some(ImportedMessage { is_model, parts, display, synthetic, ..ImportedMessage::default() })
 }
 
 /// Start of the files that a prompt references.
@@ -243,7 +243,7 @@ fn read_parts(raw: &RawValue) -> Vec<Part> {
 /// Builds a session in which roles alternate and every call has exactly one response.
 pub(crate) fn build(
     head: SessionHead,
-    messages: Vec<Message>,
+    messages: Vec<ImportedMessage>,
     path: &Path,
 ) -> Result<LoadedSession, LoadError> {
     let mut builder = Builder::default();
@@ -255,7 +255,7 @@ pub(crate) fn build(
         if std::mem::take(&mut first) && message.is_model {
             let text = "[The beginning of this conversation is missing.]";
             let mut record =
-                content_record(Message::default(), Content::user(vec![Part::text(text)]));
+                content_record(ImportedMessage::default(), Content::user(vec![Part::text(text)]));
             record.synthetic = true;
             builder.record(Record::Content(record));
         }
@@ -310,8 +310,8 @@ pub(crate) fn build(
 
 /// Joins consecutive messages with the same role, unless there are calls between them, and drops
 /// what cannot be sent.
-fn merge(messages: Vec<Message>) -> Vec<Message> {
-    let mut merged: Vec<Message> = Vec::new();
+fn merge(messages: Vec<ImportedMessage>) -> Vec<ImportedMessage> {
+    let mut merged: Vec<ImportedMessage> = Vec::new();
     // Whether the last message contains calls or responses. Tracked separately, because scanning a
     // merged message again for every message would be slow.
     let (mut calls, mut responses) = (false, false);
@@ -367,7 +367,7 @@ fn response(id: &str, name: &str, text: &str, failed: bool) -> Part {
     Part::function_response(Some(id), name, response, Vec::new())
 }
 
-fn has_calls(message: &Message) -> bool {
+fn has_calls(message: &ImportedMessage) -> bool {
     message.parts.iter().any(|part| matches!(part.view(), PartView::Call(_)))
 }
 
@@ -394,7 +394,7 @@ fn signed(mut content: Content) -> Content {
     content
 }
 
-fn content_record(message: Message, content: Content) -> ContentRecord {
+fn content_record(message: ImportedMessage, content: Content) -> ContentRecord {
     ContentRecord {
         opaque: Vec::new(),
         time: message.time,

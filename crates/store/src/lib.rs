@@ -40,7 +40,7 @@ pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, s
 pub use journal::{Journal, OpenError, record_line};
 pub use keys::{KeyError, KeyPlace, Keys};
 pub use lines::JournalTail;
-pub use list::{Origin, SessionEntry, has_id, list, list_all, note_folders};
+pub use list::{SessionEntry, SessionOrigin, has_id, list, list_all, note_folders};
 pub use load::{LoadError, LoadedSession, PendingBatch, PendingCall, load};
 pub use moving::{MoveError, move_belongings, move_session};
 pub use outputs::{
@@ -57,8 +57,8 @@ pub use retention::{
 };
 pub use scan::count_messages;
 pub use search::{
-    EncryptedSessions, Held, Indexed, SearchError, SearchHit, SearchIndex, SearchQuery, Step,
-    TurnText,
+    EncryptedSessions, Held, Indexed, SearchError, SearchHit, SearchIndex, SearchQuery, TurnText,
+    UpdateProgress,
 };
 pub use select::{DeleteError, FindError, begins, delete, find, find_listed};
 pub use session_files::{MIRROR_KEY, claim_gemini_folder, delete_mirrors, gemini_folder};

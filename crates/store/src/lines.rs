@@ -12,7 +12,7 @@ use crate::load::{LoadError, read_line};
 const CHUNK: usize = 256 * 1024;
 
 /// A line of a journal.
-pub(crate) struct Line<'a> {
+pub(crate) struct JournalLine<'a> {
     /// The text without surrounding whitespace.
     pub(crate) text: &'a [u8],
     /// Length of the line in the file in bytes, including its line end.
@@ -25,7 +25,7 @@ pub(crate) struct Line<'a> {
 }
 
 /// Reads a journal line by line.
-pub(crate) struct Lines<'a, R> {
+pub(crate) struct JournalReader<'a, R> {
     reader: BufReader<R>,
     keys: &'a Keys,
     path: &'a Path,
@@ -49,7 +49,7 @@ pub(crate) enum JournalEndDamage {
     Untold,
 }
 
-impl<'a, R: Read> Lines<'a, R> {
+impl<'a, R: Read> JournalReader<'a, R> {
     pub(crate) fn new(file: R, path: &'a Path, keys: &'a Keys) -> Self {
         let reader = BufReader::with_capacity(CHUNK, file);
         let (raw, plain) = (Vec::new(), Vec::new());
@@ -61,7 +61,7 @@ impl<'a, R: Read> Lines<'a, R> {
     /// # Errors
     /// Returns an error if the file cannot be read or the key of an encrypted journal is not
     /// available.
-    pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, LoadError> {
+    pub(crate) fn next(&mut self) -> Result<Option<JournalLine<'_>>, LoadError> {
         let failed = |source| LoadError::Io { path: self.path.to_owned(), source };
         let mut bytes = read_line(&mut self.reader, &mut self.raw).map_err(failed)? as u64;
         if !self.begun {
@@ -86,15 +86,22 @@ impl<'a, R: Read> Lines<'a, R> {
         let ended = self.raw.last() == Some(&b'\n');
         let Some(cipher) = &self.cipher else {
             let text = self.raw.trim_ascii();
-            return Ok(Some(Line { text, bytes, ended, strange: false }));
+            return Ok(Some(JournalLine { text, bytes, ended, strange: false }));
         };
         match cipher.decrypted(&self.raw).filter(|(number, _)| *number == self.next) {
             Some((_, plain)) => {
                 self.plain = plain;
                 self.next += 1;
-                Ok(Some(Line { text: self.plain.trim_ascii(), bytes, ended, strange: false }))
+                Ok(Some(JournalLine {
+                    text: self.plain.trim_ascii(),
+                    bytes,
+                    ended,
+                    strange: false,
+                }))
             }
-            None => Ok(Some(Line { text: self.raw.trim_ascii(), bytes, ended, strange: ended })),
+            None => {
+                Ok(Some(JournalLine { text: self.raw.trim_ascii(), bytes, ended, strange: ended }))
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::cipher::{self, Cipher};
 use crate::import;
 use crate::keys::Keys;
-use crate::lines::{Lines, opened};
+use crate::lines::{JournalReader, opened};
 use crate::load::{is_unknown_kind, read_record};
 use crate::paths::Homes;
 use crate::session_files::{self, SessionFile, gemini_folders};
@@ -36,7 +36,7 @@ const TITLE: usize = 100;
 
 /// The program that wrote a session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum SessionOrigin {
     /// A journal of Parallax.
     Parallax,
     /// A record of Gemini CLI.
@@ -61,7 +61,7 @@ pub struct SessionEntry {
     /// The file.
     pub path: PathBuf,
     /// The program that wrote the file.
-    pub origin: Origin,
+    pub origin: SessionOrigin,
     /// The project directory; empty if unknown.
     pub project: PathBuf,
     /// The session that this one is a copy of.
@@ -77,7 +77,7 @@ impl SessionEntry {
     /// Whether this entry is a continuation by another program of a session that Parallax has, too.
     /// Its ID names the entry, not a journal.
     pub fn is_elsewhere(&self) -> bool {
-        self.origin == Origin::GeminiCli && self.id.starts_with(ELSEWHERE)
+        self.origin == SessionOrigin::GeminiCli && self.id.starts_with(ELSEWHERE)
     }
 
     /// Returns a prefix of the ID that is almost always unique.
@@ -92,8 +92,8 @@ impl SessionEntry {
 }
 
 /// Returns a prefix of the ID that is almost always unique.
-pub(crate) fn short_id(id: &str, origin: Origin) -> String {
-    let is_marked = origin == Origin::GeminiCli && id.starts_with(ELSEWHERE);
+pub(crate) fn short_id(id: &str, origin: SessionOrigin) -> String {
+    let is_marked = origin == SessionOrigin::GeminiCli && id.starts_with(ELSEWHERE);
     let marked = if is_marked { ELSEWHERE.len() } else { 0 };
     id.chars().take(SHORT_ID + marked).collect()
 }
@@ -120,7 +120,8 @@ pub fn list(homes: &Homes, project: &Path) -> Vec<SessionEntry> {
 pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEntry> {
     let files = session_files::of_id(homes, project, id)?;
     let entries = newest_of_each(files, &homes.keys).into_iter();
-    let mut ours = entries.filter(|entry| entry.origin == Origin::Parallax && entry.id == id);
+    let mut ours =
+        entries.filter(|entry| entry.origin == SessionOrigin::Parallax && entry.id == id);
     ours.next().map(|entry| SessionEntry { index: 0, ..entry })
 }
 
@@ -130,7 +131,7 @@ pub(crate) fn by_id(homes: &Homes, project: &Path, id: &str) -> Option<SessionEn
 pub(crate) fn newest_of_ours(homes: &Homes, project: &Path) -> Option<SessionEntry> {
     let files = session_files::of_project(homes, project);
     let (mut ours, theirs): (Vec<_>, Vec<_>) =
-        files.into_iter().partition(|file| file.origin == Origin::Parallax);
+        files.into_iter().partition(|file| file.origin == SessionOrigin::Parallax);
     ours.sort_by_cached_key(|file| std::cmp::Reverse(modified(&file.path)));
     let newest = ours.iter().find_map(|file| read_entry(file, &homes.keys))?;
     let mut theirs = theirs.iter().filter_map(|file| read_entry(file, &homes.keys));
@@ -148,7 +149,7 @@ pub fn has_id(homes: &Homes, project: &Path, id: &SessionId) -> bool {
         return true;
     }
     let mut files = session_files::of_project(homes, project);
-    files.retain(|file| file.origin != Origin::Parallax);
+    files.retain(|file| file.origin != SessionOrigin::Parallax);
     newest_of_each(files, &homes.keys).iter().any(|entry| entry.id == id.as_str())
 }
 
@@ -167,7 +168,7 @@ fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
     type EntriesById = HashMap<(PathBuf, String), SessionEntry>;
     let (mut found, mut theirs) = (EntriesById::new(), EntriesById::new());
     for entry in files.iter().filter_map(|file| read_entry(file, keys)) {
-        let place = if entry.origin == Origin::GeminiCli { &mut theirs } else { &mut found };
+        let place = if entry.origin == SessionOrigin::GeminiCli { &mut theirs } else { &mut found };
         let key = (entry.project.clone(), entry.id.clone());
         match place.get(&key) {
             Some(known) if known.last_used >= entry.last_used => {}
@@ -204,9 +205,9 @@ fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
 pub(crate) fn read_entry(file: &SessionFile, keys: &Keys) -> Option<SessionEntry> {
     let project = file.project.clone().unwrap_or_default();
     match file.origin {
-        Origin::Parallax => read_ours(&file.path, keys),
-        Origin::GeminiCli => read_gemini(&file.path, project),
-        Origin::ParallaxCli => read_parallax_cli(&file.path),
+        SessionOrigin::Parallax => read_ours(&file.path, keys),
+        SessionOrigin::GeminiCli => read_gemini(&file.path, project),
+        SessionOrigin::ParallaxCli => read_parallax_cli(&file.path),
     }
 }
 
@@ -233,7 +234,7 @@ pub(crate) fn modified(path: &Path) -> Option<Timestamp> {
     fs::metadata(path).ok()?.modified().ok()?.try_into().ok()
 }
 
-fn entry(path: &Path, origin: Origin, about: EntryInfo<'_>) -> Option<SessionEntry> {
+fn entry(path: &Path, origin: SessionOrigin, about: EntryInfo<'_>) -> Option<SessionEntry> {
     let last_used = modified(path)?;
     Some(SessionEntry {
         index: 0,
@@ -300,7 +301,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
                     let title = name.unwrap_or(title);
                     return entry(
                         path,
-                        Origin::Parallax,
+                        SessionOrigin::Parallax,
                         EntryInfo::of_ours(&head, &title, is_named),
                     );
                 }
@@ -322,7 +323,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     // The first prompt may be longer than the part that is read.
     let head = head.filter(|_| more || reader.limit() == 0)?;
     let title = name.as_deref().unwrap_or("(no prompt)");
-    entry(path, Origin::Parallax, EntryInfo::of_ours(&head, title, name.is_some()))
+    entry(path, SessionOrigin::Parallax, EntryInfo::of_ours(&head, title, name.is_some()))
 }
 
 /// Returns the entry of a session whose first prompt can no longer be read. The session is not
@@ -337,7 +338,7 @@ fn damaged_entry(
         Some(name) => format!("(damaged) {name}"),
         None => "(damaged: its first prompt cannot be read)".to_owned(),
     };
-    entry(path, Origin::Parallax, EntryInfo::of_ours(&head, &title, true))
+    entry(path, SessionOrigin::Parallax, EntryInfo::of_ours(&head, &title, true))
 }
 
 /// Title of a session whose key is not available.
@@ -349,10 +350,10 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     BufReader::new(&mut file).take(NEAR).read_until(b'\n', &mut first).ok()?;
     let Ok(cipher) = opened(&first, path, keys) else {
         let stem = crate::load::head_of_file(path);
-        return entry(path, Origin::Parallax, EntryInfo::of_ours(&stem, NOT_OPENED, true));
+        return entry(path, SessionOrigin::Parallax, EntryInfo::of_ours(&stem, NOT_OPENED, true));
     };
     file.seek(SeekFrom::Start(0)).ok()?;
-    let mut lines = Lines::new(file.take(HEAD), path, keys);
+    let mut lines = JournalReader::new(file.take(HEAD), path, keys);
     let (mut head, mut title, mut more) = (None, None, false);
     let mut damaged = false;
     while let Some(line) = lines.next().ok()? {
@@ -393,7 +394,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     };
     let name = name.or_else(&mut near);
     let title = name.as_deref().or(title.as_deref()).unwrap_or("(no prompt)");
-    entry(path, Origin::Parallax, EntryInfo::of_ours(&head, title, name.is_some()))
+    entry(path, SessionOrigin::Parallax, EntryInfo::of_ours(&head, title, name.is_some()))
 }
 
 fn file_length(path: &Path) -> Option<u64> {
@@ -574,7 +575,7 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
         one_shot: false,
     };
     // A copied or restored file is newer than its session.
-    let mut entry = entry(path, Origin::GeminiCli, about)?;
+    let mut entry = entry(path, SessionOrigin::GeminiCli, about)?;
     entry.last_used = facts.updated.unwrap_or(entry.last_used);
     Some(entry)
 }
@@ -591,7 +592,7 @@ fn read_parallax_cli(path: &Path) -> Option<SessionEntry> {
     let start = session.head.start_time.as_str();
     let about =
         EntryInfo { id, start, title, project: PathBuf::new(), forked_from: None, one_shot: false };
-    entry(path, Origin::ParallaxCli, about)
+    entry(path, SessionOrigin::ParallaxCli, about)
 }
 
 /// Returns one line without control characters, at most 100 characters.

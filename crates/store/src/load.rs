@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::cipher::{Cipher, CipherError};
 use crate::keys::Keys;
-use crate::lines::{JournalEndDamage, Lines};
+use crate::lines::{JournalEndDamage, JournalReader};
 
 /// Maximum length of a line in bytes; longer lines are skipped to bound memory use.
 const MAX_LINE: usize = 256 * 1024 * 1024;
@@ -183,7 +183,7 @@ pub(crate) fn load_from(
     path: &Path,
     keys: &Keys,
 ) -> Result<(LoadedSession, Option<(Cipher, u64)>), LoadError> {
-    let mut lines = Lines::new(file, path, keys);
+    let mut lines = JournalReader::new(file, path, keys);
     let mut builder = Builder::default();
     let mut number = 0usize;
     while let Some(line) = lines.next()? {

@@ -11,7 +11,7 @@ use crate::cipher;
 use crate::journal::{beside, record_line};
 use crate::keys::Keys;
 use crate::lines::opened;
-use crate::list::{Origin, SessionEntry, files};
+use crate::list::{SessionEntry, SessionOrigin, files};
 use crate::load::{head_of_file, read_line, read_record};
 use crate::paths::{Homes, create_private_dir, project_folder};
 
@@ -54,7 +54,7 @@ pub enum MoveError {
 /// Returns an error if the session belongs to another program, is in use, already exists in the
 /// other project, or an I/O operation fails.
 pub fn move_session(homes: &Homes, entry: &SessionEntry, to: &Path) -> Result<PathBuf, MoveError> {
-    if entry.origin != Origin::Parallax {
+    if entry.origin != SessionOrigin::Parallax {
         return Err(MoveError::Foreign { id: entry.id.clone() });
     }
     let failed = |path: &Path, source| MoveError::Io { path: path.to_owned(), source };

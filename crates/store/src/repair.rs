@@ -5,7 +5,7 @@
 use parallax_protocol::content::{Content, PartView, Role, Sealed};
 use parallax_protocol::store::Record;
 
-use crate::import::{Message, build};
+use crate::import::{ImportedMessage, build};
 use crate::load::{LoadError, LoadedSession};
 use std::path::Path;
 
@@ -65,10 +65,10 @@ pub fn repaired(session: LoadedSession, path: &Path) -> Result<LoadedSession, Lo
         let (Record::Content(_) | Record::Round(_)) = record else { continue };
         let Some(sealed) = contents.next() else { break };
         let Ok(content) = sealed.open() else { continue };
-        let mut message = Message {
+        let mut message = ImportedMessage {
             is_model: content.role == Role::Model,
             parts: content.parts,
-            ..Message::default()
+            ..ImportedMessage::default()
         };
         if let Record::Content(record) = record {
             message.time = record.time.clone();

@@ -11,7 +11,7 @@ use parallax_protocol::ids::SessionId;
 
 use crate::journal::is_in_use;
 use crate::keys::Keys;
-use crate::list::{Origin, SessionEntry};
+use crate::list::{SessionEntry, SessionOrigin};
 use crate::list::{files, read_entry};
 use crate::moving::changes;
 use crate::paths::{Homes, create_private_dir, project_folder};
@@ -102,7 +102,8 @@ pub fn outdated(
         let bytes = facts.len();
         let min_age = if bytes == 0 { rule.min_age.min(UNUSED) } else { rule.min_age };
         let stays = age < min_age || current.is_some_and(|id| id.as_str() == stem);
-        let file = SessionFile { path: path.clone(), origin: Origin::Parallax, project: None };
+        let file =
+            SessionFile { path: path.clone(), origin: SessionOrigin::Parallax, project: None };
         let entry = if stays { None } else { read_entry(&file, keys) };
         match entry {
             _ if stays => kept.push((modified, None)),

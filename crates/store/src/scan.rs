@@ -8,16 +8,16 @@ use serde::de::IgnoredAny;
 
 use crate::import::import;
 use crate::keys::Keys;
-use crate::lines::Lines;
-use crate::list::{Origin, SessionEntry};
+use crate::lines::JournalReader;
+use crate::list::{SessionEntry, SessionOrigin};
 use crate::load::LoadError;
 
 /// Returns the number of messages of a session: prompts and answers, but not synthetic context or
 /// tool results. Blocks while it reads the whole file. Returns `None` if the file cannot be read.
 pub fn count_messages(entry: &SessionEntry, keys: &Keys) -> Option<usize> {
     match entry.origin {
-        Origin::Parallax => count_ours(&entry.path, keys).ok(),
-        Origin::GeminiCli | Origin::ParallaxCli => {
+        SessionOrigin::Parallax => count_ours(&entry.path, keys).ok(),
+        SessionOrigin::GeminiCli | SessionOrigin::ParallaxCli => {
             let session = import(&entry.path, keys).ok()?;
             let contents = session.contents.iter();
             Some(contents.filter(|c| !c.json().contains("\"functionResponse\"")).count())
@@ -29,7 +29,7 @@ pub fn count_messages(entry: &SessionEntry, keys: &Keys) -> Option<usize> {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ScannedLine {
-    content: Option<Content>,
+    content: Option<ScannedContent>,
     round: Option<IgnoredAny>,
     truncate: Option<Truncate>,
     escaped: Option<String>,
@@ -41,7 +41,7 @@ struct Truncate {
 }
 
 #[derive(Deserialize)]
-struct Content {
+struct ScannedContent {
     #[serde(default)]
     synthetic: bool,
 }
@@ -49,7 +49,7 @@ struct Content {
 fn count_ours(path: &Path, keys: &Keys) -> Result<usize, LoadError> {
     let file =
         File::open(path).map_err(|source| LoadError::Io { path: path.to_owned(), source })?;
-    let mut lines = Lines::new(file, path, keys);
+    let mut lines = JournalReader::new(file, path, keys);
     // Whether each content is a message.
     let mut contents: Vec<bool> = Vec::new();
     while let Some(line) = lines.next()? {

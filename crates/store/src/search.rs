@@ -21,11 +21,11 @@ use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::lines::{can_open, is_encrypted};
-use crate::list::{Origin, short_id};
+use crate::list::{SessionOrigin, short_id};
 use crate::load::LoadError;
 use crate::paths::{Homes, create_private_dir};
 pub use rebuild::Held;
-pub use update::{Indexed, Step, TurnText};
+pub use update::{Indexed, TurnText, UpdateProgress};
 use update::{origin_number, path_of};
 
 /// The schema version; an index with another version is discarded.
@@ -87,7 +87,7 @@ pub struct SearchHit {
     /// The file.
     pub path: PathBuf,
     /// The program that wrote the file.
-    pub origin: Origin,
+    pub origin: SessionOrigin,
     /// When the session was last used.
     pub last_used: Timestamp,
     /// The newest turn that contains the text.
@@ -200,7 +200,7 @@ impl SearchIndex {
     fn unread(&self) -> rusqlite::Result<Vec<PathBuf>> {
         let mut unread =
             self.connection.prepare("SELECT path FROM sessions WHERE id = '' AND origin = ?1")?;
-        let paths = unread.query_map([origin_number(Origin::Parallax)], |row| {
+        let paths = unread.query_map([origin_number(SessionOrigin::Parallax)], |row| {
             Ok(path_of(&row.get::<_, Vec<u8>>(0)?))
         })?;
         paths.collect()

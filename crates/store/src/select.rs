@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_files::remove_tree;
 use parallax_protocol::ids::SessionId;
 
-use crate::list::{Origin, SessionEntry, by_id, list, newest_of_ours};
+use crate::list::{SessionEntry, SessionOrigin, by_id, list, newest_of_ours};
 use crate::paths::Homes;
 
 /// Why a session was not found.
@@ -156,7 +156,7 @@ pub fn delete(
     entry: &SessionEntry,
     artifacts: &[PathBuf],
 ) -> Result<(), DeleteError> {
-    if entry.origin != Origin::Parallax {
+    if entry.origin != SessionOrigin::Parallax {
         return Err(DeleteError::Foreign { id: entry.id.clone(), path: entry.path.clone() });
     }
     let id = SessionId::new(entry.id.clone());

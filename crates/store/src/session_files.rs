@@ -9,7 +9,7 @@ use std::{fs, io};
 use parallax_protocol::ids::SessionId;
 use serde::Deserialize;
 
-use crate::list::{Origin, files, read_start};
+use crate::list::{SessionOrigin, files, read_start};
 use crate::paths::{Homes, create_private_dir, path_hash, project_slug};
 
 /// Maximum number of bytes read from the project registry of Gemini CLI.
@@ -26,7 +26,7 @@ pub struct SessionFile {
     /// The file.
     pub path: PathBuf,
     /// The program that wrote the file.
-    pub origin: Origin,
+    pub origin: SessionOrigin,
     /// The project, if the location of the file determines it. Parallax journals contain their
     /// project.
     pub project: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub(crate) fn of_id(homes: &Homes, project: &Path, id: &str) -> Option<Vec<Sessi
     if !fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file()) {
         return None;
     }
-    let mut found = vec![SessionFile { path, origin: Origin::Parallax, project: None }];
+    let mut found = vec![SessionFile { path, origin: SessionOrigin::Parallax, project: None }];
     let beginning: String = id.as_str().chars().take(GEMINI_ID).collect();
     for folder in gemini_folders(homes, project) {
         let mut records = chats(&folder, Some(project));
@@ -158,7 +158,7 @@ pub(crate) fn folders(parent: &Path) -> Vec<PathBuf> {
 fn journals(folder: &Path) -> Vec<SessionFile> {
     let is_journal = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jsonl");
     let paths = files(folder).into_iter().filter(is_journal);
-    let origin = Origin::Parallax;
+    let origin = SessionOrigin::Parallax;
     paths.map(|path| SessionFile { path, origin, project: None }).collect()
 }
 
@@ -169,7 +169,7 @@ fn chats(folder: &Path, project: Option<&Path>) -> Vec<SessionFile> {
     };
     let paths = files(&folder.join("chats")).into_iter().filter(is_session);
     let paths = paths.filter(|path| !is_mirror(path));
-    let (origin, project) = (Origin::GeminiCli, project.map(Path::to_owned));
+    let (origin, project) = (SessionOrigin::GeminiCli, project.map(Path::to_owned));
     paths.map(|path| SessionFile { path, origin, project: project.clone() }).collect()
 }
 
@@ -234,6 +234,6 @@ fn parallax_cli(homes: &Homes) -> Vec<SessionFile> {
         id.is_some_and(|id| id.len() == 8 && id.bytes().all(|b| b.is_ascii_hexdigit()))
     };
     let paths = files(&homes.parallax).into_iter().filter(is_session);
-    let origin = Origin::ParallaxCli;
+    let origin = SessionOrigin::ParallaxCli;
     paths.map(|path| SessionFile { path, origin, project: None }).collect()
 }

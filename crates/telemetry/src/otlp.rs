@@ -35,7 +35,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 /// How often records that wait are sent.
 const TICK: Duration = Duration::from_secs(5);
 
-enum Job {
+enum ExportJob {
     Send {
         url: Arc<str>,
         body: Vec<u8>,
@@ -46,7 +46,7 @@ enum Job {
 
 /// The sending side.
 pub(crate) struct Exporter {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<ExportJob>,
     program: Program,
     traces: Option<Arc<str>>,
     metrics: Option<Arc<str>>,
@@ -102,7 +102,7 @@ impl Exporter {
 
     fn send(&self, url: Option<&Arc<str>>, body: impl FnOnce() -> Vec<u8>) {
         let Some(url) = url else { return };
-        let job = Job::Send { url: Arc::clone(url), body: body() };
+        let job = ExportJob::Send { url: Arc::clone(url), body: body() };
         if self.jobs.try_send(job).is_err() {
             let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
             if problems.is_empty() {
@@ -116,7 +116,7 @@ impl Exporter {
     pub(crate) fn flush(&self, done: oneshot::Sender<()>) {
         // Called on the telemetry thread: waiting for the queue is fine there. If the task is
         // gone, dropping the sender is the answer.
-        let _ = self.jobs.blocking_send(Job::Flush(done));
+        let _ = self.jobs.blocking_send(ExportJob::Flush(done));
     }
 }
 
@@ -142,11 +142,11 @@ struct Sender {
 }
 
 impl Sender {
-    async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+    async fn run(mut self, mut jobs: mpsc::Receiver<ExportJob>) {
         while let Some(job) = jobs.recv().await {
             match job {
-                Job::Flush(done) => drop(done.send(())),
-                Job::Send { url, body } => {
+                ExportJob::Flush(done) => drop(done.send(())),
+                ExportJob::Send { url, body } => {
                     if let Err(why) = self.send(&url, body).await {
                         self.report(&url, &why);
                     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 /// A piece of a response.
 #[derive(Clone)]
-pub enum Piece {
+pub enum ResponsePiece {
     /// Raw bytes.
     Bytes(Vec<u8>),
     /// A pause.
@@ -20,11 +20,11 @@ pub enum Piece {
 }
 
 /// The complete response to one request.
-pub type Answer = Vec<Piece>;
+pub type CannedResponse = Vec<ResponsePiece>;
 
 /// Returns a response with a length.
-pub fn whole(status: u16, headers: &str, body: &str) -> Answer {
-    vec![Piece::Bytes(
+pub fn whole(status: u16, headers: &str, body: &str) -> CannedResponse {
+    vec![ResponsePiece::Bytes(
         format!(
             "HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
@@ -34,29 +34,29 @@ pub fn whole(status: u16, headers: &str, body: &str) -> Answer {
 }
 
 /// Returns a complete stream of chunks.
-pub fn stream(chunks: &[&str]) -> Answer {
+pub fn stream(chunks: &[&str]) -> CannedResponse {
     let mut answer = head();
     answer.extend(chunks.iter().map(|chunk| data(chunk)));
-    answer.push(Piece::Bytes(b"0\r\n\r\n".to_vec()));
+    answer.push(ResponsePiece::Bytes(b"0\r\n\r\n".to_vec()));
     answer
 }
 
 /// Returns the head of a stream.
-pub fn head() -> Answer {
-    vec![Piece::Bytes(
+pub fn head() -> CannedResponse {
+    vec![ResponsePiece::Bytes(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
             .to_vec(),
     )]
 }
 
 /// Returns a transfer chunk with one event.
-pub fn data(json: &str) -> Piece {
+pub fn data(json: &str) -> ResponsePiece {
     raw(&format!("data: {json}\r\n\r\n"))
 }
 
 /// Returns a transfer chunk with these bytes.
-pub fn raw(text: &str) -> Piece {
-    Piece::Bytes(format!("{:x}\r\n{text}\r\n", text.len()).into_bytes())
+pub fn raw(text: &str) -> ResponsePiece {
+    ResponsePiece::Bytes(format!("{:x}\r\n{text}\r\n", text.len()).into_bytes())
 }
 
 /// A received request.
@@ -83,7 +83,7 @@ impl Server {
     /// # Panics
     /// Panics if there is no free port.
     #[expect(clippy::expect_used, reason = "a broken test server must stop the test")]
-    pub async fn start(answers: Vec<Answer>) -> Self {
+    pub async fn start(answers: Vec<CannedResponse>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("an address"));
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -96,14 +96,14 @@ impl Server {
                 all.lock().unwrap_or_else(PoisonError::into_inner).push(request);
                 for piece in answer {
                     match piece {
-                        Piece::Bytes(bytes) => {
+                        ResponsePiece::Bytes(bytes) => {
                             if socket.write_all(&bytes).await.is_err() {
                                 break;
                             }
                             let _ = socket.flush().await;
                         }
-                        Piece::Wait(time) => tokio::time::sleep(time).await,
-                        Piece::Hang => {
+                        ResponsePiece::Wait(time) => tokio::time::sleep(time).await,
+                        ResponsePiece::Hang => {
                             let mut rest = [0; 64];
                             while socket.read(&mut rest).await.is_ok_and(|count| count > 0) {}
                             let _ = tell.send(());

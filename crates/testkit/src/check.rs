@@ -46,7 +46,7 @@ struct CheckedConversation {
 }
 
 #[derive(Deserialize)]
-struct Body<'a> {
+struct RequestBody<'a> {
     #[serde(borrow, default)]
     contents: Vec<&'a RawValue>,
     #[serde(borrow, default)]
@@ -94,7 +94,7 @@ impl Checker {
         if request.kind == Some(Method::CountTokens) {
             return found;
         }
-        let body: Body<'_> = match serde_json::from_str(text) {
+        let body: RequestBody<'_> = match serde_json::from_str(text) {
             Ok(body) => body,
             Err(error) => {
                 found.push(format!("the body is not a request: {error}"));

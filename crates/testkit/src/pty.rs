@@ -39,7 +39,7 @@ pub struct Setup<'a> {
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProgramExit {
     /// Its exit code; meaningless after a signal.
     pub code: u32,
     /// The signal's name.
@@ -48,7 +48,7 @@ pub struct Ended {
 
 /// A program running in a terminal. Dropping it hangs up the terminal and kills the program.
 pub struct Terminal {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTerminal>,
     master: Box<dyn MasterPty + Send>,
     killer: Box<dyn ChildKiller + Send + Sync>,
     pid: Option<u32>,
@@ -58,7 +58,7 @@ pub struct Terminal {
 /// How long to wait for the last output after the program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-struct Shared {
+struct SharedTerminal {
     state: Mutex<State>,
     changed: Condvar,
     writer: Mutex<Box<dyn Write + Send>>,
@@ -68,7 +68,7 @@ struct State {
     emulator: Emulator,
     /// Whether the program and all other holders of its terminal are gone.
     closed: bool,
-    ended: Option<Ended>,
+    ended: Option<ProgramExit>,
 }
 
 impl Terminal {
@@ -92,7 +92,7 @@ impl Terminal {
         let mut child = pair.slave.spawn_command(command).map_err(plain)?;
         drop(pair.slave);
         let emulator = Emulator::new(columns.into(), rows.into(), setup.answers.clone())?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedTerminal {
             state: Mutex::new(State { emulator, closed: false, ended: None }),
             changed: Condvar::new(),
             writer: Mutex::new(writer),
@@ -102,11 +102,12 @@ impl Terminal {
         std::thread::spawn(move || read.read(reader));
         let waits = Arc::clone(&shared);
         std::thread::spawn(move || {
-            let ended = child.wait().map(|status| Ended {
+            let ended = child.wait().map(|status| ProgramExit {
                 code: status.exit_code(),
                 signal: status.signal().map(str::to_owned),
             });
-            waits.state().ended = Some(ended.unwrap_or(Ended { code: u32::MAX, signal: None }));
+            waits.state().ended =
+                Some(ended.unwrap_or(ProgramExit { code: u32::MAX, signal: None }));
             waits.changed.notify_all();
         });
         Ok(Self { shared, master: pair.master, killer, pid, limit })
@@ -260,7 +261,7 @@ impl Terminal {
     ///
     /// # Errors
     /// Returns the last screen if the program is still running.
-    pub fn wait_end(&self) -> Result<Ended, String> {
+    pub fn wait_end(&self) -> Result<ProgramExit, String> {
         let deadline = Instant::now() + self.limit;
         let mut reading_until = None;
         let mut state = self.shared.state();
@@ -292,7 +293,7 @@ impl Drop for Terminal {
     }
 }
 
-impl Shared {
+impl SharedTerminal {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -49,7 +49,7 @@ pub struct Program {
 #[serde(deny_unknown_fields)]
 struct Config {
     #[serde(default)]
-    runs: Vec<Run>,
+    runs: Vec<ScenarioRun>,
     #[serde(default)]
     args: Option<Vec<String>>,
     #[serde(default)]
@@ -81,7 +81,7 @@ struct Config {
 
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
-struct Run {
+struct ScenarioRun {
     args: Vec<String>,
     #[serde(default)]
     stdin: Option<String>,
@@ -199,7 +199,7 @@ impl Scenario {
         if let Some(args) = self.config.args.take() {
             let (stdin, signal) = (self.config.stdin.take(), self.config.signal.take());
             let env = self.config.env.clone();
-            runs.insert(0, Run { args, stdin, env, exit: self.config.exit, signal });
+            runs.insert(0, ScenarioRun { args, stdin, env, exit: self.config.exit, signal });
         }
         let filters = Filters::new(&self, program)?;
         let mut problems = Vec::new();
@@ -246,7 +246,7 @@ impl Scenario {
         if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
     }
 
-    fn run_once(&self, program: &Program, run: &Run) -> Result<Finished, String> {
+    fn run_once(&self, program: &Program, run: &ScenarioRun) -> Result<Finished, String> {
         let url = self.server.url();
         let stand = |text: &str| put_in(text, &self.home, &url);
         let mut command = self.home.command(&program.path, &url);

@@ -47,7 +47,7 @@ pub(crate) struct Reply {
     pub(crate) matches: Match,
     pub(crate) status: Option<u16>,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Body,
+    pub(crate) body: ReplyBody,
     /// How often it is used; 0 means without limit.
     pub(crate) repeat: u64,
     pub(crate) split: usize,
@@ -77,9 +77,9 @@ pub(crate) struct Match {
 
 /// The body of a reply.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum ReplyBody {
     /// Scripted pieces.
-    Chunks(Vec<Piece>),
+    Chunks(Vec<StreamElement>),
     /// A JSON error document.
     Error(Value),
     /// Generated text.
@@ -88,7 +88,7 @@ pub(crate) enum Body {
     Loop(Loop),
 }
 
-impl Default for Body {
+impl Default for ReplyBody {
     fn default() -> Self {
         Self::Chunks(Vec::new())
     }
@@ -114,7 +114,7 @@ pub(crate) struct Loop {
 
 /// An element of a stream.
 #[derive(Debug, Clone)]
-pub(crate) enum Piece {
+pub(crate) enum StreamElement {
     /// A response document on one line, as written in the script.
     Response(String),
     /// Raw bytes without framing.
@@ -235,8 +235,12 @@ impl Script {
     /// Creates a script with one text reply, used without limit.
     pub fn text(text: &str) -> Self {
         let mut script = Self::default();
-        let pieces = vec![Piece::Response(text_response(text, true))];
-        script.replies.push(Reply { body: Body::Chunks(pieces), eol: "\r\n", ..Reply::default() });
+        let pieces = vec![StreamElement::Response(text_response(text, true))];
+        script.replies.push(Reply {
+            body: ReplyBody::Chunks(pieces),
+            eol: "\r\n",
+            ..Reply::default()
+        });
         script
     }
 
@@ -273,24 +277,24 @@ fn read_reply(text: &str) -> Result<Reply, String> {
     let mut bodies = Vec::new();
     if let Some(chunks) = raw.chunks {
         let pieces: Result<_, _> = chunks.iter().map(|chunk| read_piece(chunk.get())).collect();
-        bodies.push(Body::Chunks(pieces?));
+        bodies.push(ReplyBody::Chunks(pieces?));
     }
     if let Some(text) = raw.text {
-        bodies.push(Body::Chunks(vec![Piece::Response(text_response(&text, true))]));
+        bodies.push(ReplyBody::Chunks(vec![StreamElement::Response(text_response(&text, true))]));
     }
     if let Some(calls) = raw.calls {
         let parts: Vec<Value> =
             calls.into_iter().map(|call| json!({ "functionCall": call })).collect();
-        bodies.push(Body::Chunks(vec![Piece::Response(response(&parts, true))]));
+        bodies.push(ReplyBody::Chunks(vec![StreamElement::Response(response(&parts, true))]));
     }
     if let Some(error) = raw.error {
-        bodies.push(Body::Error(error));
+        bodies.push(ReplyBody::Error(error));
     }
     if let Some(generate) = raw.generate {
-        bodies.push(Body::Generate { chunks: generate.chunks.max(1), bytes: generate.bytes });
+        bodies.push(ReplyBody::Generate { chunks: generate.chunks.max(1), bytes: generate.bytes });
     }
     if let Some(looped) = raw.looped {
-        bodies.push(Body::Loop(looped));
+        bodies.push(ReplyBody::Loop(looped));
     }
     if bodies.len() > 1 {
         return Err("more than one of chunks, text, calls, error, generate, loop".to_owned());
@@ -298,7 +302,7 @@ fn read_reply(text: &str) -> Result<Reply, String> {
     let body = bodies.pop().unwrap_or_default();
     // A loop is used until it has sent its final text once.
     let repeat = match &body {
-        Body::Loop(looped) => looped.calls.saturating_add(1),
+        ReplyBody::Loop(looped) => looped.calls.saturating_add(1),
         _ => raw.repeat,
     };
     let headers = raw.headers.into_iter().map(|(name, value)| match value {
@@ -325,31 +329,31 @@ fn read_reply(text: &str) -> Result<Reply, String> {
     })
 }
 
-fn read_piece(text: &str) -> Result<Piece, String> {
+fn read_piece(text: &str) -> Result<StreamElement, String> {
     let object: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| format!("chunk: {error}"))?;
     let mut keys = object.iter();
     let (Some((key, value)), None) = (keys.next(), keys.next()) else {
-        return Ok(Piece::Response(one_line(text)));
+        return Ok(StreamElement::Response(one_line(text)));
     };
     let string = || value.as_str().map(str::to_owned).ok_or(format!("`{key}` wants a string"));
     Ok(match key.as_str() {
-        "raw" => Piece::Raw(string()?.into_bytes()),
-        "raw_base64" => Piece::Raw(
+        "raw" => StreamElement::Raw(string()?.into_bytes()),
+        "raw_base64" => StreamElement::Raw(
             base64::engine::general_purpose::STANDARD
                 .decode(string()?)
                 .map_err(|error| format!("`raw_base64`: {error}"))?,
         ),
-        "wait_ms" => Piece::Wait(value.as_u64().ok_or("`wait_ms` wants a number")?),
-        "gate" => Piece::Gate(string()?),
-        "hang" => Piece::Hang,
-        "cut" => Piece::Cut(match value.as_str() {
+        "wait_ms" => StreamElement::Wait(value.as_u64().ok_or("`wait_ms` wants a number")?),
+        "gate" => StreamElement::Gate(string()?),
+        "hang" => StreamElement::Hang,
+        "cut" => StreamElement::Cut(match value.as_str() {
             None | Some("reset") => Cut::Reset,
             Some("close") => Cut::Close,
             Some("mid_chunk") => Cut::MidChunk,
             Some(other) => return Err(format!("unknown cut `{other}`")),
         }),
-        "text" => Piece::Response(text_response(&string()?, false)),
+        "text" => StreamElement::Response(text_response(&string()?, false)),
         "parts" => {
             // Keeps the exact bytes of the parts.
             #[derive(Deserialize)]
@@ -359,15 +363,17 @@ fn read_piece(text: &str) -> Result<Piece, String> {
             }
             let parts: Parts<'_> = serde_json::from_str(text).map_err(|e| e.to_string())?;
             let parts = one_line(parts.parts.get());
-            Piece::Response(format!(
+            StreamElement::Response(format!(
                 r#"{{"candidates":[{{"content":{{"parts":{parts},"role":"model"}},"index":0}}]}}"#
             ))
         }
         "finish" => {
             let finish = string()?;
-            Piece::Response(json!({"candidates":[{"finishReason":finish,"index":0}]}).to_string())
+            StreamElement::Response(
+                json!({"candidates":[{"finishReason":finish,"index":0}]}).to_string(),
+            )
         }
-        _ => Piece::Response(one_line(text)),
+        _ => StreamElement::Response(one_line(text)),
     })
 }
 
@@ -415,8 +421,8 @@ mod tests {
             "[{\"chunks\":[{\n  \"candidates\": [ 1.0,\n \"a  \\n b\" ],\n  \"x\":1 }]}]",
         );
         let script = script.expect("script");
-        let Body::Chunks(pieces) = &script.replies[0].body else { panic!("chunks") };
-        let Piece::Response(text) = &pieces[0] else { panic!("response") };
+        let ReplyBody::Chunks(pieces) = &script.replies[0].body else { panic!("chunks") };
+        let StreamElement::Response(text) = &pieces[0] else { panic!("response") };
         assert_eq!(text, r#"{"candidates": [ 1.0,"a  \n b" ],"x":1 }"#);
     }
 }

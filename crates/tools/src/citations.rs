@@ -12,7 +12,7 @@ const MAX_SOURCES: usize = 200;
 
 /// A source of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct CitedSource {
     /// Its title, on one line.
     pub(crate) title: String,
     /// Its URL, on one line.
@@ -25,7 +25,7 @@ pub(crate) struct CitedText {
     /// The text with `[n]` markers.
     pub(crate) text: String,
     /// The sources, in the order of their numbers.
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<CitedSource>,
 }
 
 impl CitedText {
@@ -73,16 +73,16 @@ impl CitedText {
     }
 }
 
-fn sources(grounding: &Value) -> Vec<Source> {
+fn sources(grounding: &Value) -> Vec<CitedSource> {
     Citation::of_grounding(grounding).take(MAX_SOURCES).map(source).collect()
 }
 
-fn source(citation: Citation) -> Source {
+fn source(citation: Citation) -> CitedSource {
     let put = |text: &str, absent: &str| {
         let line = one_line(text);
         if line.is_empty() { absent.to_owned() } else { line }
     };
-    Source {
+    CitedSource {
         title: put(citation.title.as_deref().unwrap_or(""), "Untitled"),
         uri: put(&citation.uri, "no address"),
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::failure::invalid;
-use crate::search_place::{Ended, Place, Stop, is_inside, printable, run_blocking};
+use crate::search_place::{NoResult, SearchPlace, Stop, is_inside, printable, run_blocking};
 
 /// Maximum number of paths in a result.
 const MAX_PATHS: usize = 2_000;
@@ -69,7 +69,7 @@ impl Tool for Glob {
         if pattern.trim().is_empty() {
             return Err(invalid("The `pattern` parameter must not be empty"));
         }
-        let place = Place::find(&self.workspace, args.optional_text("dir_path"))?;
+        let place = SearchPlace::find(&self.workspace, args.optional_text("dir_path"))?;
         let is_file = |root: &PathBuf| !root.is_dir();
         if place.roots.len() == 1 && place.roots.iter().any(is_file) {
             return Err(ToolError::new(
@@ -81,7 +81,7 @@ impl Tool for Glob {
         let searches = place
             .roots
             .iter()
-            .map(|root| Search::new(root, pattern, case_sensitive))
+            .map(|root| RootSearch::new(root, pattern, case_sensitive))
             .collect::<Result<Vec<_>, _>>()?;
         let ignored = Arc::new(AtomicU64::new(0));
         let options = WalkOptions {
@@ -106,7 +106,7 @@ struct Call {
     pattern: String,
     workspace: Arc<Workspace>,
     limit: Duration,
-    searches: Vec<Search>,
+    searches: Vec<RootSearch>,
     options: WalkOptions,
     effects: Effects,
 }
@@ -125,7 +125,7 @@ impl Invocation for Call {
             let call = *self;
             let (pattern, limit) = (call.pattern.clone(), call.limit);
             let work = move |stop: &Stop| {
-                let mut found = Found::default();
+                let mut found = GlobMatches::default();
                 for search in &call.searches {
                     found.take(search.run(&call.workspace, &call.options, stop));
                 }
@@ -135,8 +135,8 @@ impl Invocation for Call {
             };
             match run_blocking(&run.cancel, limit, work).await {
                 Ok(outcome) => outcome,
-                Err(Ended::Cancelled) => Outcome::text("Search was cancelled."),
-                Err(Ended::TimedOut) => Outcome::failure(ToolError::new(
+                Err(NoResult::Cancelled) => Outcome::text("Search was cancelled."),
+                Err(NoResult::TimedOut) => Outcome::failure(ToolError::new(
                     ToolErrorKind::GlobExecutionError,
                     format!(
                         "Search for \"{pattern}\" took longer than {} s and was stopped; use a \
@@ -144,7 +144,7 @@ impl Invocation for Call {
                         limit.as_secs()
                     ),
                 )),
-                Err(Ended::Failed) => Outcome::failure(ToolError::new(
+                Err(NoResult::Failed) => Outcome::failure(ToolError::new(
                     ToolErrorKind::GlobExecutionError,
                     format!("Search for \"{pattern}\" failed"),
                 )),
@@ -161,7 +161,7 @@ fn place_words(roots: &[PathBuf]) -> String {
 }
 
 /// A search of one root.
-struct Search {
+struct RootSearch {
     root: PathBuf,
     matcher: GlobMatcher,
     /// The path components that every match begins with, used to skip other directories.
@@ -169,7 +169,7 @@ struct Search {
     case_sensitive: bool,
 }
 
-impl Search {
+impl RootSearch {
     fn new(root: &Path, pattern: &str, case_sensitive: bool) -> Result<Self, ToolError> {
         let relative = Path::new(pattern)
             .strip_prefix(root)
@@ -220,12 +220,12 @@ impl Search {
         })
     }
 
-    fn run(&self, workspace: &Workspace, options: &WalkOptions, stop: &Stop) -> Found {
+    fn run(&self, workspace: &Workspace, options: &WalkOptions, stop: &Stop) -> GlobMatches {
         let now = SystemTime::now();
-        let all = Mutex::new(Found::default());
+        let all = Mutex::new(GlobMatches::default());
         let walker = walk(workspace, std::slice::from_ref(&self.root), options).build_parallel();
         walker.run(|| {
-            let mut mine = Share { found: Found::default(), all: &all };
+            let mut mine = Share { found: GlobMatches::default(), all: &all };
             Box::new(move |entry| {
                 if stop.is_set() {
                     return WalkState::Quit;
@@ -277,12 +277,12 @@ impl Hit {
 
 /// The first matches in order, and the total count.
 #[derive(Debug, Default)]
-struct Found {
+struct GlobMatches {
     hits: Vec<Hit>,
     count: u64,
 }
 
-impl Found {
+impl GlobMatches {
     /// Removes paths that are not, or no longer, in the workspace.
     fn confirm(&mut self, workspace: &Workspace) {
         let before = self.hits.len();
@@ -317,8 +317,8 @@ impl Found {
 
 /// The matches of one thread, merged when the thread ends.
 struct Share<'a> {
-    found: Found,
-    all: &'a Mutex<Found>,
+    found: GlobMatches,
+    all: &'a Mutex<GlobMatches>,
 }
 
 impl Drop for Share<'_> {
@@ -328,7 +328,7 @@ impl Drop for Share<'_> {
     }
 }
 
-fn report(found: Found, pattern: &str, roots: &[PathBuf], ignored: u64) -> Outcome {
+fn report(found: GlobMatches, pattern: &str, roots: &[PathBuf], ignored: u64) -> Outcome {
     let place = place_words(roots);
     let ignored = match ignored {
         0 => String::new(),

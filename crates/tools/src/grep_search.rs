@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::failure::invalid;
-use crate::search_place::{Ended, Place, Stop, is_inside, run_blocking};
+use crate::search_place::{NoResult, SearchPlace, Stop, is_inside, run_blocking};
 
 mod filter;
 mod lines;
@@ -78,13 +78,13 @@ impl GrepSearch {
 
 /// The number of lines shown around a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Context {
+struct ContextLines {
     before: u64,
     after: u64,
 }
 
 /// What to search for and how much of it to show.
-struct Wanted {
+struct GrepQuery {
     pattern: String,
     matcher: RegexMatcher,
     /// Matching lines that also match this are excluded.
@@ -93,7 +93,7 @@ struct Wanted {
     include_text: Option<String>,
     names_only: bool,
     /// `None` chooses the context by the number of matches.
-    context: Option<Context>,
+    context: Option<ContextLines>,
     no_ignore: bool,
     per_file: u64,
     total: u64,
@@ -130,7 +130,7 @@ impl Tool for GrepSearch {
         }
         let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
         let given = |name| args.optional_text(name).filter(|text| !text.is_empty());
-        let place = Place::find(&self.workspace, given("dir_path"))?;
+        let place = SearchPlace::find(&self.workspace, given("dir_path"))?;
         if given("dir_path").is_some() {
             place.kept_from_agents(&self.workspace)?;
         }
@@ -142,7 +142,7 @@ impl Tool for GrepSearch {
         let include = given("include_pattern");
         let total = args.integer("total_max_matches").unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
         let per_file = args.integer("max_matches_per_file").unwrap_or(u64::MAX).max(1);
-        let wanted = Wanted {
+        let wanted = GrepQuery {
             pattern: pattern.to_owned(),
             matcher: matcher(pattern, case_sensitive, args.flag("fixed_strings").unwrap_or(false))?,
             exclude: given("exclude_pattern")
@@ -151,7 +151,7 @@ impl Tool for GrepSearch {
             include: include.map(filter::IncludeGlob::new).transpose().map_err(invalid)?,
             include_text: include.map(str::to_owned),
             names_only,
-            context: named.then(|| Context { before: lines(before), after: lines(after) }),
+            context: named.then(|| ContextLines { before: lines(before), after: lines(after) }),
             no_ignore: args.flag("no_ignore").unwrap_or(false),
             per_file: if names_only { 1 } else { per_file.min(total) },
             total,
@@ -175,8 +175,8 @@ impl Tool for GrepSearch {
 }
 
 struct Call {
-    wanted: Wanted,
-    place: Place,
+    wanted: GrepQuery,
+    place: SearchPlace,
     /// A description of the searched place.
     words: String,
     workspace: Arc<Workspace>,
@@ -204,12 +204,14 @@ impl Invocation for Call {
             let search = move |stop: &Stop| self.search(stop);
             match run_blocking(&run.cancel, limit, search).await {
                 Ok(outcome) => outcome,
-                Err(Ended::Cancelled) => Outcome::text("Search was cancelled."),
-                Err(Ended::TimedOut) => failure(format!(
+                Err(NoResult::Cancelled) => Outcome::text("Search was cancelled."),
+                Err(NoResult::TimedOut) => failure(format!(
                     "Search for \"{pattern}\" {words} took longer than {} s and was stopped; narrow it with `dir_path` or `include_pattern`",
                     limit.as_secs()
                 )),
-                Err(Ended::Failed) => failure(format!("Search for \"{pattern}\" {words} failed")),
+                Err(NoResult::Failed) => {
+                    failure(format!("Search for \"{pattern}\" {words} failed"))
+                }
             }
         })
     }
@@ -259,7 +261,7 @@ impl Call {
             "Found {count} {noun} for pattern \"{pattern}\" {words}{filter}{limited}:\n---\n"
         );
         // With few matches, context saves the model a read call.
-        let lines = |lines| Context { before: lines, after: lines };
+        let lines = |lines| ContextLines { before: lines, after: lines };
         let context = wanted.context.unwrap_or(match count {
             1 => lines(50),
             2 | 3 => lines(15),

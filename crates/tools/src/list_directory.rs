@@ -115,7 +115,7 @@ impl Invocation for Call {
 }
 
 /// A row of the result.
-struct Row {
+struct ListingRow {
     is_folder: bool,
     name: String,
     size: u64,
@@ -149,7 +149,7 @@ impl Call {
             rows.extend(row(entry, &place));
         }
         rows.sort_by(|one, two| {
-            let key = |row: &Row| (!row.is_folder, row.name.to_lowercase());
+            let key = |row: &ListingRow| (!row.is_folder, row.name.to_lowercase());
             key(one).cmp(&key(two)).then_with(|| one.name.cmp(&two.name))
         });
         let mut text = format!("Directory listing for {shown}:");
@@ -208,10 +208,10 @@ impl Call {
 }
 
 /// Returns the row of an entry; `None` if it no longer exists.
-fn row(entry: &DirectoryEntry, place: &Confined) -> Option<Row> {
+fn row(entry: &DirectoryEntry, place: &Confined) -> Option<ListingRow> {
     let facts = place.metadata().ok()?;
     let name = entry.name.to_string_lossy();
-    Some(Row {
+    Some(ListingRow {
         is_folder: facts.kind == EntryKind::Directory,
         name: name.replace(|character: char| character.is_control(), "\u{fffd}"),
         size: facts.size,

@@ -33,8 +33,8 @@ use crate::failure::{invalid, path_failure, read_failure, write_failure};
 use crate::plan_files::PlanFiles;
 use crate::suggest::close_names;
 pub(crate) use distance::distance;
-pub use matching::{Found, Hit, Strategy, find};
-pub use source::Source;
+pub use matching::{Hit, MatchResult, Strategy, find};
+pub use source::SourceText;
 
 /// Maximum number of line numbers in a message.
 const MAX_NAMED: usize = 20;
@@ -228,7 +228,7 @@ fn is_certain(
 ) -> bool {
     planned.as_ref().is_ok_and(|planned| match (planned.strategy, planned.ranges.as_slice()) {
         (Strategy::Exact, [range]) => {
-            stale::is_current(change.old.as_deref(), &Source::new(&before.decoded.text), range)
+            stale::is_current(change.old.as_deref(), &SourceText::new(&before.decoded.text), range)
         }
         _ => false,
     })
@@ -240,7 +240,7 @@ struct PlannedEdit {
     bytes: Vec<u8>,
     strategy: Strategy,
     lines: Vec<(usize, usize)>,
-    /// The matches in [`Source::text`].
+    /// The matches in [`SourceText::text`].
     ranges: Vec<Range<usize>>,
 }
 
@@ -272,7 +272,7 @@ fn plan(
     if old == new {
         return Err(no_change());
     }
-    let source = Source::new(&before.decoded.text);
+    let source = SourceText::new(&before.decoded.text);
     let found = find(&source, old, new);
     if found.hits.is_empty() {
         return Err(not_found(shown, &source, old));
@@ -322,7 +322,7 @@ fn plan(
     Ok(PlannedEdit { text, bytes, strategy: found.strategy, lines, ranges })
 }
 
-fn not_found(shown: &str, source: &Source<'_>, old: &str) -> ToolError {
+fn not_found(shown: &str, source: &SourceText<'_>, old: &str) -> ToolError {
     let mut message = format!(
         "Could not find an exact match for `old_string` in {shown} (0 occurrences). Read the lines again before you retry"
     );

@@ -37,7 +37,7 @@ use parallax_exec::environment::{DropReason, DroppedVariable};
 use parallax_exec::shell::strip_wrapper;
 use parallax_exec::{Command, CommandOutcome, LiveOutput, Mode, Processes};
 use parallax_files::{Access, EntryKind, Workspace};
-use parallax_policy::bash::{self, Line, SafePlace};
+use parallax_policy::bash::{self, SafePlace, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
@@ -56,7 +56,7 @@ pub use self::left_alone::LeftAlone;
 pub use self::replaced::replaced_files;
 pub use self::user_shell::UserShell;
 
-use self::confined::{DenialEvidence, Entry};
+use self::confined::{DenialEvidence, StartingCommand};
 use self::confinement::Subject;
 use self::control::{CommandControl, show};
 use self::editor_terminal::InEditor;
@@ -248,7 +248,7 @@ impl RunShellCommand {
     fn permissions(
         &self,
         arguments: &Arguments,
-        line: &Line,
+        line: &ShellLine,
         directory: &Path,
         scope: &Scope,
     ) -> Result<Permissions, ToolError> {
@@ -326,7 +326,7 @@ fn add_writes(permissions: &mut Permissions, paths: Vec<PathBuf>) {
 
 /// Whether `PATH` resolves a program of the line to a file in the workspace (a virtual environment,
 /// `node_modules/.bin`, `.`).
-fn takes_programs_of(line: &Line, path: &OsStr, directory: &Path, roots: &[PathBuf]) -> bool {
+fn takes_programs_of(line: &ShellLine, path: &OsStr, directory: &Path, roots: &[PathBuf]) -> bool {
     const MOST: usize = 64;
     let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
     let folders: Vec<PathBuf> =
@@ -350,7 +350,7 @@ pub fn command_effects(
     left_alone: Option<&LeftAlone>,
 ) -> Effects {
     let line = bash::analyse(command);
-    let reads::Found { paths: mut reads, links } =
+    let reads::NamedPaths { paths: mut reads, links } =
         reads::reads(command, directory, roots, left_alone);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let shadowed = takes_programs_of(&line, &path, directory, roots);
@@ -388,7 +388,7 @@ pub fn sandboxed(
     permissions: &Permissions,
     environment: Vec<(OsString, OsString)>,
 ) -> Result<(Plan, Vec<(OsString, OsString)>), String> {
-    let entry = Entry {
+    let entry = StartingCommand {
         line: bash::analyse(command),
         directory: directory.to_owned(),
         roots: roots.to_vec(),
@@ -481,7 +481,7 @@ struct Call {
     in_editor: Option<InEditor>,
     effects: Effects,
     command: String,
-    line: Line,
+    line: ShellLine,
     roots: Vec<PathBuf>,
     directory: PathBuf,
     mode: Mode,
@@ -555,7 +555,7 @@ impl Invocation for Call {
                     .run(&self.command, self.directory, variables, &self.options, &run)
                     .await;
             }
-            let entry = Entry {
+            let entry = StartingCommand {
                 line: self.line.clone(),
                 directory: self.directory.clone(),
                 roots: self.roots,
@@ -572,7 +572,7 @@ impl Invocation for Call {
                 let confined = sandbox.is_some_and(|sandbox| sandbox.enabled);
                 let layers =
                     confined && sandbox.is_some_and(has_layers) && processes.has_namespaces();
-                Entry { layers, ..entry }.prepare(sandbox)
+                StartingCommand { layers, ..entry }.prepare(sandbox)
             });
             let prepared = match preparing.await.map_err(|error| error.to_string()) {
                 Ok(Ok(prepared)) => prepared,

@@ -14,14 +14,14 @@ use crate::failure::{path_failure, read_failure};
 
 /// The place of a search.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct SearchPlace {
     /// Directories (or one file), resolved and absolute.
     pub(crate) roots: Vec<PathBuf>,
     /// The directory relative to which files of a single root are named.
     pub(crate) base: Option<PathBuf>,
 }
 
-impl Place {
+impl SearchPlace {
     /// Returns the given directory or file, or all workspace directories.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Stop {
 
 /// Why a search has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum NoResult {
     /// The call was cancelled.
     Cancelled,
     /// The time limit was reached.
@@ -137,16 +137,16 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     cancel: &CancellationToken,
     limit: Duration,
     work: impl FnOnce(&Stop) -> T + Send + 'static,
-) -> Result<T, Ended> {
+) -> Result<T, NoResult> {
     let stop = Stop::default();
     let _guard = stop.on_drop();
     let seen = stop.clone();
     let task = tokio::task::spawn_blocking(move || work(&seen));
     tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(Ended::Cancelled),
-        result = task => result.map_err(|_| Ended::Failed),
-        () = tokio::time::sleep(limit) => Err(Ended::TimedOut),
+        () = cancel.cancelled() => Err(NoResult::Cancelled),
+        result = task => result.map_err(|_| NoResult::Failed),
+        () = tokio::time::sleep(limit) => Err(NoResult::TimedOut),
     }
 }
 

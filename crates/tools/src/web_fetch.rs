@@ -51,11 +51,11 @@ pub struct WebFetchOptions {
 /// The tool.
 pub struct WebFetch {
     spec: ToolSpec,
-    shared: Arc<Shared>,
+    shared: Arc<FetchState>,
 }
 
 /// State shared by the calls of a session.
-struct Shared {
+struct FetchState {
     model: Arc<dyn Model>,
     main: MainModel,
     options: WebFetchOptions,
@@ -65,7 +65,7 @@ struct Shared {
     parsing: Semaphore,
 }
 
-impl Shared {
+impl FetchState {
     /// Returns the client, which is built on the first call.
     fn client(&self) -> Result<&GuardedClient, ToolError> {
         let built = self.client.get_or_init(|| {
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Returns the text of a downloaded page; `None` if it is not text.
-    async fn page_text(&self, page: download::Page, keep_links: bool) -> Option<String> {
+    async fn page_text(&self, page: download::DownloadedPage, keep_links: bool) -> Option<String> {
         if page.is_binary() {
             return None;
         }
@@ -113,7 +113,7 @@ impl WebFetch {
             sharing: Sharing::Shared,
             aliases: vec!["WebFetchTool".into()],
         };
-        let shared = Shared {
+        let shared = FetchState {
             model,
             main,
             options,
@@ -164,7 +164,7 @@ impl Tool for WebFetch {
 }
 
 struct Call {
-    shared: Arc<Shared>,
+    shared: Arc<FetchState>,
     prompt: String,
     urls: Vec<Url>,
     effects: Effects,
@@ -212,7 +212,7 @@ impl Invocation for Call {
 }
 
 /// Returns the URLs that may be fetched, and an error line for each of the others.
-async fn admit(shared: &Shared, urls: &[Url]) -> (Vec<Url>, Vec<String>) {
+async fn admit(shared: &FetchState, urls: &[Url]) -> (Vec<Url>, Vec<String>) {
     let checks = urls.iter().map(|url| is_reachable(shared, url));
     let reachable = futures_util::future::join_all(checks).await;
     let (mut admitted, mut skipped) = (Vec::new(), Vec::new());
@@ -230,7 +230,7 @@ async fn admit(shared: &Shared, urls: &[Url]) -> (Vec<Url>, Vec<String>) {
 
 /// Whether a URL is public, as far as this can be determined: behind a proxy, only the proxy can
 /// resolve names.
-async fn is_reachable(shared: &Shared, url: &Url) -> bool {
+async fn is_reachable(shared: &FetchState, url: &Url) -> bool {
     use parallax_http::address::{check_url, is_public};
     let allowed = &shared.options.allowed;
     if check_url(url, allowed).is_err() {

@@ -35,7 +35,7 @@ use crate::components::clock::Clock;
 use crate::components::command_catalog::CommandCatalog;
 use crate::components::context_view::ContextView;
 use crate::components::current_session::CurrentSession;
-use crate::components::dialog_stack::{DialogStack, Surroundings as DialogSurroundings};
+use crate::components::dialog_stack::{DialogContext as DialogSurroundings, DialogStack};
 use crate::components::editor_link::EditorLink;
 use crate::components::hints::Hints;
 use crate::components::own_status_line::OwnStatusLine;
@@ -45,7 +45,7 @@ use crate::components::screen_reader::ScreenReader;
 use crate::components::sent_prompts::SentPrompts;
 use crate::components::session_browser::SessionBrowser;
 use crate::components::settings_view::SettingsView;
-use crate::components::shell_view::{ShellView, Surroundings as ShellSurroundings};
+use crate::components::shell_view::{ShellView, ShellViewContext as ShellSurroundings};
 use crate::components::todo_tray::TodoTray;
 use crate::components::transcript_pane::TranscriptPane;
 use crate::components::turn_view::TurnView;
@@ -422,10 +422,10 @@ impl App {
         use parallax_sdk::settings::TitleMode;
         let silent = self.shell.silent_title(self.clock.now_ms());
         let state = match (self.turn.working(), self.dialogs.has_approvals()) {
-            (_, true) => title::State::Asking,
-            _ if silent.is_some() => silent.unwrap_or(title::State::Slow),
-            (Some(working), _) => title::State::Working(working.what()),
-            (None, _) => self.shell.title().unwrap_or(title::State::Ready),
+            (_, true) => title::TitleState::Asking,
+            _ if silent.is_some() => silent.unwrap_or(title::TitleState::Slow),
+            (Some(working), _) => title::TitleState::Working(working.what()),
+            (None, _) => self.shell.title().unwrap_or(title::TitleState::Ready),
         };
         let place = &self.facts.workspace;
         let title = match self.settings.title {

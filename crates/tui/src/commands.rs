@@ -4,7 +4,7 @@ mod parse;
 mod table;
 
 pub(crate) use parse::{ParsedLine, called, parse};
-pub(crate) use table::{Command, CommandSpec, TABLE};
+pub(crate) use table::{CommandSpec, SlashCommand, TABLE};
 
 /// Width of the name column in the help.
 pub(crate) const NAME_COLUMNS: usize = 34;

@@ -15,15 +15,15 @@ use std::ops::Range;
 use parallax_screen::{Key, KeyCode, Line};
 
 pub use commands::{Argument, CommandInfo, Completer};
-pub use finder::{FileSource, Finder, Found};
-use finder::{MAX_FOUND, Question};
+pub use finder::{FileSource, Finder, FinderResults};
+use finder::{FinderRequest, MAX_FOUND};
 pub(crate) use folder::entries;
 use fuzzy::Fuzzy;
 pub use list::Candidate;
 use list::List;
 
 use crate::composer::{Composer, InputMode, Position, escape_path};
-use crate::keymap::{Context, KeyCommand, Keymap};
+use crate::keymap::{KeyCommand, Keymap, KeymapContext};
 use crate::theme::Theme;
 
 /// How long no key must be pressed before the list shows more than names, in milliseconds.
@@ -42,7 +42,7 @@ pub enum CompletionAction {
 
 /// The kind of completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CompletionKind {
     Command,
     At,
     /// A word of a shell line, only on Tab.
@@ -52,7 +52,7 @@ enum Kind {
 /// The text being completed.
 #[derive(Debug, Clone)]
 struct Offer {
-    kind: Kind,
+    kind: CompletionKind,
     line: usize,
     /// The byte range of the line that a choice replaces.
     range: Range<usize>,
@@ -187,28 +187,32 @@ impl Completion {
         {
             let query = line.get(fitting.range.start..cursor.byte).unwrap_or("").to_owned();
             let range = fitting.range;
-            self.offer =
-                Some(Offer { kind: Kind::Command, line: 0, range, query, generation: None });
+            self.offer = Some(Offer {
+                kind: CompletionKind::Command,
+                line: 0,
+                range,
+                query,
+                generation: None,
+            });
             return self.list.set(fitting.candidates, false);
         }
         self.close();
     }
 
     fn offer_at(&mut self, line: usize, range: Range<usize>, query: String) {
-        let same = self
-            .offer
-            .as_ref()
-            .is_some_and(|offer| offer.kind == Kind::At && offer.range.start == range.start);
+        let same = self.offer.as_ref().is_some_and(|offer| {
+            offer.kind == CompletionKind::At && offer.range.start == range.start
+        });
         if !same {
             self.list.clear();
         }
         let question = match folder::is_place(&query) {
-            true => Question::Folder(query.clone()),
-            false => Question::Project(query.clone()),
+            true => FinderRequest::Folder(query.clone()),
+            false => FinderRequest::Project(query.clone()),
         };
         let generation = self.finder.as_mut().map(|finder| finder.ask(question));
         let has_finder = generation.is_some();
-        self.offer = Some(Offer { kind: Kind::At, line, range, query, generation });
+        self.offer = Some(Offer { kind: CompletionKind::At, line, range, query, generation });
         if !has_finder {
             let mentions = self.fitting_mentions();
             self.list.set(mentions, false);
@@ -228,7 +232,7 @@ impl Completion {
     }
 
     /// Handles results of the finder. Returns whether the list changed.
-    pub fn receive(&mut self, found: Found) -> bool {
+    pub fn receive(&mut self, found: FinderResults) -> bool {
         let Some(offer) = self.offer.clone() else { return false };
         if offer.generation != Some(found.generation) {
             return false;
@@ -236,13 +240,13 @@ impl Completion {
         let mut candidates: Vec<Candidate> = Vec::new();
         for path in found.paths {
             let has_controls = path.contains(char::is_control);
-            if has_controls && offer.kind == Kind::Shell {
+            if has_controls && offer.kind == CompletionKind::Shell {
                 // Such a path cannot be written in a shell command.
                 continue;
             }
             let whole = !path.ends_with('/');
             let insert = match offer.kind {
-                Kind::Shell => shell::escape(&path),
+                CompletionKind::Shell => shell::escape(&path),
                 _ => format!("@{}", escape_path(&path)),
             };
             let exact = path == offer.query;
@@ -254,7 +258,7 @@ impl Completion {
                 ..Candidate::default()
             });
         }
-        if offer.kind == Kind::At {
+        if offer.kind == CompletionKind::At {
             candidates.extend(self.fitting_mentions());
         }
         self.list.set(candidates, !found.complete);
@@ -272,7 +276,7 @@ impl Completion {
             }
             return CompletionAction::Ignored;
         }
-        for command in keymap.commands_for(key, Context::SUGGESTIONS) {
+        for command in keymap.commands_for(key, KeymapContext::SUGGESTIONS) {
             match command {
                 KeyCommand::Cancel => self.close(),
                 KeyCommand::SuggestPrevious => self.list.step(false),
@@ -291,10 +295,10 @@ impl Completion {
         let cursor = composer.buffer().cursor();
         let word = shell::word(composer.buffer().current_line(), cursor.byte);
         let question = match word.place {
-            shell::Place::Program if !word.text.contains('/') => {
-                Question::Program(word.text.clone())
+            shell::WordKind::Program if !word.text.contains('/') => {
+                FinderRequest::Program(word.text.clone())
             }
-            shell::Place::Argument(known) if !known.is_empty() => {
+            shell::WordKind::Argument(known) if !known.is_empty() => {
                 let fitting = known.iter().filter(|known| known.starts_with(&word.text));
                 let candidates: Vec<Candidate> = fitting
                     .map(|known| Candidate {
@@ -306,7 +310,7 @@ impl Completion {
                     .collect();
                 if !candidates.is_empty() {
                     self.offer = Some(Offer {
-                        kind: Kind::Shell,
+                        kind: CompletionKind::Shell,
                         line: cursor.line,
                         range: word.range,
                         query: word.text,
@@ -314,13 +318,13 @@ impl Completion {
                     });
                     return self.list.set(candidates, false);
                 }
-                Question::Folder(word.text.clone())
+                FinderRequest::Folder(word.text.clone())
             }
-            _ => Question::Folder(word.text.clone()),
+            _ => FinderRequest::Folder(word.text.clone()),
         };
         let generation = self.finder.as_mut().map(|finder| finder.ask(question));
         self.offer = Some(Offer {
-            kind: Kind::Shell,
+            kind: CompletionKind::Shell,
             line: cursor.line,
             range: word.range,
             query: word.text,
@@ -341,7 +345,7 @@ impl Completion {
             self.close();
             return CompletionAction::Ignored;
         }
-        let runs = enter && chosen.runs && offer.kind == Kind::Command;
+        let runs = enter && chosen.runs && offer.kind == CompletionKind::Command;
         let buffer = composer.buffer_mut();
         let line = buffer.text().line(offer.line);
         let spaced = line.get(offer.range.end..).is_some_and(|rest| rest.starts_with(' '));
@@ -398,7 +402,7 @@ mod tests {
         composer: Composer,
         completion: Completion,
         keymap: Keymap,
-        found: Receiver<Found>,
+        found: Receiver<FinderResults>,
     }
 
     impl Bench {

@@ -10,12 +10,12 @@ mod tabs;
 
 pub(crate) use field::{Field, FieldDialog};
 pub(crate) use list::{ListDialog, ListItem};
-pub(crate) use panel::{Panel, Text};
+pub(crate) use panel::{Panel, PanelText};
 pub(crate) use question::{QuestionAnswer, QuestionDialog};
 
 use parallax_screen::{Key, KeyCode, Line, Modifiers};
 
-use crate::keymap::{Context, KeyCommand, Keymap};
+use crate::keymap::{KeyCommand, Keymap, KeymapContext};
 
 /// A key as handled by dialogs: navigation and decision keys are resolved by the key table, other
 /// keys are passed on.
@@ -41,7 +41,7 @@ impl DialogKey {
     pub(crate) fn mapped(keymap: &Keymap, key: Key, typing: bool) -> Self {
         // Letters are text while the dialog has a text field.
         let is_text = typing && key.typed().is_some();
-        match keymap.command(key, Context::DIALOG) {
+        match keymap.command(key, KeymapContext::DIALOG) {
             _ if is_text => Self::Other(key),
             Some(KeyCommand::DialogUp) => Self::Up,
             Some(KeyCommand::DialogDown) => Self::Down,

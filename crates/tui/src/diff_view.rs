@@ -12,7 +12,7 @@ use crate::clean;
 use crate::highlight::{Highlighter, Pieces, Role};
 use crate::layout::{count, hard_wrap, shortened};
 use crate::theme::Theme;
-use hunks::{Change, Row};
+use hunks::{DiffRow, LineChange};
 use marks::WordMarks;
 
 /// The markers before added or removed lines.
@@ -43,7 +43,7 @@ pub fn rows(diff: &FileDiff, look: &DiffOptions<'_>) -> Vec<Line> {
     let changes = hunks::parse(&diff.diff);
     let mut page = Rows::new(&changes, look);
     let only_added =
-        changes.iter().all(|row| matches!(row, Row::Line { change: Change::Added, .. }));
+        changes.iter().all(|row| matches!(row, DiffRow::Line { change: LineChange::Added, .. }));
     if changes.is_empty() {
         page.note("no changes");
     } else if diff.is_new_file && only_added {
@@ -83,16 +83,16 @@ impl Code {
     }
 
     /// Returns the pieces of the next row.
-    fn pieces(&mut self, row: &Row<'_>) -> Pieces {
+    fn pieces(&mut self, row: &DiffRow<'_>) -> Pieces {
         match row {
-            Row::Line { change: Change::Added, text, .. } => self.new.line(text),
-            Row::Line { change: Change::Removed, text, .. } => self.old.line(text),
-            Row::Line { text, .. } => {
+            DiffRow::Line { change: LineChange::Added, text, .. } => self.new.line(text),
+            DiffRow::Line { change: LineChange::Removed, text, .. } => self.old.line(text),
+            DiffRow::Line { text, .. } => {
                 self.old.line(text);
                 self.new.line(text)
             }
             // The omitted lines may have changed the state of the grammar.
-            Row::Gap => {
+            DiffRow::Gap => {
                 *self = Self::new(&self.path);
                 Pieces::new()
             }
@@ -100,20 +100,20 @@ impl Code {
     }
 }
 
-fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
+fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
     let mut highlighter = highlighter(path);
     let [added, _, added_in_words, _] = SIGNS;
     let sign = if page.look.plain { added_in_words } else { added };
     let style = page.look.theme.added;
     for row in changes {
-        let Row::Line { text, new, .. } = row else { continue };
+        let DiffRow::Line { text, new, .. } = row else { continue };
         if page.is_full() {
             page.skip(1);
             continue;
         }
         let text = clean::line_in_full(text.strip_suffix('\r').unwrap_or(text));
         let pieces = highlighter.line(&text);
-        let look = crate::markdown::Look::new(page.look.theme, page.look.width);
+        let look = crate::markdown::RenderOptions::new(page.look.theme, page.look.width);
         let mut spans = crate::markdown::code_spans(&text, &pieces, &look);
         for span in &mut spans {
             span.style.bg = span.style.bg.or(style.bg);
@@ -122,10 +122,10 @@ fn new_file(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
     }
 }
 
-fn changed(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
+fn changed(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
     let theme = page.look.theme;
     let mut code = theme.added.bg.is_some().then(|| Code::new(path));
-    let mut pieces = |row: &Row<'_>| match &mut code {
+    let mut pieces = |row: &DiffRow<'_>| match &mut code {
         Some(code) => code.pieces(row),
         None => Pieces::new(),
     };
@@ -133,15 +133,15 @@ fn changed(changes: &[Row<'_>], path: &Path, page: &mut Rows<'_>) {
     while at < changes.len() {
         // Removed lines and their replacements.
         let kind = |at: usize| match changes.get(at) {
-            Some(Row::Line { change, .. }) => Some(*change),
+            Some(DiffRow::Line { change, .. }) => Some(*change),
             _ => None,
         };
         let mut end = at;
-        while kind(end) == Some(Change::Removed) {
+        while kind(end) == Some(LineChange::Removed) {
             end += 1;
         }
         let middle = end;
-        while kind(end) == Some(Change::Added) {
+        while kind(end) == Some(LineChange::Added) {
             end += 1;
         }
         if at == end {
@@ -199,10 +199,10 @@ struct Rows<'l> {
 }
 
 impl<'l> Rows<'l> {
-    fn new(changes: &[Row<'_>], look: &'l DiffOptions<'l>) -> Self {
+    fn new(changes: &[DiffRow<'_>], look: &'l DiffOptions<'l>) -> Self {
         let largest = changes.iter().filter_map(|row| match row {
-            Row::Line { old, new, .. } => Some((*old).max(*new)),
-            Row::Gap => None,
+            DiffRow::Line { old, new, .. } => Some((*old).max(*new)),
+            DiffRow::Gap => None,
         });
         let digits = largest.max().unwrap_or(0).to_string().len();
         Self { look, digits, rows: Vec::new(), hidden: 0 }
@@ -224,12 +224,12 @@ impl<'l> Rows<'l> {
     /// Adds a row with its changed words and code pieces.
     fn row(
         &mut self,
-        row: &Row<'_>,
+        row: &DiffRow<'_>,
         (marks, pieces): (&WordMarks, &Pieces),
         style: Style,
         word: Style,
     ) {
-        let Row::Line { change, text, old, new } = row else {
+        let DiffRow::Line { change, text, old, new } = row else {
             if !self.is_full() {
                 let sign = if self.look.plain { "…" } else { "⋯" };
                 let gap = format!("{}{sign}", " ".repeat(self.digits.saturating_sub(1)));
@@ -242,11 +242,11 @@ impl<'l> Rows<'l> {
             return;
         }
         let (number, sign) = match (change, self.look.plain) {
-            (Change::Same, _) => (*new, "  "),
-            (Change::Added, false) => (*new, SIGNS[0]),
-            (Change::Removed, false) => (*old, SIGNS[1]),
-            (Change::Added, true) => (*new, SIGNS[2]),
-            (Change::Removed, true) => (*old, SIGNS[3]),
+            (LineChange::Same, _) => (*new, "  "),
+            (LineChange::Added, false) => (*new, SIGNS[0]),
+            (LineChange::Removed, false) => (*old, SIGNS[1]),
+            (LineChange::Added, true) => (*new, SIGNS[2]),
+            (LineChange::Removed, true) => (*old, SIGNS[3]),
         };
         let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
         // The line ending is not part of the text.

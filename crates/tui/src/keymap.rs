@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 use parallax_screen::Key;
 
-pub use command::{Context, Group, KeyCommand};
+pub use command::{Group, KeyCommand, KeymapContext};
 pub use platform::Platform;
 
 /// The active key bindings.
@@ -85,7 +85,11 @@ impl Keymap {
 
     /// Returns the commands of a key in a context, in the order in which to try them. Commands
     /// specific to the context come first.
-    pub fn commands_for(&self, key: Key, context: Context) -> impl Iterator<Item = KeyCommand> {
+    pub fn commands_for(
+        &self,
+        key: Key,
+        context: KeymapContext,
+    ) -> impl Iterator<Item = KeyCommand> {
         let key = key_text::normal(key);
         let found = |key| self.commands.get(&key_text::normal(key)).map(Vec::as_slice);
         // Most terminals send the same byte for these three.
@@ -102,7 +106,7 @@ impl Keymap {
     }
 
     /// Returns the first command of a key in a context.
-    pub fn command(&self, key: Key, context: Context) -> Option<KeyCommand> {
+    pub fn command(&self, key: Key, context: KeymapContext) -> Option<KeyCommand> {
         self.commands_for(key, context).next()
     }
 
@@ -114,19 +118,20 @@ impl Keymap {
     /// Returns the keys of a command for display (`Ctrl+X`), most important first, without keys
     /// that are overridden in every context of the command.
     pub fn keys_of(&self, command: KeyCommand) -> Vec<String> {
-        self.keys_within(command, &Context::EACH)
+        self.keys_within(command, &KeymapContext::EACH)
     }
 
     /// Returns the keys that run a command in a context.
-    pub fn keys_in(&self, command: KeyCommand, context: Context) -> Vec<String> {
+    pub fn keys_in(&self, command: KeyCommand, context: KeymapContext) -> Vec<String> {
         self.keys_within(command, &[context])
     }
 
-    fn keys_within(&self, command: KeyCommand, contexts: &[Context]) -> Vec<String> {
+    fn keys_within(&self, command: KeyCommand, contexts: &[KeymapContext]) -> Vec<String> {
         let keys = self.keys.get(&command).map_or(&[][..], Vec::as_slice);
         let runs = |key: &&Key| {
-            let here =
-                |context: &Context| self.commands_for(**key, *context).any(|it| it == command);
+            let here = |context: &KeymapContext| {
+                self.commands_for(**key, *context).any(|it| it == command)
+            };
             contexts.iter().any(here)
         };
         keys.iter().filter(runs).map(|key| key_text::label(*key, self.platform)).collect()
@@ -224,7 +229,10 @@ mod tests {
         let keymap = Keymap::load(Platform::Linux, file);
         assert_eq!(keymap.warnings(), &[] as &[String]);
         assert_eq!(keymap.keys_of(KeyCommand::Undo), ["Ctrl+7", "Alt+Z", "Super+Z"]);
-        assert_eq!(keymap.command(Key::ctrl('z'), Context::COMPOSER), Some(KeyCommand::Suspend));
+        assert_eq!(
+            keymap.command(Key::ctrl('z'), KeymapContext::COMPOSER),
+            Some(KeyCommand::Suspend)
+        );
     }
 
     #[test]
@@ -251,17 +259,23 @@ mod tests {
         let keymap = Keymap::load(Platform::Linux, "");
         let enter = Key::plain(KeyCode::Enter);
         let of = |key, context| keymap.commands_for(key, context).collect::<Vec<_>>();
-        assert_eq!(of(enter, Context::COMPOSER), [KeyCommand::Confirm, KeyCommand::Submit]);
-        assert_eq!(of(enter, Context::SEARCH), [KeyCommand::Confirm, KeyCommand::SearchSubmit]);
+        assert_eq!(of(enter, KeymapContext::COMPOSER), [KeyCommand::Confirm, KeyCommand::Submit]);
         assert_eq!(
-            of(Key::ctrl('y'), Context::COMPOSER),
+            of(enter, KeymapContext::SEARCH),
+            [KeyCommand::Confirm, KeyCommand::SearchSubmit]
+        );
+        assert_eq!(
+            of(Key::ctrl('y'), KeymapContext::COMPOSER),
             [KeyCommand::Yank, KeyCommand::ToggleYolo]
         );
-        assert_eq!(of(Key::ctrl('y'), Context::LIST), [KeyCommand::ToggleYolo]);
-        assert_eq!(of(Key::ctrl('k'), Context::BACKGROUND), [KeyCommand::BackgroundKill]);
+        assert_eq!(of(Key::ctrl('y'), KeymapContext::LIST), [KeyCommand::ToggleYolo]);
+        assert_eq!(of(Key::ctrl('k'), KeymapContext::BACKGROUND), [KeyCommand::BackgroundKill]);
         let shift_tab = Key::with(KeyCode::Tab, Modifiers::SHIFT);
-        assert_eq!(of(shift_tab, Context::SHELL), [KeyCommand::UnfocusShell]);
-        assert_eq!(of(Key::plain(KeyCode::Char('R')), Context::DIALOG), [KeyCommand::Restart]);
+        assert_eq!(of(shift_tab, KeymapContext::SHELL), [KeyCommand::UnfocusShell]);
+        assert_eq!(
+            of(Key::plain(KeyCode::Char('R')), KeymapContext::DIALOG),
+            [KeyCommand::Restart]
+        );
     }
 
     #[test]
@@ -278,18 +292,18 @@ mod tests {
         let file = r#"[{ "command": "input.submit", "key": "ctrl+t" }]"#;
         let keymap = Keymap::load(Platform::Linux, file);
         let of = |context| keymap.commands_for(Key::ctrl('t'), context).collect::<Vec<_>>();
-        assert_eq!(of(Context::COMPOSER), [KeyCommand::Submit]);
+        assert_eq!(of(KeymapContext::COMPOSER), [KeyCommand::Submit]);
         // The key keeps its meaning in dialogs.
-        assert_eq!(of(Context::DIALOG), [KeyCommand::ShowFullTodos]);
+        assert_eq!(of(KeymapContext::DIALOG), [KeyCommand::ShowFullTodos]);
         assert_eq!(keymap.conflicts(), [] as [String; 0]);
         let taken = "Ctrl+T runs `input.submit` instead of `app.showFullTodos`";
         assert_eq!(keymap.taken(), [taken]);
-        assert_eq!(keymap.keys_in(KeyCommand::ShowFullTodos, Context::COMPOSER), [""; 0]);
+        assert_eq!(keymap.keys_in(KeyCommand::ShowFullTodos, KeymapContext::COMPOSER), [""; 0]);
         assert_eq!(keymap.keys_of(KeyCommand::ShowFullTodos), ["Ctrl+T"]);
         let again = r#"[{ "command": "input.submit", "key": "enter" }]"#;
         let keymap = Keymap::load(Platform::Linux, again);
         let enter = Key::plain(KeyCode::Enter);
-        let of = keymap.commands_for(enter, Context::COMPOSER).collect::<Vec<_>>();
+        let of = keymap.commands_for(enter, KeymapContext::COMPOSER).collect::<Vec<_>>();
         assert_eq!(of, [KeyCommand::Confirm, KeyCommand::Submit]);
         assert_eq!(keymap.taken(), [""; 0]);
         // The key is replaced in every context, so it is not shown anymore.

@@ -56,7 +56,7 @@ pub(crate) struct Working {
 
 /// Display options of the row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub(crate) struct StatusOptions<'a> {
     /// Whether to show a spinner.
     pub(crate) spinner: bool,
     /// Which phrases to show while no thought and no tool call provides a subject.
@@ -131,7 +131,7 @@ impl Working {
     }
 
     /// Returns the phase and its description.
-    fn phase(&self, look: Look<'_>, now_ms: u64, theme: &Theme) -> Line {
+    fn phase(&self, look: StatusOptions<'_>, now_ms: u64, theme: &Theme) -> Line {
         if let Some((until, why)) = &self.retry {
             let left = until.saturating_sub(now_ms).div_ceil(1000);
             return Line::styled(format!("{why} in {left}s"), theme.warning);
@@ -171,7 +171,7 @@ pub(crate) fn spinner(now_ms: u64) -> &'static str {
 /// Returns the status row.
 pub(crate) fn row(
     working: &Working,
-    look: Look<'_>,
+    look: StatusOptions<'_>,
     now_ms: u64,
     width: usize,
     theme: &Theme,
@@ -200,7 +200,7 @@ pub(crate) fn row(
 }
 
 /// Returns as many of time, tokens, and keys as fit; the time and the cancel key always stay.
-fn tail(working: &Working, look: Look<'_>, seconds: u64, room: usize) -> String {
+fn tail(working: &Working, look: StatusOptions<'_>, seconds: u64, room: usize) -> String {
     let tokens = match working.shown.1 {
         0 => String::new(),
         tokens => format!("{}↓", footer::count(tokens)),
@@ -246,9 +246,9 @@ mod tests {
         assert_eq!(working.what(), "");
     }
 
-    fn look(keys: &[String]) -> Look<'_> {
+    fn look(keys: &[String]) -> StatusOptions<'_> {
         let phrases = LoadingPhrases::Off;
-        Look { spinner: true, phrases, own_phrases: &[], stops: true, keys }
+        StatusOptions { spinner: true, phrases, own_phrases: &[], stops: true, keys }
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
         let some = text(look(&keys), 84);
         assert!(some.ends_with("… (esc to cancel, 3s · enter to steer)"), "{some}");
         assert!(text(look(&keys), 40).ends_with("… (esc to cancel, 3s)"));
-        assert!(text(Look { stops: false, ..look(&[]) }, 40).ends_with("… (3s)"));
+        assert!(text(StatusOptions { stops: false, ..look(&[]) }, 40).ends_with("… (3s)"));
         for width in 1..100 {
             assert!(text_width(&text(look(&keys), width)) <= width.max(2), "{width}");
         }

@@ -8,7 +8,7 @@ const COLUMNS: usize = 80;
 
 /// The state shown in the title.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TitleState {
     Ready,
     Asking,
     /// A command has been silent for long.
@@ -18,16 +18,16 @@ pub(crate) enum State {
 }
 
 /// Returns the title. `subject` is whether it includes what the agent is working on.
-pub(crate) fn title(state: &State, place: &str, subject: bool) -> String {
+pub(crate) fn title(state: &TitleState, place: &str, subject: bool) -> String {
     let text = match state {
-        State::Ready => format!("◇  Ready ({place})"),
-        State::Asking => format!("✋  Action Required ({place})"),
-        State::Slow => format!("⏲  Working… ({place})"),
-        State::Working(what) if subject && !what.is_empty() => {
+        TitleState::Ready => format!("◇  Ready ({place})"),
+        TitleState::Asking => format!("✋  Action Required ({place})"),
+        TitleState::Slow => format!("⏲  Working… ({place})"),
+        TitleState::Working(what) if subject && !what.is_empty() => {
             let room = COLUMNS.saturating_sub(6 + text_width(place));
             format!("✦  {} ({place})", truncate(what, room))
         }
-        State::Working(_) => format!("✦  Working… ({place})"),
+        TitleState::Working(_) => format!("✦  Working… ({place})"),
     };
     padded(&text)
 }
@@ -51,11 +51,11 @@ mod tests {
     fn a_title_has_eighty_columns() {
         let long = "日本語 ".repeat(40);
         for state in [
-            State::Ready,
-            State::Asking,
-            State::Slow,
-            State::Working(long.clone()),
-            State::Working(String::new()),
+            TitleState::Ready,
+            TitleState::Asking,
+            TitleState::Slow,
+            TitleState::Working(long.clone()),
+            TitleState::Working(String::new()),
         ] {
             for place in ["app", long.as_str(), "a\u{1b}]0;x\u{7}", "\u{202e}ppa"] {
                 let title = title(&state, place, true);

@@ -40,7 +40,7 @@ pub(crate) use describe::{display_name, done_of, without_verb};
 pub use find::SearchNeedle;
 pub use item::{LocalId, LocalItem};
 pub use page::{Anchor, Page};
-pub(crate) use picture::Prepared;
+pub(crate) use picture::DecodedImage;
 
 use draw::Shape;
 use item::Item;
@@ -98,7 +98,7 @@ pub struct Transcript {
     /// Whether calls that wait for approval are omitted from [`Self::live`], because a dialog shows
     /// them.
     pub(crate) hides_asked: bool,
-    retry: Option<words::Waiting>,
+    retry: Option<words::RetryWait>,
     /// The subject of the model's current thought.
     subject: Option<String>,
     memory: Memory,

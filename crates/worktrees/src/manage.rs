@@ -39,14 +39,14 @@ pub struct ListedWorktree {
 }
 
 /// State of a worktree.
-pub(super) struct State {
+pub(super) struct WorktreeState {
     pub(super) branch: Option<String>,
     pub(super) dirty: bool,
     pub(super) ahead: u64,
     on_own_branch: bool,
 }
 
-impl State {
+impl WorktreeState {
     /// Returns whether removing it loses nothing.
     pub(super) fn is_unchanged(&self) -> bool {
         !self.dirty && self.ahead == 0 && self.on_own_branch
@@ -54,7 +54,7 @@ impl State {
 }
 
 /// Determines the state of a worktree.
-pub(super) fn state(record: &WorktreeRecord) -> Result<State, Failure> {
+pub(super) fn state(record: &WorktreeRecord) -> Result<WorktreeState, Failure> {
     let contents = Contents::of(record)?;
     let dirty = contents.is_dirty()?;
     let branch = contents.current_branch();
@@ -70,7 +70,7 @@ pub(super) fn state(record: &WorktreeRecord) -> Result<State, Failure> {
         }
     };
     let on_own_branch = branch.as_deref() == Some(&*record.branch);
-    Ok(State { branch, dirty, ahead, on_own_branch })
+    Ok(WorktreeState { branch, dirty, ahead, on_own_branch })
 }
 
 /// Removes a worktree, its branch, and its record.

@@ -11,7 +11,7 @@ use parallax_tools::activate_skill::{ActivateSkill, SkillEntry};
 
 use super::SkillLibrary;
 use super::{commands, entries, of_the_program, section};
-use crate::changes::{Changes, Look, Stamp, look};
+use crate::changes::{FileStamp, FolderStamp, NameChanges, look};
 
 /// The skills that a session can use.
 pub struct SessionSkills {
@@ -20,7 +20,7 @@ pub struct SessionSkills {
     /// Built-in skills, which the session's policy allows without approval.
     built_in: Vec<String>,
     /// State of the skill files at the last reload.
-    stamp: Mutex<Stamp>,
+    stamp: Mutex<FolderStamp>,
     state: RwLock<SkillState>,
 }
 
@@ -28,7 +28,7 @@ struct SkillState {
     /// Incremented with each reload.
     version: u64,
     /// The enabled skills by name, with the state of their files.
-    enabled: Vec<(String, (Skill, Look))>,
+    enabled: Vec<(String, (Skill, FileStamp))>,
     warnings: DefinitionWarnings,
     commands: Vec<(String, SkillEntry)>,
     section: Arc<str>,
@@ -129,7 +129,7 @@ impl SessionSkills {
         self.keep_asked(&mut skills);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let now = SkillState::of(&library, &self.workspace, skills, state.version + 1);
-        let changes = Changes::between(&state.enabled, &now.enabled);
+        let changes = NameChanges::between(&state.enabled, &now.enabled);
         let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
         let wrong = now.warnings.all().filter(|warning| !known.contains(warning)).cloned();

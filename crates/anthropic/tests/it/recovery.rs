@@ -9,7 +9,7 @@ use crate::support::*;
 
 const INVALID: &str = "messages.1.content.0: Invalid `signature` in `thinking` block";
 
-fn bad(message: &str) -> testkit::canned::Answer {
+fn bad(message: &str) -> testkit::canned::CannedResponse {
     refusal(400, "invalid_request_error", message)
 }
 

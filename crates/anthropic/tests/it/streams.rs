@@ -4,7 +4,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{FinishReason, Model, ModelError, Refusal, ToolSet, Usage};
 use serde_json::json;
-use testkit::canned::{self, Piece, Server};
+use testkit::canned::{self, ResponsePiece, Server};
 
 use crate::support::*;
 
@@ -178,9 +178,9 @@ async fn transfer_chunks_may_end_at_every_byte() {
         let mut piece = b"1\r\n".to_vec();
         piece.push(*byte);
         piece.extend_from_slice(b"\r\n");
-        Piece::Bytes(piece)
+        ResponsePiece::Bytes(piece)
     }));
-    answer.push(Piece::Bytes(b"0\r\n\r\n".to_vec()));
+    answer.push(ResponsePiece::Bytes(b"0\r\n\r\n".to_vec()));
     let (got, _server) = serve(vec![answer]).await;
     assert_eq!((got.text().as_str(), got.thoughts().as_str()), ("🦀 fertig", "Grüße"));
     assert_eq!(got.calls(), [json!({"id": "t", "name": "écrire", "args": {"ü": "🦀"}})]);

@@ -165,24 +165,24 @@ pub(crate) fn message(blocks: Vec<Vec<Value>>, reason: &str) -> Vec<Value> {
 }
 
 /// Creates a complete stream of events.
-pub(crate) fn stream(events: &[Value]) -> canned::Answer {
+pub(crate) fn stream(events: &[Value]) -> canned::CannedResponse {
     let mut answer = cut(events);
-    answer.push(canned::Piece::Bytes(b"0\r\n\r\n".to_vec()));
+    answer.push(canned::ResponsePiece::Bytes(b"0\r\n\r\n".to_vec()));
     answer
 }
 
 /// Creates a stream whose connection is closed early.
-pub(crate) fn cut(events: &[Value]) -> canned::Answer {
+pub(crate) fn cut(events: &[Value]) -> canned::CannedResponse {
     let mut answer = canned::head();
     answer.extend(events.iter().map(|it| canned::raw(&event(it))));
     answer
 }
 
-pub(crate) fn ok() -> canned::Answer {
+pub(crate) fn ok() -> canned::CannedResponse {
     stream(&message(vec![text(0, "ok")], "end_turn"))
 }
 
-pub(crate) fn refusal(status: u16, kind: &str, message: &str) -> canned::Answer {
+pub(crate) fn refusal(status: u16, kind: &str, message: &str) -> canned::CannedResponse {
     let error = json!({"type": "error", "error": {"type": kind, "message": message}});
     canned::whole(status, "Content-Type: application/json\r\n", &error.to_string())
 }
@@ -237,7 +237,7 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
 }
 
 /// Serves the answers and reads one stream.
-pub(crate) async fn serve(answers: Vec<canned::Answer>) -> (Got, Server) {
+pub(crate) async fn serve(answers: Vec<canned::CannedResponse>) -> (Got, Server) {
     let server = Server::start(answers).await;
     let got = drain(&model(&server), hello()).await;
     (got, server)

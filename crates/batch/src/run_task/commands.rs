@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parallax_protocol::policy::ApprovalMode;
 
-use super::{Running, TaskOutcome};
+use super::{TaskAttempt, TaskOutcome};
 use crate::agent::{self, Stop};
 use crate::error::BatchError;
 use crate::membership;
@@ -16,7 +16,7 @@ use crate::workspace::TaskWorkspace;
 /// How long a command may take, unless the task has a timeout.
 const COMMAND_TIME: Duration = Duration::from_secs(30 * 60);
 
-impl Running<'_> {
+impl TaskAttempt<'_> {
     /// Runs the setup commands; how the task ends if one fails.
     pub(super) async fn set_up(
         &self,

@@ -6,7 +6,7 @@ use std::path::Path;
 use parallax_protocol::ids::SessionId;
 use sha2::{Digest as _, Sha256};
 
-use super::{Running, TaskOutcome, now};
+use super::{TaskAttempt, TaskOutcome, now};
 use crate::directory::write_whole;
 use crate::error::BatchError;
 use crate::events::EventSummary;
@@ -14,7 +14,7 @@ use crate::plan::hex;
 use crate::result::{Attempt, TaskResult, TaskState, title};
 use crate::workspace::{TaskWorkspace, blocking};
 
-impl Running<'_> {
+impl TaskAttempt<'_> {
     /// Collects what the agent left, and writes the result. Until that is written, another process
     /// does all of this again.
     pub(super) async fn finish(

@@ -14,7 +14,7 @@ const MAX_INSERTED: usize = 1 << 20;
 
 /// The change that `.` repeats.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct RepeatableChange {
     /// The command without counts and registers.
     keys: String,
     count: Option<usize>,
@@ -67,7 +67,7 @@ impl Vim {
             'Y' => self.operate_lines(buffer, Operator::Yank, cursor.line, cursor.line + times - 1),
             'J' => self.join(buffer, true),
             'p' | 'P' => self.put(buffer, char == 'p'),
-            'r' => self.pending.waiting = super::Waiting::Replace,
+            'r' => self.pending.waiting = super::PendingInput::Replace,
             'R' => {
                 self.begin_insert(buffer, cursor, times);
                 self.overwritten = Some(Vec::new());
@@ -103,13 +103,15 @@ impl Vim {
             return self.go(buffer, found);
         }
         let last = motion::end_of_word_at(buffer, from, self.pending.times(), big);
-        let to = motion::Motion { to: last, kind: motion::Kind::Inclusive };
-        self.go(buffer, motion::Found::To(to));
+        let to = motion::Motion { to: last, kind: motion::MotionKind::Inclusive };
+        self.go(buffer, motion::MotionResult::To(to));
     }
 
     fn toggle_case(&mut self, buffer: &mut Buffer, times: usize) {
         let start = buffer.cursor();
-        let motion::Found::To(way) = motion::of(buffer, 'l', Some(times), true) else { return };
+        let motion::MotionResult::To(way) = motion::of(buffer, 'l', Some(times), true) else {
+            return;
+        };
         let text = buffer.text().slice(start..way.to);
         buffer.begin_group();
         if let Some(cased) = Operator::Toggle.cased(&text) {
@@ -250,7 +252,7 @@ impl Vim {
         if self.repeating {
             return;
         }
-        self.change = Some(Change {
+        self.change = Some(RepeatableChange {
             keys: self.pending.keys.clone(),
             count: self.pending.total(),
             register: self.pending.register,
@@ -272,7 +274,7 @@ impl Vim {
         self.pending =
             Pending { count: change.count, register: change.register, ..Pending::default() };
         for char in change.keys.chars() {
-            if let super::Waiting::Pattern(pattern, forward) = &mut self.pending.waiting {
+            if let super::PendingInput::Pattern(pattern, forward) = &mut self.pending.waiting {
                 if char != '\n' {
                     pattern.push(char);
                     continue;

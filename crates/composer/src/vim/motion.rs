@@ -9,7 +9,7 @@ use super::super::words::{self, SegmentClass};
 
 /// How an operator uses a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MotionKind {
     /// Up to the target.
     Exclusive,
     /// Including the character at the target.
@@ -22,12 +22,12 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Motion {
     pub to: Position,
-    pub kind: Kind,
+    pub kind: MotionKind,
 }
 
 /// The result of a character that may be a motion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum MotionResult {
     To(Motion),
     /// The cursor was already moved.
     Moved,
@@ -36,67 +36,71 @@ pub enum Found {
     NoMotion,
 }
 
-fn to(position: Position, kind: Kind) -> Found {
-    Found::To(Motion { to: position, kind })
+fn to(position: Position, kind: MotionKind) -> MotionResult {
+    MotionResult::To(Motion { to: position, kind })
 }
 
 /// Returns motions that depend only on the text.
-pub fn of(buffer: &Buffer, char: char, count: Option<usize>, operating: bool) -> Found {
+pub fn of(buffer: &Buffer, char: char, count: Option<usize>, operating: bool) -> MotionResult {
     let times = count.unwrap_or(1);
     let from = buffer.cursor();
     let text = buffer.text();
     match char {
         'h' => to(
             repeat(from, times, |at| if at.byte == 0 { at } else { buffer.previous(at) }),
-            Kind::Exclusive,
+            MotionKind::Exclusive,
         ),
         'l' | ' ' => {
             let line_end = text.line(from.line).len();
             let step = |at: Position| if at.byte >= line_end { at } else { buffer.next(at) };
-            to(repeat(from, times, step), Kind::Exclusive)
+            to(repeat(from, times, step), MotionKind::Exclusive)
         }
-        'j' if from.line == text.last_line() => Found::Failed,
-        'k' if from.line == 0 => Found::Failed,
-        'j' => {
-            to(Position::new((from.line + times).min(text.last_line()), from.byte), Kind::Linewise)
-        }
-        'k' => to(Position::new(from.line.saturating_sub(times), from.byte), Kind::Linewise),
-        '0' => to(Position::new(from.line, 0), Kind::Exclusive),
-        '^' => to(first_filled(buffer, from.line), Kind::Exclusive),
+        'j' if from.line == text.last_line() => MotionResult::Failed,
+        'k' if from.line == 0 => MotionResult::Failed,
+        'j' => to(
+            Position::new((from.line + times).min(text.last_line()), from.byte),
+            MotionKind::Linewise,
+        ),
+        'k' => to(Position::new(from.line.saturating_sub(times), from.byte), MotionKind::Linewise),
+        '0' => to(Position::new(from.line, 0), MotionKind::Exclusive),
+        '^' => to(first_filled(buffer, from.line), MotionKind::Exclusive),
         '_' | '+' | '-' => {
             let line = match char {
                 '_' => from.line.saturating_add(times - 1),
                 '+' => from.line.saturating_add(times),
                 _ => from.line.saturating_sub(times),
             };
-            to(first_filled(buffer, line.min(text.last_line())), Kind::Linewise)
+            to(first_filled(buffer, line.min(text.last_line())), MotionKind::Linewise)
         }
         '$' => {
             let line = from.line.saturating_add(times - 1).min(text.last_line());
             let end = text.line_end(line);
             let last = if end.byte == 0 { end } else { buffer.previous(end) };
-            to(last, Kind::Inclusive)
+            to(last, MotionKind::Inclusive)
         }
         '|' => {
             let start = Position::new(from.line, 0);
             let line_end = text.line(from.line).len();
             let step = |at: Position| if at.byte >= line_end { at } else { buffer.next(at) };
-            to(repeat(start, times - 1, step), Kind::Exclusive)
+            to(repeat(start, times - 1, step), MotionKind::Exclusive)
         }
         'w' | 'W' => {
             let end = repeat(from, times, |at| word_forward(buffer, at, char == 'W'));
-            to(if operating { word_for_operator(buffer, from, end) } else { end }, Kind::Exclusive)
+            to(
+                if operating { word_for_operator(buffer, from, end) } else { end },
+                MotionKind::Exclusive,
+            )
         }
         'b' | 'B' => {
-            to(repeat(from, times, |at| word_back(buffer, at, char == 'B')), Kind::Exclusive)
+            to(repeat(from, times, |at| word_back(buffer, at, char == 'B')), MotionKind::Exclusive)
         }
         'e' | 'E' => {
-            to(repeat(from, times, |at| word_end(buffer, at, char == 'E')), Kind::Inclusive)
+            to(repeat(from, times, |at| word_end(buffer, at, char == 'E')), MotionKind::Inclusive)
         }
-        '{' => to(repeat(from, times, |at| paragraph(buffer, at, false)), Kind::Exclusive),
-        '}' => to(repeat(from, times, |at| paragraph(buffer, at, true)), Kind::Exclusive),
-        '%' => bracket(buffer).map_or(Found::Failed, |at| to(at, Kind::Inclusive)),
-        _ => Found::NoMotion,
+        '{' => to(repeat(from, times, |at| paragraph(buffer, at, false)), MotionKind::Exclusive),
+        '}' => to(repeat(from, times, |at| paragraph(buffer, at, true)), MotionKind::Exclusive),
+        '%' => bracket(buffer).map_or(MotionResult::Failed, |at| to(at, MotionKind::Inclusive)),
+        _ => MotionResult::NoMotion,
     }
 }
 
@@ -114,9 +118,9 @@ fn repeat(from: Position, times: usize, step: impl Fn(Position) -> Position) -> 
 }
 
 /// Returns the first non-whitespace character of a line, numbered from 1.
-pub fn to_line(buffer: &Buffer, number: usize) -> Found {
+pub fn to_line(buffer: &Buffer, number: usize) -> MotionResult {
     let line = number.saturating_sub(1).min(buffer.text().last_line());
-    to(first_filled(buffer, line), Kind::Linewise)
+    to(first_filled(buffer, line), MotionKind::Linewise)
 }
 
 /// Returns the first non-whitespace character of a line.
@@ -127,11 +131,11 @@ pub fn first_filled(buffer: &Buffer, line: usize) -> Position {
 }
 
 /// `g_`: returns the last non-whitespace character of the line.
-pub fn last_filled(buffer: &Buffer) -> Found {
+pub fn last_filled(buffer: &Buffer) -> MotionResult {
     let line = buffer.cursor().line;
     let end = buffer.text().line(line).trim_end().len();
     let end = Position::new(line, end);
-    to(if end.byte == 0 { end } else { buffer.previous(end) }, Kind::Inclusive)
+    to(if end.byte == 0 { end } else { buffer.previous(end) }, MotionKind::Inclusive)
 }
 
 /// The class of a character for `w` and similar motions.
@@ -247,7 +251,7 @@ fn word_back(buffer: &Buffer, from: Position, big: bool) -> Position {
 }
 
 /// `ge`: returns the end of the previous word.
-pub fn word_end_back(buffer: &Buffer, times: usize, big: bool) -> Found {
+pub fn word_end_back(buffer: &Buffer, times: usize, big: bool) -> MotionResult {
     let step = |from: Position| {
         let mut at = from;
         let first = sort(buffer, at, big);
@@ -259,7 +263,7 @@ pub fn word_end_back(buffer: &Buffer, times: usize, big: bool) -> Found {
         }
         at
     };
-    to(repeat(buffer.cursor(), times, step), Kind::Inclusive)
+    to(repeat(buffer.cursor(), times, step), MotionKind::Inclusive)
 }
 
 fn paragraph(buffer: &Buffer, from: Position, forward: bool) -> Position {
@@ -339,7 +343,7 @@ pub fn reversed(kind: char) -> char {
 
 /// Finds a character in the line. `again` is whether `;` or `,` was used, where `t` must not stop
 /// at the character that it is next to.
-pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) -> Found {
+pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) -> MotionResult {
     let from = buffer.cursor();
     let line = buffer.current_line();
     let forward = kind.is_lowercase();
@@ -357,14 +361,14 @@ pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) 
     let adjacent =
         again && until && next_to.line == from.line && places.first() == Some(&next_to.byte);
     let index = times - 1 + usize::from(adjacent && times == 1);
-    let Some(byte) = places.get(index) else { return Found::Failed };
+    let Some(byte) = places.get(index) else { return MotionResult::Failed };
     let at = buffer.snap(Position::new(from.line, *byte));
     let at = match (until, forward) {
         (true, true) => buffer.previous(at),
         (true, false) => buffer.next(at),
         (false, _) => at,
     };
-    to(at, if forward { Kind::Inclusive } else { Kind::Exclusive })
+    to(at, if forward { MotionKind::Inclusive } else { MotionKind::Exclusive })
 }
 
 /// Returns the word at or after the cursor in its line, and its start.
@@ -392,7 +396,7 @@ pub fn word_at(buffer: &Buffer) -> Option<(Position, String)> {
 
 /// Returns the next match of a pattern, wrapping around. Uppercase in the pattern makes the match
 /// case-sensitive.
-pub fn search(buffer: &Buffer, pattern: &str, forward: bool, times: usize) -> Found {
+pub fn search(buffer: &Buffer, pattern: &str, forward: bool, times: usize) -> MotionResult {
     let from = buffer.cursor();
     let mut places = Vec::new();
     for (number, line) in buffer.text().lines().iter().enumerate() {
@@ -402,7 +406,7 @@ pub fn search(buffer: &Buffer, pattern: &str, forward: bool, times: usize) -> Fo
     }
     places.dedup();
     if places.is_empty() {
-        return Found::Failed;
+        return MotionResult::Failed;
     }
     let count = places.len();
     let index = if forward {
@@ -411,7 +415,7 @@ pub fn search(buffer: &Buffer, pattern: &str, forward: bool, times: usize) -> Fo
         let before = places.partition_point(|place| *place < from);
         before + count - 1 - (times - 1) % count
     };
-    places.get(index % count).map_or(Found::Failed, |at| to(*at, Kind::Exclusive))
+    places.get(index % count).map_or(MotionResult::Failed, |at| to(*at, MotionKind::Exclusive))
 }
 
 fn matches<'a>(line: &'a str, pattern: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {

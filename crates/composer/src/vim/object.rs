@@ -8,14 +8,14 @@ use super::motion::{self, CharClass};
 
 /// The range of a text object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Object {
+pub struct TextObject {
     pub range: Range<Position>,
     /// Whether the range consists of whole lines, from the first to the last.
     pub lines: bool,
 }
 
 /// Returns the object of a character after `i` or `a` (`around`).
-pub fn of(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<Object> {
+pub fn of(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<TextObject> {
     match char {
         'w' | 'W' => Some(word(buffer, char == 'W', around, times)),
         '"' | '\'' | '`' => quoted(buffer, char, around),
@@ -30,11 +30,11 @@ pub fn of(buffer: &Buffer, char: char, around: bool, times: usize) -> Option<Obj
     }
 }
 
-fn charwise(range: Range<Position>) -> Object {
-    Object { range, lines: false }
+fn charwise(range: Range<Position>) -> TextObject {
+    TextObject { range, lines: false }
 }
 
-fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> Object {
+fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> TextObject {
     let cursor = buffer.cursor();
     let length = buffer.current_line().len();
     let sort = |at: Position| motion::sort(buffer, at, big);
@@ -70,7 +70,7 @@ fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> Object {
 }
 
 /// Returns the text between two quotes of the line: those around the cursor, or the next ones.
-fn quoted(buffer: &Buffer, quote: char, around: bool) -> Option<Object> {
+fn quoted(buffer: &Buffer, quote: char, around: bool) -> Option<TextObject> {
     let cursor = buffer.cursor();
     let line = buffer.current_line();
     let mut quotes = Vec::new();
@@ -99,7 +99,7 @@ fn bracketed(
     close: char,
     around: bool,
     times: usize,
-) -> Option<Object> {
+) -> Option<TextObject> {
     let text = buffer.text().to_string();
     let at = buffer.text().offset(buffer.cursor());
     let on_open = text.get(at..)?.starts_with(open);
@@ -119,12 +119,12 @@ fn bracketed(
         && last.trim().is_empty()
     {
         let first = start + 2;
-        return Some(Object { range: place(first)..place(first + lines.len()), lines: true });
+        return Some(TextObject { range: place(first)..place(first + lines.len()), lines: true });
     }
     Some(charwise(place(start + 1)..place(end)))
 }
 
-fn paragraph(buffer: &Buffer, around: bool, times: usize) -> Object {
+fn paragraph(buffer: &Buffer, around: bool, times: usize) -> TextObject {
     let text = buffer.text();
     let blank = |line: usize| text.line(line).trim().is_empty();
     let run_end = |from: usize| {
@@ -162,7 +162,7 @@ fn paragraph(buffer: &Buffer, around: bool, times: usize) -> Object {
             first -= 1;
         }
     }
-    Object { range: Position::new(first, 0)..text.line_end(last), lines: true }
+    TextObject { range: Position::new(first, 0)..text.line_end(last), lines: true }
 }
 
 /// Splits a text into alternating sentences and spaces. A sentence ends with `.`, `!` or `?` (and
@@ -199,7 +199,7 @@ fn is_empty_line(rest: &str) -> bool {
     rest.get(1..).and_then(|rest| rest.split('\n').next()).is_some_and(|it| it.trim().is_empty())
 }
 
-fn sentence(buffer: &Buffer, around: bool, times: usize) -> Object {
+fn sentence(buffer: &Buffer, around: bool, times: usize) -> TextObject {
     let text = buffer.text().to_string();
     let at = buffer.text().offset(buffer.cursor());
     let all = sentences(&text);
@@ -220,7 +220,7 @@ fn sentence(buffer: &Buffer, around: bool, times: usize) -> Object {
 }
 
 /// Returns the text between `<name …>` and `</name>`, the `times`th pair around the cursor.
-fn tagged(buffer: &Buffer, around: bool, times: usize) -> Option<Object> {
+fn tagged(buffer: &Buffer, around: bool, times: usize) -> Option<TextObject> {
     let text = buffer.text().to_string();
     let at = buffer.text().offset(buffer.cursor());
     let mut open: Vec<(&str, Range<usize>)> = Vec::new();

@@ -6,7 +6,7 @@ use super::super::buffer::Buffer;
 use super::super::kill_ring::Side;
 use super::super::text::Position;
 use super::motion::first_filled;
-use super::register::Kept;
+use super::register::RegisterText;
 use super::{Vim, VimMode};
 
 /// The indentation added by `>`.
@@ -169,7 +169,7 @@ impl Vim {
             buffer.kills.push(killed, Side::Right, false);
         }
         let copied = operator == Operator::Yank;
-        self.registers.put(self.pending.register, Kept { text, lines }, copied);
+        self.registers.put(self.pending.register, RegisterText { text, lines }, copied);
     }
 
     /// Handles `p` and `P`.

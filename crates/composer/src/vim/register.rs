@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 /// The text in a register.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Kept {
+pub struct RegisterText {
     pub text: String,
     /// Whether it consists of whole lines; the last line break is not in the text.
     pub lines: bool,
@@ -13,12 +13,12 @@ pub struct Kept {
 /// The registers: `"` (the last one used), `0` (the last yank), `a` to `z`, `_`.
 #[derive(Debug, Clone, Default)]
 pub struct Registers {
-    kept: HashMap<char, Kept>,
+    kept: HashMap<char, RegisterText>,
 }
 
 impl Registers {
     /// Stores text. An uppercase name appends to the register; `_` discards.
-    pub fn put(&mut self, name: Option<char>, kept: Kept, copied: bool) {
+    pub fn put(&mut self, name: Option<char>, kept: RegisterText, copied: bool) {
         match name {
             Some('_') => return,
             Some(name) if name.is_ascii_uppercase() => {
@@ -48,7 +48,7 @@ impl Registers {
     }
 
     /// Returns the contents of a register, by default of the last one used.
-    pub fn get(&self, name: Option<char>) -> Option<&Kept> {
+    pub fn get(&self, name: Option<char>) -> Option<&RegisterText> {
         let name = match name {
             Some(name @ ('a'..='z' | '0')) => name,
             Some(name @ 'A'..='Z') => name.to_ascii_lowercase(),

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::super::buffer::Buffer;
 use super::super::text::Position;
-use super::motion::Found;
+use super::motion::MotionResult;
 use super::object;
 use super::operate::Operator;
-use super::{Vim, VimMode, Waiting};
+use super::{PendingInput, Vim, VimMode};
 
 /// The size of a selection, for `.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +68,12 @@ impl Vim {
             'u' | 'U' | '~' => self.visual_operator(buffer, Operator::of_case(char)),
             'p' | 'P' => self.visual_put(buffer),
             'J' => self.visual_join(buffer),
-            'r' => self.pending.waiting = Waiting::Replace,
+            'r' => self.pending.waiting = PendingInput::Replace,
             'I' | 'A' => self.visual_insert(buffer, char == 'A'),
             _ => match Operator::of(char) {
                 Some(operator) => self.visual_operator(buffer, operator),
                 None => match self.motion(buffer, char) {
-                    Found::NoMotion => self.reset(),
+                    MotionResult::NoMotion => self.reset(),
                     found => self.go(buffer, found),
                 },
             },
@@ -176,7 +176,7 @@ impl Vim {
             buffer.set_cursor(buffer.previous(buffer.cursor()).max(range.start));
         }
         // The replaced text can be put elsewhere.
-        self.registers.put(None, super::register::Kept { text: replaced, lines }, false);
+        self.registers.put(None, super::register::RegisterText { text: replaced, lines }, false);
         self.finish(buffer);
     }
 

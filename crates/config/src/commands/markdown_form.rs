@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{CommandParseError, Written};
+use super::{CommandParseError, ParsedCommand};
 use crate::front_matter;
 
 /// Parses the text of a file.
@@ -11,7 +11,7 @@ use crate::front_matter;
 /// # Errors
 /// Returns an error if the front matter is not valid YAML, the prompt is empty, or a field has the
 /// wrong type.
-pub(super) fn read(text: &str) -> Result<Written, CommandParseError> {
+pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
     let file = front_matter::read(text).map_err(|broken| CommandParseError {
         line: broken.line,
         column: None,
@@ -20,7 +20,8 @@ pub(super) fn read(text: &str) -> Result<Written, CommandParseError> {
     let body = file.body.trim();
     let begins = text.len() - file.body.len() + (file.body.len() - file.body.trim_start().len());
     let line = text.get(..begins).unwrap_or_default().matches('\n').count() + 1;
-    let mut written = Written { prompt: body.to_owned(), place: (line, 1), ..Written::default() };
+    let mut written =
+        ParsedCommand { prompt: body.to_owned(), place: (line, 1), ..ParsedCommand::default() };
     for (key, value) in file.fields {
         match key.as_str() {
             "model" => {

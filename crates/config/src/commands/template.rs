@@ -5,7 +5,7 @@ use super::CommandForm;
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum TemplatePiece {
     /// Text with argument placeholders.
     Text(Vec<TextPart>),
     /// `@{path}`.
@@ -50,7 +50,7 @@ impl std::fmt::Display for UnclosedBlock {
 ///
 /// # Errors
 /// Returns an error if a block is not closed.
-pub fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, UnclosedBlock> {
+pub fn parse(template: &str, form: CommandForm) -> Result<Vec<TemplatePiece>, UnclosedBlock> {
     let mut pieces = Vec::new();
     let mut text = String::new();
     let mut rest = template;
@@ -68,18 +68,18 @@ pub fn parse(template: &str, form: CommandForm) -> Result<Vec<Piece>, UnclosedBl
             return Err(UnclosedBlock { index, opening });
         };
         if !text.is_empty() {
-            pieces.push(Piece::Text(bits(&std::mem::take(&mut text), form, false)));
+            pieces.push(TemplatePiece::Text(bits(&std::mem::take(&mut text), form, false)));
         }
         let block = inside.get(..end).unwrap_or("").trim();
         pieces.push(match opening {
-            "!{" => Piece::Shell(bits(block, form, true)),
-            "/{" => Piece::Command(bits(block, form, false)),
-            _ => Piece::File(bits(block, form, false)),
+            "!{" => TemplatePiece::Shell(bits(block, form, true)),
+            "/{" => TemplatePiece::Command(bits(block, form, false)),
+            _ => TemplatePiece::File(bits(block, form, false)),
         });
         rest = inside.get(end + 1..).unwrap_or("");
     }
     if !text.is_empty() {
-        pieces.push(Piece::Text(bits(&text, form, false)));
+        pieces.push(TemplatePiece::Text(bits(&text, form, false)));
     }
     Ok(pieces)
 }
@@ -94,17 +94,19 @@ pub fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
         TextPart::One(number) => format!("${number}"),
     };
     let shell = pieces.iter().filter_map(|piece| match piece {
-        Piece::Shell(bits) => Some(bits.iter().map(shown).collect()),
+        TemplatePiece::Shell(bits) => Some(bits.iter().map(shown).collect()),
         _ => None,
     });
     shell.filter(|command: &String| !command.is_empty()).collect()
 }
 
 /// Returns whether the template has argument placeholders.
-pub fn takes_arguments(pieces: &[Piece]) -> bool {
+pub fn takes_arguments(pieces: &[TemplatePiece]) -> bool {
     pieces.iter().any(|piece| {
-        let (Piece::Text(bits) | Piece::File(bits) | Piece::Shell(bits) | Piece::Command(bits)) =
-            piece;
+        let (TemplatePiece::Text(bits)
+        | TemplatePiece::File(bits)
+        | TemplatePiece::Shell(bits)
+        | TemplatePiece::Command(bits)) = piece;
         bits.iter().any(|bit| !matches!(bit, TextPart::Text(_)))
     })
 }
@@ -208,10 +210,10 @@ mod tests {
         assert_eq!(
             pieces.expect("parsed"),
             [
-                Piece::Text(vec![text("a ")]),
-                Piece::File(vec![text("x/{y}.md")]),
-                Piece::Text(vec![text(" b ")]),
-                Piece::Shell(vec![text("awk '{print $1}' "), TextPart::All]),
+                TemplatePiece::Text(vec![text("a ")]),
+                TemplatePiece::File(vec![text("x/{y}.md")]),
+                TemplatePiece::Text(vec![text(" b ")]),
+                TemplatePiece::Shell(vec![text("awk '{print $1}' "), TextPart::All]),
             ]
         );
         let error = parse("ü !{ echo { }", CommandForm::Toml).expect_err("open");
@@ -224,8 +226,8 @@ mod tests {
         assert_eq!(
             parsed("/{ git:fix {{args}} }, GET /users/{id} /{} /{open"),
             [
-                Piece::Command(vec![text("git:fix "), TextPart::All]),
-                Piece::Text(vec![text(", GET /users/{id} /{} /{open")]),
+                TemplatePiece::Command(vec![text("git:fix "), TextPart::All]),
+                TemplatePiece::Text(vec![text(", GET /users/{id} /{} /{open")]),
             ]
         );
     }
@@ -235,7 +237,7 @@ mod tests {
         let pieces = parse("$1 costs $100 or $2.50, $ARGUMENTS!", CommandForm::Markdown);
         assert_eq!(
             pieces.expect("parsed"),
-            [Piece::Text(vec![
+            [TemplatePiece::Text(vec![
                 TextPart::One(1),
                 text(" costs $100 or $2.50, "),
                 TextPart::All,
@@ -243,7 +245,10 @@ mod tests {
             ])]
         );
         let shell = parse("!{awk '{print $1}' $1}", CommandForm::Markdown).expect("parsed");
-        assert_eq!(shell, [Piece::Shell(vec![text("awk '{print $1}' "), TextPart::One(1)])]);
+        assert_eq!(
+            shell,
+            [TemplatePiece::Shell(vec![text("awk '{print $1}' "), TextPart::One(1)])]
+        );
         let toml = parse("$1", CommandForm::Toml).expect("parsed");
         assert!(!takes_arguments(&toml));
     }

@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::{CommandArgument, CommandParseError, Written};
+use super::{CommandArgument, CommandParseError, ParsedCommand};
 
 /// Maximum number of arguments of one command.
 const MOST: usize = 20;
@@ -12,7 +12,7 @@ const MOST: usize = 20;
 /// # Errors
 /// Returns an error if the TOML is invalid, the prompt is missing, or the prompt or description has
 /// the wrong type.
-pub(super) fn read(text: &str) -> Result<Written, CommandParseError> {
+pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
     let at = |start: usize| {
         let before = text.get(..start).unwrap_or(text);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
@@ -24,7 +24,7 @@ pub(super) fn read(text: &str) -> Result<Written, CommandParseError> {
         column: error.span().map(|span| at(span.start).1),
         message: format!("invalid TOML: {}", error.message().trim()),
     })?;
-    let mut written = Written::default();
+    let mut written = ParsedCommand::default();
     let mut prompt = None;
     for (key, value) in table.get_ref() {
         let wrong = |what: &str| CommandParseError {

@@ -107,7 +107,7 @@ pub fn powers(folder: &Path) -> String {
 
 /// What changed in an extension since its installation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(super) struct ExtensionChanges {
     /// Whether its manifest, hooks, agents, or rules changed.
     pub(super) powers: bool,
     /// Whether the programs of its servers changed.
@@ -116,7 +116,7 @@ pub(super) struct Changes {
     pub(super) texts: bool,
 }
 
-impl Changes {
+impl ExtensionChanges {
     /// Compares a directory with the recorded hashes ([`powers`]). Blocking.
     pub(super) fn of(noted: &str, folder: &Path) -> Self {
         let mut noted = noted.split(BETWEEN);
@@ -249,20 +249,20 @@ mod tests {
         }
         write("commands/c.toml", "prompt = 'x'");
         let noted = powers(root);
-        assert_eq!(Changes::of(&noted, root), Changes::default());
+        assert_eq!(ExtensionChanges::of(&noted, root), ExtensionChanges::default());
         for (name, changes) in [
-            ("dist/s.js", Changes { programs: true, ..Changes::default() }),
-            ("dist/lib/l.js", Changes { programs: true, ..Changes::default() }),
-            ("commands/c.toml", Changes { texts: true, ..Changes::default() }),
-            ("GEMINI.md", Changes { texts: true, ..Changes::default() }),
-            ("skills/s/SKILL.md", Changes { texts: true, ..Changes::default() }),
-            ("hooks/hooks.json", Changes { powers: true, ..Changes::default() }),
-            ("README.md", Changes::default()),
-            ("dist/s.log", Changes::default()),
+            ("dist/s.js", ExtensionChanges { programs: true, ..ExtensionChanges::default() }),
+            ("dist/lib/l.js", ExtensionChanges { programs: true, ..ExtensionChanges::default() }),
+            ("commands/c.toml", ExtensionChanges { texts: true, ..ExtensionChanges::default() }),
+            ("GEMINI.md", ExtensionChanges { texts: true, ..ExtensionChanges::default() }),
+            ("skills/s/SKILL.md", ExtensionChanges { texts: true, ..ExtensionChanges::default() }),
+            ("hooks/hooks.json", ExtensionChanges { powers: true, ..ExtensionChanges::default() }),
+            ("README.md", ExtensionChanges::default()),
+            ("dist/s.log", ExtensionChanges::default()),
         ] {
             let before = std::fs::read_to_string(root.join(name));
             write(name, "{}");
-            assert_eq!(Changes::of(&noted, root), changes, "{name}");
+            assert_eq!(ExtensionChanges::of(&noted, root), changes, "{name}");
             match before {
                 Ok(text) => write(name, &text),
                 Err(_) => std::fs::remove_file(root.join(name)).expect("removed"),
@@ -270,6 +270,6 @@ mod tests {
         }
         let older = noted.split(BETWEEN).next().expect("one");
         write("dist/s.js", "2");
-        assert_eq!(Changes::of(older, root), Changes::default());
+        assert_eq!(ExtensionChanges::of(older, root), ExtensionChanges::default());
     }
 }

@@ -22,7 +22,7 @@ const LIMIT: u64 = 64 * 1024;
 const USER: &str = "user";
 
 /// The values of an extension, by variable.
-pub(crate) type Values = BTreeMap<String, String>;
+pub(crate) type ExtensionValues = BTreeMap<String, String>;
 
 fn file(homes: &Homes) -> PathBuf {
     homes.parallax.join("extension-settings.json")
@@ -76,8 +76,8 @@ impl ValueFile {
         name: &str,
         installed: &Path,
         workspace: &Path,
-    ) -> (Values, Vec<String>) {
-        let (mut values, mut notes) = (Values::new(), Vec::new());
+    ) -> (ExtensionValues, Vec<String>) {
+        let (mut values, mut notes) = (ExtensionValues::new(), Vec::new());
         if let Ok(Some(text)) = read::read_text_no_follow(&installed.join(".env"), LIMIT) {
             values.extend(dotenv::parse(&text));
         }
@@ -268,7 +268,7 @@ mod tests {
         set(ExtensionScope::User, "C", Some("user"));
         set(here, "C", Some("here \"quoted\"\\"));
         let values = || ValueFile::read(&homes, &none, &mut Vec::new()).of("e", &installed, root).0;
-        let pairs = |pairs: [(&str, &str); 3]| -> Values {
+        let pairs = |pairs: [(&str, &str); 3]| -> ExtensionValues {
             pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
         };
         assert_eq!(values(), pairs([("A", "left"), ("B", "user"), ("C", "here \"quoted\"\\")]));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::expand::Expander;
 use crate::keys::{KEYS, default_of};
-use crate::layers::{Layer, Origin, OuterSettings};
+use crate::layers::{Layer, OuterSettings, ValueOrigin};
 use crate::merge::{Origins, merge};
 use crate::migrate::look;
 
@@ -16,7 +16,7 @@ pub(super) fn effective(outer: &OuterSettings, project: Option<&Object>) -> Obje
     let (mut all, mut origins) = (Object::new(), Origins::new());
     let mut expander = Expander::new(&outer.environment);
     let mut add = |layer: Layer, values: &Object| {
-        let origin = Origin { layer, file: Default::default() };
+        let origin = ValueOrigin { layer, file: Default::default() };
         let mut values = values.clone();
         values.values_mut().for_each(|value| expander.value(value));
         merge(&mut all, values, &origin, &mut origins);

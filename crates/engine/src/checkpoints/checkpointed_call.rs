@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
+use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
 use parallax_protocol::event::Level;
 use parallax_protocol::tool::{Effects, Invocation, Outcome, Run};
 
@@ -74,7 +74,7 @@ async fn keep(
     turn: u64,
     effects: &Effects,
     run: &Run,
-) -> Option<Box<dyn Kept>> {
+) -> Option<Box<dyn CheckpointGuard>> {
     let progress = run.progress.as_ref();
     let unnamed = effects.may_change_files.then(String::new);
     let command = effects.runs.first().cloned().or(unnamed);

@@ -21,7 +21,7 @@ use crate::part_text::{replace_text, visible};
 use crate::usage_tracking::{cost, cost_of, error_class, millis};
 
 /// A model stream.
-type Events = BoxStream<'static, Result<StreamEvent, ModelError>>;
+type EventStream = BoxStream<'static, Result<StreamEvent, ModelError>>;
 
 /// How a stream ended.
 pub(crate) enum StreamEnd {
@@ -36,13 +36,13 @@ pub(crate) enum StreamEnd {
 /// Where the stream comes from, and what hooks need.
 pub(crate) struct StreamSource<'a> {
     /// The response of a hook, which replaces the request.
-    pub(crate) given: Option<Events>,
+    pub(crate) given: Option<EventStream>,
     /// The request as `AfterModel` hooks see it, if there are any.
     pub(crate) seen: Option<&'a serde_json::Value>,
 }
 
 /// Returns a stream of a single chunk: a hook's response.
-pub(crate) fn only(chunk: Chunk) -> Events {
+pub(crate) fn only(chunk: Chunk) -> EventStream {
     futures_util::stream::iter([Ok(StreamEvent::Chunk(Box::new(chunk)))]).boxed()
 }
 

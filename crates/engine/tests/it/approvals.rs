@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept, PutBack, Reach};
+use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints, PutBack, Reach};
 use parallax_protocol::event::{Ask, Event, EventBody, ItemDone, Level, Question, Undone};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
 use parallax_protocol::permissions::Permissions;
@@ -321,7 +321,7 @@ impl Checkpoints for Log {
     fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
         vec!["big.bin".into()]
     }
-    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn Kept>, String> {
+    fn before(&self, turn: u64, change: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
         self.0.lock().expect("log").push(format!("before {turn} {change:?}"));
         Ok(Box::new(Mark(self.0.clone())))
     }
@@ -341,7 +341,7 @@ impl Checkpoints for Log {
 
 struct Mark(Arc<Mutex<Vec<String>>>);
 
-impl Kept for Mark {
+impl CheckpointGuard for Mark {
     fn not_undoable(&self) -> Vec<String> {
         Vec::new()
     }

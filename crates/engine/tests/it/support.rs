@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use parallax_engine::{
     Approvals, EventBus, EventReader, SessionHandle, SessionOptions, invariants, start,
 };
-use parallax_protocol::checkpoint::{Change, Checkpoints, Kept};
+use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
 use parallax_protocol::content::{Part, Sealed};
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone, Undone};
 use parallax_protocol::ids::SessionId;
@@ -552,7 +552,7 @@ impl Checkpoints for Versions {
     fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
         Vec::new()
     }
-    fn before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn Kept>, String> {
+    fn before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {
         Err("not here".into())
     }
     fn made(&self) -> Vec<PathBuf> {

@@ -47,7 +47,7 @@ pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<S
             && ["commands/", "agents/", "policies/"].iter().any(|place| name.starts_with(place));
         let below = [format!("/{name}"), format!("}}{name}")];
         let is_name = |word: &str| word == name || below.iter().any(|end| word.ends_with(end));
-        let mut content = Content::open(&path)?;
+        let mut content = OpenedFile::open(&path)?;
         let runs = !is_text_of_ours
             && (runs_by_name(&last)
                 || is_program(&metadata)
@@ -107,12 +107,12 @@ fn digits(bytes: &[u8]) -> String {
 }
 
 /// An open file with its first bytes.
-struct Content {
+struct OpenedFile {
     file: File,
     head: Vec<u8>,
 }
 
-impl Content {
+impl OpenedFile {
     fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut head = Vec::new();

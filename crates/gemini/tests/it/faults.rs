@@ -9,14 +9,14 @@ use parallax_protocol::model::{Model, ModelError, StreamEvent};
 
 use crate::server::*;
 
-fn refusal(status: u16, message: &str, details: &str) -> Answer {
+fn refusal(status: u16, message: &str, details: &str) -> CannedResponse {
     let body = format!(
         r#"{{"error":{{"code":{status},"message":"{message}","status":"SOME_STATUS","details":[{details}]}}}}"#
     );
     whole(status, "", &body)
 }
 
-fn ok() -> Answer {
+fn ok() -> CannedResponse {
     stream(&[&last_chunk("ok")])
 }
 
@@ -140,12 +140,12 @@ async fn a_dead_or_cutting_server_is_asked_again() {
 
 #[tokio::test]
 async fn silence_ends_the_wait_for_headers_and_for_chunks() {
-    let (got, _) = serve(vec![vec![Piece::Hang], ok()]).await;
+    let (got, _) = serve(vec![vec![ResponsePiece::Hang], ok()]).await;
     assert_eq!(got.retries[0].class, "timeout");
     assert_eq!(got.text, "ok");
 
     let mut answer = head();
-    answer.extend([data(&text_chunk("a")), Piece::Hang]);
+    answer.extend([data(&text_chunk("a")), ResponsePiece::Hang]);
     let (got, _) = serve(vec![answer]).await;
     assert_eq!(got.text, "a");
     let error = got.end.expect_err("silence");
@@ -157,9 +157,9 @@ async fn silence_ends_the_wait_for_headers_and_for_chunks() {
 async fn slow_chunks_are_not_silence() {
     let mut answer = head();
     for _ in 0..4 {
-        answer.extend([data(&text_chunk("a")), Piece::Wait(Duration::from_millis(60))]);
+        answer.extend([data(&text_chunk("a")), ResponsePiece::Wait(Duration::from_millis(60))]);
     }
-    answer.extend([data(&last_chunk("b")), Piece::Bytes(b"0\r\n\r\n".to_vec())]);
+    answer.extend([data(&last_chunk("b")), ResponsePiece::Bytes(b"0\r\n\r\n".to_vec())]);
     let (got, _) = serve(vec![answer]).await;
     assert_eq!((got.text.as_str(), got.end.is_ok()), ("aaaab", true));
 }
@@ -185,12 +185,12 @@ async fn an_error_inside_of_a_stream_counts_by_its_code() {
     let busy = r#"{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}"#;
     // Before the first chunk, the request is retried, even if the error has no `data:` prefix.
     let mut bare = head();
-    bare.extend([raw(busy), Piece::Bytes(b"0\r\n\r\n".to_vec())]);
+    bare.extend([raw(busy), ResponsePiece::Bytes(b"0\r\n\r\n".to_vec())]);
     let (got, _) = serve(vec![stream(&[busy]), bare, ok()]).await;
     assert_eq!((got.text.as_str(), got.retries.len()), ("ok", 2));
 
     let mut late = head();
-    late.extend([data(&text_chunk("a")), raw(busy), Piece::Bytes(b"0\r\n\r\n".to_vec())]);
+    late.extend([data(&text_chunk("a")), raw(busy), ResponsePiece::Bytes(b"0\r\n\r\n".to_vec())]);
     let (got, _) = serve(vec![late]).await;
     assert!(matches!(got.end, Err(ModelError::Broken { status: Some(503), retryable: true, .. })));
 

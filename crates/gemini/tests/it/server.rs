@@ -76,7 +76,7 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
 }
 
 /// Serves the answers and drains one stream.
-pub(crate) async fn serve(answers: Vec<Answer>) -> (Got, Server) {
+pub(crate) async fn serve(answers: Vec<CannedResponse>) -> (Got, Server) {
     let server = Server::start(answers).await;
     let got = drain(&gemini(&server), request()).await;
     (got, server)

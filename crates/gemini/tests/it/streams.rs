@@ -12,7 +12,7 @@ use crate::server::*;
 async fn chunks_arrive_while_the_stream_is_open() {
     let mut answer = head();
     answer.push(data(&text_chunk("a")));
-    answer.push(Piece::Hang);
+    answer.push(ResponsePiece::Hang);
     let mut server = Server::start(vec![answer]).await;
     let cancel = CancellationToken::new();
     let mut options = options(&server.base);
@@ -33,9 +33,9 @@ async fn letters_split_across_packets_come_whole() {
     let bytes = event.as_bytes();
     let mut answer = head();
     for byte in bytes {
-        answer.push(Piece::Bytes([b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat()));
+        answer.push(ResponsePiece::Bytes([b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat()));
     }
-    answer.push(Piece::Bytes(b"0\r\n\r\n".to_vec()));
+    answer.push(ResponsePiece::Bytes(b"0\r\n\r\n".to_vec()));
     let (got, _) = serve(vec![answer]).await;
     assert!(got.end.is_ok());
     assert_eq!(got.text, "grüße 😀");

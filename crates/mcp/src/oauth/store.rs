@@ -26,7 +26,7 @@ pub struct TokenFiles {
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct StoredCredential {
     server_name: String,
     token: StoredToken,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,8 +91,8 @@ impl TokenFiles {
     }
 
     /// Finds the token of a server. A token is used only for the URL that it was issued for.
-    fn find(&self, server: &str, url: &str) -> Option<Entry> {
-        let fits = |entry: &Entry| {
+    fn find(&self, server: &str, url: &str) -> Option<StoredCredential> {
+        let fits = |entry: &StoredCredential| {
             entry.server_name == server
                 && entry.mcp_server_url.as_deref().is_none_or(|known| same(known, url))
         };
@@ -108,7 +108,7 @@ impl TokenFiles {
     }
 
     /// Loads the tokens from the keychain if they are there. Blocking.
-    fn revealed(&self, mut entry: Entry) -> Option<Entry> {
+    fn revealed(&self, mut entry: StoredCredential) -> Option<StoredCredential> {
         if entry.keychain {
             let name = SecretName::SignIn(entry.server_name.clone());
             let kept = self.keychain.get(name);
@@ -133,7 +133,7 @@ impl TokenFiles {
 
     /// Moves the tokens to the keychain, if there is one. The keychain stores the whole entry, in
     /// the format of Gemini CLI. Blocking.
-    fn hide(&self, entry: &mut Entry) {
+    fn hide(&self, entry: &mut StoredCredential) {
         if !self.keychain.is_usable() {
             return;
         }
@@ -149,7 +149,7 @@ impl TokenFiles {
         }
     }
 
-    fn put(&self, mut entry: Entry) -> std::io::Result<()> {
+    fn put(&self, mut entry: StoredCredential) -> std::io::Result<()> {
         self.hide(&mut entry);
         let mut all = read(&self.ours);
         all.retain(|other| other.server_name != entry.server_name);
@@ -182,7 +182,7 @@ fn same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-fn read(path: &Path) -> Vec<Entry> {
+fn read(path: &Path) -> Vec<StoredCredential> {
     files::read(path, LIMIT).unwrap_or_default()
 }
 
@@ -242,7 +242,7 @@ impl ServerTokens {
     /// Saves the token endpoint in an entry of the own file. Blocking.
     pub(crate) fn note_token_url(&self, url: &str) {
         let mut all = read(&self.files.ours);
-        let mine = |entry: &&mut Entry| {
+        let mine = |entry: &&mut StoredCredential| {
             let at = entry.mcp_server_url.as_deref();
             entry.server_name == self.server && at.is_none_or(|known| same(known, &self.url))
         };
@@ -289,7 +289,7 @@ impl ServerTokens {
         }
         let updated_at = now();
         let expires_in = response.get("expires_in").and_then(Value::as_u64);
-        let entry = Entry {
+        let entry = StoredCredential {
             server_name: self.server.clone(),
             token: StoredToken {
                 access_token: given,
@@ -438,7 +438,7 @@ mod tests {
         let kept = encrypted(other.path(), &[home.path().to_owned()])
             .reference_secret(&SecretName::SignIn("s".to_owned()), false)
             .expect("kept");
-        let kept: Entry = serde_json::from_str(kept.expose()).expect("an entry");
+        let kept: StoredCredential = serde_json::from_str(kept.expose()).expect("an entry");
         assert_eq!((kept.server_name.as_str(), kept.token.access_token.as_str()), ("s", "acc"));
         let files = TokenFiles::new(home.path(), &others, keychain());
         let loaded = ServerTokens::new(&files, "s", "https://s.example/mcp").load_now();

@@ -3,11 +3,11 @@
 use parallax_config::mcp::{Endpoint, McpServer};
 
 use crate::cache;
-use crate::connect::Surroundings;
+use crate::connect::ServerEnvironment;
 
 /// Returns the hash of everything that determines what a server offers, including environment
 /// variables.
-pub(super) fn key(config: &McpServer, around: &Surroundings) -> String {
+pub(super) fn key(config: &McpServer, around: &ServerEnvironment) -> String {
     let directory = around.directory.to_string_lossy();
     let mut pieces: Vec<&str> = vec![&config.name, config.endpoint.kind()];
     match &config.endpoint {

@@ -16,7 +16,7 @@ use crate::starts::Starts;
 use crate::status::Status;
 
 /// The state of a server. Its lock is held only briefly and never across an await.
-pub(super) struct State {
+pub(super) struct ServerState {
     /// Whether it may run; the user can change it for the session.
     pub(super) gate: Gate,
     pub(super) status: Status,
@@ -43,7 +43,7 @@ pub(super) struct Link {
     pub(super) stop: RunningServiceCancellationToken,
 }
 
-impl State {
+impl ServerState {
     /// Creates the state of a server that was not started. `known` is the cache entry of a server
     /// that may run.
     pub(super) fn new(config: &McpServer, known: Option<Known>) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use parallax_mcp::{Answer, Asker, Question, Sampling};
+use parallax_mcp::{Asker, Sampling, UserRequest, UserResponse};
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{
     Answer as Reply, Chunk, Finish, FinishReason, Limits, Model, ModelCatalog, ModelError, Request,
@@ -62,14 +62,15 @@ impl ModelCatalog for Blue {
 /// Gives these responses one after the other, and records the requests.
 #[derive(Default)]
 struct ScriptedUser {
-    answers: Mutex<VecDeque<Answer>>,
-    asked: Mutex<Vec<Question>>,
+    answers: Mutex<VecDeque<UserResponse>>,
+    asked: Mutex<Vec<UserRequest>>,
 }
 
 impl Asker for ScriptedUser {
-    fn ask(&self, _server: &str, question: Question) -> BoxFuture<'static, Answer> {
+    fn ask(&self, _server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
         self.asked.lock().expect("no panic").push(question);
-        let answer = self.answers.lock().expect("no panic").pop_front().unwrap_or(Answer::Cancel);
+        let answer =
+            self.answers.lock().expect("no panic").pop_front().unwrap_or(UserResponse::Cancel);
         Box::pin(async move { answer })
     }
 }
@@ -81,7 +82,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn of(answers: Vec<Answer>, tokens: u64) -> Self {
+    async fn of(answers: Vec<UserResponse>, tokens: u64) -> Self {
         let model = Arc::new(Blue::default());
         let user = Arc::new(ScriptedUser {
             answers: Mutex::new(answers.into()),
@@ -112,20 +113,20 @@ impl Scene {
     }
 }
 
-fn yes() -> Answer {
-    Answer::Accept(parallax_protocol::Object::new())
+fn yes() -> UserResponse {
+    UserResponse::Accept(parallax_protocol::Object::new())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampling_is_answered_after_approval() {
-    let scene = Scene::of(vec![yes(), Answer::Decline], 10_000).await;
+    let scene = Scene::of(vec![yes(), UserResponse::Decline], 10_000).await;
     let got = scene.sample(json!({})).await;
     for wanted in ["\"role\": \"assistant\"", "\"text\": \"blue\"", "\"stopReason\": \"endTurn\""] {
         assert!(got.contains(wanted), "{wanted}: {got}");
     }
     assert!(got.contains("\"model\": \"the-model\""), "{got}");
     let asked = scene.user.asked.lock().expect("no panic").first().cloned();
-    let Some(Question::Sample { system, prompt, tokens, left }) = asked else {
+    let Some(UserRequest::Sample { system, prompt, tokens, left }) = asked else {
         unreachable!("another question")
     };
     assert_eq!((system.as_str(), prompt.as_str()), ("Be brief.", "Which colour?"));
@@ -148,7 +149,7 @@ async fn sampling_is_answered_after_approval() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn always_and_never_hold_for_the_session() {
-    for (answer, requests) in [(Answer::Always, 3), (Answer::Never, 0)] {
+    for (answer, requests) in [(UserResponse::Always, 3), (UserResponse::Never, 0)] {
         let scene = Scene::of(vec![answer], 10_000).await;
         for _ in 0..3 {
             let got = scene.sample(json!({})).await;
@@ -161,7 +162,7 @@ async fn always_and_never_hold_for_the_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_has_so_many_tokens_and_no_more() {
-    let scene = Scene::of(vec![Answer::Always], 100).await;
+    let scene = Scene::of(vec![UserResponse::Always], 100).await;
     // A long answer is limited to the remaining tokens.
     assert!(scene.sample(json!({"most": 5_000})).await.contains("blue"));
     let longest = |at: usize| {
@@ -176,7 +177,7 @@ async fn a_server_has_so_many_tokens_and_no_more() {
     assert_eq!(scene.requests(), 2);
     scene.world.end().await;
     // A prompt that exceeds the budget is not sent, and the user is not asked.
-    let scene = Scene::of(vec![Answer::Always], 100).await;
+    let scene = Scene::of(vec![UserResponse::Always], 100).await;
     let got = scene.sample(json!({"text": "x".repeat(1_000)})).await;
     assert!(got.contains("the prompt alone needs about 252"), "{got}");
     assert_eq!((scene.asked(), scene.requests()), (0, 0));
@@ -185,7 +186,7 @@ async fn a_server_has_so_many_tokens_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pictures_are_passed_on_and_calls_of_tools_refused() {
-    let scene = Scene::of(vec![Answer::Always], 10_000).await;
+    let scene = Scene::of(vec![UserResponse::Always], 10_000).await;
     let picture = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
     assert!(scene.sample(json!({"content": picture})).await.contains("blue"));
     let sent = scene.model.0.lock().expect("no panic")[0].contents[0].json().to_owned();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use parallax_mcp::{Answer, Asker, Question, Status, parse_prompt_line};
+use parallax_mcp::{Asker, Status, UserRequest, UserResponse, parse_prompt_line};
 use parallax_protocol::BoxFuture;
 use parallax_protocol::content::PartView;
 use parallax_protocol::event::Level;
@@ -146,12 +146,14 @@ async fn the_server_learns_the_folders() {
     world.end().await;
 }
 
-struct ScriptedUser(Answer);
+struct ScriptedUser(UserResponse);
 
 impl Asker for ScriptedUser {
-    fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
+    fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
         assert_eq!(server, "s");
-        assert!(matches!(question, Question::Form { ref message, .. } if message == "Your name?"));
+        assert!(
+            matches!(question, UserRequest::Form { ref message, .. } if message == "Your name?")
+        );
         let answer = self.0.clone();
         Box::pin(async move { answer })
     }
@@ -160,12 +162,12 @@ impl Asker for ScriptedUser {
 #[tokio::test(flavor = "multi_thread")]
 async fn form_is_answered_only_by_the_user() {
     let name = |name: serde_json::Value| {
-        Answer::Accept(json!({"name": name}).as_object().cloned().expect("it"))
+        UserResponse::Accept(json!({"name": name}).as_object().cloned().expect("it"))
     };
     for (answer, wanted) in [
         (Some(name(json!("Ada"))), "\"action\": \"accept\", \"content\": {\"name\": \"Ada\"}"),
         (Some(name(json!(7))), "\"action\": \"cancel\""),
-        (Some(Answer::Decline), "\"action\": \"decline\""),
+        (Some(UserResponse::Decline), "\"action\": \"decline\""),
         (None, "\"action\": \"decline\""),
     ] {
         let asker = answer.map(|answer| Arc::new(ScriptedUser(answer)) as Arc<dyn Asker>);
@@ -191,7 +193,7 @@ impl Progress for Warned {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unsupported_form_is_reported_to_server_and_user() {
-    let world = World::new("ask", Some(Arc::new(ScriptedUser(Answer::Decline))));
+    let world = World::new("ask", Some(Arc::new(ScriptedUser(UserResponse::Decline))));
     world.servers.connect("s").await.expect("connected");
     let warned = Arc::new(Warned::default());
     let told = Arc::clone(&warned) as Arc<dyn Progress>;
@@ -210,7 +212,7 @@ async fn unsupported_form_is_reported_to_server_and_user() {
 /// Counts all requests and the open ones, and always gives this response.
 #[derive(Default)]
 struct Silent {
-    says: Option<Answer>,
+    says: Option<UserResponse>,
     asked: AtomicUsize,
     open: Arc<AtomicUsize>,
 }
@@ -224,7 +226,7 @@ impl Drop for Open {
 }
 
 impl Asker for Silent {
-    fn ask(&self, _server: &str, _question: Question) -> BoxFuture<'static, Answer> {
+    fn ask(&self, _server: &str, _question: UserRequest) -> BoxFuture<'static, UserResponse> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.open.fetch_add(1, Ordering::SeqCst);
         let (open, says) = (Open(Arc::clone(&self.open)), self.says.clone());
@@ -257,7 +259,7 @@ async fn a_server_asks_one_thing_at_a_time_and_only_while_it_is_called() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn user_can_disable_further_requests_of_a_server() {
-    let user = Arc::new(Silent { says: Some(Answer::Never), ..Silent::default() });
+    let user = Arc::new(Silent { says: Some(UserResponse::Never), ..Silent::default() });
     let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn Asker>));
     world.servers.connect("s").await.expect("connected");
     for _ in 0..2 {

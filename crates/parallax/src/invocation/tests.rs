@@ -1,9 +1,9 @@
 use super::*;
 
-fn read(words: &[&str]) -> Result<Invocation, Refusal> {
+fn read(words: &[&str]) -> Result<Invocation, InvocationError> {
     let argv: Vec<OsString> =
         std::iter::once("parallax").chain(words.iter().copied()).map(OsString::from).collect();
-    Invocation::read(&argv, &Surroundings::default())
+    Invocation::read(&argv, &StartupFacts::default())
 }
 
 fn prompt(words: &[&str]) -> (Option<String>, Settings, OutputOptions) {
@@ -15,9 +15,9 @@ fn prompt(words: &[&str]) -> (Option<String>, Settings, OutputOptions) {
 
 fn refusal(words: &[&str]) -> String {
     match read(words) {
-        Err(Refusal::Usage(usage)) => format!("{} | {}", usage.message, usage.hint),
-        Err(Refusal::Group(help)) => help,
-        Err(Refusal::Failure(failure)) => format!("42 {}", failure.message),
+        Err(InvocationError::Usage(usage)) => format!("{} | {}", usage.message, usage.hint),
+        Err(InvocationError::Group(help)) => help,
+        Err(InvocationError::Failure(failure)) => format!("42 {}", failure.message),
         Ok(other) => panic!("{words:?}: {other:?}"),
     }
 }
@@ -146,10 +146,10 @@ fn flags_of_one_format_ask_for_it() {
 
 #[test]
 fn a_start_on_a_terminal_without_p_is_interactive() {
-    let around = Surroundings {
+    let around = StartupFacts {
         stdin_is_terminal: true,
         stdout_is_terminal: true,
-        ..Surroundings::default()
+        ..StartupFacts::default()
     };
     let start = |words: &[&str]| {
         let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
@@ -168,7 +168,7 @@ fn a_start_on_a_terminal_without_p_is_interactive() {
     assert!(matches!(start(&["parallax", "-p", "hello"]), Ok(Invocation::Prompt { .. })));
     assert!(matches!(start(&["parallax", "-o", "json", "x"]), Ok(Invocation::Prompt { .. })));
     assert!(
-        matches!(start(&["parallax", "-o", "json"]), Err(Refusal::Failure(failure)) if failure.message.contains("No \
+        matches!(start(&["parallax", "-o", "json"]), Err(InvocationError::Failure(failure)) if failure.message.contains("No \
                                                                                                                  prompt"))
     );
     assert!(refusal(&["-i", "x"]).starts_with("42 The --prompt-interactive flag cannot be used"));

@@ -6,10 +6,10 @@ use std::path::Path;
 use super::builtins;
 use super::danger;
 use super::expand::{self, LineExpander};
-use super::found::{Found, SimpleCommand, Token, Values};
+use super::found::{ShellFindings, ShellToken, SimpleCommand, VariableValues};
 use super::git_alias::GitAliases;
 use super::grammar;
-use super::line::{Assignment, Command, Line, Place, RedirectionKind, Word};
+use super::line::{Assignment, Command, CommandPosition, RedirectionKind, ShellLine, Word};
 use super::reader;
 use super::wrappers::{self, Inside, shells};
 
@@ -21,11 +21,11 @@ const DEEPEST: usize = 8;
 const MOST: usize = 64;
 
 /// Analyzes a text as a shell would read it. The strictest interpretation applies:
-/// [`Line::trouble`] is set if the meaning depends on run-time values, on rarely used syntax, or on
+/// [`ShellLine::trouble`] is set if the meaning depends on run-time values, on rarely used syntax, or on
 /// a change of how the shell parses its input.
 ///
 /// Two parsers must agree: one that follows bash character by character, and the published grammar.
-pub fn analyse(text: &str) -> Line {
+pub fn analyse(text: &str) -> ShellLine {
     let mut analysis = Analysis::default();
     analysis.text(text, &AnalysisContext::default());
     if let Some(name) = analysis.values.evaluated_text() {
@@ -46,7 +46,7 @@ pub fn analyse_expanded(
     home: Option<&Path>,
     directory: &Path,
     git_aliases: &BTreeMap<String, String>,
-) -> Line {
+) -> ShellLine {
     let mut analysis = Analysis {
         expander: Some(LineExpander::new(home, directory)),
         git_aliases: GitAliases::new(git_aliases),
@@ -57,9 +57,9 @@ pub fn analyse_expanded(
 }
 
 struct Analysis {
-    line: Line,
+    line: ShellLine,
     budget: usize,
-    values: Values,
+    values: VariableValues,
     /// The expander, if the text is to be expanded.
     expander: Option<LineExpander>,
     git_aliases: GitAliases,
@@ -68,9 +68,9 @@ struct Analysis {
 impl Default for Analysis {
     fn default() -> Self {
         Self {
-            line: Line::default(),
+            line: ShellLine::default(),
             budget: MOST,
-            values: Values::default(),
+            values: VariableValues::default(),
             expander: None,
             git_aliases: GitAliases::default(),
         }
@@ -79,7 +79,7 @@ impl Default for Analysis {
 
 #[derive(Clone, Default)]
 struct AnalysisContext {
-    place: Place,
+    place: CommandPosition,
     wrappers: Vec<String>,
     handed_on: bool,
     background: bool,
@@ -110,7 +110,7 @@ impl Analysis {
             self.hides("it is too long to be analyzed");
             return;
         }
-        let mut found = Found::default();
+        let mut found = ShellFindings::default();
         if let Some(why) = odd_characters(text) {
             found.trouble(why);
         }
@@ -150,7 +150,7 @@ impl Analysis {
 
     /// Detects a variable that controls programs and is set without an assignment: `for PATH in …`,
     /// `read PATH`.
-    fn roundabout(&self, found: &mut Found) {
+    fn roundabout(&self, found: &mut ShellFindings) {
         let steers = found.values.assigned.iter().chain(&found.values.evaluated).find(|name| {
             let mut shown = self.line.commands.iter().flat_map(|command| &command.assignments);
             danger::steers(name).is_some() && !shown.any(|shown| shown.name == **name)
@@ -162,7 +162,12 @@ impl Analysis {
         }
     }
 
-    fn command(&mut self, mut simple: SimpleCommand, context: &AnalysisContext, found: &mut Found) {
+    fn command(
+        &mut self,
+        mut simple: SimpleCommand,
+        context: &AnalysisContext,
+        found: &mut ShellFindings,
+    ) {
         simple.command.wrappers = context.wrappers.clone();
         simple.command.handed_on = context.handed_on;
         simple.command.background |= context.background;
@@ -182,7 +187,7 @@ impl Analysis {
         self.alias(&simple.command, context);
         for script in scripts {
             let mut inner = deeper(&simple.command, context);
-            inner.place = Place::Script;
+            inner.place = CommandPosition::Script;
             self.enter(&inner, |analysis| analysis.text(&script, &inner));
         }
     }
@@ -211,7 +216,12 @@ impl Analysis {
     }
 
     /// Analyzes what the newest command starts.
-    fn inside(&mut self, simple: &SimpleCommand, context: &AnalysisContext, found: &mut Found) {
+    fn inside(
+        &mut self,
+        simple: &SimpleCommand,
+        context: &AnalysisContext,
+        found: &mut ShellFindings,
+    ) {
         let command = &simple.command;
         if let Some(why) = unclear_program(command) {
             found.trouble(why);
@@ -235,7 +245,7 @@ impl Analysis {
                     self.enter(&inner, |analysis| analysis.command(wrapped, &inner, found));
                 }
                 Inside::Script { text, plain_sh } => {
-                    inner.place = Place::Script;
+                    inner.place = CommandPosition::Script;
                     inner.plain_sh = plain_sh;
                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                 }
@@ -244,7 +254,7 @@ impl Analysis {
                         for inside in shells::text_for(command.name().unwrap_or("sh"), text) {
                             match inside {
                                 Inside::Script { text, plain_sh } => {
-                                    inner.place = Place::Script;
+                                    inner.place = CommandPosition::Script;
                                     inner.plain_sh = plain_sh;
                                     self.enter(&inner, |analysis| analysis.text(&text, &inner));
                                 }
@@ -323,15 +333,15 @@ fn deeper(command: &Command, context: &AnalysisContext) -> AnalysisContext {
 }
 
 /// Returns a word of a wrapped command as if it had been read directly.
-pub(super) fn token(word: &Word) -> Token {
+pub(super) fn token(word: &Word) -> ShellToken {
     let assignment = None;
-    Token {
+    ShellToken {
         plain: !word.quoted,
         splits: word.text.is_none(),
         substitutes: word.text.is_none(),
         word: word.clone(),
         assignment,
-        ..Token::default()
+        ..ShellToken::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::Chars;
 
 /// A decoded string.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedString {
     /// The text; `None` if it contains a byte that is not a character, or NUL, which ends the word
     /// in bash.
     pub text: Option<String>,
@@ -31,7 +31,7 @@ const LAST_BYTE: u32 = 0x7f;
 /// # Errors
 /// Returns an error if the string is not closed or contains an escape that bash versions interpret
 /// differently.
-pub fn decode(rest: &str) -> Result<Decoded, DecodeError> {
+pub fn decode(rest: &str) -> Result<DecodedString, DecodeError> {
     let mut characters = rest.chars().peekable();
     let mut text = Some(String::new());
     loop {
@@ -45,7 +45,7 @@ pub fn decode(rest: &str) -> Result<Decoded, DecodeError> {
         }
     }
     let behind: usize = characters.map(char::len_utf8).sum();
-    Ok(Decoded { text, length: rest.len() - behind })
+    Ok(DecodedString { text, length: rest.len() - behind })
 }
 
 /// Returns the text of the escape after a backslash, or `None` if it is not a character.

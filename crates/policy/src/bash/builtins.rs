@@ -1,6 +1,6 @@
 //! Bash builtins that read code, evaluate names, or change how later commands are read.
 
-use super::found::{Found, SimpleCommand, Token};
+use super::found::{ShellFindings, ShellToken, SimpleCommand};
 use super::line::Word;
 use super::reader::is_name;
 
@@ -163,8 +163,8 @@ pub(super) fn declares(name: &str) -> bool {
 pub(super) type Scripts = Vec<String>;
 
 /// Checks a command that may be a builtin, starting at its word `first`.
-pub(super) fn look(simple: &SimpleCommand, first: usize, found: &mut Found) -> Scripts {
-    let Some((name, arguments)) = simple.tokens.get(first..).and_then(<[Token]>::split_first)
+pub(super) fn look(simple: &SimpleCommand, first: usize, found: &mut ShellFindings) -> Scripts {
+    let Some((name, arguments)) = simple.tokens.get(first..).and_then(<[ShellToken]>::split_first)
     else {
         return Vec::new();
     };
@@ -228,24 +228,24 @@ pub(super) fn look(simple: &SimpleCommand, first: usize, found: &mut Found) -> S
     Vec::new()
 }
 
-fn operands(arguments: &[Token]) -> impl Iterator<Item = &Token> {
+fn operands(arguments: &[ShellToken]) -> impl Iterator<Item = &ShellToken> {
     let skip = usize::from(
         arguments.first().is_some_and(|token| token.word.text.as_deref() == Some("--")),
     );
     arguments.iter().skip(skip)
 }
 
-fn has_option(arguments: &[Token], letter: char) -> bool {
+fn has_option(arguments: &[ShellToken], letter: char) -> bool {
     arguments.iter().any(|token| {
         token.word.text.as_deref().is_none_or(|text| text.starts_with('-') && text.contains(letter))
     })
 }
 
-fn is_literal(token: &Token) -> bool {
+fn is_literal(token: &ShellToken) -> bool {
     token.word.text.is_some() && !token.word.glob
 }
 
-fn evaluated(arguments: &[Token], found: &mut Found) -> Option<String> {
+fn evaluated(arguments: &[ShellToken], found: &mut ShellFindings) -> Option<String> {
     let texts: Option<Vec<&str>> = operands(arguments)
         .map(|token| token.word.text.as_deref().filter(|_| is_literal(token)))
         .collect();
@@ -256,7 +256,7 @@ fn evaluated(arguments: &[Token], found: &mut Found) -> Option<String> {
     script
 }
 
-fn trapped(arguments: &[Token], found: &mut Found) -> Scripts {
+fn trapped(arguments: &[ShellToken], found: &mut ShellFindings) -> Scripts {
     let Some(action) = operands(arguments).next() else { return Vec::new() };
     match action.word.text.as_deref() {
         Some("-" | "" | "-l" | "-p") => Vec::new(),
@@ -268,7 +268,7 @@ fn trapped(arguments: &[Token], found: &mut Found) -> Scripts {
     }
 }
 
-fn shopt(arguments: &[Token], found: &mut Found) {
+fn shopt(arguments: &[ShellToken], found: &mut ShellFindings) {
     const HARMLESS: [&str; 14] = [
         "-s",
         "-u",
@@ -292,7 +292,7 @@ fn shopt(arguments: &[Token], found: &mut Found) {
     }
 }
 
-fn set(arguments: &[Token], found: &mut Found) {
+fn set(arguments: &[ShellToken], found: &mut ShellFindings) {
     const OPTIONS: [&str; 12] = [
         "errexit",
         "nounset",
@@ -333,7 +333,7 @@ fn set(arguments: &[Token], found: &mut Found) {
 }
 
 /// Records the variables of a text that is evaluated as arithmetic.
-fn arithmetic(token: &Token, found: &mut Found) {
+fn arithmetic(token: &ShellToken, found: &mut ShellFindings) {
     let Some(text) = token.word.text.as_deref() else {
         found.trouble("arithmetic evaluates text that is known only at run time");
         return;
@@ -349,7 +349,7 @@ fn arithmetic(token: &Token, found: &mut Found) {
     }
 }
 
-fn declaration(builtin: &str, arguments: &[Token], found: &mut Found) {
+fn declaration(builtin: &str, arguments: &[ShellToken], found: &mut ShellFindings) {
     let mut integer = false;
     for token in arguments {
         if let Some(assignment) = &token.assignment {
@@ -391,7 +391,7 @@ fn declaration(builtin: &str, arguments: &[Token], found: &mut Found) {
 }
 
 /// Checks builtins whose operands are variable names.
-fn names(arguments: &[Token], flags: &str, values: &str, found: &mut Found) {
+fn names(arguments: &[ShellToken], flags: &str, values: &str, found: &mut ShellFindings) {
     let mut arguments = arguments.iter();
     let mut options = true;
     while let Some(token) = arguments.next() {
@@ -437,7 +437,7 @@ fn names(arguments: &[Token], flags: &str, values: &str, found: &mut Found) {
     }
 }
 
-fn printf(arguments: &[Token], found: &mut Found) {
+fn printf(arguments: &[ShellToken], found: &mut ShellFindings) {
     let Some(first) = arguments.first() else { return };
     match first.word.text.as_deref() {
         Some("-v") => match arguments.get(1).and_then(|token| token.word.text.as_deref()) {
@@ -458,7 +458,7 @@ fn printf(arguments: &[Token], found: &mut Found) {
     }
 }
 
-fn test(arguments: &[Token], found: &mut Found) {
+fn test(arguments: &[ShellToken], found: &mut ShellFindings) {
     let texts: Vec<Option<&str>> =
         arguments.iter().map(|token| token.word.text.as_deref()).collect();
     for (at, token) in arguments.iter().enumerate() {

@@ -8,8 +8,8 @@ mod word;
 
 use std::path::Path;
 
-use super::found::{Found, SimpleCommand};
-use super::line::{Assignment, Command, Place, Redirection, RedirectionKind, Word};
+use super::found::{ShellFindings, SimpleCommand};
+use super::line::{Assignment, Command, CommandPosition, Redirection, RedirectionKind, Word};
 use super::reader::{self, is_name};
 use output::PrintedText;
 use variables::{ValuePiece, Variables};
@@ -45,7 +45,7 @@ impl LineExpander {
     }
 
     /// Expands the contents of a text, after recording what it sets.
-    pub(super) fn expand(&mut self, found: &Found) -> Expanded {
+    pub(super) fn expand(&mut self, found: &ShellFindings) -> Expanded {
         // The second pass sees what functions and later assignments set.
         for _ in 0..2 {
             self.learn(found);
@@ -84,7 +84,7 @@ impl LineExpander {
     }
 
     /// Records the values that the text assigns to variables, and its aliases.
-    fn learn(&mut self, found: &Found) {
+    fn learn(&mut self, found: &ShellFindings) {
         for combination in 0..self.variables.combinations() {
             self.variables.choose(combination);
             let mut learned = self.variables.clone();
@@ -106,7 +106,12 @@ impl LineExpander {
         }
     }
 
-    fn learn_from(&mut self, simple: &SimpleCommand, found: &Found, learned: &mut Variables) {
+    fn learn_from(
+        &mut self,
+        simple: &SimpleCommand,
+        found: &ShellFindings,
+        learned: &mut Variables,
+    ) {
         let words = &simple.command.words;
         let Some((name, rest)) = words.split_first() else { return };
         let texts = || rest.iter().filter_map(|word| word.text.as_deref());
@@ -201,8 +206,8 @@ fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned
     let source = assignment.value.source.as_str();
     let array = source.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     if let Some(elements) = array {
-        let mut found = Found::default();
-        reader::read(&format!(": {elements}"), Place::Line, false, 0, &mut found);
+        let mut found = ShellFindings::default();
+        reader::read(&format!(": {elements}"), CommandPosition::Line, false, 0, &mut found);
         let words = found.commands.first().map(|simple| simple.command.arguments().to_vec());
         let words = words.unwrap_or_default();
         let words = words.iter().flat_map(|it| word::words(it, variables, 0));
@@ -222,7 +227,7 @@ fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned
 
 /// Returns the commands with expanded words, and with the text that other commands of the line pipe
 /// into them.
-fn commands(found: &Found, variables: &Variables, depth: usize) -> Vec<SimpleCommand> {
+fn commands(found: &ShellFindings, variables: &Variables, depth: usize) -> Vec<SimpleCommand> {
     let mut commands: Vec<SimpleCommand> =
         found.commands.iter().map(|simple| expanded(simple, variables, depth)).collect();
     for stages in &found.pipelines {
@@ -407,10 +412,10 @@ fn printed(text: &str, variables: &Variables, depth: usize) -> PrintedText {
     if depth > DEEPEST {
         return PrintedText::Unknown;
     }
-    let mut found = Found::default();
-    reader::read(text, Place::Line, false, depth, &mut found);
+    let mut found = ShellFindings::default();
+    reader::read(text, CommandPosition::Line, false, depth, &mut found);
     let commands = commands(&found, variables, depth);
-    let own = |simple: &&SimpleCommand| simple.command.place == Place::Line;
+    let own = |simple: &&SimpleCommand| simple.command.place == CommandPosition::Line;
     let stages = found.pipelines.last();
     let from = stages.and_then(|stages| stages.first()).map(|stage| stage.start);
     let piped = stages.and_then(|stages| stages.last());

@@ -7,19 +7,19 @@ use super::line::{Command, Redirection, Word};
 
 /// The reason why the reader gives up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal(pub(super) String);
+pub(super) struct UnparsedReason(pub(super) String);
 
-impl Refusal {
+impl UnparsedReason {
     pub(super) fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 }
 
-pub(super) type Reading<T> = Result<T, Refusal>;
+pub(super) type Reading<T> = Result<T, UnparsedReason>;
 
 /// A word with information that only the reader has.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Token {
+pub(super) struct ShellToken {
     pub(super) word: Word,
     /// Whether the word has no quotes, escapes, or expansions, so that it may be a reserved word.
     pub(super) plain: bool,
@@ -38,7 +38,7 @@ pub(super) struct Token {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SimpleCommand {
     pub(super) command: Command,
-    pub(super) tokens: Vec<Token>,
+    pub(super) tokens: Vec<ShellToken>,
     pub(super) redirections: Vec<Redirection>,
     /// Byte offset of its first word in the whole text, if known.
     pub(super) start: Option<usize>,
@@ -46,14 +46,14 @@ pub(super) struct SimpleCommand {
 
 /// Everything found in one text.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ShellFindings {
     pub(super) commands: Vec<SimpleCommand>,
     pub(super) redirections: Vec<Redirection>,
     pub(super) features: Vec<&'static str>,
     pub(super) trouble: Option<String>,
     /// Whether the text uses syntax that other shells interpret differently.
     pub(super) only_bash: bool,
-    pub(super) values: Values,
+    pub(super) values: VariableValues,
     /// Ranges of the text that cannot be compared with the grammar parse.
     pub(super) apart: Vec<Range<usize>>,
     /// Positions of reserved words (`time`, `coproc`) before a command, each with the index of the
@@ -68,7 +68,7 @@ pub(super) struct Found {
     pub(super) functions: Vec<String>,
 }
 
-impl Found {
+impl ShellFindings {
     /// Records why the line cannot be analyzed; the first reason is kept.
     pub(super) fn trouble(&mut self, why: impl Into<String>) {
         if self.trouble.is_none() {
@@ -86,7 +86,7 @@ impl Found {
 /// Information about variables. It is passed on to texts that the line passes to other shells, and
 /// passed back from texts that the same shell reads.
 #[derive(Debug, Default)]
-pub(super) struct Values {
+pub(super) struct VariableValues {
     /// Variables that are set to a value other than a number.
     pub(super) assigned: BTreeSet<String>,
     /// Variables whose value is evaluated as arithmetic, so that `a[$(x)]` in the value would run
@@ -99,7 +99,7 @@ pub(super) struct Values {
     pub(super) declared: bool,
 }
 
-impl Values {
+impl VariableValues {
     pub(super) fn extend(&mut self, other: &Self) {
         self.assigned.extend(other.assigned.iter().cloned());
         self.evaluated.extend(other.evaluated.iter().cloned());

@@ -1,6 +1,6 @@
 //! Parses git command lines.
 
-use super::line::{Command, Line, Word};
+use super::line::{Command, ShellLine, Word};
 
 /// A git command after its global options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct GitCall<'c> {
 }
 
 /// Whether the line runs git.
-pub fn uses_git(line: &Line) -> bool {
+pub fn uses_git(line: &ShellLine) -> bool {
     line.commands
         .iter()
         .any(|command| command.name().is_none_or(|name| name == "git" || name.starts_with("git-")))

@@ -1,7 +1,7 @@
 //! Detects git commands that write the configuration of the repository.
 
 use super::git::git_subcommand;
-use super::line::{Command, Line, Word};
+use super::line::{Command, ShellLine, Word};
 use super::safe::redirects_nowhere;
 
 /// Whether the command is a git command that writes the configuration of its repository. Git
@@ -83,7 +83,7 @@ pub fn makes_repository(command: &Command) -> bool {
 
 /// Whether the line removes or moves working trees of a repository, and no command other than git
 /// writes a file.
-pub fn moves_worktrees(line: &Line) -> bool {
+pub fn moves_worktrees(line: &ShellLine) -> bool {
     const BESIDE: [&str; 11] =
         ["[", "cat", "cd", "echo", "git", "head", "ls", "printf", "pwd", "tail", "test"];
     let moves = |command: &Command| {

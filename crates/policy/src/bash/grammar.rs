@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
-use super::found::Found;
+use super::found::ShellFindings;
 
 /// Time limit for the parser.
 const LONGEST: Duration = Duration::from_millis(200);
@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// Returns why the grammar disagrees with what was found, if it does.
-pub(super) fn disagrees(text: &str, found: &Found) -> Option<String> {
+pub(super) fn disagrees(text: &str, found: &ShellFindings) -> Option<String> {
     if text.matches("<<").count() > MOST_DOUBLE_ANGLES {
         return Some("it has too many `<<`".to_owned());
     }

@@ -4,7 +4,7 @@
 /// runs the line: in lists, pipes, substitutions, function bodies, here-documents, and after
 /// wrappers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct ShellLine {
     /// The commands in source order. A wrapper (`env`, `sudo`, `xargs`, …) and the command it
     /// starts are two entries.
     pub commands: Vec<Command>,
@@ -21,7 +21,7 @@ pub struct Line {
     pub features: Vec<&'static str>,
 }
 
-impl Line {
+impl ShellLine {
     /// Returns what the line runs and writes, one item each, for an approval request. Empty for a
     /// single command that writes no file, which the line itself shows.
     pub fn parts(&self) -> Vec<String> {
@@ -76,7 +76,7 @@ pub struct Command {
     /// both.
     pub handed_on: bool,
     /// Where the command is in the line.
-    pub place: Place,
+    pub place: CommandPosition,
     /// Whether it is started with `&` or as a coprocess.
     pub background: bool,
     /// Its source text, for display.
@@ -121,7 +121,7 @@ pub struct Assignment {
 
 /// The position of a command in a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum CommandPosition {
     /// In the line itself: lists, pipes, groups, conditions, loops.
     #[default]
     Line,

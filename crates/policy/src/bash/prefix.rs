@@ -1,7 +1,7 @@
 //! Command prefixes for suggested rules.
 
 use super::git::git_subcommand;
-use super::line::{Command, Line};
+use super::line::{Command, ShellLine};
 use super::safe::{SafePlace, command_is_safe};
 use std::path::Path;
 
@@ -139,7 +139,7 @@ const WRAPPERS: &[&str] = &[
 /// -m pytest`), then broader ones, and the program alone last. Wrappers are left out, but the
 /// commands they start are included. A program with a path keeps it. The result has no entry for
 /// commands without a literal program and is empty for a line that cannot be analyzed.
-pub fn narrowest_prefixes(line: &Line) -> Vec<Vec<String>> {
+pub fn narrowest_prefixes(line: &ShellLine) -> Vec<Vec<String>> {
     if line.trouble.is_some() {
         return Vec::new();
     }
@@ -166,7 +166,7 @@ pub fn has_subcommands(program: &str) -> bool {
 }
 
 /// Whether the command is a wrapper of another command of the line.
-fn starts_another(line: &Line, command: &Command) -> bool {
+fn starts_another(line: &ShellLine, command: &Command) -> bool {
     command.name().is_some_and(|name| {
         WRAPPERS.contains(&name)
             && line.commands.iter().any(|other| {

@@ -9,30 +9,36 @@ mod here_document;
 mod simple;
 mod word;
 
-use super::found::{Found, Reading, Refusal};
-use super::line::Place;
+use super::found::{Reading, ShellFindings, UnparsedReason};
+use super::line::CommandPosition;
 
 /// Maximum nesting depth.
 const DEEPEST: usize = 40;
 
 /// The position in a text and its context.
-pub(super) struct Reader<'t, 'f> {
+pub(super) struct ShellReader<'t, 'f> {
     text: &'t str,
     at: usize,
     end: usize,
     depth: usize,
-    place: Place,
+    place: CommandPosition,
     /// Whether positions are offsets in the whole text.
     mapped: bool,
-    waiting: Vec<here_document::Waiting>,
+    waiting: Vec<here_document::PendingHereDocument>,
     /// Whether here-documents of the text around a substitution still wait for their bodies.
     outer_waits: bool,
-    found: &'f mut Found,
+    found: &'f mut ShellFindings,
 }
 
 /// Reads the whole text. If the reader gives up, the reason is recorded as trouble.
-pub(super) fn read(text: &str, place: Place, mapped: bool, depth: usize, found: &mut Found) {
-    let mut reader = Reader {
+pub(super) fn read(
+    text: &str,
+    place: CommandPosition,
+    mapped: bool,
+    depth: usize,
+    found: &mut ShellFindings,
+) {
+    let mut reader = ShellReader {
         text,
         at: 0,
         end: text.len(),
@@ -46,7 +52,7 @@ pub(super) fn read(text: &str, place: Place, mapped: bool, depth: usize, found: 
     // The text after an error is read as far as possible, for denying rules.
     loop {
         let result = reader.whole();
-        let Err(Refusal(why)) = result else { return };
+        let Err(UnparsedReason(why)) = result else { return };
         reader.found.trouble(why);
         reader.waiting.clear();
         let rest = reader.text.get(reader.at..).unwrap_or_default();
@@ -74,15 +80,15 @@ fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-impl Reader<'_, '_> {
+impl ShellReader<'_, '_> {
     fn whole(&mut self) -> Reading<()> {
         self.list(&[])?;
         match self.peek() {
             None if self.waiting.is_empty() => Ok(()),
-            None => Err(Refusal::new("a here-document has no end")),
-            Some(character) => {
-                Err(Refusal::new(format!("unexpected `{character}` at the beginning of a command")))
-            }
+            None => Err(UnparsedReason::new("a here-document has no end")),
+            Some(character) => Err(UnparsedReason::new(format!(
+                "unexpected `{character}` at the beginning of a command"
+            ))),
         }
     }
 
@@ -181,7 +187,7 @@ impl Reader<'_, '_> {
     /// Runs `inner` one nesting level deeper.
     fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
         if self.depth >= DEEPEST {
-            return Err(Refusal::new("it is nested too deeply"));
+            return Err(UnparsedReason::new("it is nested too deeply"));
         }
         self.depth += 1;
         let result = inner(self);
@@ -192,7 +198,7 @@ impl Reader<'_, '_> {
     /// Reads commands in a nested text: `$(…)`, `<(…)`, or a function body.
     fn placed<T>(
         &mut self,
-        place: Place,
+        place: CommandPosition,
         inner: impl FnOnce(&mut Self) -> Reading<T>,
     ) -> Reading<T> {
         let before = std::mem::replace(&mut self.place, place);
@@ -206,12 +212,14 @@ impl Reader<'_, '_> {
         let waiting = std::mem::take(&mut self.waiting);
         let outer_waits = self.outer_waits;
         self.outer_waits |= !waiting.is_empty();
-        let result = self.placed(Place::Substitution, inner);
+        let result = self.placed(CommandPosition::Substitution, inner);
         let open = !self.waiting.is_empty();
         self.waiting = waiting;
         self.outer_waits = outer_waits;
         if result.is_ok() && open {
-            return Err(Refusal::new("a here-document is not closed inside its substitution"));
+            return Err(UnparsedReason::new(
+                "a here-document is not closed inside its substitution",
+            ));
         }
         result
     }

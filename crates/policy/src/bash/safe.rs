@@ -6,7 +6,7 @@ mod operands;
 use std::path::{Path, PathBuf};
 
 use super::analyse::analyse;
-use super::line::{Command, Line, Place, Redirection, RedirectionKind, Word};
+use super::line::{Command, CommandPosition, Redirection, RedirectionKind, ShellLine, Word};
 use crate::paths;
 use operands::Where;
 
@@ -27,7 +27,7 @@ pub fn known_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bo
 
 /// Whether the line only reads inside the workspace. Considers only the text and returns `false` in
 /// doubt. Symbolic links are not resolved.
-pub fn known_safe(line: &Line, place: &SafePlace<'_>) -> bool {
+pub fn known_safe(line: &ShellLine, place: &SafePlace<'_>) -> bool {
     let moved = line.commands.iter().any(|command| command.name() == Some("cd"));
     line.trouble.is_none()
         && !line.commands.is_empty()
@@ -38,7 +38,7 @@ pub fn known_safe(line: &Line, place: &SafePlace<'_>) -> bool {
 }
 
 /// Whether the line may change the repository data of git: it runs git, and not only to read.
-pub fn changes_git(line: &Line) -> bool {
+pub fn changes_git(line: &ShellLine) -> bool {
     let looks = |command: &Command| {
         command.name() == Some("git")
             && command.assignments.is_empty()
@@ -72,7 +72,7 @@ fn safe(command: &Command, place: &SafePlace<'_>, moved: bool) -> bool {
     let here = Where { directory: place.directory, roots: place.roots, moved };
     if command.background
         || !command.assignments.is_empty()
-        || command.place == Place::Function
+        || command.place == CommandPosition::Function
         || !paths::inside(place.directory, place.roots)
     {
         return false;

@@ -11,9 +11,9 @@ use crate::tool_pattern::ToolPattern;
 use parallax_protocol::policy::ApprovalMode;
 use toml::de::{DeTable, DeValue};
 
-use super::{InvalidRule, Reader, bad_pattern, get, invalid, schema};
+use super::{InvalidRule, RuleReader, bad_pattern, get, invalid, schema};
 
-impl Reader<'_> {
+impl RuleReader<'_> {
     pub(super) fn conditions(
         &mut self,
         number: usize,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{
-    Command, Line, SafePlace, analyse, analyse_expanded, dangerous, destructive, git_subcommand,
-    known_safe, known_safe_text, narrowest_prefixes, needs_network, needs_outside, written,
+    Command, SafePlace, ShellLine, analyse, analyse_expanded, dangerous, destructive,
+    git_subcommand, known_safe, known_safe_text, narrowest_prefixes, needs_network, needs_outside,
+    written,
 };
 
 const TABLE: &str = include_str!("bash_lines.txt");
 
-fn marks(line: &Line) -> String {
+fn marks(line: &ShellLine) -> String {
     let roots = [PathBuf::from("/w")];
     let place = SafePlace { directory: Path::new("/w"), roots: &roots };
     let mut marks = String::new();

@@ -18,7 +18,7 @@ const METHODS: [&str; 4] = [STREAM, "generateContent", "countTokens", "embedCont
 const KEYS: [&str; 8] =
     ["method", "response", "when", "vars", "delayMs", "error", "request", "retries"];
 
-type Fields = BTreeMap<String, Box<RawValue>>;
+type LineFields = BTreeMap<String, Box<RawValue>>;
 
 /// Parses a line. Errors describe the problem, but not the position.
 pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
@@ -58,7 +58,7 @@ pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
     Ok(ScriptLine { number, method, chunks, when, vars, delays, delay, error, digest })
 }
 
-fn fields(text: &str) -> Result<Fields, String> {
+fn fields(text: &str) -> Result<LineFields, String> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         let what = message.split(" at line ").next().unwrap_or_default();

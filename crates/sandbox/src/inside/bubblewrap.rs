@@ -24,14 +24,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::UnshareFlags;
 
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel::{self, Side};
 use crate::inside::{host_environment, supervisor};
 use crate::launch::{INSIDE, refuse};
 use crate::plan::Plan;
-use crate::support::Finding;
-use arguments::Arguments;
-use job::Job;
+use crate::support::MechanismSupport;
+use arguments::BwrapArguments;
+use job::BwrapJob;
 
 /// Usual locations. The search path is not used, because it may contain a directory of the project.
 const PLACES: [&str; 5] = [
@@ -61,9 +61,9 @@ fn find() -> Option<PathBuf> {
 
 /// Tries `bwrap` with everything that a command needs.
 #[expect(clippy::disallowed_methods, reason = "a probe of a fixed program, not a command")]
-pub(crate) fn probe() -> Finding {
+pub(crate) fn probe() -> MechanismSupport {
     let Some(program) = find() else {
-        return Finding { works: false, why: "`bwrap` not found".to_owned() };
+        return MechanismSupport { works: false, why: "`bwrap` not found".to_owned() };
     };
     let tried = Command::new(&program)
         .args(arguments::of_probe())
@@ -77,10 +77,10 @@ pub(crate) fn probe() -> Finding {
             const SET_USER_ID: u32 = 0o4000;
             let set = fs::metadata(&program).is_ok_and(|data| data.mode() & SET_USER_ID != 0);
             let how = if set { "set-user-id" } else { "allowed what this program is not" };
-            Finding { works: true, why: format!("{}, {how}", program.display()) }
+            MechanismSupport { works: true, why: format!("{}, {how}", program.display()) }
         }
-        Ok(output) => Finding { works: false, why: one_line(&output.stderr) },
-        Err(error) => Finding { works: false, why: format!("`bwrap`: {error}") },
+        Ok(output) => MechanismSupport { works: false, why: one_line(&output.stderr) },
+        Err(error) => MechanismSupport { works: false, why: format!("`bwrap`: {error}") },
     }
 }
 
@@ -94,16 +94,16 @@ pub(crate) fn run(
     program: &OsStr,
     args: &[OsString],
     parent: &OwnedFd,
-) -> Outcome<ExitStatus> {
+) -> SandboxResult<ExitStatus> {
     let Some(bwrap) = find() else {
-        return Err(Failure::Unsupported("`bwrap` not found".to_owned()));
+        return Err(SandboxFailure::Unsupported("`bwrap` not found".to_owned()));
     };
     let around = host_environment::look(plan, program);
-    let Arguments { words, trees, writable } = arguments::gather(plan, &around)?;
+    let BwrapArguments { words, trees, writable } = arguments::gather(plan, &around)?;
     let (report, its_report) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
     let (said, its_stderr) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
     let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).refused("stderr")?;
-    let job = Job {
+    let job = BwrapJob {
         plan: plan.clone(),
         trees,
         writable,
@@ -149,13 +149,14 @@ pub(crate) fn run(
         read.map(|_| bytes).refused("a pipe")
     };
     match told(report)?.split_first() {
-        Some((&STARTED, ended)) => match (ExitStatus::decode(ended), Failure::decode(ended)) {
+        Some((&STARTED, ended)) => match (ExitStatus::decode(ended), SandboxFailure::decode(ended))
+        {
             (Some(ended), _) => Ok(ended),
             (None, Some(failure)) => Err(failure),
             // The process inside was killed from outside.
             (None, None) => Ok(ExitStatus::Signal(libc::SIGKILL)),
         },
-        _ => Err(Failure::Unsupported(one_line(&told(said)?))),
+        _ => Err(SandboxFailure::Unsupported(one_line(&told(said)?))),
     }
 }
 
@@ -171,7 +172,7 @@ fn joined(words: &[OsString]) -> Vec<u8> {
 }
 
 /// Returns an in-memory file with this content, positioned at its start.
-fn in_memory(bytes: &[u8]) -> Outcome<OwnedFd> {
+fn in_memory(bytes: &[u8]) -> SandboxResult<OwnedFd> {
     let file = memfd_create("parallax", MemfdFlags::CLOEXEC).refused("a file in memory")?;
     let mut file = fs::File::from(file);
     file.write_all(bytes)
@@ -203,14 +204,14 @@ pub(crate) fn serve(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-type Environment = Vec<(OsString, OsString)>;
+type Variables = Vec<(OsString, OsString)>;
 
-fn read_job(number: i32) -> Result<(Job, Environment, OwnedFd), String> {
+fn read_job(number: i32) -> Result<(BwrapJob, Variables, OwnedFd), String> {
     let words = |error: &dyn std::fmt::Display| error.to_string();
     let file = kernel::inherited(number).map_err(|error| words(&error))?;
     let mut bytes = Vec::new();
     fs::File::from(file).read_to_end(&mut bytes).map_err(|error| words(&error))?;
-    let (job, environment) = Job::decode(&bytes)?;
+    let (job, environment) = BwrapJob::decode(&bytes)?;
     let stderr = kernel::inherited(job.stderr).map_err(|error| words(&error))?;
     rustix::stdio::dup2_stderr(&stderr).map_err(|error| words(&error))?;
     let report = kernel::inherited(job.report).map_err(|error| words(&error))?;
@@ -218,11 +219,11 @@ fn read_job(number: i32) -> Result<(Job, Environment, OwnedFd), String> {
 }
 
 fn inside(
-    job: &Job,
-    environment: Environment,
+    job: &BwrapJob,
+    environment: Variables,
     program: &OsStr,
     args: &[OsString],
-) -> Outcome<ExitStatus> {
+) -> SandboxResult<ExitStatus> {
     verify::is_as_planned(job)?;
     // Orphaned descendants of the command become children of this process.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));

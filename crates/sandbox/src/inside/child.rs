@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel;
 use crate::inside::network_broker::NotifiedCalls;
@@ -85,7 +85,7 @@ fn confine(
     plan: &Plan,
     confinement: &Confinement,
     wires: &SupervisorChannels,
-) -> Outcome<Option<PathBuf>> {
+) -> SandboxResult<Option<PathBuf>> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .refused("a signal at the supervisor's end")?;
     kernel::close_on_exec_from(3).unsupported("closing of open files")?;
@@ -128,7 +128,7 @@ fn filter_in_view(
     wires: &SupervisorChannels,
     told: NotifiedCalls,
     stage: Option<&OwnedFd>,
-) -> Outcome<()> {
+) -> SandboxResult<()> {
     let gated = network_broker::close_behind(plan, &wires.sync, told, stage)?;
     syscalls::filter(Filters {
         sockets: Sockets::Namespace,
@@ -139,7 +139,7 @@ fn filter_in_view(
 }
 
 /// Sets the filters of a command that shares its process and IPC namespaces with the user.
-fn filter_beside_others(plan: &Plan, gated: bool) -> Outcome<()> {
+fn filter_beside_others(plan: &Plan, gated: bool) -> SandboxResult<()> {
     syscalls::filter(Filters {
         sockets: Sockets::without_namespace(plan),
         gated: network_broker::is_needed(plan),
@@ -150,7 +150,7 @@ fn filter_beside_others(plan: &Plan, gated: bool) -> Outcome<()> {
 
 /// Moves from the user namespace of the cell to a nested one, in which this process has no
 /// capabilities for the mounts, the network, and the processes of the cell.
-fn step_below(wires: &SupervisorChannels) -> Outcome<()> {
+fn step_below(wires: &SupervisorChannels) -> SandboxResult<()> {
     kernel::unshare(UnshareFlags::NEWUSER).unsupported("a user namespace for the command")?;
     let mut answer = [0; 1];
     let asked = rustix::io::write(&wires.sync, b"u")
@@ -158,7 +158,7 @@ fn step_below(wires: &SupervisorChannels) -> Outcome<()> {
     if asked == Ok(1) && answer == *b"y" {
         return Ok(());
     }
-    Err(Failure::Unsupported("the ID maps of the user namespace were not set".to_owned()))
+    Err(SandboxFailure::Unsupported("the ID maps of the user namespace were not set".to_owned()))
 }
 
 #[expect(
@@ -170,7 +170,7 @@ fn start(
     args: &[OsString],
     temporary: Option<PathBuf>,
     confinement: &Confinement,
-) -> Failure {
+) -> SandboxFailure {
     let mut command = Command::new(program);
     command.args(args);
     if let Confinement::View { environment, .. } = confinement {
@@ -192,8 +192,8 @@ fn start(
     let name = program.to_string_lossy();
     match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Failure::NotStarted(127, format!("{name}: command not found"))
+            SandboxFailure::NotStarted(127, format!("{name}: command not found"))
         }
-        _ => Failure::NotStarted(126, format!("{name}: {error}")),
+        _ => SandboxFailure::NotStarted(126, format!("{name}: {error}")),
     }
 }

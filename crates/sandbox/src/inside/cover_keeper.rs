@@ -23,7 +23,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
-use crate::inside::failure::{Explain as _, Outcome, is_missing};
+use crate::inside::failure::{Explain as _, SandboxResult, is_missing};
 use crate::inside::overmounts::Stage;
 use crate::inside::{kernel, layout};
 use crate::plan::Plan;
@@ -103,7 +103,7 @@ impl CoverKeeper {
         proc: OwnedFd,
         report: Option<File>,
         command: OwnedFd,
-    ) -> Outcome<Self> {
+    ) -> SandboxResult<Self> {
         let root = layout::open_root()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = openat(&proc, "self/mounts", flags, Mode::empty()).unsupported("mounts")?;

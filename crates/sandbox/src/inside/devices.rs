@@ -9,7 +9,7 @@ use rustix::mount::{
     fsopen,
 };
 
-use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::failure::{Explain as _, SandboxResult};
 use crate::inside::kernel::MountRestrictions;
 use crate::inside::layout;
 use crate::inside::overmounts::Stage;
@@ -26,7 +26,7 @@ const LINKS: [(&str, &str); 5] = [
 ];
 
 /// Clones the harmless devices of the host.
-pub(crate) fn gather(root: &OwnedFd) -> Outcome<Vec<(&'static str, OwnedFd)>> {
+pub(crate) fn gather(root: &OwnedFd) -> SandboxResult<Vec<(&'static str, OwnedFd)>> {
     let mut found = Vec::new();
     for name in HARMLESS {
         let path = format!("dev/{name}");
@@ -44,7 +44,7 @@ pub(crate) fn mount_dev(
     root: &OwnedFd,
     stage: &Stage,
     devices: Vec<(&'static str, OwnedFd)>,
-) -> Outcome<()> {
+) -> SandboxResult<()> {
     let built = || -> Result<OwnedFd, Errno> {
         let dev = openat(root, "dev/dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         for (name, device) in devices {
@@ -92,7 +92,7 @@ fn new_terminals() -> Result<OwnedFd, Errno> {
 /// container whose `/proc` is partly covered, the kernel refuses; the existing `/proc` then stays,
 /// also read-only. It shows only the names of other processes; the user namespace and Landlock
 /// block the rest.
-pub(crate) fn mount_proc(root: &OwnedFd) -> Outcome<()> {
+pub(crate) fn mount_proc(root: &OwnedFd) -> SandboxResult<()> {
     let Ok(proc) = new_proc() else { return Ok(()) };
     let target =
         openat(root, "proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unsupported("/proc")?;

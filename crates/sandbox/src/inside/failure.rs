@@ -7,7 +7,7 @@ use rustix::io::Errno;
 /// Why a confinement failed. [`Self::Unsupported`] means that a weaker tier may work; the others
 /// apply to every tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum SandboxFailure {
     /// The kernel or the environment does not support something.
     Unsupported(String),
     /// The plan cannot be carried out.
@@ -17,25 +17,25 @@ pub(crate) enum Failure {
     NotStarted(u8, String),
 }
 
-pub(crate) type Outcome<T> = Result<T, Failure>;
+pub(crate) type SandboxResult<T> = Result<T, SandboxFailure>;
 
 /// Converts an error of a system call into a failure with a description of what was tried.
 pub(crate) trait Explain<T> {
-    fn unsupported(self, what: impl Display) -> Outcome<T>;
-    fn refused(self, what: impl Display) -> Outcome<T>;
+    fn unsupported(self, what: impl Display) -> SandboxResult<T>;
+    fn refused(self, what: impl Display) -> SandboxResult<T>;
 }
 
 impl<T, E: Display> Explain<T> for Result<T, E> {
-    fn unsupported(self, what: impl Display) -> Outcome<T> {
-        self.map_err(|error| Failure::Unsupported(format!("{what}: {error}")))
+    fn unsupported(self, what: impl Display) -> SandboxResult<T> {
+        self.map_err(|error| SandboxFailure::Unsupported(format!("{what}: {error}")))
     }
 
-    fn refused(self, what: impl Display) -> Outcome<T> {
-        self.map_err(|error| Failure::Refused(format!("{what}: {error}")))
+    fn refused(self, what: impl Display) -> SandboxResult<T> {
+        self.map_err(|error| SandboxFailure::Refused(format!("{what}: {error}")))
     }
 }
 
-impl Failure {
+impl SandboxFailure {
     /// Encodes the kind as one byte followed by the message, for the pipe between child and
     /// supervisor.
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -74,12 +74,12 @@ mod tests {
     #[test]
     fn a_failure_survives_the_pipe() {
         for failure in [
-            Failure::Unsupported("a".into()),
-            Failure::Refused("no `b`".into()),
-            Failure::NotStarted(127, "c".into()),
+            SandboxFailure::Unsupported("a".into()),
+            SandboxFailure::Refused("no `b`".into()),
+            SandboxFailure::NotStarted(127, "c".into()),
         ] {
-            assert_eq!(Failure::decode(&failure.encode()), Some(failure));
+            assert_eq!(SandboxFailure::decode(&failure.encode()), Some(failure));
         }
-        assert_eq!(Failure::decode(b""), None);
+        assert_eq!(SandboxFailure::decode(b""), None);
     }
 }

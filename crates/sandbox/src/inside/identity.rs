@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use rustix::process::{Pid, getegid, geteuid};
 
-use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::failure::{Explain as _, SandboxResult};
 
 /// The IDs of a user namespace, each mapped to the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Returns every ID of the current namespace.
-    pub(crate) fn whole() -> Outcome<Self> {
+    pub(crate) fn whole() -> SandboxResult<Self> {
         Ok(Self { users: ranges("uid_map")?, groups: ranges("gid_map")?, whole: true })
     }
 
@@ -34,7 +34,7 @@ impl Identity {
     /// Returns the IDs for a nested namespace: all except the last user. Files of that user have no
     /// valid owner in the nested namespace, so no capability applies to them. The second value is
     /// that user.
-    pub(crate) fn below() -> Outcome<(Self, Option<u32>)> {
+    pub(crate) fn below() -> SandboxResult<(Self, Option<u32>)> {
         let mut all = Self::whole()?;
         let total: u64 = all.users.iter().map(|(_, count)| u64::from(*count)).sum();
         let last = all.users.last_mut().filter(|(_, count)| *count > 1);
@@ -49,7 +49,7 @@ impl Identity {
     }
 
     /// Maps these IDs in the user namespace of `pid`. The caller must be in the parent namespace.
-    pub(crate) fn give_to(&self, pid: Pid) -> Outcome<()> {
+    pub(crate) fn give_to(&self, pid: Pid) -> SandboxResult<()> {
         let proc = format!("/proc/{}", pid.as_raw_nonzero());
         if !self.whole {
             // The kernel requires this before an ordinary user maps a group. It fails in a
@@ -70,7 +70,7 @@ fn text(ranges: &[(u32, u32)]) -> String {
     ranges.iter().map(|(first, count)| format!("{first} {first} {count}\n")).collect()
 }
 
-fn ranges(file: &str) -> Outcome<Vec<(u32, u32)>> {
+fn ranges(file: &str) -> SandboxResult<Vec<(u32, u32)>> {
     let path = format!("/proc/self/{file}");
     let text = fs::read_to_string(&path).unsupported(&path)?;
     Ok(parse(&text))

@@ -15,7 +15,7 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::thread::UnshareFlags;
 
 use crate::inside::devices;
-use crate::inside::failure::{Explain as _, Failure, Outcome, is_missing};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult, is_missing};
 use crate::inside::filtered::{self, OpenedFilter};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel::{self, MountRestrictions};
@@ -73,7 +73,7 @@ pub(crate) fn build(
     plan: &Plan,
     around: &HostEnvironment,
     odd_user: Option<u32>,
-) -> Outcome<Built> {
+) -> SandboxResult<Built> {
     let root = own_mounts()?;
     let mut view = View { root, plan, pinned: HashSet::new(), skeletons: Vec::new() };
     let (mut steps, writable) = view.gather(around)?;
@@ -109,18 +109,18 @@ pub(crate) fn build(
 }
 
 /// Creates a mount namespace for this process in which everything is read-only.
-pub(crate) fn new_view() -> Outcome<OwnedFd> {
+pub(crate) fn new_view() -> SandboxResult<OwnedFd> {
     let root = own_mounts()?;
     make_read_only(&root)?;
     Ok(root)
 }
 
-fn own_mounts() -> Outcome<OwnedFd> {
+fn own_mounts() -> SandboxResult<OwnedFd> {
     kernel::unshare(UnshareFlags::NEWNS).unsupported("a mount namespace")?;
     open_root()
 }
 
-fn make_read_only(root: &OwnedFd) -> Outcome<()> {
+fn make_read_only(root: &OwnedFd) -> SandboxResult<()> {
     let everything = MountRestrictions { private: true, ..READ_ONLY };
     kernel::restrict_mount(root, everything).unsupported("a read-only view of the system")
 }
@@ -135,7 +135,7 @@ fn rank(step: &MountAction) -> u8 {
     }
 }
 
-pub(crate) fn open_root() -> Outcome<OwnedFd> {
+pub(crate) fn open_root() -> SandboxResult<OwnedFd> {
     rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .unsupported("/")
 }
@@ -149,7 +149,7 @@ pub(crate) struct View<'a> {
 
 impl View<'_> {
     /// Opens and clones everything to be shown.
-    fn gather(&self, around: &HostEnvironment) -> Outcome<(Vec<PathAction>, Vec<PathBuf>)> {
+    fn gather(&self, around: &HostEnvironment) -> SandboxResult<(Vec<PathAction>, Vec<PathBuf>)> {
         let plan = self.plan;
         let mut steps: Vec<PathAction> = Vec::new();
         let mut writable = Vec::new();
@@ -209,7 +209,7 @@ impl View<'_> {
 
     /// Mounts a tree at a path, which is created if it does not exist. That is possible only in a
     /// private directory, because everything else is read-only.
-    fn attach(&self, tree: &OwnedFd, path: &Path) -> Outcome<()> {
+    fn attach(&self, tree: &OwnedFd, path: &Path) -> SandboxResult<()> {
         let target = match self.open(path) {
             Ok(target) => target,
             Err(error) if is_missing(error) || error == Errno::LOOP => self
@@ -222,7 +222,7 @@ impl View<'_> {
     }
 
     /// Covers a directory with a directory on the stage and mounts the visible entries in it.
-    fn filter(&mut self, filter: &OpenedFilter, stage: &Stage) -> Outcome<()> {
+    fn filter(&mut self, filter: &OpenedFilter, stage: &Stage) -> SandboxResult<()> {
         let path = &filter.directory.path;
         let found = match self.open(path) {
             Ok(found) => found,
@@ -239,7 +239,7 @@ impl View<'_> {
 
     /// Makes a path below a writable tree read-only and every parent directory in that tree a
     /// separate mount. A mount cannot be renamed or removed, so the path cannot be replaced.
-    fn protect(&mut self, path: &Path) -> Outcome<()> {
+    fn protect(&mut self, path: &Path) -> SandboxResult<()> {
         let Some(tree) = mounted_tree(self.plan, path) else { return Ok(()) };
         if tree == path {
             let Ok(itself) = self.open(path) else { return Ok(()) };
@@ -281,7 +281,7 @@ impl View<'_> {
         Ok(())
     }
 
-    fn pin(&mut self, found: &OwnedFd, here: &Path) -> Outcome<()> {
+    fn pin(&mut self, found: &OwnedFd, here: &Path) -> SandboxResult<()> {
         if self.pinned.insert(here.to_path_buf()) {
             self.cover_with_itself(found, here, WRITABLE)?;
         }
@@ -293,13 +293,13 @@ impl View<'_> {
         found: &OwnedFd,
         path: &Path,
         restrict: MountRestrictions,
-    ) -> Outcome<()> {
+    ) -> SandboxResult<()> {
         let tree = clone(found, restrict)?;
         mount(&tree, found).refused(format!("`{}` cannot be protected", path.display()))
     }
 
     /// Covers a path so that access fails with "permission denied", even for root.
-    fn hide(&mut self, path: &Path, stage: &Stage) -> Outcome<()> {
+    fn hide(&mut self, path: &Path, stage: &Stage) -> SandboxResult<()> {
         let trees = self.plan.writable.iter().chain(&self.plan.overlays);
         let within = trees.into_iter().any(|tree| path.starts_with(tree));
         // A link that the command can write must not determine what is covered.
@@ -442,13 +442,13 @@ pub(crate) fn open_entry(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Err
     openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-pub(crate) fn is_folder(file: &OwnedFd) -> Outcome<bool> {
+pub(crate) fn is_folder(file: &OwnedFd) -> SandboxResult<bool> {
     let stat = fstat(file).refused("stat")?;
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
 /// Returns an unattached copy of the mount at an open file.
-pub(crate) fn clone(file: impl AsFd, restrict: MountRestrictions) -> Outcome<OwnedFd> {
+pub(crate) fn clone(file: impl AsFd, restrict: MountRestrictions) -> SandboxResult<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -464,9 +464,9 @@ pub(crate) fn mount(tree: impl AsFd, target: impl AsFd) -> Result<(), Errno> {
     move_mount(tree, "", target, "", flags)
 }
 
-pub(crate) fn unusable(path: &Path, error: Errno) -> Failure {
+pub(crate) fn unusable(path: &Path, error: Errno) -> SandboxFailure {
     let path = path.display();
-    Failure::Refused(match error {
+    SandboxFailure::Refused(match error {
         Errno::LOOP => format!("`{path}` contains a symbolic link; use the resolved path"),
         Errno::NOENT => format!("`{path}` does not exist; use an existing parent directory"),
         other => format!("`{path}` cannot be opened: {other}"),

@@ -30,7 +30,7 @@ use rustix::process::{
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
 use crate::inside::cover_keeper::CoverKeeper;
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel::notify::{self, Instruction};
 use crate::inside::kernel::{self, Side};
 use crate::plan::{Network, Plan};
@@ -73,7 +73,7 @@ impl NotifiedCalls {
         if !can_take() {
             return Self::needed(plan);
         }
-        let has_sockets = plan.network == Network::Own && bound::Table::open().is_some();
+        let has_sockets = plan.network == Network::Own && bound::SocketTable::open().is_some();
         let addresses = is_needed(plan) || has_sockets;
         Self { addresses, metadata: false, group_bit: true, processes: false }
     }
@@ -102,7 +102,7 @@ pub(crate) fn close_behind(
     sync: &OwnedFd,
     told: NotifiedCalls,
     stage: Option<&OwnedFd>,
-) -> Outcome<bool> {
+) -> SandboxResult<bool> {
     if told.is_empty() {
         return Ok(false);
     }
@@ -119,7 +119,7 @@ pub(crate) fn close_behind(
     if asked == Ok(1) && answer == *b"y" {
         return Ok(true);
     }
-    Err(Failure::Unsupported("the network broker did not receive the filter".to_owned()))
+    Err(SandboxFailure::Unsupported("the network broker did not receive the filter".to_owned()))
 }
 
 /// Whether the supervisor can take a descriptor of its child; an outer sandbox or host settings may
@@ -146,7 +146,7 @@ pub(crate) struct Offer {
 
 /// In the supervisor: takes the descriptors that the child offers; the child then waits for
 /// [`release`]. Returns `None` if the child sent something else.
-pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> Outcome<Option<Offer>> {
+pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> SandboxResult<Option<Offer>> {
     let mut offer = [0; 9];
     let Ok(9) = rustix::io::read(sync, &mut offer) else { return Ok(None) };
     let [OFFER, a, b, c, d, stage @ ..] = offer else { return Ok(None) };
@@ -176,7 +176,7 @@ pub(crate) struct Apart {
 
 impl Apart {
     /// Starts the process; it ends by itself if it receives nothing.
-    pub(crate) fn start(plan: &Plan, parent: &OwnedFd, cell: &OwnedFd) -> Outcome<Self> {
+    pub(crate) fn start(plan: &Plan, parent: &OwnedFd, cell: &OwnedFd) -> SandboxResult<Self> {
         let (wire, its_wire) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::SEQPACKET,
@@ -223,7 +223,7 @@ impl Apart {
 
     /// Passes the descriptors of the child to the process and waits until it is ready. It ends with
     /// the last process that the filter applies to.
-    pub(crate) fn keep(&mut self, offer: &Offer, child: &OwnedFd) -> Outcome<()> {
+    pub(crate) fn keep(&mut self, offer: &Offer, child: &OwnedFd) -> SandboxResult<()> {
         let Some(wire) = self.wire.take() else { return Ok(()) };
         let mut files = vec![offer.listener.as_fd(), child.as_fd()];
         files.extend(offer.stage.as_ref().map(OwnedFd::as_fd));
@@ -234,7 +234,7 @@ impl Apart {
         sent.refused("the gate of the network")?;
         match rustix::io::read(&wire, &mut [0; 1]) {
             Ok(1) => Ok(()),
-            _ => Err(Failure::Unsupported("the network broker did not start".to_owned())),
+            _ => Err(SandboxFailure::Unsupported("the network broker did not start".to_owned())),
         }
     }
 }
@@ -251,7 +251,7 @@ impl Drop for Apart {
     }
 }
 
-fn receive(wire: &OwnedFd) -> Outcome<(Offer, OwnedFd)> {
+fn receive(wire: &OwnedFd) -> SandboxResult<(Offer, OwnedFd)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0; 1];
@@ -265,7 +265,7 @@ fn receive(wire: &OwnedFd) -> Outcome<(Offer, OwnedFd)> {
     let mut files = files.next().into_iter().flatten();
     match (files.next(), files.next()) {
         (Some(listener), Some(child)) => Ok((Offer { listener, stage: files.next() }, child)),
-        _ => Err(Failure::Refused("the network broker received no filter".to_owned())),
+        _ => Err(SandboxFailure::Refused("the network broker received no filter".to_owned())),
     }
 }
 
@@ -362,7 +362,7 @@ fn low_half() -> u32 {
 }
 
 /// Tests a broker with a connection that it must reject. Forks; intended for a probe.
-pub(crate) fn try_it() -> Outcome<()> {
+pub(crate) fn try_it() -> SandboxResult<()> {
     let parent = handle_of(rustix::process::getpid()).unsupported("pidfd")?;
     let mut plan = Plan::new("/nowhere".into());
     plan.network = Network::Loopback;
@@ -386,7 +386,9 @@ pub(crate) fn try_it() -> Outcome<()> {
             drop(child_sync);
             let child = handle_of(pid).unsupported("pidfd")?;
             let offer = take(&child, &sync)?.ok_or_else(|| {
-                Failure::Unsupported("filters with notifications are not supported".to_owned())
+                SandboxFailure::Unsupported(
+                    "filters with notifications are not supported".to_owned(),
+                )
             })?;
             let gate = NetworkBroker::new(&plan, offer.listener, &parent, false)?;
             release(&sync, true);
@@ -395,20 +397,24 @@ pub(crate) fn try_it() -> Outcome<()> {
             let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
             match status.and_then(|(_, status)| status.exit_status()) {
                 Some(0) => Ok(()),
-                _ => Err(Failure::Unsupported("the network broker did not respond".to_owned())),
+                _ => Err(SandboxFailure::Unsupported(
+                    "the network broker did not respond".to_owned(),
+                )),
             }
         }
     }
 }
 
 /// Tries a connection that only a broker rejects in this way without delay.
-fn knock() -> Outcome<()> {
+fn knock() -> SandboxResult<()> {
     let socket =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
             .unsupported("a socket")?;
     let far = std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(192, 0, 2, 1), 9);
     match rustix::net::connect(&socket, &far) {
         Err(Errno::NETUNREACH) => Ok(()),
-        _ => Err(Failure::Unsupported("the network broker did not block a connection".to_owned())),
+        _ => Err(SandboxFailure::Unsupported(
+            "the network broker did not block a connection".to_owned(),
+        )),
     }
 }

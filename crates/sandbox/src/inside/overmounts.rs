@@ -19,7 +19,7 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, open_tree,
 };
 
-use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::failure::{Explain as _, SandboxResult};
 use crate::inside::filtered::OpenedFilter;
 use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::layout;
@@ -35,7 +35,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn make(root: &OwnedFd, odd_user: Option<u32>) -> Outcome<Self> {
+    pub(crate) fn make(root: &OwnedFd, odd_user: Option<u32>) -> SandboxResult<Self> {
         let folder = new_tmpfs()?;
         let dev = openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .unsupported("/dev")?;
@@ -61,7 +61,7 @@ impl Stage {
         self.folder
     }
 
-    fn folder(&self, name: &str, mode: u32) -> Outcome<()> {
+    fn folder(&self, name: &str, mode: u32) -> SandboxResult<()> {
         let mode = Mode::from_raw_mode(mode);
         mkdirat(&self.folder, name, mode).unsupported("a folder in memory")?;
         // Set the mode again, because `mkdirat` applies the umask.
@@ -70,25 +70,25 @@ impl Stage {
 
     /// Changes the owner of a directory to the unmapped user, so that no capability overrides its
     /// mode.
-    fn give_away(&self, name: &str) -> Outcome<()> {
+    fn give_away(&self, name: &str) -> SandboxResult<()> {
         let Some(user) = self.odd_user else { return Ok(()) };
         chownat(&self.folder, name, Some(Uid::from_raw(user)), None, AtFlags::empty())
             .unsupported("a closed folder")
     }
 
     /// Returns a file that cannot be opened.
-    pub(crate) fn closed_file(&self) -> Outcome<OwnedFd> {
+    pub(crate) fn closed_file(&self) -> SandboxResult<OwnedFd> {
         self.copy("closed-file", MountRestrictions { no_devices: true, ..layout::READ_ONLY })
     }
 
     /// Returns a directory that can be neither listed nor entered.
-    pub(crate) fn closed_folder(&self) -> Outcome<OwnedFd> {
+    pub(crate) fn closed_folder(&self) -> SandboxResult<OwnedFd> {
         self.copy("closed", layout::READ_ONLY)
     }
 
     /// Returns a directory that cannot be listed but contains mounts that can be reached. It stays
     /// writable until their mount points are created.
-    pub(crate) fn skeleton(&self) -> Outcome<OwnedFd> {
+    pub(crate) fn skeleton(&self) -> SandboxResult<OwnedFd> {
         let name = self.own_name();
         self.folder(&name, 0o111)?;
         self.give_away(&name)?;
@@ -101,7 +101,7 @@ impl Stage {
 
     /// Returns a file that cannot be opened but has the metadata of another. It contains only
     /// zeros. Returns `None` if its mode alone would not prevent root from reading it.
-    pub(crate) fn placeholder(&self, of: &PlaceholderFile) -> Outcome<Option<OwnedFd>> {
+    pub(crate) fn placeholder(&self, of: &PlaceholderFile) -> SandboxResult<Option<OwnedFd>> {
         if self.odd_user.is_none() && rustix::process::geteuid().is_root() {
             return Ok(None);
         }
@@ -119,7 +119,7 @@ impl Stage {
     }
 
     /// Returns a directory with a mount point for each entry.
-    pub(crate) fn filtered(&self, filter: &OpenedFilter) -> Outcome<OwnedFd> {
+    pub(crate) fn filtered(&self, filter: &OpenedFilter) -> SandboxResult<OwnedFd> {
         let name = self.own_name();
         self.folder(&name, 0o700)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -131,7 +131,7 @@ impl Stage {
     }
 
     /// Returns a mount of one entry.
-    pub(crate) fn copy(&self, name: &str, restrict: MountRestrictions) -> Outcome<OwnedFd> {
+    pub(crate) fn copy(&self, name: &str, restrict: MountRestrictions) -> SandboxResult<OwnedFd> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(&self.folder, name, flags).unsupported("a cover")?;
         kernel::restrict_mount(&tree, restrict).unsupported("a cover")?;
@@ -139,7 +139,7 @@ impl Stage {
     }
 }
 
-fn new_tmpfs() -> Outcome<OwnedFd> {
+fn new_tmpfs() -> SandboxResult<OwnedFd> {
     let made = || -> Result<OwnedFd, Errno> {
         let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&context, "mode", "0755")?;
@@ -152,7 +152,7 @@ fn new_tmpfs() -> Outcome<OwnedFd> {
 
 /// Returns a directory of the session that its commands see as a system directory. It is inside a
 /// directory that is private to the user.
-pub(crate) fn private_folder(temporary: &Path, name: &str) -> Outcome<OwnedFd> {
+pub(crate) fn private_folder(temporary: &Path, name: &str) -> SandboxResult<OwnedFd> {
     let path = temporary.join(name);
     let what = || format!("the private directory `{}`", path.display());
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(temporary);
@@ -170,7 +170,7 @@ pub(crate) fn private_folder(temporary: &Path, name: &str) -> Outcome<OwnedFd> {
 
 /// Returns the directory that replaces `/tmp` if nothing can be mounted there. It is only a part of
 /// the session directory, because plans on their way to the supervisor are next to it.
-pub(crate) fn temporary_folder(plan: &Plan) -> Outcome<PathBuf> {
+pub(crate) fn temporary_folder(plan: &Plan) -> SandboxResult<PathBuf> {
     private_folder(&plan.temporary, "tmp")?;
     Ok(plan.temporary.join("tmp"))
 }

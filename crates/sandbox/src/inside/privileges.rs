@@ -7,7 +7,7 @@ use rustix::thread::{
     set_capabilities,
 };
 
-use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::failure::{Explain as _, SandboxResult};
 
 /// Does not include `CHOWN` and `FSETID`: with them, a command could create or change a file that
 /// runs with the rights of another user or group.
@@ -19,7 +19,7 @@ const OF_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
 
 /// Drops all capabilities except those of root for files and its own processes. Drops these as well
 /// if `keep` is false or the user is not root.
-pub(crate) fn drop_all_but_files(keep: bool) -> Outcome<()> {
+pub(crate) fn drop_all_but_files(keep: bool) -> SandboxResult<()> {
     let root = rustix::process::geteuid().is_root();
     let kept = if keep && root { OF_ROOT } else { CapabilitySet::empty() };
     let now = capabilities(None).unsupported("capabilities")?;

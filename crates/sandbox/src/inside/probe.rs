@@ -6,17 +6,20 @@ use std::path::Path;
 use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel::{self, Side};
 use crate::inside::syscalls::{self, Filters, ProcessVisibility, Sockets};
 use crate::inside::{bubblewrap, devices, layout, network_broker, overmounts, session_namespaces};
-use crate::support::{Finding, Support};
+use crate::support::{MechanismSupport, Support};
 
 /// Tries all mechanisms.
 pub(crate) fn look() -> Support {
     let landlock = match kernel::landlock_version() {
-        None => Finding { works: false, why: "not supported by this kernel, or disabled".into() },
-        Some(version) => Finding { works: true, why: format!("version {version}") },
+        None => MechanismSupport {
+            works: false,
+            why: "not supported by this kernel, or disabled".into(),
+        },
+        Some(version) => MechanismSupport { works: true, why: format!("version {version}") },
     };
     let seccomp = finding(apart(|| {
         rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
@@ -46,7 +49,7 @@ pub(crate) fn look() -> Support {
         overlay_works()
     }));
     let bubblewrap = match mounts.works {
-        true => Finding {
+        true => MechanismSupport {
             works: false,
             why: "not needed: Parallax can create namespaces itself".to_owned(),
         },
@@ -55,19 +58,21 @@ pub(crate) fn look() -> Support {
     Support { landlock, seccomp, gate, namespaces, mounts, own_proc, overlay, bubblewrap }
 }
 
-fn finding(outcome: Outcome<()>) -> Finding {
-    Finding::of(outcome.map_err(|failure| match failure {
-        Failure::Unsupported(why) | Failure::Refused(why) | Failure::NotStarted(_, why) => why,
+fn finding(outcome: SandboxResult<()>) -> MechanismSupport {
+    MechanismSupport::of(outcome.map_err(|failure| match failure {
+        SandboxFailure::Unsupported(why)
+        | SandboxFailure::Refused(why)
+        | SandboxFailure::NotStarted(_, why) => why,
     }))
 }
 
-fn enter() -> Outcome<()> {
+fn enter() -> SandboxResult<()> {
     let (_, pidfd) = session_namespaces::make()?;
     let spaces = ThreadNameSpaceType::USER | ThreadNameSpaceType::PROCESS_ID;
     move_into_thread_name_spaces(pidfd.as_fd(), spaces).unsupported("joining")
 }
 
-fn overlay_works() -> Outcome<()> {
+fn overlay_works() -> SandboxResult<()> {
     let place = std::env::temp_dir().join(format!("parallax-probe-{}", std::process::id()));
     std::fs::create_dir(&place).unsupported("a folder to try it in")?;
     let lower = rustix::fs::open(
@@ -82,14 +87,14 @@ fn overlay_works() -> Outcome<()> {
     let _ = std::fs::remove_dir_all(&place);
     match tried? {
         Some(_) => Ok(()),
-        None => Err(Failure::Unsupported(
+        None => Err(SandboxFailure::Unsupported(
             "the kernel does not allow it for unprivileged users".to_owned(),
         )),
     }
 }
 
 /// Runs a function in a child and returns its result.
-fn apart(what: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+fn apart(what: impl FnOnce() -> SandboxResult<()>) -> SandboxResult<()> {
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unsupported("a pipe")?;
     match kernel::fork(UnshareFlags::empty()).unsupported("a process")? {
@@ -107,10 +112,13 @@ fn apart(what: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
             let mut said = vec![0; 4096];
             let length = rustix::io::read(&reader, &mut said).unwrap_or(0);
             said.truncate(length);
-            match (Failure::decode(&said), status.and_then(|(_, status)| status.exit_status())) {
+            match (
+                SandboxFailure::decode(&said),
+                status.and_then(|(_, status)| status.exit_status()),
+            ) {
                 (Some(failure), _) => Err(failure),
                 (None, Some(0)) => Ok(()),
-                (None, _) => Err(Failure::Unsupported("the probe process died".to_owned())),
+                (None, _) => Err(SandboxFailure::Unsupported("the probe process died".to_owned())),
             }
         }
     }

@@ -9,7 +9,7 @@ use rustix::process::{PidfdFlags, WaitOptions, pidfd_open, wait};
 use rustix::thread::UnshareFlags;
 
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::host_environment;
 use crate::inside::kernel::{self, Side};
 
@@ -17,8 +17,8 @@ use crate::inside::kernel::{self, Side};
 /// receives the process that waits for it.
 pub(crate) fn keep(
     parent: &OwnedFd,
-    what: impl FnOnce(&OwnedFd) -> Outcome<ExitStatus>,
-) -> Outcome<ExitStatus> {
+    what: impl FnOnce(&OwnedFd) -> SandboxResult<ExitStatus>,
+) -> SandboxResult<ExitStatus> {
     let waiting = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).refused("pidfd")?;
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
@@ -51,7 +51,7 @@ pub(crate) fn keep(
                 }
             };
             message.truncate(length);
-            match (ExitStatus::decode(&message), Failure::decode(&message)) {
+            match (ExitStatus::decode(&message), SandboxFailure::decode(&message)) {
                 (Some(ended), _) => Ok(ended),
                 (None, Some(failure)) => Err(failure),
                 // The reaper was killed, and the command with it.

@@ -12,7 +12,7 @@ use landlock::{
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat};
 
 use crate::inside::devices::HARMLESS;
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel;
 use crate::inside::overmounts;
 use crate::plan::{Network, Plan};
@@ -24,7 +24,7 @@ const NEWEST: ABI = ABI::V9;
 const MOST_ENTRIES: usize = 20_000;
 
 /// With a mount namespace: restricts writes to the writable paths of the view.
-pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> Outcome<()> {
+pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResult<()> {
     let handled = AccessFs::from_write(NEWEST);
     // With its own network, no abstract socket of the host is reachable.
     let scope = match plan.network {
@@ -48,17 +48,17 @@ pub(crate) fn guard_writes(plan: &Plan, writable: &[PathBuf]) -> Outcome<()> {
 /// Without mounts: allows reads outside hidden paths and writes in the writable trees. Protected
 /// paths in a writable tree cannot be excluded from it. Hidden paths can be excluded from reading,
 /// except in the workspace.
-pub(crate) fn guard_all(plan: &Plan) -> Outcome<()> {
+pub(crate) fn guard_all(plan: &Plan) -> SandboxResult<()> {
     let handled = AccessFs::from_write(NEWEST) | AccessFs::ReadFile;
     let scope = Scope::AbstractUnixSocket | Scope::Signal;
     let Some(mut rules) = create(handled, scope)? else {
-        return Err(Failure::Unsupported("Landlock is not available".to_owned()));
+        return Err(SandboxFailure::Unsupported("Landlock is not available".to_owned()));
     };
     let temporary = overmounts::temporary_folder(plan)?;
     let hidden = hidden_paths(plan);
     for path in plan.writable.iter().chain([&temporary]) {
         if fs::canonicalize(path).ok().as_ref() != Some(path) {
-            return Err(Failure::Refused(format!(
+            return Err(SandboxFailure::Refused(format!(
                 "`{}` contains a symbolic link or does not exist; use the resolved path",
                 path.display()
             )));
@@ -135,7 +135,7 @@ fn readable_around(hidden: &[PathBuf]) -> Vec<PathBuf> {
 fn create(
     handled: BitFlags<AccessFs>,
     scope: impl Into<BitFlags<Scope>>,
-) -> Outcome<Option<RulesetCreated>> {
+) -> SandboxResult<Option<RulesetCreated>> {
     let scope = scope.into();
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -156,7 +156,7 @@ fn allow(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
-) -> Outcome<RulesetCreated> {
+) -> SandboxResult<RulesetCreated> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Ok(rules) };
     allow_file(rules, file.as_fd(), access)
@@ -166,7 +166,7 @@ fn allow_file(
     rules: RulesetCreated,
     file: BorrowedFd<'_>,
     access: BitFlags<AccessFs>,
-) -> Outcome<RulesetCreated> {
+) -> SandboxResult<RulesetCreated> {
     let stat = fstat(file).unsupported("stat")?;
     let access = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => access,
@@ -183,7 +183,7 @@ fn allow_file(
 fn allow_standard_streams(
     mut rules: RulesetCreated,
     reading: BitFlags<AccessFs>,
-) -> Outcome<RulesetCreated> {
+) -> SandboxResult<RulesetCreated> {
     let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     for stream in streams {
         let (Ok(stat), Ok(flags)) = (fstat(stream), fcntl_getfl(stream)) else { continue };
@@ -203,10 +203,10 @@ fn allow_standard_streams(
     Ok(rules)
 }
 
-fn enforce(rules: RulesetCreated) -> Outcome<()> {
+fn enforce(rules: RulesetCreated) -> SandboxResult<()> {
     let status = rules.restrict_self().unsupported("Landlock")?;
     if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
-        return Err(Failure::Unsupported("Landlock was not enforced".to_owned()));
+        return Err(SandboxFailure::Unsupported("Landlock was not enforced".to_owned()));
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use rustix::process::{
 use rustix::thread::UnshareFlags;
 
 use crate::error::StartError;
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
 use crate::launch::{CELL, Launcher};
@@ -24,14 +24,14 @@ use crate::launch::{CELL, Launcher};
 /// not those of the host. Everything in the cell is killed when this is dropped or the program ends
 /// for any reason.
 #[derive(Debug)]
-pub struct Cell {
+pub struct SessionNamespaces {
     keeper: Child,
     /// Closing this ends the cell.
     held_open: Option<ChildStdin>,
     first: i32,
 }
 
-impl Cell {
+impl SessionNamespaces {
     /// Starts a cell from the running program. Takes a few milliseconds, once.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Cell {
     /// Starts a cell from the program of the launcher.
     ///
     /// # Errors
-    /// See [`Cell::start`].
+    /// See [`SessionNamespaces::start`].
     #[expect(clippy::disallowed_methods, reason = "starts this program itself, not a command")]
     pub fn start_with(launcher: &Launcher) -> Result<Self, StartError> {
         let program = PathBuf::from(launcher.program());
@@ -99,7 +99,7 @@ impl Cell {
     }
 }
 
-impl Drop for Cell {
+impl Drop for SessionNamespaces {
     fn drop(&mut self) {
         self.held_open.take();
         // The keeper only has to kill and reap the init process.
@@ -135,9 +135,9 @@ pub(crate) fn serve() -> ExitCode {
         Ok(made) => made,
         Err(failure) => {
             let words = match failure {
-                Failure::Unsupported(words)
-                | Failure::Refused(words)
-                | Failure::NotStarted(_, words) => words,
+                SandboxFailure::Unsupported(words)
+                | SandboxFailure::Refused(words)
+                | SandboxFailure::NotStarted(_, words) => words,
             };
             let _ = io::stdout().write_all(words.as_bytes());
             return ExitCode::FAILURE;
@@ -162,7 +162,7 @@ fn close_stdout() -> io::Result<()> {
 }
 
 /// Creates the namespaces and their init process, a child of this process that does not outlive it.
-pub(crate) fn make() -> Outcome<(Pid, OwnedFd)> {
+pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
     let (ours, theirs) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::STREAM,
@@ -184,7 +184,9 @@ pub(crate) fn make() -> Outcome<(Pid, OwnedFd)> {
                 let mut answer = [0; 1];
                 match rustix::io::read(&ours, &mut answer) {
                     Ok(1) => pidfd_open(pid, PidfdFlags::empty()).unsupported("pidfd"),
-                    _ => Err(Failure::Unsupported("a loopback for the own network".to_owned())),
+                    _ => Err(SandboxFailure::Unsupported(
+                        "a loopback for the own network".to_owned(),
+                    )),
                 }
             });
             if given.is_err() {
@@ -196,7 +198,7 @@ pub(crate) fn make() -> Outcome<(Pid, OwnedFd)> {
     }
 }
 
-fn give_identity(pid: Pid) -> Outcome<()> {
+fn give_identity(pid: Pid) -> SandboxResult<()> {
     if geteuid().is_root() && Identity::whole()?.give_to(pid).is_ok() {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 
 use crate::inside::child::{self, Confinement, SupervisorChannels};
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, Side};
 use crate::inside::network_broker::NotifiedCalls;
@@ -41,8 +41,8 @@ pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> Exit
     };
     match attempt_all(plan, program, args, &parent) {
         Ok(ended) => ended.mirror(),
-        Err(Failure::Refused(words) | Failure::Unsupported(words)) => refuse(&words),
-        Err(Failure::NotStarted(code, words)) => {
+        Err(SandboxFailure::Refused(words) | SandboxFailure::Unsupported(words)) => refuse(&words),
+        Err(SandboxFailure::NotStarted(code, words)) => {
             let _ =
                 std::io::Write::write_all(&mut std::io::stderr(), format!("{words}\n").as_bytes());
             ExitCode::from(code)
@@ -56,7 +56,7 @@ fn attempt_all(
     program: &OsStr,
     args: &[OsString],
     parent: &OwnedFd,
-) -> Outcome<ExitStatus> {
+) -> SandboxResult<ExitStatus> {
     let tiers: &[Tier] = match plan.tier {
         _ if !plan.confine => &[Tier::Nothing],
         Tier::Best => &[Tier::Namespaces, Tier::Bubblewrap, Tier::Landlock],
@@ -66,7 +66,7 @@ fn attempt_all(
         Tier::Seccomp => &[Tier::Seccomp],
         Tier::Nothing => &[Tier::Nothing],
     };
-    let mut last = Failure::Refused("no sandbox tier is allowed".to_owned());
+    let mut last = SandboxFailure::Refused("no sandbox tier is allowed".to_owned());
     for tier in tiers {
         let command = SupervisedCommand { plan, program, args, parent, tier: *tier };
         let outcome = match tier {
@@ -75,7 +75,7 @@ fn attempt_all(
             _ => process_reaper::keep(parent, |waiting| command.attempt(Some(waiting))),
         };
         match outcome {
-            Err(Failure::Unsupported(why)) => last = Failure::Unsupported(why),
+            Err(SandboxFailure::Unsupported(why)) => last = SandboxFailure::Unsupported(why),
             other => return other,
         }
     }
@@ -91,7 +91,7 @@ pub(crate) fn in_view(
     first: &OwnedFd,
     writable: Vec<PathBuf>,
     environment: Vec<(OsString, OsString)>,
-) -> Outcome<ExitStatus> {
+) -> SandboxResult<ExitStatus> {
     let command = SupervisedCommand { plan, program, args, parent: first, tier: Tier::Bubblewrap };
     let told = NotifiedCalls::in_view(plan);
     command.run(Confinement::View { writable, environment, told }, None, None, None)
@@ -107,7 +107,7 @@ struct SupervisedCommand<'a> {
 
 impl SupervisedCommand<'_> {
     /// Builds the confinement and runs the program. Everything ends when `waiting` ends.
-    fn attempt(&self, waiting: Option<&OwnedFd>) -> Outcome<ExitStatus> {
+    fn attempt(&self, waiting: Option<&OwnedFd>) -> SandboxResult<ExitStatus> {
         let mut apart = None;
         let (confinement, below) = match self.tier {
             Tier::Namespaces | Tier::Best => {
@@ -140,7 +140,7 @@ impl SupervisedCommand<'_> {
         below: Option<Identity>,
         mut apart: Option<network_broker::Apart>,
         waiting: Option<&OwnedFd>,
-    ) -> Outcome<ExitStatus> {
+    ) -> SandboxResult<ExitStatus> {
         let (sync, child_sync) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::STREAM,
@@ -185,7 +185,7 @@ impl SupervisedCommand<'_> {
         let mut report = std::fs::File::from(report);
         if ended == ExitStatus::Code(crate::launch::REFUSED)
             && report.read_to_end(&mut said).is_ok()
-            && let Some(failure) = Failure::decode(&said)
+            && let Some(failure) = SandboxFailure::decode(&said)
         {
             return Err(failure);
         }
@@ -199,7 +199,7 @@ impl SupervisedCommand<'_> {
         child: &OwnedFd,
         sync: &OwnedFd,
         apart: Option<&mut network_broker::Apart>,
-    ) -> Outcome<()> {
+    ) -> SandboxResult<()> {
         let Some(offer) = network_broker::take(child, sync)? else { return Ok(()) };
         let kept = match apart {
             Some(apart) => apart.keep(&offer, child),
@@ -209,7 +209,7 @@ impl SupervisedCommand<'_> {
         kept
     }
 
-    fn keep_here(&self, listener: OwnedFd) -> Outcome<()> {
+    fn keep_here(&self, listener: OwnedFd) -> SandboxResult<()> {
         let viewed = self.tier == Tier::Bubblewrap;
         let mut gate =
             network_broker::NetworkBroker::new(self.plan, listener, self.parent, viewed)?;
@@ -224,7 +224,7 @@ impl SupervisedCommand<'_> {
 }
 
 /// Waits for the end of the child. Ends everything if one of `others` ends.
-pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> Outcome<ExitStatus> {
+pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> SandboxResult<ExitStatus> {
     loop {
         let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
         fds.extend(others.iter().map(|process| PollFd::new(*process, PollFlags::IN)));
@@ -245,7 +245,7 @@ pub(crate) fn wait(child: Pid, pidfd: &OwnedFd, others: &[&OwnedFd]) -> Outcome<
     }
 }
 
-fn reap(child: Pid) -> Outcome<ExitStatus> {
+fn reap(child: Pid) -> SandboxResult<ExitStatus> {
     loop {
         match waitpid(Some(child), WaitOptions::empty()) {
             Ok(Some((_, status))) => return Ok(status.into()),
@@ -256,7 +256,7 @@ fn reap(child: Pid) -> Outcome<ExitStatus> {
 }
 
 /// Returns the cell of the session, or a new cell for this command.
-fn cell_of(plan: &Plan) -> Outcome<OwnedFd> {
+fn cell_of(plan: &Plan) -> SandboxResult<OwnedFd> {
     match plan.cell {
         Some(cell) => kernel::process(cell)
             .ok_or(Errno::SRCH)
@@ -268,7 +268,7 @@ fn cell_of(plan: &Plan) -> Outcome<OwnedFd> {
 
 /// Moves this process into the cell. Processes that it starts from now on are in the cell, but it
 /// stays outside the process namespace.
-fn join(plan: &Plan, cell: &OwnedFd) -> Outcome<()> {
+fn join(plan: &Plan, cell: &OwnedFd) -> SandboxResult<()> {
     let mut spaces = ThreadNameSpaceType::USER
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;

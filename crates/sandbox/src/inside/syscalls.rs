@@ -8,7 +8,7 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
-use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::failure::{Explain as _, SandboxResult};
 use crate::plan::{Network, Plan};
 
 /// Calls that are rejected regardless of their arguments: debugging other processes, mounts,
@@ -152,7 +152,7 @@ pub(crate) enum ProcessVisibility {
 }
 
 /// Installs the filters on this process and everything it starts. `no_new_privs` must be set.
-pub(crate) fn filter(filters: Filters) -> Outcome<()> {
+pub(crate) fn filter(filters: Filters) -> SandboxResult<()> {
     // In reverse order, because each filter must still allow installing the next.
     for program in [refused_calls(filters)?, as_old_kernel()?, other_numbers()] {
         if !program.is_empty() {
@@ -162,7 +162,7 @@ pub(crate) fn filter(filters: Filters) -> Outcome<()> {
     Ok(())
 }
 
-fn refused_calls(filters: Filters) -> Outcome<BpfProgram> {
+fn refused_calls(filters: Filters) -> SandboxResult<BpfProgram> {
     let Filters { sockets, gated, group_bit_told, neighbors } = filters;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
@@ -229,7 +229,7 @@ const SHARED_IPC: [libc::c_long; 13] = [
 
 /// Returns rules for calls that change the limits, priority, or memory of the process named by an
 /// argument, unless that is the caller (0).
-fn calls_on_processes() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
+fn calls_on_processes() -> SandboxResult<Vec<(i64, Vec<SeccompRule>)>> {
     let names_one = |argument| (argument, SeccompCmpOp::Ne, 0);
     let mut rules = Vec::new();
     for call in crate::inside::network_broker::CALLS_BY_PROCESS {
@@ -254,7 +254,7 @@ fn calls_on_processes() -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
 /// Returns rules for requests that change a file or a whole file system through a descriptor opened
 /// for reading. The requests depend on the file system, so whole kinds are rejected except for
 /// requests that only read or require a descriptor opened for writing.
-fn file_system_requests() -> Outcome<Vec<SeccompRule>> {
+fn file_system_requests() -> SandboxResult<Vec<SeccompRule>> {
     /// The second byte of a request is its kind.
     const KIND: u64 = 0xff00;
     const GET_FLAGS: u64 = 0x8008_6601;
@@ -289,7 +289,7 @@ fn file_system_requests() -> Outcome<Vec<SeccompRule>> {
 /// Returns rules for calls that create devices or make a program run as its owner or with its
 /// group, no matter who starts it. Rejecting device creation also prevents copying the cover of a
 /// hidden file. `group_bit_told`: the broker checks the set-group-ID bit of existing files.
-fn special_files(group_bit_told: bool) -> Outcome<Vec<(i64, Vec<SeccompRule>)>> {
+fn special_files(group_bit_told: bool) -> SandboxResult<Vec<(i64, Vec<SeccompRule>)>> {
     const SET_USER: u64 = 0o4000;
     const SET_GROUP: u64 = 0o2000;
     let has = |argument, bit| (argument, SeccompCmpOp::MaskedEq(bit), bit);
@@ -298,17 +298,17 @@ fn special_files(group_bit_told: bool) -> Outcome<Vec<(i64, Vec<SeccompRule>)>> 
         let flag = u64::from(flag.cast_unsigned());
         (argument, SeccompCmpOp::MaskedEq(flag), flag)
     };
-    let changes = |argument| -> Outcome<Vec<SeccompRule>> {
+    let changes = |argument| -> SandboxResult<Vec<SeccompRule>> {
         let mut refused = vec![rule(vec![has(argument, SET_USER)])?];
         if !group_bit_told {
             refused.push(rule(vec![has(argument, SET_GROUP)])?);
         }
         Ok(refused)
     };
-    let makes_file = |argument| -> Outcome<Vec<SeccompRule>> {
+    let makes_file = |argument| -> SandboxResult<Vec<SeccompRule>> {
         Ok(vec![rule(vec![has(argument, SET_USER)])?, rule(vec![has(argument, SET_GROUP)])?])
     };
-    let makes_node = |argument| -> Outcome<Vec<SeccompRule>> {
+    let makes_node = |argument| -> SandboxResult<Vec<SeccompRule>> {
         let kinds = SeccompCmpOp::MaskedEq(u64::from(libc::S_IFMT));
         let is = |kind: u32| (argument, kinds.clone(), u64::from(kind));
         let mut refused = makes_file(argument)?;
@@ -316,7 +316,7 @@ fn special_files(group_bit_told: bool) -> Outcome<Vec<(i64, Vec<SeccompRule>)>> 
         Ok(refused)
     };
     const NAMELESS: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
-    let opens = |flags, of_mode| -> Outcome<Vec<SeccompRule>> {
+    let opens = |flags, of_mode| -> SandboxResult<Vec<SeccompRule>> {
         let mut refused = Vec::new();
         for flag in [libc::O_CREAT, NAMELESS] {
             for bit in [SET_USER, SET_GROUP] {
@@ -344,7 +344,7 @@ fn special_files(group_bit_told: bool) -> Outcome<Vec<(i64, Vec<SeccompRule>)>> 
 
 /// Returns rules for internet sockets whose protocol takes addresses in calls other than `connect`
 /// and `sendmsg` (SCTP, in options).
-fn unusual_protocols() -> Outcome<Vec<SeccompRule>> {
+fn unusual_protocols() -> SandboxResult<Vec<SeccompRule>> {
     let usual = [
         0,
         libc::IPPROTO_TCP,
@@ -364,7 +364,7 @@ fn unusual_protocols() -> Outcome<Vec<SeccompRule>> {
 }
 
 /// Returns rules for options that route packets through an address other than their destination.
-fn other_routes() -> Outcome<Vec<SeccompRule>> {
+fn other_routes() -> SandboxResult<Vec<SeccompRule>> {
     const OLD_OPTIONS: i32 = 6;
     const OLD_ROUTE: i32 = 5;
     [
@@ -384,7 +384,7 @@ fn other_routes() -> Outcome<Vec<SeccompRule>> {
 
 /// Returns a filter for calls whose flags no filter can inspect. They fail as on an old kernel, so
 /// programs use the older calls.
-fn as_old_kernel() -> Outcome<BpfProgram> {
+fn as_old_kernel() -> SandboxResult<BpfProgram> {
     // `openat2` could create a file with a set-ID bit.
     let calls = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
     compile(calls.into(), libc::ENOSYS)
@@ -414,7 +414,7 @@ fn other_numbers() -> BpfProgram {
 
 /// Returns a rule that matches if all conditions hold. Arguments that are `int` in the kernel are
 /// compared as such, ignoring the upper bits.
-fn rule(conditions: Vec<(u8, SeccompCmpOp, u64)>) -> Outcome<SeccompRule> {
+fn rule(conditions: Vec<(u8, SeccompCmpOp, u64)>) -> SandboxResult<SeccompRule> {
     let conditions: Result<Vec<_>, _> = conditions
         .into_iter()
         .map(|(argument, operator, value)| {
@@ -424,7 +424,7 @@ fn rule(conditions: Vec<(u8, SeccompCmpOp, u64)>) -> Outcome<SeccompRule> {
     conditions.and_then(SeccompRule::new).unsupported("seccomp")
 }
 
-fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Outcome<BpfProgram> {
+fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> SandboxResult<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).unsupported("seccomp")?;
     let action = SeccompAction::Errno(error.cast_unsigned());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use parallax_sandbox::{Access, Network, PlaceholderFile, Refusal, Tier};
+use parallax_sandbox::{Access, Network, PlaceholderFile, SupervisorError, Tier};
 
 use crate::place::{EACCES, ENOENT, EROFS, Place, has, support, text, tiers, viewed};
 
@@ -218,8 +218,10 @@ fn a_link_in_place_of_a_path_of_the_plan_leads_nowhere() {
     symlink("/etc", place.work.join("granted")).unwrap();
     plan.writable.push(place.work.join("granted"));
     let output = place.output(&plan, &["true"]);
-    let refusal =
-        Refusal::read(output.status.code().unwrap_or(0), &String::from_utf8_lossy(&output.stderr));
+    let refusal = SupervisorError::read(
+        output.status.code().unwrap_or(0),
+        &String::from_utf8_lossy(&output.stderr),
+    );
     assert!(refusal.unwrap().message.contains("symbolic link"));
 }
 

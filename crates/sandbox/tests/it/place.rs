@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use parallax_sandbox::{Cell, Launcher, Plan, Support, Tier};
+use parallax_sandbox::{Launcher, Plan, SessionNamespaces, Support, Tier};
 use tempfile::TempDir;
 
 pub struct Place {
@@ -168,8 +168,8 @@ impl Place {
 }
 
 /// Starts a cell, or prints why there is none.
-pub fn cell() -> Option<Cell> {
-    has(Tier::Namespaces).then(|| Cell::start_with(&launcher()).unwrap())
+pub fn cell() -> Option<SessionNamespaces> {
+    has(Tier::Namespaces).then(|| SessionNamespaces::start_with(&launcher()).unwrap())
 }
 
 pub fn text(path: &Path) -> &str {

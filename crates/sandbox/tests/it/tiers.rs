@@ -1,6 +1,6 @@
 //! Tests of the reported kernel support, and of weaker tiers.
 
-use parallax_sandbox::{REFUSED, Refusal, Tier};
+use parallax_sandbox::{REFUSED, SupervisorError, Tier};
 
 use crate::place::{EPERM, Place, has, support, text};
 
@@ -38,8 +38,8 @@ fn what_cannot_be_built_is_refused_and_nothing_runs() {
     let output = place.output(&plan, &["touch", text(&place.work.join("ran"))]);
     assert_eq!(output.status.code(), Some(i32::from(REFUSED)));
     let words = String::from_utf8_lossy(&output.stderr);
-    let refusal = Refusal::read(i32::from(REFUSED), &words).unwrap();
+    let refusal = SupervisorError::read(i32::from(REFUSED), &words).unwrap();
     assert!(refusal.message.contains("missing"), "{words}");
     assert!(!place.work.join("ran").exists());
-    assert_eq!(Refusal::read(1, &words), None);
+    assert_eq!(SupervisorError::read(1, &words), None);
 }

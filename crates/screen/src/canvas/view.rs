@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{Canvas, Turn};
+use super::{Canvas, PaintMode};
 use crate::region::Region;
 use crate::screen::Mode;
 use crate::shared::{KITTY_OFF, KITTY_ON, Resize, Shared};
@@ -39,7 +39,7 @@ impl Canvas {
 
     /// Opens the view over the inline rows, if that is possible now.
     pub(super) fn cover(&mut self, shared: &Shared) -> io::Result<bool> {
-        let Some(Turn { size, resize, .. }) = self.turn(shared)? else { return Ok(false) };
+        let Some(PaintMode { size, resize, .. }) = self.turn(shared)? else { return Ok(false) };
         let mut bytes = Vec::new();
         if let Resize::Ready(column) = resize {
             bytes = self.taken_away(shared, size, column);

@@ -1,31 +1,31 @@
 //! Decodes control sequences: keys with modifiers, the mouse, and most answers.
 
 use super::keys::{coded, lettered, modifiers, normal, numbered};
-use super::{Answer, Decoded, ESC, Step, key};
+use super::{DecodeStep, DecodedInput, ESC, TerminalReply, key};
 use crate::key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind};
 
 /// Maximum length of a sequence with a meaning.
 const LENGTH_CAP: usize = 128;
 
 /// Decodes the sequence at the start of `bytes`, which begins with `ESC [`.
-pub(super) fn step(bytes: &[u8], cursor_report: bool) -> Step {
+pub(super) fn step(bytes: &[u8], cursor_report: bool) -> DecodeStep {
     let body = bytes.get(2..).unwrap_or_default();
     match body {
         // F1 to F5 of the Linux console.
         [b'[', letter @ b'A'..=b'E', ..] => {
-            return Step::Done(4, key(Key::plain(KeyCode::F(letter - b'A' + 1))));
+            return DecodeStep::Done(4, key(Key::plain(KeyCode::F(letter - b'A' + 1))));
         }
-        [b'['] => return Step::More,
+        [b'['] => return DecodeStep::More,
         // rxvt's Shift with a key, which ends with a dollar sign.
-        [a @ b'1'..=b'8', b'$', ..] => return Step::Done(4, rxvt(&[*a], Modifiers::SHIFT)),
+        [a @ b'1'..=b'8', b'$', ..] => return DecodeStep::Done(4, rxvt(&[*a], Modifiers::SHIFT)),
         [a @ b'1'..=b'3', b @ b'0'..=b'9', b'$', ..] => {
-            return Step::Done(5, rxvt(&[*a, *b], Modifiers::SHIFT));
+            return DecodeStep::Done(5, rxvt(&[*a, *b], Modifiers::SHIFT));
         }
         // The old mouse report: three bytes of any value.
         [b'M', rest @ ..] => {
             return match rest {
-                [button, column, row, ..] => Step::Done(6, x10(*button, *column, *row)),
-                _ => Step::More,
+                [button, column, row, ..] => DecodeStep::Done(6, x10(*button, *column, *row)),
+                _ => DecodeStep::More,
             };
         }
         _ => {}
@@ -33,28 +33,31 @@ pub(super) fn step(bytes: &[u8], cursor_report: bool) -> Step {
     let length =
         body.iter().take(LENGTH_CAP).take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
     match body.get(length) {
-        _ if length == LENGTH_CAP => Step::Done(2 + length, None),
-        None => Step::More,
-        Some(b'~') if body.get(..length) == Some(b"200") => Step::Paste(length + 3),
+        _ if length == LENGTH_CAP => DecodeStep::Done(2 + length, None),
+        None => DecodeStep::More,
+        Some(b'~') if body.get(..length) == Some(b"200") => DecodeStep::Paste(length + 3),
         Some(last @ 0x40..=0x7e) => {
             let parameters = body.get(..length).unwrap_or_default();
-            Step::Done(length + 3, meaning(parameters, *last, cursor_report))
+            DecodeStep::Done(length + 3, meaning(parameters, *last, cursor_report))
         }
         // Not a sequence: Alt with a bracket, or interrupted by another sequence.
-        Some(&ESC) if length > 0 => Step::Done(2 + length, None),
-        Some(_) if length == 0 => Step::Done(2, key(Key::with(KeyCode::Char('['), Modifiers::ALT))),
-        Some(_) => Step::Done(2 + length, None),
+        Some(&ESC) if length > 0 => DecodeStep::Done(2 + length, None),
+        Some(_) if length == 0 => {
+            DecodeStep::Done(2, key(Key::with(KeyCode::Char('['), Modifiers::ALT)))
+        }
+        Some(_) => DecodeStep::Done(2 + length, None),
     }
 }
 
-fn meaning(parameters: &[u8], last: u8, cursor_report: bool) -> Option<Decoded> {
+fn meaning(parameters: &[u8], last: u8, cursor_report: bool) -> Option<DecodedInput> {
     let text = std::str::from_utf8(parameters).ok()?;
     match (text.as_bytes().first(), last) {
         (Some(b'?'), _) => private(text.get(1..)?, last),
         (Some(b'>'), b'm') => {
             let numbers = Parameters::new(text.get(1..)?);
-            (numbers.first(0) == 4)
-                .then(|| Decoded::Answer(Answer::ModifyOtherKeys(short(numbers.first(1)))))
+            (numbers.first(0) == 4).then(|| {
+                DecodedInput::Answer(TerminalReply::ModifyOtherKeys(short(numbers.first(1))))
+            })
         }
         (Some(b'<'), b'M' | b'm') => sgr_mouse(&Parameters::new(text.get(1..)?), last == b'm'),
         (Some(b'<' | b'=' | b'>'), _) => None,
@@ -65,44 +68,47 @@ fn meaning(parameters: &[u8], last: u8, cursor_report: bool) -> Option<Decoded> 
 }
 
 /// Decodes answers with `?`.
-fn private(text: &str, last: u8) -> Option<Decoded> {
+fn private(text: &str, last: u8) -> Option<DecodedInput> {
     let numbers = Parameters::new(text.trim_end_matches('$'));
     let answer = match last {
-        b'u' => Answer::Kitty,
-        b'c' => Answer::Attributes { sixel: (1..numbers.count()).any(|at| numbers.first(at) == 4) },
+        b'u' => TerminalReply::Kitty,
+        b'c' => TerminalReply::Attributes {
+            sixel: (1..numbers.count()).any(|at| numbers.first(at) == 4),
+        },
         b'S' if numbers.first(0) == 1 && numbers.count() == 3 && numbers.first(1) == 0 => {
-            Answer::SixelColors(short(numbers.first(2)))
+            TerminalReply::SixelColors(short(numbers.first(2)))
         }
-        b'y' if text.ends_with('$') => {
-            Answer::Mode { mode: short(numbers.first(0)), known: matches!(numbers.first(1), 1..=3) }
-        }
-        b'n' if numbers.first(0) == 997 => Answer::ColorScheme,
-        b'R' => Answer::Cursor(short(numbers.first(0)), short(numbers.first(1))),
+        b'y' if text.ends_with('$') => TerminalReply::Mode {
+            mode: short(numbers.first(0)),
+            known: matches!(numbers.first(1), 1..=3),
+        },
+        b'n' if numbers.first(0) == 997 => TerminalReply::ColorScheme,
+        b'R' => TerminalReply::Cursor(short(numbers.first(0)), short(numbers.first(1))),
         _ => return None,
     };
-    Some(Decoded::Answer(answer))
+    Some(DecodedInput::Answer(answer))
 }
 
-fn plain(numbers: &Parameters<'_>, last: u8, cursor_report: bool) -> Option<Decoded> {
+fn plain(numbers: &Parameters<'_>, last: u8, cursor_report: bool) -> Option<DecodedInput> {
     let modifier = modifiers(numbers.first(1).max(1));
     let code = match last {
-        b'I' => return Some(Decoded::Event(InputEvent::Focus(true))),
-        b'O' => return Some(Decoded::Event(InputEvent::Focus(false))),
+        b'I' => return Some(DecodedInput::Event(InputEvent::Focus(true))),
+        b'O' => return Some(DecodedInput::Event(InputEvent::Focus(false))),
         b'Z' => {
             let held = modifier.union(Modifiers::SHIFT);
             return key(Key::with(KeyCode::Tab, held));
         }
         b't' if numbers.first(0) == 8 => {
             let (rows, columns) = (short(numbers.first(1)), short(numbers.first(2)));
-            return Some(Decoded::Answer(Answer::Size(columns, rows)));
+            return Some(DecodedInput::Answer(TerminalReply::Size(columns, rows)));
         }
         b't' if numbers.first(0) == 6 && numbers.count() == 3 => {
             let (height, width) = (short(numbers.first(1)), short(numbers.first(2)));
-            return Some(Decoded::Answer(Answer::Cell(width, height)));
+            return Some(DecodedInput::Answer(TerminalReply::Cell(width, height)));
         }
         b'R' if cursor_report && numbers.count() == 2 => {
             let (row, column) = (short(numbers.first(0)), short(numbers.first(1)));
-            return Some(Decoded::Answer(Answer::Cursor(row, column)));
+            return Some(DecodedInput::Answer(TerminalReply::Cursor(row, column)));
         }
         // Only a key has no number or a 1 here.
         b'R' if numbers.first(0) > 1 => return None,
@@ -134,7 +140,7 @@ fn coded_key(
     shifted: u32,
     held: Modifiers,
     numbers: &Parameters<'_>,
-) -> Option<Decoded> {
+) -> Option<DecodedInput> {
     if numbers.part(1, 1) == RELEASE {
         return None;
     }
@@ -143,12 +149,12 @@ fn coded_key(
     key(normal(code, if only_shift { Modifiers::NONE } else { held }))
 }
 
-fn rxvt(number: &[u8], held: Modifiers) -> Option<Decoded> {
+fn rxvt(number: &[u8], held: Modifiers) -> Option<DecodedInput> {
     let number = std::str::from_utf8(number).ok()?.parse().ok()?;
     key(Key::with(numbered(number)?, held))
 }
 
-fn x10(button: u8, column: u8, row: u8) -> Option<Decoded> {
+fn x10(button: u8, column: u8, row: u8) -> Option<DecodedInput> {
     let button = u32::from(button.wrapping_sub(32));
     let at = |byte: u8| u32::from(byte.saturating_sub(32));
     // The report does not say which button was released.
@@ -156,11 +162,11 @@ fn x10(button: u8, column: u8, row: u8) -> Option<Decoded> {
     mouse(if released { button & !0b11 } else { button }, at(column), at(row), released)
 }
 
-fn sgr_mouse(numbers: &Parameters<'_>, released: bool) -> Option<Decoded> {
+fn sgr_mouse(numbers: &Parameters<'_>, released: bool) -> Option<DecodedInput> {
     mouse(numbers.first(0), numbers.first(1), numbers.first(2), released)
 }
 
-fn mouse(button: u32, column: u32, row: u32, released: bool) -> Option<Decoded> {
+fn mouse(button: u32, column: u32, row: u32, released: bool) -> Option<DecodedInput> {
     let kind = match (button & 0b11, button & 64 != 0, button & 32 != 0) {
         (0, true, _) => MouseKind::WheelUp,
         (1, true, _) => MouseKind::WheelDown,
@@ -171,7 +177,7 @@ fn mouse(button: u32, column: u32, row: u32, released: bool) -> Option<Decoded> 
         _ => return None,
     };
     let (column, row) = (short(column.saturating_sub(1)), short(row.saturating_sub(1)));
-    Some(Decoded::Event(InputEvent::Mouse(MouseEvent { kind, column, row })))
+    Some(DecodedInput::Event(InputEvent::Mouse(MouseEvent { kind, column, row })))
 }
 
 fn short(number: u32) -> u16 {

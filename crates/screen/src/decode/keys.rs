@@ -1,6 +1,6 @@
 //! Decodes characters, control codes, and the short sequences of function keys.
 
-use super::{DecoderOptions, ESC, Step, key};
+use super::{DecodeStep, DecoderOptions, ESC, key};
 use crate::key::{Key, KeyCode, Modifiers};
 
 /// Characters that Option types on a Mac keyboard if the terminal does not send Alt.
@@ -95,13 +95,13 @@ fn control(byte: u8) -> Key {
 }
 
 /// Decodes `ESC O` and a letter, with modifiers in between in some terminals.
-pub(super) fn ss3(bytes: &[u8]) -> Step {
+pub(super) fn ss3(bytes: &[u8]) -> DecodeStep {
     let digits = bytes.iter().skip(2).take_while(|byte| byte.is_ascii_digit()).count();
     let Some(letter) = bytes.get(2 + digits) else {
         return if digits > 2 {
-            Step::Done(2, key(Key::with(KeyCode::Char('o'), SHIFT_ALT)))
+            DecodeStep::Done(2, key(Key::with(KeyCode::Char('o'), SHIFT_ALT)))
         } else {
-            Step::More
+            DecodeStep::More
         };
     };
     let modifier = bytes.get(2..2 + digits).and_then(|digits| std::str::from_utf8(digits).ok());
@@ -114,9 +114,9 @@ pub(super) fn ss3(bytes: &[u8]) -> Step {
         _ => lettered(*letter).or_else(|| keypad(*letter)).map(|code| normal(code, modifiers)),
     };
     match pressed {
-        Some(pressed) => Step::Done(3 + digits, key(pressed)),
+        Some(pressed) => DecodeStep::Done(3 + digits, key(pressed)),
         // Alt with a capital O, followed by something else.
-        None => Step::Done(2, key(Key::with(KeyCode::Char('o'), SHIFT_ALT))),
+        None => DecodeStep::Done(2, key(Key::with(KeyCode::Char('o'), SHIFT_ALT))),
     }
 }
 

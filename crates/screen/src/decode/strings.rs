@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Answer, Decoded, ESC, Step, key};
+use super::{DecodeStep, DecodedInput, ESC, TerminalReply, key};
 use crate::key::{InputEvent, Key, KeyCode, Modifiers};
 
 /// Maximum length of an answer other than the clipboard.
@@ -13,37 +13,37 @@ const LENGTH_CAP: usize = 4 << 10;
 const CLIPBOARD_CAP: usize = 24 << 20;
 
 /// Decodes `ESC ]`, a number, `;` and a text up to BEL or ST.
-pub(super) fn osc(bytes: &[u8], searched: usize) -> Step {
+pub(super) fn osc(bytes: &[u8], searched: usize) -> DecodeStep {
     let body = bytes.get(2..).unwrap_or_default();
     let digits = body.iter().take_while(|byte| byte.is_ascii_digit()).count();
     match body.get(digits) {
-        None if digits <= 4 => return Step::More,
+        None if digits <= 4 => return DecodeStep::More,
         Some(b';') if (1..=4).contains(&digits) => {}
         // Not an answer: Alt with a bracket followed by something else.
-        _ => return Step::Done(2, key(Key::with(KeyCode::Char(']'), Modifiers::ALT))),
+        _ => return DecodeStep::Done(2, key(Key::with(KeyCode::Char(']'), Modifiers::ALT))),
     }
     let is_clipboard = body.starts_with(b"52;");
     let cap = if is_clipboard { CLIPBOARD_CAP } else { LENGTH_CAP };
     match end(bytes, searched.max(2), cap) {
         StringEnd::At(at, length) => {
             let text = bytes.get(2..at).unwrap_or_default();
-            Step::Done(at + length, osc_meaning(text))
+            DecodeStep::Done(at + length, osc_meaning(text))
         }
-        StringEnd::Cut(at) => Step::Done(at, None),
-        StringEnd::NotYet => Step::More,
+        StringEnd::Cut(at) => DecodeStep::Done(at, None),
+        StringEnd::NotYet => DecodeStep::More,
     }
 }
 
-fn osc_meaning(text: &[u8]) -> Option<Decoded> {
+fn osc_meaning(text: &[u8]) -> Option<DecodedInput> {
     if let Some(data) = text.strip_prefix(b"52;") {
         let from = data.iter().position(|byte| *byte == b';')? + 1;
         let decoded = STANDARD.decode(data.get(from..)?.trim_ascii()).ok()?;
         let text = String::from_utf8_lossy(&decoded).into_owned();
-        return Some(Decoded::Event(InputEvent::Clipboard(text)));
+        return Some(DecodedInput::Event(InputEvent::Clipboard(text)));
     }
     let color = std::str::from_utf8(text.strip_prefix(b"11;")?).ok()?;
     let (red, green, blue) = color_of(color)?;
-    Some(Decoded::Answer(Answer::Background(red, green, blue)))
+    Some(DecodedInput::Answer(TerminalReply::Background(red, green, blue)))
 }
 
 /// Parses `rgb:ffff/ffff/ffff`, with 1 to 4 digits each, or `#ffffff`.
@@ -66,22 +66,25 @@ fn level(digits: &str) -> Option<u8> {
 }
 
 /// Decodes `ESC P` and a text up to ST.
-pub(super) fn dcs(bytes: &[u8], searched: usize) -> Step {
+pub(super) fn dcs(bytes: &[u8], searched: usize) -> DecodeStep {
     let body = bytes.get(2..).unwrap_or_default();
     let known = |prefix: &[u8]| body.iter().zip(prefix).all(|(a, b)| a == b);
     // The name, and the answers to DECRQSS and XTGETTCAP, which other programs may have requested.
     if ![&b">|"[..], b"0$r", b"1$r", b"0+r", b"1+r"].iter().any(|prefix| known(prefix)) {
         let held = Modifiers::ALT.union(Modifiers::SHIFT);
-        return Step::Done(2, key(Key::with(KeyCode::Char('p'), held)));
+        return DecodeStep::Done(2, key(Key::with(KeyCode::Char('p'), held)));
     }
     match end(bytes, searched.max(2), LENGTH_CAP) {
         StringEnd::At(at, length) => {
             let name = bytes.get(2..at).unwrap_or_default().strip_prefix(b">|");
             let name = name.map(|name| String::from_utf8_lossy(name).into_owned());
-            Step::Done(at + length, name.map(|name| Decoded::Answer(Answer::Version(name))))
+            DecodeStep::Done(
+                at + length,
+                name.map(|name| DecodedInput::Answer(TerminalReply::Version(name))),
+            )
         }
-        StringEnd::Cut(at) => Step::Done(at, None),
-        StringEnd::NotYet => Step::More,
+        StringEnd::Cut(at) => DecodeStep::Done(at, None),
+        StringEnd::NotYet => DecodeStep::More,
     }
 }
 
@@ -91,14 +94,17 @@ pub(super) fn is_graphics(body: &[u8]) -> bool {
 }
 
 /// Decodes `ESC _` and a text up to ST.
-pub(super) fn apc(bytes: &[u8], searched: usize) -> Step {
+pub(super) fn apc(bytes: &[u8], searched: usize) -> DecodeStep {
     match end(bytes, searched.max(2), LENGTH_CAP) {
         StringEnd::At(at, length) => {
             let knows = bytes.get(2..at).is_some_and(|text| text.ends_with(b";OK"));
-            Step::Done(at + length, Some(Decoded::Answer(Answer::KittyGraphics(knows))))
+            DecodeStep::Done(
+                at + length,
+                Some(DecodedInput::Answer(TerminalReply::KittyGraphics(knows))),
+            )
         }
-        StringEnd::Cut(at) => Step::Done(at, None),
-        StringEnd::NotYet => Step::More,
+        StringEnd::Cut(at) => DecodeStep::Done(at, None),
+        StringEnd::NotYet => DecodeStep::More,
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::key::{MouseEvent, MouseKind};
 
-fn decode(bytes: &[u8]) -> Vec<Decoded> {
+fn decode(bytes: &[u8]) -> Vec<DecodedInput> {
     let mut out = Vec::new();
     let mut decoder = Decoder::new(DecoderOptions::default());
     decoder.feed(bytes, &mut out);
@@ -19,7 +19,7 @@ fn decode(bytes: &[u8]) -> Vec<Decoded> {
 
 fn keys(bytes: &[u8]) -> String {
     let named = decode(bytes).into_iter().map(|decoded| match decoded {
-        Decoded::Event(InputEvent::Key(key)) => name(key),
+        DecodedInput::Event(InputEvent::Key(key)) => name(key),
         other => format!("{other:?}"),
     });
     named.collect::<Vec<_>>().join(" ")
@@ -125,27 +125,27 @@ fn terminal_replies_between_keys_are_not_keys() {
                  3.3a\x1b\\l\x1b[>4;2m\x1b[?2026;2$y\x1b[?2031;0$yo\x1b[?62;22c!\x1b[?997;1n\x1b[8;24;80t\x1b[>1;2;3c";
     let (events, answers): (Vec<_>, Vec<_>) = decode(bytes.as_bytes())
         .into_iter()
-        .partition(|decoded| matches!(decoded, Decoded::Event(_)));
+        .partition(|decoded| matches!(decoded, DecodedInput::Event(_)));
     let typed: String = events
         .iter()
         .filter_map(|event| match event {
-            Decoded::Event(InputEvent::Key(key)) => key.typed(),
+            DecodedInput::Event(InputEvent::Key(key)) => key.typed(),
             _ => None,
         })
         .collect();
     assert_eq!(typed, "hello!");
     let expected = [
-        Answer::Kitty,
-        Answer::Background(0x1e, 0x1e, 0x2e),
-        Answer::Version("tmux 3.3a".to_owned()),
-        Answer::ModifyOtherKeys(2),
-        Answer::Mode { mode: 2026, known: true },
-        Answer::Mode { mode: 2031, known: false },
-        Answer::Attributes { sixel: false },
-        Answer::ColorScheme,
-        Answer::Size(80, 24),
+        TerminalReply::Kitty,
+        TerminalReply::Background(0x1e, 0x1e, 0x2e),
+        TerminalReply::Version("tmux 3.3a".to_owned()),
+        TerminalReply::ModifyOtherKeys(2),
+        TerminalReply::Mode { mode: 2026, known: true },
+        TerminalReply::Mode { mode: 2031, known: false },
+        TerminalReply::Attributes { sixel: false },
+        TerminalReply::ColorScheme,
+        TerminalReply::Size(80, 24),
     ];
-    assert_eq!(answers, expected.map(Decoded::Answer));
+    assert_eq!(answers, expected.map(DecodedInput::Answer));
 }
 
 #[test]
@@ -159,11 +159,11 @@ fn image_protocol_replies_are_not_keys() {
     let typed = |char| key(Key::plain(KeyCode::Char(char))).unwrap();
     let alt = |char| key(Key::with(KeyCode::Char(char), Modifiers::ALT)).unwrap();
     let mut expected = vec![typed('a'), alt('_'), typed('b')];
-    expected.push(Decoded::Answer(Answer::KittyGraphics(true)));
+    expected.push(DecodedInput::Answer(TerminalReply::KittyGraphics(true)));
     expected.push(typed('c'));
-    expected.push(Decoded::Answer(Answer::Attributes { sixel: true }));
-    expected.push(Decoded::Answer(Answer::SixelColors(256)));
-    expected.push(Decoded::Answer(Answer::Cell(10, 20)));
+    expected.push(DecodedInput::Answer(TerminalReply::Attributes { sixel: true }));
+    expected.push(DecodedInput::Answer(TerminalReply::SixelColors(256)));
+    expected.push(DecodedInput::Answer(TerminalReply::Cell(10, 20)));
     // No answer of this kind is expected any more.
     expected.push(alt('_'));
     expected.extend("Gi=1;d".chars().map(typed));
@@ -183,14 +183,14 @@ fn a_cursor_report_is_one_only_if_it_was_asked_for() {
     let mut out = Vec::new();
     decoder.feed(b"\x1b[1;5R\x1b[1;5R", &mut out);
     let f3 = Key::with(KeyCode::F(3), Modifiers::CTRL);
-    assert_eq!(out, [Decoded::Answer(Answer::Cursor(1, 5)), key(f3).unwrap()]);
+    assert_eq!(out, [DecodedInput::Answer(TerminalReply::Cursor(1, 5)), key(f3).unwrap()]);
 }
 
 #[test]
 fn a_paste_is_one_event_with_line_feeds() {
     let pasted = decode(b"\x1b[200~a\r\nb\rc\x1b[A\x1b[201~x");
     let expected = [
-        Decoded::Event(InputEvent::Paste("a\nb\nc\x1b[A".to_owned())),
+        DecodedInput::Event(InputEvent::Paste("a\nb\nc\x1b[A".to_owned())),
         key(Key::plain(KeyCode::Char('x'))).unwrap(),
     ];
     assert_eq!(pasted, expected);
@@ -203,7 +203,7 @@ fn a_paste_without_its_end_is_given_out_after_a_while() {
     decoder.feed(b"\x1b[200~lost", &mut out);
     assert_eq!((out.len(), decoder.patience()), (0, Some(Duration::from_secs(30))));
     decoder.give_up(&mut out);
-    assert_eq!(out, [Decoded::Event(InputEvent::Paste("lost".to_owned()))]);
+    assert_eq!(out, [DecodedInput::Event(InputEvent::Paste("lost".to_owned()))]);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_huge_paste_comes_whole_in_pieces() {
     let pasted: String = out
         .iter()
         .map(|decoded| match decoded {
-            Decoded::Event(InputEvent::Paste(text)) => text.as_str(),
+            DecodedInput::Event(InputEvent::Paste(text)) => text.as_str(),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -228,22 +228,23 @@ fn a_huge_paste_comes_whole_in_pieces() {
 
 #[test]
 fn the_clipboard_and_the_mouse_are_understood() {
-    let mouse =
-        |kind, column, row| Decoded::Event(InputEvent::Mouse(MouseEvent { kind, column, row }));
+    let mouse = |kind, column, row| {
+        DecodedInput::Event(InputEvent::Mouse(MouseEvent { kind, column, row }))
+    };
     assert_eq!(
         decode(
             b"\x1b]52;c;aGk=\x07\x1b[<0;3;4M\x1b[<32;4;4M\x1b[<0;4;4m\x1b[<64;1;1M\x1b[M \
               a!\x1b[I\x1b[O"
         ),
         [
-            Decoded::Event(InputEvent::Clipboard("hi".to_owned())),
+            DecodedInput::Event(InputEvent::Clipboard("hi".to_owned())),
             mouse(MouseKind::LeftDown, 2, 3),
             mouse(MouseKind::LeftDrag, 3, 3),
             mouse(MouseKind::LeftUp, 3, 3),
             mouse(MouseKind::WheelUp, 0, 0),
             mouse(MouseKind::LeftDown, 64, 0),
-            Decoded::Event(InputEvent::Focus(true)),
-            Decoded::Event(InputEvent::Focus(false)),
+            DecodedInput::Event(InputEvent::Focus(true)),
+            DecodedInput::Event(InputEvent::Focus(false)),
         ]
     );
 }
@@ -268,8 +269,8 @@ fn only_a_lone_escape_is_decided_fast() {
     assert_eq!(
         out[1..],
         [
-            Decoded::Event(InputEvent::Key(Key::plain(KeyCode::Char('日')))),
-            Decoded::Event(InputEvent::Key(Key::plain(KeyCode::Left)))
+            DecodedInput::Event(InputEvent::Key(Key::plain(KeyCode::Char('日')))),
+            DecodedInput::Event(InputEvent::Key(Key::plain(KeyCode::Left)))
         ]
     );
 }
@@ -291,8 +292,8 @@ fn torn(pieces: &[(&[u8], bool)]) -> String {
         decoder.give_up(&mut out);
     }
     let named = out.into_iter().map(|decoded| match decoded {
-        Decoded::Event(InputEvent::Key(key)) => name(key),
-        Decoded::Answer(Answer::Background(..)) => "<background>".to_owned(),
+        DecodedInput::Event(InputEvent::Key(key)) => name(key),
+        DecodedInput::Answer(TerminalReply::Background(..)) => "<background>".to_owned(),
         other => format!("{other:?}"),
     });
     named.collect::<Vec<_>>().join(" ")
@@ -421,9 +422,9 @@ proptest! {
         let typed: String = decode(chars.concat().as_bytes())
             .into_iter()
             .filter_map(|decoded| match decoded {
-                Decoded::Event(InputEvent::Key(key)) => Some(key.typed().unwrap()),
-                Decoded::Event(other) => panic!("{other:?}"),
-                Decoded::Answer(_) => None,
+                DecodedInput::Event(InputEvent::Key(key)) => Some(key.typed().unwrap()),
+                DecodedInput::Event(other) => panic!("{other:?}"),
+                DecodedInput::Answer(_) => None,
             })
             .collect();
         prop_assert_eq!(typed, text);

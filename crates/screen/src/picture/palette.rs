@@ -10,7 +10,7 @@ const COLORS: usize = 1 << (3 * BITS);
 const OPAQUE: u8 = 128;
 
 /// The colors, and an index of the nearest one.
-pub(super) struct Palette {
+pub(super) struct IndexedPalette {
     pub colors: Vec<[u8; 3]>,
     nearest: Vec<Option<u8>>,
 }
@@ -57,7 +57,7 @@ impl Group {
     }
 }
 
-impl Palette {
+impl IndexedPalette {
     pub fn of(pixels: &Pixels, most: usize) -> Self {
         let mut found = vec![(0_u64, [0_u64; 3]); COLORS];
         for pixel in pixels.iter().filter(is_drawn) {

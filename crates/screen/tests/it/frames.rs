@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use parallax_screen::{
-    Attributes, Color, ColorDepth, Drawing, Frame, Graphics, Line, Look, Picture, Region, Span,
-    Style,
+    Attributes, Color, ColorDepth, Drawing, Frame, Graphics, Line, PaintOptions, Picture, Region,
+    Span, Style,
 };
 use proptest::prelude::*;
 
 use crate::emulators::Emulators;
 
-pub const LOOK: Look = Look { depth: ColorDepth::True, links: false, synchronized: true };
+pub const LOOK: PaintOptions =
+    PaintOptions { depth: ColorDepth::True, links: false, synchronized: true };
 
 #[derive(Debug, Clone)]
 struct Step {

@@ -14,11 +14,11 @@ const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
 const LIMIT: u64 = 16 * 1024 * 1024;
 
 /// The cache file of one discovery command.
-pub(super) struct Kept {
+pub(super) struct DiscoveryCache {
     path: PathBuf,
 }
 
-impl Kept {
+impl DiscoveryCache {
     /// Returns the cache file for this command and directory.
     pub(super) fn new(home: &Path, discovery: &Discovery) -> Self {
         let mut hash = Sha256::new();

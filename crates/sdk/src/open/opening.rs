@@ -323,7 +323,7 @@ impl SessionBuilder {
                 .keeps_clear_text()
                 .then(|| workspace_setup.artifacts.join(name))
         };
-        let around = || parallax_hooks::Surroundings {
+        let around = || parallax_hooks::HookSession {
             processes: toolbox.processes(),
             shell: shell.clone(),
             session: id.as_str().to_owned(),
@@ -397,7 +397,7 @@ impl SessionBuilder {
         workspace_setup: &WorkspaceSetup,
         tool_setup: &ToolSetup,
     ) -> Commands {
-        let around = parallax_commands::Surroundings {
+        let around = parallax_commands::CommandInputs {
             workspace: Arc::clone(&workspace_setup.workspace),
             seen: Arc::clone(&workspace_setup.seen),
             judge: Arc::clone(&tool_setup.judge),

@@ -1,8 +1,8 @@
 //! Session lists, saved conversations, and the input history.
 
 use parallax_protocol::ids::SessionId;
-use parallax_sessions::Origin;
-use parallax_sessions::search::{MARKS, Search};
+use parallax_sessions::SessionOrigin;
+use parallax_sessions::search::{MARKS, SearchRequest};
 use parallax_sessions::{SessionChoice, past};
 
 use crate::support::World;
@@ -18,7 +18,7 @@ async fn sessions_are_counted_searched_and_deleted() {
         entries.iter().map(|entry| launch.session_library().message_count(entry)).collect();
     assert_eq!(counts, [Some(4), Some(2)]);
     let search = |text: &str, stop: bool| {
-        let search = Search { text: text.to_owned(), here: true, limit: 10, rebuild: false };
+        let search = SearchRequest { text: text.to_owned(), here: true, limit: 10, rebuild: false };
         let hits =
             launch.session_library().search_sessions(&search, &|_| !stop).expect("searched").hits;
         hits.into_iter().map(|hit| (hit.id, hit.snippet.replace(MARKS, "|"))).collect::<Vec<_>>()
@@ -68,12 +68,15 @@ async fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
         &format!("{folder}/checkpoint-old.json"),
         r#"[{"role": "user", "parts": [{"text": "x"}]}]"#,
     );
-    let mut tags: Vec<(String, Origin)> =
+    let mut tags: Vec<(String, SessionOrigin)> =
         launch.session_library().chats().into_iter().map(|chat| (chat.tag, chat.origin)).collect();
     tags.sort_by(|one, two| one.0.cmp(&two.0));
     let of = |tag: &str, origin| (tag.to_owned(), origin);
-    let wanted =
-        [of(tag, Origin::Parallax), of("a b", Origin::GeminiCli), of("old", Origin::GeminiCli)];
+    let wanted = [
+        of(tag, SessionOrigin::Parallax),
+        of("a b", SessionOrigin::GeminiCli),
+        of("old", SessionOrigin::GeminiCli),
+    ];
     assert_eq!(tags, wanted);
     let theirs = launch.session_library().find_chat("a b").expect("found").path;
     let (session, _events) = world.open(SessionChoice::Import(theirs));

@@ -8,12 +8,12 @@ use parallax_sdk::{Launch, LaunchOptions};
 use parallax_sessions::SessionChoice;
 use parallax_sessions::export::ExportForm;
 use parallax_sessions::past::PastItem;
-use parallax_sessions::search::{MARKS, Search, SearchHit};
+use parallax_sessions::search::{MARKS, SearchHit, SearchRequest};
 
 use crate::support::World;
 
 fn search(launch: &Launch, text: &str) -> Vec<SearchHit> {
-    let search = Search { text: text.to_owned(), here: false, limit: 50, rebuild: false };
+    let search = SearchRequest { text: text.to_owned(), here: false, limit: 50, rebuild: false };
     launch.session_library().search_sessions(&search, &|_| true).expect("searched").hits
 }
 
@@ -107,7 +107,8 @@ async fn damaged_index_is_rebuilt_and_shared_by_several_processes() {
             let (launch, one) = (&launch, &one);
             scope.spawn(move || {
                 let rebuild = number % 3 != 0;
-                let search = Search { text: "parser".into(), here: false, limit: 50, rebuild };
+                let search =
+                    SearchRequest { text: "parser".into(), here: false, limit: 50, rebuild };
                 let hits = launch
                     .session_library()
                     .search_sessions(&search, &|_| true)

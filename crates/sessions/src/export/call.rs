@@ -28,7 +28,7 @@ const TELLING: [&str; 10] = [
 const SHOWN_LINES: usize = 60;
 
 /// A tool call and its result.
-pub(super) struct Call<'a> {
+pub(super) struct ExportedCall<'a> {
     pub(super) name: &'a str,
     pub(super) args: &'a Object,
     /// `None` if the session ends before the result.
@@ -39,7 +39,7 @@ pub(super) struct Call<'a> {
     pub(super) project: &'a str,
 }
 
-impl Call<'_> {
+impl ExportedCall<'_> {
     /// Writes the tool call.
     pub(super) fn write(&self, page: &mut String) {
         if let Some(Display::Topic { title, summary, intent }) = &self.display {

@@ -10,7 +10,7 @@ use parallax_protocol::tool::Display;
 use parallax_store::LoadedSession;
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::ExportedCall;
 use super::colours::SyntaxHighlighter;
 use super::escaped::Escaped;
 use super::first_line;
@@ -184,7 +184,7 @@ fn write_item(page: &mut String, item: &PastItem, project: &str, by: Option<Synt
             let how = Escaped(detail.as_deref().unwrap_or(reason));
             let _ = writeln!(page, "<p class=\"cut\">The turn ended here: {how}</p>");
         }
-        PastItem::Tool { name, args, status, display, output, .. } => Call {
+        PastItem::Tool { name, args, status, display, output, .. } => ExportedCall {
             name,
             args,
             status: status.as_deref(),

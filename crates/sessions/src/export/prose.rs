@@ -40,11 +40,11 @@ struct HtmlWriter<'a> {
     code: Option<(String, String)>,
     /// The closing text of each open link and image.
     links: Vec<&'static str>,
-    table: Option<Table>,
+    table: Option<OpenTable>,
 }
 
 #[derive(Default)]
-struct Table {
+struct OpenTable {
     columns: Vec<Alignment>,
     column: usize,
     in_head: bool,
@@ -108,7 +108,7 @@ impl HtmlWriter<'_> {
             Tag::List(None) => self.page.push_str("<ul>\n"),
             Tag::Item => self.page.push_str("<li>"),
             Tag::Table(columns) => {
-                self.table = Some(Table { columns, ..Table::default() });
+                self.table = Some(OpenTable { columns, ..OpenTable::default() });
                 self.page.push_str("<div class=\"wide\"><table>\n");
             }
             Tag::TableHead => {

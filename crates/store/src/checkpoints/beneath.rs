@@ -15,7 +15,7 @@ use parallax_files::{lexical, real_path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::state::{PathText, Stamp, State};
+use super::state::{PathState, PathText, Stamp};
 
 #[cfg(target_os = "linux")]
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -32,12 +32,12 @@ pub(super) struct Roots {
 
 /// A path in a workspace directory, without `.`, `..`, and repeated slashes.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct ConfinedPath {
     pub root: Arc<Path>,
     pub relative: PathBuf,
 }
 
-impl Place {
+impl ConfinedPath {
     pub fn path(&self) -> PathBuf {
         self.root.join(&self.relative)
     }
@@ -49,7 +49,7 @@ impl Place {
 
 // Sorts like a comparison of path components, but without splitting the paths, because many
 // thousands are compared around each command: a slash sorts before every other byte of a name.
-impl Ord for Place {
+impl Ord for ConfinedPath {
     fn cmp(&self, other: &Self) -> Ordering {
         let roots = match Arc::ptr_eq(&self.root, &other.root) {
             true => Ordering::Equal,
@@ -66,22 +66,22 @@ impl Ord for Place {
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for ConfinedPath {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for ConfinedPath {
     fn eq(&self, other: &Self) -> bool {
         let same_root = Arc::ptr_eq(&self.root, &other.root) || self.root == other.root;
         same_root && self.bytes() == other.bytes()
     }
 }
 
-impl Eq for Place {}
+impl Eq for ConfinedPath {}
 
-impl Hash for Place {
+impl Hash for ConfinedPath {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.root.as_os_str().as_bytes().hash(state);
         self.bytes().hash(state);
@@ -120,24 +120,24 @@ impl Roots {
 
     /// Returns the place of an absolute path whose parent directories are not symbolic links, as in
     /// the records.
-    pub fn place(&self, path: &Path) -> Option<Place> {
+    pub fn place(&self, path: &Path) -> Option<ConfinedPath> {
         let root = self.folders.iter().find(|root| path.starts_with(root))?;
         let relative = path.strip_prefix(root).ok()?;
         let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
         (plain && !relative.as_os_str().is_empty())
-            .then(|| Place { root: root.clone(), relative: relative.components().collect() })
+            .then(|| ConfinedPath { root: root.clone(), relative: relative.components().collect() })
     }
 
     /// Returns the places that a change through this path affects: the name itself and, for a
     /// symbolic link, its target. Empty if the path is outside.
-    pub fn touched(&self, path: &Path) -> Vec<Place> {
+    pub fn touched(&self, path: &Path) -> Vec<ConfinedPath> {
         let base = self.folders.first().map_or(Path::new("/"), |first| first);
         let path = lexical(base, path);
         let named = match (path.parent().and_then(real_path), path.file_name()) {
             (Some(parent), Some(name)) => Some(parent.join(name)),
             _ => None,
         };
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<ConfinedPath> = Vec::new();
         for path in [named, real_path(&path)].into_iter().flatten() {
             if let Some(place) = self.place(&path).filter(|place| !places.contains(place)) {
                 places.push(place);
@@ -188,7 +188,7 @@ pub(super) struct EntryHandle {
 }
 
 impl EntryHandle {
-    pub fn open(place: &Place, create: bool) -> io::Result<Self> {
+    pub fn open(place: &ConfinedPath, create: bool) -> io::Result<Self> {
         let parent = place.relative.parent().unwrap_or(Path::new(""));
         let name = place.relative.file_name().unwrap_or(OsStr::new(".")).to_owned();
         Ok(Self { folder: folder_at(&place.root, parent, create)?, name })
@@ -381,21 +381,21 @@ pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<PathText
 }
 
 /// Returns the state of a place without reading its contents.
-pub(super) fn look(place: &Place) -> io::Result<State> {
+pub(super) fn look(place: &ConfinedPath) -> io::Result<PathState> {
     let leaf = match EntryHandle::open(place, false) {
         Ok(leaf) => leaf,
-        Err(error) if is_nothing(&error) => return Ok(State::Absent),
+        Err(error) if is_nothing(&error) => return Ok(PathState::Absent),
         Err(error) => return Err(error),
     };
-    let Some(stat) = leaf.stat()? else { return Ok(State::Absent) };
+    let Some(stat) = leaf.stat()? else { return Ok(PathState::Absent) };
     Ok(match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => State::File {
-            content: super::state::Content::Lost("not read".to_owned()),
+        FileType::RegularFile => PathState::File {
+            content: super::state::StoredContent::Lost("not read".to_owned()),
             stamp: Stamp::of(&stat),
         },
-        FileType::Directory => State::Folder { mode: Stamp::of(&stat).mode },
-        FileType::Symlink => State::Link { target: leaf.link_target()? },
-        _ => State::Special,
+        FileType::Directory => PathState::Folder { mode: Stamp::of(&stat).mode },
+        FileType::Symlink => PathState::Link { target: leaf.link_target()? },
+        _ => PathState::Special,
     })
 }
 

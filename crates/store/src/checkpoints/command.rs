@@ -12,19 +12,19 @@ use parallax_files::{IgnoreFlags, real_path};
 use parallax_protocol::checkpoint::Reach;
 use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
-use super::beneath::{EntryHandle, Place};
+use super::beneath::{ConfinedPath, EntryHandle};
 use super::compare::{Comparison, is_of_new_repository};
 use super::edit::not_kept;
 use super::git::Known;
 use super::journal::{FileRecord, Record};
-use super::listing::{Entry, Found, WalkResult};
+use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
 use super::moved_folders::{MovedFolders, closed_in};
 use super::objects::{Taken, file_blob_id};
 use super::observe::{store_full, too_large};
 use super::protected::{is_instruction, is_of_planted_repository, is_protected};
 use super::repositories::{self, MovedRepository};
 use super::set_id;
-use super::state::{Content, GitId, ObjectId, PathText, Stamp, State, human_size};
+use super::state::{GitId, ObjectId, PathState, PathText, Stamp, StoredContent, human_size};
 use super::walk::{WalkLimits, walk};
 use super::{ChangedBy, CheckpointError, Checkpoints, lock};
 
@@ -83,45 +83,45 @@ impl CommandMark {
     }
 
     /// Returns the states of all entries.
-    pub(super) fn states(&self) -> impl Iterator<Item = (PathText, State)> {
+    pub(super) fn states(&self) -> impl Iterator<Item = (PathText, PathState)> {
         let entries = self.walked.entries.iter().zip(self.old.iter());
         entries.map(|(entry, old)| (PathText::of(&entry.place.path()), self.state(entry, *old)))
     }
 
     /// Returns the state of a path.
-    pub(super) fn state_at(&self, place: &Place) -> Option<State> {
+    pub(super) fn state_at(&self, place: &ConfinedPath) -> Option<PathState> {
         let at = self.walked.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
         let (entry, old) = (self.walked.entries.get(at)?, self.old.get(at)?);
         Some(self.state(entry, *old))
     }
 
     /// Converts an entry of the walk to a recorded state.
-    pub(super) fn state(&self, entry: &Entry, old: Option<Old>) -> State {
+    pub(super) fn state(&self, entry: &WorkspaceEntry, old: Option<Old>) -> PathState {
         match &entry.found {
-            Found::Folder => State::Folder { mode: entry.stamp.mode },
-            Found::Link(target) => State::Link { target: target.clone() },
-            Found::Special => State::Special,
-            Found::File { top, .. } => {
+            EntryKind::Folder => PathState::Folder { mode: entry.stamp.mode },
+            EntryKind::Link(target) => PathState::Link { target: target.clone() },
+            EntryKind::Special => PathState::Special,
+            EntryKind::File { top, .. } => {
                 let top = || PathText::of(top.as_deref().unwrap_or(Path::new("/")));
                 let content = match old {
-                    Some(Old::Kept(id)) => Content::Kept(id),
-                    Some(Old::Git(blob)) => Content::Git { top: top(), blob },
-                    Some(Old::TooLarge) => Content::Lost(too_large(entry.stamp.size)),
-                    Some(Old::Full) => Content::Lost(store_full()),
-                    Some(Old::Unreadable) => Content::Lost("it could not be read".to_owned()),
-                    Some(Old::Ignored) => Content::Lost(format!(
+                    Some(Old::Kept(id)) => StoredContent::Kept(id),
+                    Some(Old::Git(blob)) => StoredContent::Git { top: top(), blob },
+                    Some(Old::TooLarge) => StoredContent::Lost(too_large(entry.stamp.size)),
+                    Some(Old::Full) => StoredContent::Lost(store_full()),
+                    Some(Old::Unreadable) => StoredContent::Lost("it could not be read".to_owned()),
+                    Some(Old::Ignored) => StoredContent::Lost(format!(
                         "its previous content was not saved (an ignored file of {})",
                         human_size(entry.stamp.size)
                     )),
-                    Some(Old::Fixed) => Content::Lost(
+                    Some(Old::Fixed) => StoredContent::Lost(
                         "its previous content was not saved (not writable by this user)".to_owned(),
                     ),
-                    Some(Old::Budget) | None => Content::Lost(
+                    Some(Old::Budget) | None => StoredContent::Lost(
                         "its previous content was not saved (too much to copy before one command)"
                             .to_owned(),
                     ),
                 };
-                State::File { content, stamp: entry.stamp }
+                PathState::File { content, stamp: entry.stamp }
             }
         }
     }
@@ -150,7 +150,7 @@ pub struct Changes {
     pub moved_repositories: Vec<MovedRepository>,
     pub(super) turn: u64,
     pub(super) began: i64,
-    pub(super) before: HashMap<PathBuf, State>,
+    pub(super) before: HashMap<PathBuf, PathState>,
 }
 
 impl Changes {
@@ -181,7 +181,7 @@ impl GitCopyPolicy {
 /// Returns the small repositories below workspace directories: a command that removes or moves such
 /// a directory takes the objects of git with it.
 fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
-    let below = |(place, _): &(Place, u64)| {
+    let below = |(place, _): &(ConfinedPath, u64)| {
         let folder = place.relative.parent().filter(|folder| !folder.as_os_str().is_empty())?;
         Some(place.root.join(folder))
     };
@@ -191,7 +191,7 @@ fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
     }
     let mut sizes: HashMap<Arc<Path>, u64> = HashMap::new();
     for entry in &walked.entries {
-        if let Found::File { top: Some(top), .. } = &entry.found
+        if let EntryKind::File { top: Some(top), .. } = &entry.found
             && tops.contains(&**top)
         {
             *sizes.entry(Arc::clone(top)).or_default() += entry.stamp.size;
@@ -296,7 +296,7 @@ impl Checkpoints {
         changes.moved_repositories = repositories::moved(&mark.walked, &after);
         changes.moved_repositories.retain(|moved| reach.holds(&moved.path));
         let protected =
-            |place: &Place| is_protected(&place.relative) || is_of_planted_repository(place);
+            |place: &ConfinedPath| is_protected(&place.relative) || is_of_planted_repository(place);
         let moved = records.iter().any(|(place, ..)| protected(place));
         let moved = moved.then(|| MovedFolders::between(&mark.walked, &after));
         for (place, before, after) in records {
@@ -331,14 +331,14 @@ impl Checkpoints {
 
     /// Walks the workspace after a command and makes directories readable that were not closed
     /// before.
-    pub(super) fn walk_after(&self, closed_before: &HashSet<Place>) -> WalkResult {
+    pub(super) fn walk_after(&self, closed_before: &HashSet<ConfinedPath>) -> WalkResult {
         self.walk_with(None, Some(closed_before))
     }
 
     fn walk_with(
         &self,
         added_time: Option<Duration>,
-        opening: Option<&HashSet<Place>>,
+        opening: Option<&HashSet<ConfinedPath>>,
     ) -> WalkResult {
         let Some((roots, workspace)) = self.places() else { return WalkResult::default() };
         let flags = IgnoreFlags { git: true, gemini: false, custom: false };
@@ -365,11 +365,11 @@ impl Checkpoints {
             _ => GitCopyPolicy::Nothing,
         };
         let mut old: Vec<Option<Old>> = vec![None; walked.entries.len()];
-        let mut open: Vec<(usize, &Entry, Option<GitId>)> = Vec::new();
+        let mut open: Vec<(usize, &WorkspaceEntry, Option<GitId>)> = Vec::new();
         {
             let caches = lock(&self.caches);
             for (at, (entry, slot)) in walked.entries.iter().zip(&mut old).enumerate() {
-                let Found::File { known, ignored, top } = &entry.found else { continue };
+                let EntryKind::File { known, ignored, top } = &entry.found else { continue };
                 let from_git = git.has(top.as_ref());
                 if let (Known::Clean(blob), true) = (known, from_git) {
                     *slot = Some(Old::Git(*blob));
@@ -427,7 +427,7 @@ impl Checkpoints {
     }
 
     /// Reads files on several threads.
-    fn take_all(&self, open: &[(usize, &Entry, Option<GitId>)]) -> Vec<TakeResult> {
+    fn take_all(&self, open: &[(usize, &WorkspaceEntry, Option<GitId>)]) -> Vec<TakeResult> {
         let results = Mutex::new(Vec::with_capacity(open.len()));
         let next = AtomicUsize::new(0);
         let budget = Budget::new(self.time_to_keep());
@@ -469,7 +469,7 @@ impl Checkpoints {
     /// Returns where the contents are, and the stamp of the file that was read.
     fn take_one(
         &self,
-        entry: &Entry,
+        entry: &WorkspaceEntry,
         blob: Option<GitId>,
         budget: &Budget,
     ) -> io::Result<(Old, Stamp)> {
@@ -504,9 +504,9 @@ impl Checkpoints {
 
     fn not_undoable(&self, mark: &CommandMark) -> Vec<String> {
         let mut lines = Vec::new();
-        let mut lost: Vec<&Entry> = Vec::new();
+        let mut lost: Vec<&WorkspaceEntry> = Vec::new();
         for (entry, old) in mark.walked.entries.iter().zip(mark.old.iter()) {
-            let is_file = matches!(entry.found, Found::File { .. });
+            let is_file = matches!(entry.found, EntryKind::File { .. });
             if is_file && !matches!(old, Some(Old::Kept(_) | Old::Git(_) | Old::Fixed)) {
                 lost.push(entry);
             }
@@ -573,7 +573,7 @@ impl Budget {
 
 /// Whether commands of this user can neither write the file nor replace it. `folders` caches
 /// whether the contents of a directory can be replaced.
-fn is_fixed(place: &Place, folders: &mut HashMap<PathBuf, bool>) -> bool {
+fn is_fixed(place: &ConfinedPath, folders: &mut HashMap<PathBuf, bool>) -> bool {
     let path = place.path();
     let user = rustix::process::geteuid();
     // The owner can make a file writable.

@@ -4,19 +4,23 @@
 use std::path::PathBuf;
 
 use super::Checkpoints;
-use super::beneath::{Place, look};
+use super::beneath::{ConfinedPath, look};
 use super::command::{CommandMark, Old};
-use super::listing::{Entry, Found, WalkResult};
-use super::observe::Bytes;
-use super::state::{Content, State};
+use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
+use super::observe::ContentHandling;
+use super::state::{PathState, StoredContent};
 
 /// Whether a git file was created together with its repository; removing only that file would break
 /// the repository.
-pub(super) fn is_of_new_repository(place: &Place, before: &State, walked: &WalkResult) -> bool {
+pub(super) fn is_of_new_repository(
+    place: &ConfinedPath,
+    before: &PathState,
+    walked: &WalkResult,
+) -> bool {
     let names: Vec<_> = place.relative.iter().collect();
     let Some(at) = names.iter().position(|name| *name == ".git") else { return false };
     let git: PathBuf = names.iter().take(at + 1).collect();
-    let config = Place { root: place.root.clone(), relative: git.join("config") };
+    let config = ConfinedPath { root: place.root.clone(), relative: git.join("config") };
     before.is_absent() && at + 1 < names.len() && walked.get(&config).is_none()
 }
 
@@ -31,7 +35,7 @@ pub(super) struct Comparison<'a> {
 
 impl Comparison<'_> {
     /// Returns the differences: place, state before, state after.
-    pub fn run(&mut self) -> Vec<(Place, State, State)> {
+    pub fn run(&mut self) -> Vec<(ConfinedPath, PathState, PathState)> {
         let mut differences = Vec::new();
         let mut after = self.after.entries.iter().peekable();
         for (entry, old) in self.mark.walked.entries.iter().zip(self.mark.old.iter()) {
@@ -47,7 +51,11 @@ impl Comparison<'_> {
         differences
     }
 
-    fn created(&mut self, new: &Entry, differences: &mut Vec<(Place, State, State)>) {
+    fn created(
+        &mut self,
+        new: &WorkspaceEntry,
+        differences: &mut Vec<(ConfinedPath, PathState, PathState)>,
+    ) {
         // The entry may have existed in a part that the first walk did not reach.
         if self.mark.walked.is_unseen(new) {
             return;
@@ -55,16 +63,16 @@ impl Comparison<'_> {
         if let Some(state) = self.state_after(&new.place, None)
             && !state.is_absent()
         {
-            differences.push((new.place.clone(), State::Absent, state));
+            differences.push((new.place.clone(), PathState::Absent, state));
         }
     }
 
     fn compare(
         &mut self,
-        entry: &Entry,
+        entry: &WorkspaceEntry,
         old: Option<Old>,
-        new: Option<&Entry>,
-        differences: &mut Vec<(Place, State, State)>,
+        new: Option<&WorkspaceEntry>,
+        differences: &mut Vec<(ConfinedPath, PathState, PathState)>,
     ) {
         // The directory is skipped since then, so its state is unknown.
         if self.after.too_large.contains(&*entry.place.root) {
@@ -76,13 +84,13 @@ impl Comparison<'_> {
             return;
         }
         let before = self.mark.state(entry, old);
-        if before == State::Special {
+        if before == PathState::Special {
             return;
         }
         let Some(after) = self.state_after(&entry.place, Some(&before)) else { return };
         let unchanged = match (&before, &after) {
             // Only the first walk contains the entry, because it is now ignored.
-            (State::File { stamp, .. }, State::File { stamp: now, .. })
+            (PathState::File { stamp, .. }, PathState::File { stamp: now, .. })
                 if new.is_none() && stamp == now =>
             {
                 true
@@ -95,34 +103,40 @@ impl Comparison<'_> {
     }
 
     /// Whether the metadata alone shows that nothing changed.
-    fn is_same(&self, entry: &Entry, old: Option<Old>, new: &Entry) -> bool {
+    fn is_same(&self, entry: &WorkspaceEntry, old: Option<Old>, new: &WorkspaceEntry) -> bool {
         match (&entry.found, &new.found) {
-            (Found::File { .. }, Found::File { .. }) => {
+            (EntryKind::File { .. }, EntryKind::File { .. }) => {
                 entry.stamp == new.stamp
                     && (!entry.stamp.is_racy(self.mark.walked.began)
                         || !matches!(old, Some(Old::Kept(_) | Old::Git(_))))
             }
-            (Found::Link(one), Found::Link(two)) => one == two,
-            (Found::Folder, Found::Folder) => entry.stamp.mode == new.stamp.mode,
-            (Found::Special, Found::Special) => true,
+            (EntryKind::Link(one), EntryKind::Link(two)) => one == two,
+            (EntryKind::Folder, EntryKind::Folder) => entry.stamp.mode == new.stamp.mode,
+            (EntryKind::Special, EntryKind::Special) => true,
             _ => false,
         }
     }
 
     /// Returns the current state, or `None` if it cannot be determined.
-    fn state_after(&mut self, place: &Place, before: Option<&State>) -> Option<State> {
+    fn state_after(
+        &mut self,
+        place: &ConfinedPath,
+        before: Option<&PathState>,
+    ) -> Option<PathState> {
         let blob = match before {
-            Some(State::File { content: Content::Git { top, blob }, .. }) => Some((top, *blob)),
+            Some(PathState::File { content: StoredContent::Git { top, blob }, .. }) => {
+                Some((top, *blob))
+            }
             _ => None,
         };
         let cap = self.checkpoints.options.command_bytes.saturating_mul(4);
         let state = look(place).ok()?;
-        let State::File { stamp, .. } = &state else { return Some(state) };
+        let PathState::File { stamp, .. } = &state else { return Some(state) };
         self.budget = self.budget.saturating_add(stamp.size);
         if self.budget > cap {
-            let content = Content::Lost("not read".to_owned());
-            return Some(State::File { content, stamp: *stamp });
+            let content = StoredContent::Lost("not read".to_owned());
+            return Some(PathState::File { content, stamp: *stamp });
         }
-        self.checkpoints.observe(place, blob, Bytes::Hash).ok()
+        self.checkpoints.observe(place, blob, ContentHandling::Hash).ok()
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::beneath::{Place, look};
+use super::beneath::{ConfinedPath, look};
 use super::journal::{FileRecord, Record};
-use super::observe::Bytes;
-use super::state::{Content, PathText, State, human_size};
+use super::observe::ContentHandling;
+use super::state::{PathState, PathText, StoredContent, human_size};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
 /// The state of the files of an edit before it.
@@ -13,7 +13,7 @@ use super::{ChangedBy, CheckpointError, Checkpoints};
 pub struct EditMark {
     turn: u64,
     began: i64,
-    files: Vec<(Place, State)>,
+    files: Vec<(ConfinedPath, PathState)>,
     not_undoable: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Checkpoints {
         let Some((roots, _)) = self.places() else { return Vec::new() };
         let places = paths.iter().flat_map(|path| roots.touched(path));
         let too_large = places.filter_map(|place| match look(&place) {
-            Ok(State::File { stamp, .. }) if stamp.size > self.options.file_bytes => {
+            Ok(PathState::File { stamp, .. }) if stamp.size > self.options.file_bytes => {
                 Some(not_kept(&place, stamp.size))
             }
             _ => None,
@@ -48,11 +48,12 @@ impl Checkpoints {
         let began = self.moment();
         let mut mark = EditMark { turn, began, files: Vec::new(), not_undoable: Vec::new() };
         let Some((roots, _)) = self.places() else { return Ok(mark) };
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<ConfinedPath> = Vec::new();
         for place in paths.iter().flat_map(|path| roots.touched(path)) {
             // Also record the parent directories that the edit will create.
             for above in place.relative.ancestors().skip(1) {
-                let above = Place { root: place.root.clone(), relative: above.to_path_buf() };
+                let above =
+                    ConfinedPath { root: place.root.clone(), relative: above.to_path_buf() };
                 let is_new = !above.relative.as_os_str().is_empty()
                     && look(&above).is_ok_and(|state| state.is_absent());
                 if !is_new {
@@ -67,9 +68,9 @@ impl Checkpoints {
         for place in places {
             let path = place.path();
             let state = self
-                .observe(&place, None, Bytes::Keep)
+                .observe(&place, None, ContentHandling::Keep)
                 .map_err(CheckpointError::io("save the previous content of", &path))?;
-            if let State::File { content: Content::Lost(_), stamp } = &state {
+            if let PathState::File { content: StoredContent::Lost(_), stamp } = &state {
                 mark.not_undoable.push(not_kept(&place, stamp.size));
             }
             mark.files.push((place, state));
@@ -101,7 +102,7 @@ impl Checkpoints {
             return Ok(());
         }
         let files = mark.files.into_iter().map(|(place, before)| {
-            let after = self.observe(&place, None, Bytes::Hash).ok();
+            let after = self.observe(&place, None, ContentHandling::Hash).ok();
             FileRecord { path: PathText::of(&place.path()), before, after }
         });
         let files = files.collect();
@@ -112,6 +113,6 @@ impl Checkpoints {
 }
 
 /// Returns the message about a file that cannot be restored.
-pub(super) fn not_kept(place: &Place, size: u64) -> String {
+pub(super) fn not_kept(place: &ConfinedPath, size: u64) -> String {
     format!("{} ({}) is not saved", place.relative.display(), human_size(size))
 }

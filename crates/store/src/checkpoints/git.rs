@@ -49,7 +49,7 @@ impl Repository {
             Some(common) => git.join(common.trim()),
             None => git.clone(),
         };
-        let mut config = Config::default();
+        let mut config = ConversionConfig::default();
         for file in configuration(&git, &common) {
             config.read(&file, 0);
         }
@@ -166,13 +166,13 @@ fn configuration(git: &Path, common: &Path) -> Vec<PathBuf> {
 
 /// The settings that affect conversion. In doubt, a setting is assumed to convert.
 #[derive(Debug, Default)]
-struct Config {
+struct ConversionConfig {
     converts: bool,
     sha256: bool,
     attributes_files: Vec<PathBuf>,
 }
 
-impl Config {
+impl ConversionConfig {
     fn read(&mut self, file: &Path, depth: usize) {
         let Some(text) = read_text(file) else { return };
         if text.len() as u64 >= MAX_TEXT || depth > 5 {
@@ -279,7 +279,7 @@ mod tests {
 
         let config = |text: &str| {
             std::fs::write(&file, text).expect("write");
-            let mut config = Config::default();
+            let mut config = ConversionConfig::default();
             config.read(&file, 0);
             config
         };

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use super::ChangedBy;
 use super::journal::{FileRecord, Record};
-use super::state::{ObjectId, PathText, State};
+use super::state::{ObjectId, PathState, PathText};
 
 /// What one turn did to one path: the first state before and the last state after.
 #[derive(Debug, Clone)]
-pub(super) struct Change {
-    pub before: State,
-    pub after: Option<State>,
+pub(super) struct PathChange {
+    pub before: PathState,
+    pub after: Option<PathState>,
     pub by: ChangedBy,
     /// The last state, if any, that others left between two changes of the turn.
-    pub others: Option<State>,
+    pub others: Option<PathState>,
     began: i64,
     ended: i64,
 }
@@ -31,12 +31,12 @@ pub(super) struct UndoneFiles {
 
 /// What one turn changed.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct TurnRecord {
     /// When its first change began, in nanoseconds since 1970.
     pub began: i64,
-    pub changes: BTreeMap<PathBuf, Change>,
+    pub changes: BTreeMap<PathBuf, PathChange>,
     /// Undone paths, each with the state that others left between two changes.
-    pub undone: BTreeMap<PathBuf, Option<State>>,
+    pub undone: BTreeMap<PathBuf, Option<PathState>>,
     /// Whether an undo was attempted since its last change.
     pub attempted: bool,
 }
@@ -49,15 +49,15 @@ pub(super) struct Single {
     pub turn: u64,
     pub by: ChangedBy,
     /// The paths with the state before the change, and whether others left that state.
-    pub files: Vec<(PathBuf, State, bool)>,
+    pub files: Vec<(PathBuf, PathState, bool)>,
 }
 
 /// All turns of a session.
 #[derive(Debug, Default)]
-pub(super) struct History {
-    pub turns: BTreeMap<u64, Turn>,
+pub(super) struct CheckpointHistory {
+    pub turns: BTreeMap<u64, TurnRecord>,
     /// The last known state of each path.
-    pub last: HashMap<PathBuf, State>,
+    pub last: HashMap<PathBuf, PathState>,
     /// When the change that left this state ended.
     last_ended: HashMap<PathBuf, i64>,
     /// What was undone and can be redone, most recent last.
@@ -70,7 +70,7 @@ pub(super) struct History {
     pub roots: BTreeSet<PathBuf>,
 }
 
-impl History {
+impl CheckpointHistory {
     pub fn take(&mut self, record: Record) {
         match record {
             Record::Roots { roots } => self.roots.extend(roots.iter().map(PathText::path)),
@@ -115,7 +115,7 @@ impl History {
                     self.held.extend(before.object());
                     self.note_last(&path, after.as_ref(), ended);
                     // The change has no effect anymore: the states before and after are the same.
-                    let was = after.clone().unwrap_or(State::Absent);
+                    let was = after.clone().unwrap_or(PathState::Absent);
                     let turn = self.turns.entry(turn).or_default();
                     turn.merge(path, was, after, (began, ended), by);
                 }
@@ -144,7 +144,7 @@ impl History {
         }
     }
 
-    fn note_last(&mut self, path: &Path, state: Option<&State>, at: i64) {
+    fn note_last(&mut self, path: &Path, state: Option<&PathState>, at: i64) {
         if let Some(state) = state {
             self.last.insert(path.to_path_buf(), state.clone());
             self.last_ended.insert(path.to_path_buf(), at);
@@ -154,7 +154,7 @@ impl History {
     /// Returns the last turn without an attempted undo or, with `retry`, the last turn with
     /// remaining changes.
     pub fn last_turn(&self, retry: bool) -> Option<u64> {
-        let open = |turn: &Turn| !turn.changes.is_empty() && (retry || !turn.attempted);
+        let open = |turn: &TurnRecord| !turn.changes.is_empty() && (retry || !turn.attempted);
         self.turns.iter().rev().find(|(_, turn)| open(turn)).map(|(number, _)| *number)
     }
 
@@ -166,7 +166,7 @@ impl History {
 
     /// Returns the paths that did not exist before the session, with the state in which it left
     /// them according to the records.
-    pub fn made(&self) -> BTreeMap<PathBuf, &State> {
+    pub fn made(&self) -> BTreeMap<PathBuf, &PathState> {
         let mut first: BTreeMap<&PathBuf, bool> = BTreeMap::new();
         for turn in self.turns.values() {
             for (path, change) in &turn.changes {
@@ -180,10 +180,10 @@ impl History {
     }
 }
 
-impl Turn {
+impl TurnRecord {
     /// Handles an undone path. It has the state from before the turn or, if others changed it in
     /// between, the state that they left.
-    fn take_back(&mut self, path: PathBuf, after: Option<State>, at: i64) {
+    fn take_back(&mut self, path: PathBuf, after: Option<PathState>, at: i64) {
         let Some(mut change) = self.changes.remove(&path) else {
             self.undone.insert(path, None);
             return;
@@ -206,8 +206,8 @@ impl Turn {
     fn merge(
         &mut self,
         path: PathBuf,
-        before: State,
-        after: Option<State>,
+        before: PathState,
+        after: Option<PathState>,
         (began, ended): (i64, i64),
         by: ChangedBy,
     ) {
@@ -218,7 +218,7 @@ impl Turn {
             Entry::Vacant(vacant) => {
                 let unchanged = after.as_ref().is_some_and(|after| before.is_same(after));
                 if !unchanged {
-                    vacant.insert(Change { before, after, by, others: None, began, ended });
+                    vacant.insert(PathChange { before, after, by, others: None, began, ended });
                 }
             }
             Entry::Occupied(mut occupied) => {
@@ -247,15 +247,15 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::super::journal::FileRecord;
-    use super::super::state::{Content, PathText, Stamp};
+    use super::super::state::{PathText, Stamp, StoredContent};
     use super::*;
 
-    fn file(content: u8) -> State {
+    fn file(content: u8) -> PathState {
         let stamp = Stamp { size: 1, mode: 0o644, inode: 1, modified: 0, changed: 0 };
-        State::File { content: Content::Kept(ObjectId([content; 32])), stamp }
+        PathState::File { content: StoredContent::Kept(ObjectId([content; 32])), stamp }
     }
 
-    fn changed(turn: u64, times: (i64, i64), before: State, after: State) -> Record {
+    fn changed(turn: u64, times: (i64, i64), before: PathState, after: PathState) -> Record {
         let files =
             vec![FileRecord { path: PathText::Text("/x".into()), before, after: Some(after) }];
         Record::Changed { turn, began: times.0, ended: times.1, by: ChangedBy::Command, files }
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn of_overlapping_changes_the_first_before_and_the_last_after_count() {
-        let mut history = History::default();
+        let mut history = CheckpointHistory::default();
         history.take(changed(1, (20, 30), file(1), file(2)));
         history.take(changed(1, (10, 40), file(0), file(3)));
         let change = history.turns[&1].changes[&PathBuf::from("/x")].clone();

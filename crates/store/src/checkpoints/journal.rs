@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ChangedBy;
-use super::history::History;
-use super::state::{ObjectId, PathText, State};
+use super::history::CheckpointHistory;
+use super::state::{ObjectId, PathState, PathText};
 use crate::paths::create_private_dir;
 
 /// Maximum length of a line in bytes; longer lines are skipped.
@@ -20,10 +20,10 @@ const MAX_LINE: u64 = 256 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct FileRecord {
     pub path: PathText,
-    pub before: State,
+    pub before: PathState,
     /// `None` if the change did not finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<State>,
+    pub after: Option<PathState>,
 }
 
 /// A record, stored as one line. Times are in nanoseconds since 1970 and order overlapping changes.
@@ -61,12 +61,12 @@ pub(super) struct Journal {
     file: Option<File>,
     /// Number of bytes read.
     offset: u64,
-    pub history: History,
+    pub history: CheckpointHistory,
 }
 
 impl Journal {
     pub fn new(path: PathBuf) -> Self {
-        Self { path, file: None, offset: 0, history: History::default() }
+        Self { path, file: None, offset: 0, history: CheckpointHistory::default() }
     }
 
     pub fn path(&self) -> &Path {

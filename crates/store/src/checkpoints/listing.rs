@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::beneath::Place;
+use super::beneath::ConfinedPath;
 use super::git::Known;
 use super::state::{PathText, Stamp};
 
@@ -15,7 +15,7 @@ const MOST_UNSEARCHED: usize = 8;
 
 /// The kind of an entry.
 #[derive(Debug, Clone)]
-pub(super) enum Found {
+pub(super) enum EntryKind {
     File {
         /// What git knows about it.
         known: Known,
@@ -31,10 +31,10 @@ pub(super) enum Found {
 
 /// An entry of the workspace.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub place: Place,
+pub(super) struct WorkspaceEntry {
+    pub place: ConfinedPath,
     pub stamp: Stamp,
-    pub found: Found,
+    pub found: EntryKind,
     pub protected: bool,
 }
 
@@ -42,18 +42,18 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct WalkResult {
     /// Sorted by place.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<WorkspaceEntry>,
     /// Directories that were not entered because they are ignored or not readable; their contents
     /// are unknown.
-    pub unseen: HashSet<Place>,
+    pub unseen: HashSet<ConfinedPath>,
     /// Directories named `.git`, each with its inode, which it keeps when it is renamed.
-    pub repositories: Vec<(Place, u64)>,
+    pub repositories: Vec<(ConfinedPath, u64)>,
     /// Names of ignored directories, for display.
     pub ignored_names: BTreeSet<String>,
     /// Whether the limit was exceeded. From then on, only protected entries are listed.
     pub cut: bool,
     /// Directories in which protected entries may have been missed, with the reason.
-    pub unsearched: BTreeMap<Place, &'static str>,
+    pub unsearched: BTreeMap<ConfinedPath, &'static str>,
     /// Added directories that are too large to scan.
     pub too_large: BTreeSet<PathBuf>,
     /// When the walk began, in nanoseconds since 1970.
@@ -61,14 +61,14 @@ pub(super) struct WalkResult {
 }
 
 impl WalkResult {
-    pub fn get(&self, place: &Place) -> Option<&Entry> {
+    pub fn get(&self, place: &ConfinedPath) -> Option<&WorkspaceEntry> {
         let at = self.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
         self.entries.get(at)
     }
 
     /// Removes a root from the result.
     pub fn leave_out(&mut self, root: &Arc<Path>) {
-        self.unseen.insert(Place { root: root.clone(), relative: PathBuf::new() });
+        self.unseen.insert(ConfinedPath { root: root.clone(), relative: PathBuf::new() });
         self.too_large.insert(root.to_path_buf());
     }
 
@@ -83,7 +83,7 @@ impl WalkResult {
     }
 
     /// Whether the walk has no information about this entry.
-    pub fn is_unseen(&self, entry: &Entry) -> bool {
+    pub fn is_unseen(&self, entry: &WorkspaceEntry) -> bool {
         let place = &entry.place;
         if self.cut && !(entry.protected && self.unsearched.is_empty()) {
             return true;
@@ -95,20 +95,20 @@ impl WalkResult {
             });
         }
         place.relative.ancestors().any(|relative| {
-            let place = Place { root: place.root.clone(), relative: relative.to_path_buf() };
+            let place = ConfinedPath { root: place.root.clone(), relative: relative.to_path_buf() };
             self.unseen.contains(&place)
         })
     }
 
     /// Records that protected entries in a directory may have been missed.
-    pub fn miss(&mut self, place: Place, why: &'static str) {
+    pub fn miss(&mut self, place: ConfinedPath, why: &'static str) {
         if self.unsearched.len() < MOST_UNSEARCHED {
             self.unsearched.insert(place, why);
         }
     }
 }
 
-impl Found {
+impl EntryKind {
     pub fn untracked() -> Self {
         Self::File { known: Known::Untracked, top: None, ignored: false }
     }

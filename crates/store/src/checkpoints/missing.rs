@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::io;
 
-use super::beneath::{EntryHandle, Place};
-use super::state::{ObjectId, Stamp, State};
+use super::beneath::{ConfinedPath, EntryHandle};
+use super::state::{ObjectId, PathState, Stamp};
 
 /// Files that were not restored; a file with the same contents must not be removed.
 #[derive(Default)]
@@ -16,31 +16,31 @@ pub(super) struct Missing {
 
 impl Missing {
     /// Adds a file that was not restored.
-    pub fn add(&mut self, before: &State) {
-        if let State::File { stamp, .. } = before {
+    pub fn add(&mut self, before: &PathState) {
+        if let PathState::File { stamp, .. } = before {
             self.stamps.push(*stamp);
         }
     }
 
     /// Adds a file that was not restored because the store could not provide its contents.
-    pub fn add_with_bytes(&mut self, before: &State) {
+    pub fn add_with_bytes(&mut self, before: &PathState) {
         self.add(before);
-        if let State::File { content, .. } = before {
+        if let PathState::File { content, .. } = before {
             self.bytes.extend(content.hash());
         }
     }
 
-    pub fn has(&self, now: &State) -> bool {
-        let State::File { content, stamp } = now else { return false };
+    pub fn has(&self, now: &PathState) -> bool {
+        let PathState::File { content, stamp } = now else { return false };
         self.stamps.iter().any(|missing| is_moved(missing, stamp))
             || content.hash().is_some_and(|id| self.bytes.contains(&id))
     }
 }
 
 /// Returns the stamp of a file whose contents are not available.
-pub(super) fn is_lost_file(before: &State) -> Option<Stamp> {
+pub(super) fn is_lost_file(before: &PathState) -> Option<Stamp> {
     match before {
-        State::File { stamp, .. } if before.lost().is_some() => Some(*stamp),
+        PathState::File { stamp, .. } if before.lost().is_some() => Some(*stamp),
         _ => None,
     }
 }
@@ -56,6 +56,6 @@ pub(super) fn identity(stamp: &Stamp) -> (u64, u64, i64) {
 }
 
 /// Renames a file back to its old name.
-pub(super) fn move_back(from: &Place, to: &Place) -> io::Result<()> {
+pub(super) fn move_back(from: &ConfinedPath, to: &ConfinedPath) -> io::Result<()> {
     EntryHandle::open(from, false)?.move_to(&EntryHandle::open(to, true)?)
 }

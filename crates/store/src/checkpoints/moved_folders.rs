@@ -4,25 +4,25 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::beneath::{Place, look};
+use super::beneath::{ConfinedPath, look};
 use super::command::CommandMark;
-use super::listing::{Found, WalkResult};
+use super::listing::{EntryKind, WalkResult};
 use super::protected::is_protected;
-use super::state::State;
+use super::state::PathState;
 
 /// Directories that have another path after a command, identified by inode. Directories that are
 /// protected themselves are not included.
 pub(super) struct MovedFolders {
-    old: HashMap<Place, Place>,
-    new: HashMap<Place, Place>,
+    old: HashMap<ConfinedPath, ConfinedPath>,
+    new: HashMap<ConfinedPath, ConfinedPath>,
 }
 
 impl MovedFolders {
     pub fn between(before: &WalkResult, after: &WalkResult) -> Self {
-        let folders = |walked: &WalkResult| -> HashMap<u64, Place> {
+        let folders = |walked: &WalkResult| -> HashMap<u64, ConfinedPath> {
             let entries = walked.entries.iter();
             let free = entries.filter(|entry| {
-                matches!(entry.found, Found::Folder) && !is_protected(&entry.place.relative)
+                matches!(entry.found, EntryKind::Folder) && !is_protected(&entry.place.relative)
             });
             free.map(|entry| (entry.stamp.inode, entry.place.clone())).collect()
         };
@@ -38,34 +38,37 @@ impl MovedFolders {
     }
 
     /// Returns the path before the move, if this is in a moved directory.
-    pub fn was(&self, place: &Place) -> Option<Place> {
+    pub fn was(&self, place: &ConfinedPath) -> Option<ConfinedPath> {
         led(&self.old, place)
     }
 
     /// Returns the path after the move, if this was in a moved directory.
-    pub fn is_now(&self, place: &Place) -> Option<Place> {
+    pub fn is_now(&self, place: &ConfinedPath) -> Option<ConfinedPath> {
         led(&self.new, place)
     }
 }
 
-fn led(folders: &HashMap<Place, Place>, place: &Place) -> Option<Place> {
+fn led(
+    folders: &HashMap<ConfinedPath, ConfinedPath>,
+    place: &ConfinedPath,
+) -> Option<ConfinedPath> {
     let above = place.relative.ancestors().skip(1).filter(|folder| *folder != Path::new(""));
     above.into_iter().find_map(|folder| {
-        let here = Place { root: place.root.clone(), relative: folder.to_path_buf() };
+        let here = ConfinedPath { root: place.root.clone(), relative: folder.to_path_buf() };
         let there = folders.get(&here)?;
         let rest = place.relative.strip_prefix(folder).ok()?;
-        Some(Place { root: there.root.clone(), relative: there.relative.join(rest) })
+        Some(ConfinedPath { root: there.root.clone(), relative: there.relative.join(rest) })
     })
 }
 
 /// Returns where the protected file of a change must be restored, if anywhere: in a moved
 /// directory, an unchanged file may stay. Stores the previous state in `before`.
 pub(super) fn closed_in(
-    place: &Place,
-    after: &State,
+    place: &ConfinedPath,
+    after: &PathState,
     mark: &CommandMark,
     moved: &MovedFolders,
-    before: &mut HashMap<PathBuf, State>,
+    before: &mut HashMap<PathBuf, PathState>,
 ) -> Option<PathBuf> {
     let path = place.path();
     if after.is_absent() {

@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::beneath::Place;
+use super::beneath::ConfinedPath;
 use super::command::CommandMark;
-use super::observe::Bytes;
+use super::observe::ContentHandling;
 use super::protected::{is_instruction, is_of_planted_repository, is_protected};
-use super::state::{Content, PathText, State};
+use super::state::{PathState, PathText, StoredContent};
 use super::unfinished::{abandoned, is_older};
 use super::{Changes, Checkpoints};
 use crate::paths::create_private_dir;
@@ -34,7 +34,7 @@ struct Saved {
     roots: Vec<PathText>,
     /// What the command was allowed to change, in a format defined by the caller.
     allowed: Value,
-    files: Vec<(PathText, State)>,
+    files: Vec<(PathText, PathState)>,
     /// Directories that the walk did not reach.
     unseen: Vec<PathText>,
     cut: bool,
@@ -92,7 +92,7 @@ impl Checkpoints {
             roots: texts(self.root_paths()),
             allowed,
             files: mark.states().filter(|(path, _)| is_protected(path)).collect(),
-            unseen: texts(mark.walked.unseen.iter().map(Place::path).collect()),
+            unseen: texts(mark.walked.unseen.iter().map(ConfinedPath::path).collect()),
             cut: mark.walked.cut && !mark.walked.unsearched.is_empty(),
         };
         let mut out = BufWriter::new(&file);
@@ -139,15 +139,17 @@ impl Checkpoints {
     fn protected_changes(&self, saved: Saved, until: i64) -> Changes {
         let mut changes = Changes { turn: saved.turn, began: saved.began, ..Changes::default() };
         let Some((roots, _)) = self.places() else { return changes };
-        let known: HashMap<PathBuf, State> =
+        let known: HashMap<PathBuf, PathState> =
             saved.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
         let unseen: Vec<PathBuf> = saved.unseen.iter().map(PathText::path).collect();
-        let mut compare = |place: &Place, before: &State| {
+        let mut compare = |place: &ConfinedPath, before: &PathState| {
             let blob = match before {
-                State::File { content: Content::Git { top, blob }, .. } => Some((top, *blob)),
+                PathState::File { content: StoredContent::Git { top, blob }, .. } => {
+                    Some((top, *blob))
+                }
                 _ => None,
             };
-            let Ok(after) = self.observe(place, blob, Bytes::Hash) else { return };
+            let Ok(after) = self.observe(place, blob, ContentHandling::Hash) else { return };
             if before.is_same(&after) || !is_older(place, &after, until) {
                 return;
             }
@@ -164,7 +166,7 @@ impl Checkpoints {
             changes.before.insert(path, before.clone());
         };
         for (path, before) in &known {
-            if let Some(place) = roots.place(path).filter(|_| *before != State::Special) {
+            if let Some(place) = roots.place(path).filter(|_| *before != PathState::Special) {
                 compare(&place, before);
             }
         }
@@ -179,7 +181,7 @@ impl Checkpoints {
                 is_protected(&entry.place.relative) || is_of_planted_repository(&entry.place);
             let was_seen = !unseen.iter().any(|unseen| path.starts_with(unseen));
             if protected && was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
-                compare(&entry.place, &State::Absent);
+                compare(&entry.place, &PathState::Absent);
             }
         }
         changes

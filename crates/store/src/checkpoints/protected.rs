@@ -8,7 +8,7 @@ use std::path::Path;
 
 use parallax_protocol::protected_names::{self, Protection, fold};
 
-use super::beneath::Place;
+use super::beneath::ConfinedPath;
 
 /// Whether the path is in a `.git` directory that is not (or no longer) a repository. Restoring
 /// only the settings of a lost repository would do harm.
@@ -55,7 +55,7 @@ pub(super) fn is_instruction(relative: &Path) -> bool {
 /// Whether the path is the configuration of a bare repository in the workspace directory itself.
 /// Git uses such a repository if the real `.git` is broken, and runs the programs that it
 /// configures.
-pub(super) fn is_of_planted_repository(place: &Place) -> bool {
+pub(super) fn is_of_planted_repository(place: &ConfinedPath) -> bool {
     let names = ["config", "config.worktree"];
     if !names.iter().any(|name| place.relative == Path::new(name)) {
         return false;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Checkpoints;
-use super::beneath::{EntryHandle, Place};
-use super::listing::{Found, WalkResult};
+use super::beneath::{ConfinedPath, EntryHandle};
+use super::listing::{EntryKind, WalkResult};
 use super::moved_folders::MovedFolders;
 
 /// A `.git` directory that is no longer at its original path.
@@ -16,21 +16,21 @@ pub struct MovedRepository {
     pub path: PathBuf,
     /// The current path, if it is still in the workspace.
     pub now: Option<PathBuf>,
-    place: Place,
+    place: ConfinedPath,
     /// The inode of the directory, which identifies it under any name.
     inode: u64,
-    found: Option<Place>,
+    found: Option<ConfinedPath>,
 }
 
 /// Returns the repositories of the first walk that are no longer at their path in the second.
 pub(super) fn moved(before: &WalkResult, after: &WalkResult) -> Vec<MovedRepository> {
     // A repository may move together with its parent directory.
-    let stays = |place: &Place| {
+    let stays = |place: &ConfinedPath| {
         let relative = place.relative.parent().unwrap_or(Path::new("")).to_path_buf();
         relative.as_os_str().is_empty()
             || after
-                .get(&Place { root: place.root.clone(), relative })
-                .is_some_and(|entry| matches!(entry.found, Found::Folder))
+                .get(&ConfinedPath { root: place.root.clone(), relative })
+                .is_some_and(|entry| matches!(entry.found, EntryKind::Folder))
     };
     let gone = before.repositories.iter().filter(|known| !after.repositories.contains(known));
     let gone: Vec<_> = gone.filter(|(place, _)| stays(place)).collect();
@@ -43,7 +43,7 @@ pub(super) fn moved(before: &WalkResult, after: &WalkResult) -> Vec<MovedReposit
         folders.is_now(place).is_none_or(|now| !after.repositories.contains(&(now, *inode)))
     });
     gone.map(|(place, inode)| {
-        let folders = after.entries.iter().filter(|entry| matches!(entry.found, Found::Folder));
+        let folders = after.entries.iter().filter(|entry| matches!(entry.found, EntryKind::Folder));
         let found = folders
             .filter(|entry| entry.stamp.inode == *inode)
             .map(|entry| &entry.place)
@@ -52,7 +52,7 @@ pub(super) fn moved(before: &WalkResult, after: &WalkResult) -> Vec<MovedReposit
             )
             .next()
             .cloned();
-        let now = found.as_ref().map(Place::path);
+        let now = found.as_ref().map(ConfinedPath::path);
         MovedRepository { path: place.path(), now, place: place.clone(), inode: *inode, found }
     })
     .collect()

@@ -32,13 +32,13 @@ pub struct CleanupResult {
     pub bytes: u64,
 }
 
-struct Object {
+struct StoredObject {
     id: ObjectId,
     path: PathBuf,
     size: u64,
 }
 
-struct Session {
+struct StoredSession {
     path: PathBuf,
     modified: SystemTime,
     objects: HashSet<ObjectId>,
@@ -150,7 +150,7 @@ impl Checkpoints {
         super::lock(&self.journal).path().to_path_buf()
     }
 
-    fn other_sessions(&self) -> Vec<Session> {
+    fn other_sessions(&self) -> Vec<StoredSession> {
         let own = self.journal_path();
         let mut sessions = Vec::new();
         let Ok(projects) = fs::read_dir(&self.options.folder) else { return sessions };
@@ -163,7 +163,7 @@ impl Checkpoints {
                 let Some(facts) = facts.filter(|_| is_journal && path != own) else { continue };
                 let modified = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 let objects = objects_of(&path);
-                sessions.push(Session { path, modified, objects });
+                sessions.push(StoredSession { path, modified, objects });
             }
         }
         sessions
@@ -217,7 +217,7 @@ fn objects_of(path: &Path) -> HashSet<ObjectId> {
 }
 
 /// Returns all objects, and removes old temporary files.
-fn list_objects(folder: &Path) -> io::Result<Vec<Object>> {
+fn list_objects(folder: &Path) -> io::Result<Vec<StoredObject>> {
     let mut objects = Vec::new();
     let heads = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(objects),
@@ -235,7 +235,7 @@ fn list_objects(folder: &Path) -> io::Result<Vec<Object>> {
         for file in files.flatten() {
             let id = ObjectId::parse(&format!("{name}{}", file.file_name().to_string_lossy()));
             let (Some(id), Ok(facts)) = (id, file.metadata()) else { continue };
-            objects.push(Object { id, path: file.path(), size: facts.len() });
+            objects.push(StoredObject { id, path: file.path(), size: facts.len() });
         }
     }
     Ok(objects)

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, FileType, statat};
 
 use super::Checkpoints;
 use super::beneath::{EntryHandle, mode_of, open_file};
-use super::listing::{Found, WalkResult};
+use super::listing::{EntryKind, WalkResult};
 use super::state::Stamp;
 
 const SET_ID: u32 = 0o6000;
@@ -15,7 +15,7 @@ const SET_ID: u32 = 0o6000;
 /// Returns the programs that are new or changed.
 pub(super) fn changed(before: &WalkResult, after: &WalkResult) -> Vec<PathBuf> {
     let programs = after.entries.iter().filter(|entry| {
-        matches!(entry.found, Found::File { .. }) && entry.stamp.mode & SET_ID != 0
+        matches!(entry.found, EntryKind::File { .. }) && entry.stamp.mode & SET_ID != 0
     });
     let is_same = |place, stamp: Stamp| {
         before.get(place).is_some_and(|entry| entry.stamp == stamp && !stamp.is_racy(before.began))

@@ -9,7 +9,7 @@ use parallax_protocol::event::Undone;
 
 use super::beneath::{EntryHandle, look};
 use super::journal::Record;
-use super::state::{Content, State};
+use super::state::{PathState, StoredContent};
 use super::undo::{CHANGED_BETWEEN, NOT_EMPTY, RestoreCandidate};
 use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
 
@@ -123,7 +123,7 @@ impl Checkpoints {
                 (false, false) => ChangeKind::Changed,
             };
             let text_now = match &now {
-                State::File { stamp, .. } if stamp.size <= MOST_SHOWN => {
+                PathState::File { stamp, .. } if stamp.size <= MOST_SHOWN => {
                     let opened = EntryHandle::open(&place, false).and_then(|leaf| leaf.file());
                     opened.ok().and_then(|(file, _)| read_some(file))
                 }
@@ -133,7 +133,7 @@ impl Checkpoints {
             if text_now.is_some() && text_now == then.clone().map(String::into_bytes) {
                 continue;
             }
-            let is_folder = matches!(now, State::Folder { .. });
+            let is_folder = matches!(now, PathState::Folder { .. });
             if is_folder && kind == ChangeKind::Deleted && kept.is_none() {
                 folders.push(foreseen.len());
             }
@@ -152,8 +152,8 @@ impl Checkpoints {
     ) -> Result<Vec<RestoreCandidate>, CheckpointError> {
         let journal = self.refreshed()?;
         let history = &journal.history;
-        let mut first: BTreeMap<&Path, (i64, &State)> = BTreeMap::new();
-        let mut others: BTreeMap<&Path, (i64, &State)> = BTreeMap::new();
+        let mut first: BTreeMap<&Path, (i64, &PathState)> = BTreeMap::new();
+        let mut others: BTreeMap<&Path, (i64, &PathState)> = BTreeMap::new();
         for single in history.singles.iter().filter(|single| fits(single.turn, single.began)) {
             for (path, before, by_others) in &single.files {
                 let known = first.entry(path).or_insert((single.began, before));
@@ -182,17 +182,17 @@ impl Checkpoints {
     }
 
     /// Returns the contents of a saved state as text.
-    fn text_of(&self, state: &State) -> Option<String> {
-        let State::File { content, stamp } = state else { return None };
+    fn text_of(&self, state: &PathState) -> Option<String> {
+        let PathState::File { content, stamp } = state else { return None };
         if stamp.size > MOST_SHOWN {
             return None;
         }
         let bytes = match content {
-            Content::Kept(id) => read_some(File::open(self.objects.path(id)).ok()?)?,
-            Content::Git { top, blob } => {
+            StoredContent::Kept(id) => read_some(File::open(self.objects.path(id)).ok()?)?,
+            StoredContent::Git { top, blob } => {
                 (self.options.blobs.as_ref()?.0)(&top.path(), &blob.hex()).ok()?
             }
-            Content::Hashed(_) | Content::Lost(_) => return None,
+            StoredContent::Hashed(_) | StoredContent::Lost(_) => return None,
         };
         String::from_utf8(bytes).ok()
     }

@@ -156,7 +156,7 @@ pub(super) fn now() -> i64 {
 /// Where the contents of a file are available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Content {
+pub(super) enum StoredContent {
     /// In the store.
     Kept(ObjectId),
     /// Not available; only the hash of what a change left is known.
@@ -175,13 +175,13 @@ pub(super) enum Content {
 /// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub(super) enum State {
+pub(super) enum PathState {
     /// Nothing exists.
     Absent,
     /// A regular file.
     File {
         /// The contents.
-        content: Content,
+        content: StoredContent,
         /// The metadata.
         stamp: Stamp,
     },
@@ -199,7 +199,7 @@ pub(super) enum State {
     Special,
 }
 
-impl State {
+impl PathState {
     /// Whether both are known to be the same. False for files about which too little is known.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -210,9 +210,10 @@ impl State {
                 let same_bytes = match (one.hash(), two.hash()) {
                     (Some(one), Some(two)) => one == two,
                     _ => match (one, two) {
-                        (Content::Git { blob: one, .. }, Content::Git { blob: two, .. }) => {
-                            one == two
-                        }
+                        (
+                            StoredContent::Git { blob: one, .. },
+                            StoredContent::Git { blob: two, .. },
+                        ) => one == two,
                         _ => first == second,
                     },
                 };
@@ -229,7 +230,7 @@ impl State {
     /// Returns the object that restoring requires.
     pub fn object(&self) -> Option<ObjectId> {
         match self {
-            Self::File { content: Content::Kept(id), .. } => Some(*id),
+            Self::File { content: StoredContent::Kept(id), .. } => Some(*id),
             _ => None,
         }
     }
@@ -237,8 +238,8 @@ impl State {
     /// Returns why the state cannot be restored, if it cannot.
     pub fn lost(&self) -> Option<&str> {
         match self {
-            Self::File { content: Content::Lost(why), .. } => Some(why),
-            Self::File { content: Content::Hashed(_), .. } => Some(
+            Self::File { content: StoredContent::Lost(why), .. } => Some(why),
+            Self::File { content: StoredContent::Hashed(_), .. } => Some(
                 "its previous content was not \
                 saved",
             ),
@@ -248,7 +249,7 @@ impl State {
     }
 }
 
-impl Content {
+impl StoredContent {
     /// Returns the hash of the contents, if known.
     pub fn hash(&self) -> Option<ObjectId> {
         match self {
@@ -280,16 +281,19 @@ mod tests {
         let stamp = Stamp { size: 3, mode: 0o640, inode: u64::MAX, modified: -1, changed: 2 };
         let blob = GitId([7; 20]);
         for state in [
-            State::Absent,
-            State::Special,
-            State::Folder { mode: 0o755 },
-            State::Link { target: PathText::of(&odd) },
-            State::File { content: Content::Kept(ObjectId([0xab; 32])), stamp },
-            State::File { content: Content::Git { top: PathText::of(&odd), blob }, stamp },
-            State::File { content: Content::Lost("too large".into()), stamp },
+            PathState::Absent,
+            PathState::Special,
+            PathState::Folder { mode: 0o755 },
+            PathState::Link { target: PathText::of(&odd) },
+            PathState::File { content: StoredContent::Kept(ObjectId([0xab; 32])), stamp },
+            PathState::File {
+                content: StoredContent::Git { top: PathText::of(&odd), blob },
+                stamp,
+            },
+            PathState::File { content: StoredContent::Lost("too large".into()), stamp },
         ] {
             let text = serde_json::to_string(&state).expect("json");
-            assert_eq!(serde_json::from_str::<State>(&text).expect("state"), state, "{text}");
+            assert_eq!(serde_json::from_str::<PathState>(&text).expect("state"), state, "{text}");
         }
         assert_eq!(PathText::of(&odd).path(), odd);
         assert!(ObjectId::parse("abc").is_none() && ObjectId::parse("é").is_none());

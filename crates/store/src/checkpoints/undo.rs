@@ -9,16 +9,16 @@ use parallax_protocol::event::Undone;
 use rustix::fs::FileType;
 
 use super::beneath::{
-    EntryHandle, Place, Roots, is_nothing, look, mode_of, open_root, set_folder_mode,
+    ConfinedPath, EntryHandle, Roots, is_nothing, look, mode_of, open_root, set_folder_mode,
 };
 use super::command::Changes;
 use super::history::UndoneFiles;
 use super::journal::{FileRecord, Record};
 use super::missing::{Missing, identity, is_lost_file, move_back};
 use super::objects::{blob_id, file_blob_id, hash_of};
-use super::observe::Bytes;
+use super::observe::ContentHandling;
 use super::protected::is_of_lost_repository;
-use super::state::{Content, PathText, Stamp, State};
+use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
 /// Why a file was restored only partially.
@@ -28,24 +28,24 @@ pub(super) const CHANGED_BETWEEN: &str = "it was changed between two changes of 
 /// A path to restore, with the states before and after the change.
 pub(super) struct RestoreCandidate {
     pub(super) path: PathBuf,
-    pub(super) before: State,
-    pub(super) after: Option<State>,
+    pub(super) before: PathState,
+    pub(super) after: Option<PathState>,
     /// The state that others left in between.
-    pub(super) others: Option<State>,
+    pub(super) others: Option<PathState>,
 }
 
 /// A path that must be restored.
-pub(super) struct Wanted {
-    place: Place,
+pub(super) struct RestoreTarget {
+    place: ConfinedPath,
     path: PathBuf,
-    before: State,
+    before: PathState,
     /// The current state, whose contents are saved so that nothing is lost.
-    now: State,
+    now: PathState,
 }
 
 /// The result for each wanted path.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct UndoOutcome {
     pub(super) files: Vec<FileRecord>,
     kept: Vec<(PathBuf, String)>,
     force_helps: bool,
@@ -70,7 +70,7 @@ impl<T: Into<String>> From<T> for Left {
     }
 }
 
-impl Outcome {
+impl UndoOutcome {
     fn keep(&mut self, path: &Path, why: impl Into<Left>) {
         let Left { why, force_helps } = why.into();
         self.kept.push((path.to_path_buf(), why));
@@ -154,7 +154,7 @@ impl Checkpoints {
             let before = began.get(&file.path.path()).and_then(|file| file.after.clone());
             FileRecord {
                 path: file.path,
-                before: before.unwrap_or(State::Absent),
+                before: before.unwrap_or(PathState::Absent),
                 after: file.after,
             }
         });
@@ -171,7 +171,7 @@ impl Checkpoints {
     /// Returns an error if the records cannot be written.
     pub fn restore(&self, changes: &Changes, paths: &[PathBuf]) -> Result<Undone, CheckpointError> {
         let wanted = paths.iter().filter_map(|path| {
-            Some((path.clone(), changes.before.get(path)?.clone(), None::<State>))
+            Some((path.clone(), changes.before.get(path)?.clone(), None::<PathState>))
         });
         let outcome = self.give_back(wanted.collect(), true, &BTreeMap::new());
         let undone = outcome.undone(changes.turn);
@@ -190,8 +190,8 @@ impl Checkpoints {
         due: Vec<RestoreCandidate>,
         force: bool,
         later: &BTreeMap<PathBuf, u64>,
-    ) -> Outcome {
-        let mut half: BTreeMap<PathBuf, Option<State>> = BTreeMap::new();
+    ) -> UndoOutcome {
+        let mut half: BTreeMap<PathBuf, Option<PathState>> = BTreeMap::new();
         let due =
             due.into_iter().map(|RestoreCandidate { path, before, after, others }| match others {
                 Some(others) if !force && !before.is_same(&others) => {
@@ -216,11 +216,11 @@ impl Checkpoints {
 
     fn give_back(
         &self,
-        mut changes: Vec<(PathBuf, State, Option<State>)>,
+        mut changes: Vec<(PathBuf, PathState, Option<PathState>)>,
         force: bool,
         later: &BTreeMap<PathBuf, u64>,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
+    ) -> UndoOutcome {
+        let mut outcome = UndoOutcome::default();
         let Some((roots, _)) = self.places() else {
             for (path, ..) in changes {
                 outcome.keep(&path, "it is outside the workspace");
@@ -249,25 +249,26 @@ impl Checkpoints {
             }
         }
         // Contents that were not saved may still exist under another name.
-        let is_free = |place: &Place| look(place).is_ok_and(|state| state.is_absent());
-        let (named, others): (Vec<Wanted>, Vec<Wanted>) = wanted
-            .into_iter()
-            .partition(|plan| plan.before.is_absent() && matches!(plan.now, State::File { .. }));
-        let mut new_names: BTreeMap<_, Wanted> = BTreeMap::new();
+        let is_free = |place: &ConfinedPath| look(place).is_ok_and(|state| state.is_absent());
+        let (named, others): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
+            wanted.into_iter().partition(|plan| {
+                plan.before.is_absent() && matches!(plan.now, PathState::File { .. })
+            });
+        let mut new_names: BTreeMap<_, RestoreTarget> = BTreeMap::new();
         let mut wanted = others;
         for plan in named {
             let twin = match &plan.now {
-                State::File { stamp, .. } => new_names.insert(identity(stamp), plan),
+                PathState::File { stamp, .. } => new_names.insert(identity(stamp), plan),
                 _ => Some(plan),
             };
             wanted.extend(twin);
         }
-        let mut moves: Vec<(Wanted, Wanted)> = Vec::new();
+        let mut moves: Vec<(RestoreTarget, RestoreTarget)> = Vec::new();
         for (path, stamp, before, after) in lost {
             if let Some(place) = roots.place(&path).filter(is_free)
                 && let Some(new) = new_names.remove(&identity(&stamp))
             {
-                moves.push((new, Wanted { place, path, before, now: State::Absent }));
+                moves.push((new, RestoreTarget { place, path, before, now: PathState::Absent }));
                 continue;
             }
             let later = later.get(&path).copied();
@@ -292,22 +293,22 @@ impl Checkpoints {
         }
         wanted.sort_by(|one, two| one.place.cmp(&two.place));
         // Remove what is in the way first, the deepest paths first.
-        let (new, old): (Vec<Wanted>, Vec<Wanted>) =
+        let (new, old): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
             wanted.into_iter().partition(|plan| plan.before.is_absent());
-        let files: HashSet<Place> = old
+        let files: HashSet<ConfinedPath> = old
             .iter()
-            .filter(|plan| !matches!(plan.before, State::Folder { .. }))
+            .filter(|plan| !matches!(plan.before, PathState::Folder { .. }))
             .map(|plan| plan.place.clone())
             .collect();
-        let is_in_the_way = |plan: &Wanted| {
+        let is_in_the_way = |plan: &RestoreTarget| {
             plan.place.relative.ancestors().skip(1).any(|above| {
                 let root = plan.place.root.clone();
-                files.contains(&Place { root, relative: above.to_path_buf() })
+                files.contains(&ConfinedPath { root, relative: above.to_path_buf() })
             })
         };
-        let (in_the_way, new): (Vec<Wanted>, Vec<Wanted>) =
+        let (in_the_way, new): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
             new.into_iter().partition(is_in_the_way);
-        let mut first: Vec<Wanted> = old.into_iter().chain(in_the_way).collect();
+        let mut first: Vec<RestoreTarget> = old.into_iter().chain(in_the_way).collect();
         first.sort_by(|one, two| one.place.cmp(&two.place));
         let mut ready = Vec::new();
         for plan in first.into_iter().rev() {
@@ -350,7 +351,7 @@ impl Checkpoints {
         }
         done.sort_by(|one, two| one.place.cmp(&two.place));
         for plan in done.into_iter().rev() {
-            if let State::Folder { mode } = plan.before {
+            if let PathState::Folder { mode } = plan.before {
                 let set = EntryHandle::open(&plan.place, false)
                     .and_then(|leaf| leaf.set_folder_mode(mode));
                 if let Err(error) = set {
@@ -371,7 +372,7 @@ impl Checkpoints {
     /// removed.
     fn open_folders(
         &self,
-        changes: &[(PathBuf, State, Option<State>)],
+        changes: &[(PathBuf, PathState, Option<PathState>)],
         roots: &Roots,
         force: bool,
     ) {
@@ -379,12 +380,13 @@ impl Checkpoints {
             if force && before.is_absent() {
                 open_parent(path, roots);
             }
-            let (State::Folder { mode }, Some(State::Folder { mode: left })) = (before, after)
+            let (PathState::Folder { mode }, Some(PathState::Folder { mode: left })) =
+                (before, after)
             else {
                 continue;
             };
             let Some(place) = roots.place(path) else { continue };
-            let is_as_left = look(&place).is_ok_and(|now| now == State::Folder { mode: *left });
+            let is_as_left = look(&place).is_ok_and(|now| now == PathState::Folder { mode: *left });
             if is_as_left && left & 0o700 != 0o700 {
                 // The exact permission bits are set at the end.
                 let _ = EntryHandle::open(&place, false)
@@ -399,25 +401,25 @@ impl Checkpoints {
         &self,
         roots: &Roots,
         path: &Path,
-        before: State,
-        after: Option<State>,
+        before: PathState,
+        after: Option<PathState>,
         force: bool,
         later: Option<u64>,
-    ) -> Result<Option<Wanted>, Left> {
+    ) -> Result<Option<RestoreTarget>, Left> {
         let place = roots.place(path).ok_or("it is outside the workspace")?;
         if is_of_lost_repository(path) && path.symlink_metadata().is_err() {
             return Err("its repository no longer exists, and git objects are not saved".into());
         }
         let blob = match &before {
-            State::File { content: Content::Git { top, blob }, .. } => Some((top, *blob)),
+            PathState::File { content: StoredContent::Git { top, blob }, .. } => Some((top, *blob)),
             _ => None,
         };
         let now = self
-            .observe(&place, blob, Bytes::Keep)
+            .observe(&place, blob, ContentHandling::Keep)
             .map_err(|error| format!("it could not be inspected: {error}"))?;
         let plan = |now| {
             let path = path.to_path_buf();
-            Ok(Some(Wanted { place: place.clone(), path, before: before.clone(), now }))
+            Ok(Some(RestoreTarget { place: place.clone(), path, before: before.clone(), now }))
         };
         if now.is_same(&before) {
             return match later {
@@ -432,13 +434,13 @@ impl Checkpoints {
             return Err(why.into());
         }
         // A named pipe holds no data that could be lost.
-        if now == State::Special && !is_pipe(&place) {
+        if now == PathState::Special && !is_pipe(&place) {
             return Err("it was replaced by a socket or a device".into());
         }
         if !force {
             let untouched = match (&after, &now) {
                 // Ignore directory modes, which `open_folders` may have changed.
-                (Some(State::Folder { .. }), State::Folder { .. }) => true,
+                (Some(PathState::Folder { .. }), PathState::Folder { .. }) => true,
                 (Some(after), now) => now.is_same(after),
                 (None, _) => false,
             };
@@ -460,23 +462,23 @@ impl Checkpoints {
     }
 
     /// Puts the old state in place; the path is free.
-    fn put(&self, plan: &Wanted) -> Result<(), String> {
+    fn put(&self, plan: &RestoreTarget) -> Result<(), String> {
         if plan.now.is_same(&plan.before) {
             return Ok(());
         }
         let text = |error: io::Error| error.to_string();
         match &plan.before {
-            State::Absent | State::Special => Ok(()),
-            State::Folder { .. } => EntryHandle::open(&plan.place, true)
+            PathState::Absent | PathState::Special => Ok(()),
+            PathState::Folder { .. } => EntryHandle::open(&plan.place, true)
                 .and_then(|leaf| leaf.make_folder())
                 .map_err(text),
-            State::Link { target } => {
+            PathState::Link { target } => {
                 let leaf = EntryHandle::open(&plan.place, true).map_err(text)?;
                 let temporary = leaf.temporary_link(&target.path()).map_err(text)?;
                 still_as_planned(&leaf, &plan.now)?;
                 leaf.exchange(temporary, replaces(&plan.now)).map_err(text)
             }
-            State::File { content, stamp } => {
+            PathState::File { content, stamp } => {
                 let leaf = EntryHandle::open(&plan.place, true).map_err(text)?;
                 let (temporary, mut file) = leaf.temporary().map_err(text)?;
                 self.fill(&mut file, content, stamp.size)?;
@@ -494,9 +496,9 @@ impl Checkpoints {
         }
     }
 
-    fn fill(&self, file: &mut File, content: &Content, size: u64) -> Result<(), String> {
+    fn fill(&self, file: &mut File, content: &StoredContent, size: u64) -> Result<(), String> {
         match content {
-            Content::Kept(id) => match self.objects.copy_to(id, file) {
+            StoredContent::Kept(id) => match self.objects.copy_to(id, file) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err("its previous content in the store is damaged".to_owned()),
                 Err(error) if is_nothing(&error) => {
@@ -504,7 +506,7 @@ impl Checkpoints {
                 }
                 Err(error) => Err(format!("its previous content could not be copied: {error}")),
             },
-            Content::Git { top, blob } => {
+            StoredContent::Git { top, blob } => {
                 let Some(blobs) = &self.options.blobs else {
                     return Err("its previous content is in git, which is not available".to_owned());
                 };
@@ -516,7 +518,7 @@ impl Checkpoints {
                 }
                 file.write_all(&bytes).map_err(|error| error.to_string())
             }
-            Content::Hashed(_) | Content::Lost(_) => {
+            StoredContent::Hashed(_) | StoredContent::Lost(_) => {
                 Err("its previous content was not saved".to_owned())
             }
         }
@@ -524,18 +526,18 @@ impl Checkpoints {
 }
 
 /// Whether a parent of the place is not a directory.
-fn leads_elsewhere(place: &Place) -> bool {
+fn leads_elsewhere(place: &ConfinedPath) -> bool {
     let opened = EntryHandle::open(place, false).map(|_| ());
     opened.is_err_and(|error| is_nothing(&error) && error.kind() != io::ErrorKind::NotFound)
 }
 
 /// Whether an existing entry is replaced by the new file.
-fn replaces(now: &State) -> bool {
-    matches!(now, State::File { .. } | State::Link { .. } | State::Special)
+fn replaces(now: &PathState) -> bool {
+    matches!(now, PathState::File { .. } | PathState::Link { .. } | PathState::Special)
 }
 
 /// Whether the entry is a named pipe.
-fn is_pipe(place: &Place) -> bool {
+fn is_pipe(place: &ConfinedPath) -> bool {
     let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
     stat.is_ok_and(|stat| {
         stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
@@ -543,22 +545,22 @@ fn is_pipe(place: &Place) -> bool {
 }
 
 /// Removes a file that replaced a directory if other files must be restored in that directory.
-fn clear_the_way(changes: &mut Vec<(PathBuf, State, Option<State>)>, roots: &Roots) {
+fn clear_the_way(changes: &mut Vec<(PathBuf, PathState, Option<PathState>)>, roots: &Roots) {
     let mut known: HashSet<PathBuf> = changes.iter().map(|(path, ..)| path.clone()).collect();
     let mut folders = Vec::new();
-    let comes_back = |before: &State| !before.is_absent() && before.lost().is_none();
+    let comes_back = |before: &PathState| !before.is_absent() && before.lost().is_none();
     for (path, ..) in changes.iter().filter(|(_, before, _)| comes_back(before)) {
         let above: Vec<&Path> =
             path.ancestors().skip(1).take_while(|above| roots.place(above).is_some()).collect();
         let is_file = |above: &&Path| {
             let place = roots.place(above);
-            place.is_some_and(|place| matches!(look(&place), Ok(State::File { .. })))
+            place.is_some_and(|place| matches!(look(&place), Ok(PathState::File { .. })))
         };
         let Some(at) = above.iter().position(is_file) else { continue };
         // Also restore the directories between.
         for folder in above.iter().take(at + 1) {
             if known.insert(folder.to_path_buf()) {
-                folders.push((folder.to_path_buf(), State::Folder { mode: 0o755 }, None));
+                folders.push((folder.to_path_buf(), PathState::Folder { mode: 0o755 }, None));
             }
         }
     }
@@ -566,15 +568,15 @@ fn clear_the_way(changes: &mut Vec<(PathBuf, State, Option<State>)>, roots: &Roo
 }
 
 /// Removes what is in the way of the old state.
-fn make_way(plan: &Wanted) -> Result<(), String> {
+fn make_way(plan: &RestoreTarget) -> Result<(), String> {
     if plan.now.is_same(&plan.before) {
         return Ok(());
     }
     let goes = match (&plan.before, &plan.now) {
-        (_, State::Absent) => false,
-        (State::Absent, _) => true,
-        (State::Folder { .. }, State::Folder { .. }) => false,
-        (State::Folder { .. }, _) | (_, State::Folder { .. }) => true,
+        (_, PathState::Absent) => false,
+        (PathState::Absent, _) => true,
+        (PathState::Folder { .. }, PathState::Folder { .. }) => false,
+        (PathState::Folder { .. }, _) | (_, PathState::Folder { .. }) => true,
         _ => false,
     };
     if !goes {
@@ -584,7 +586,7 @@ fn make_way(plan: &Wanted) -> Result<(), String> {
         Err(error) if is_nothing(&error) => return Ok(()),
         result => result.map_err(|error| error.to_string())?,
     };
-    if matches!(plan.now, State::Folder { .. }) {
+    if matches!(plan.now, PathState::Folder { .. }) {
         return match leaf.remove_folder() {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 Err(NOT_EMPTY.to_owned())
@@ -598,17 +600,17 @@ fn make_way(plan: &Wanted) -> Result<(), String> {
 }
 
 /// Checks again, immediately before the change, that the entry did not change in the meantime.
-fn still_as_planned(leaf: &EntryHandle, planned: &State) -> Result<(), String> {
+fn still_as_planned(leaf: &EntryHandle, planned: &PathState) -> Result<(), String> {
     let now = leaf.stat().map_err(|error| error.to_string())?;
     let same = match (planned, &now) {
-        (State::File { stamp, content }, Some(now)) => {
+        (PathState::File { stamp, content }, Some(now)) => {
             let now = Stamp::of(now);
             // Removing another hard link of the file changes its metadata.
             *stamp == now
                 || (Stamp { changed: now.changed, ..*stamp } == now && holds(leaf, content, now))
         }
-        (State::Link { target }, Some(_)) => leaf.link_target().is_ok_and(|now| now == *target),
-        (State::Special, Some(now)) => FileType::from_raw_mode(now.st_mode) == FileType::Fifo,
+        (PathState::Link { target }, Some(_)) => leaf.link_target().is_ok_and(|now| now == *target),
+        (PathState::Special, Some(now)) => FileType::from_raw_mode(now.st_mode) == FileType::Fifo,
         // The entry was already removed; whatever exists now is never replaced.
         _ => true,
     };
@@ -616,17 +618,17 @@ fn still_as_planned(leaf: &EntryHandle, planned: &State) -> Result<(), String> {
 }
 
 /// Whether the file has these contents, and its metadata did not change while they were read.
-fn holds(leaf: &EntryHandle, content: &Content, stamp: Stamp) -> bool {
+fn holds(leaf: &EntryHandle, content: &StoredContent, stamp: Stamp) -> bool {
     let Ok((file, opened)) = leaf.file() else { return false };
     opened == stamp
         && match content {
-            Content::Kept(id) | Content::Hashed(id) => {
+            StoredContent::Kept(id) | StoredContent::Hashed(id) => {
                 hash_of(&file, stamp.size).is_ok_and(|found| found == Some(*id))
             }
-            Content::Git { blob, .. } => {
+            StoredContent::Git { blob, .. } => {
                 file_blob_id(&mut &file, stamp.size).is_ok_and(|found| found == Some(*blob))
             }
-            Content::Lost(_) => false,
+            StoredContent::Lost(_) => false,
         }
 }
 
@@ -638,7 +640,7 @@ fn open_parent(path: &Path, roots: &Roots) {
         root.into_iter().for_each(|root| open_root(root, 0o700));
         return;
     };
-    if let Ok(State::Folder { mode }) = look(&parent)
+    if let Ok(PathState::Folder { mode }) = look(&parent)
         && mode & 0o700 != 0o700
     {
         let _ = EntryHandle::open(&parent, false)
@@ -647,10 +649,10 @@ fn open_parent(path: &Path, roots: &Roots) {
 }
 
 /// Returns the old state with the stamp of the file that now holds it.
-fn stamped(plan: &Wanted) -> State {
+fn stamped(plan: &RestoreTarget) -> PathState {
     match (&plan.before, look(&plan.place)) {
-        (State::File { content, .. }, Ok(State::File { stamp, .. })) => {
-            State::File { content: content.clone(), stamp }
+        (PathState::File { content, .. }, Ok(PathState::File { stamp, .. })) => {
+            PathState::File { content: content.clone(), stamp }
         }
         _ => plan.before.clone(),
     }

@@ -14,12 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parallax_protocol::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
-use super::beneath::{EntryHandle, Place};
+use super::beneath::{ConfinedPath, EntryHandle};
 use super::command::CommandMark;
 use super::journal::{FileRecord, Record};
-use super::listing::Found;
-use super::observe::Bytes;
-use super::state::{Content, PathText, Stamp, State};
+use super::listing::EntryKind;
+use super::observe::ContentHandling;
+use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 use crate::paths::create_private_dir;
 
@@ -33,7 +33,7 @@ const BEAT: Duration = Duration::from_secs(1);
 struct MarkFile {
     turn: u64,
     began: i64,
-    files: Vec<(PathText, State)>,
+    files: Vec<(PathText, PathState)>,
     /// Directories that the walk did not reach.
     unseen: Vec<PathText>,
     cut: bool,
@@ -96,7 +96,7 @@ impl Checkpoints {
         let since = beat.duration_since(UNIX_EPOCH).unwrap_or_default() + BEAT;
         let lived_until = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         let now = self.walk(None);
-        let known: HashMap<PathBuf, State> =
+        let known: HashMap<PathBuf, PathState> =
             written.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
         let unseen: Vec<PathBuf> = written.unseen.iter().map(PathText::path).collect();
         let of_new_repository = |path: &Path| {
@@ -104,12 +104,14 @@ impl Checkpoints {
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
         let mut files = Vec::new();
-        let mut compare = |place: &Place, before: State| {
+        let mut compare = |place: &ConfinedPath, before: PathState| {
             let blob = match &before {
-                State::File { content: Content::Git { top, blob }, .. } => Some((top, *blob)),
+                PathState::File { content: StoredContent::Git { top, blob }, .. } => {
+                    Some((top, *blob))
+                }
                 _ => None,
             };
-            let Ok(after) = self.observe(place, blob, Bytes::Hash) else { return };
+            let Ok(after) = self.observe(place, blob, ContentHandling::Hash) else { return };
             if !before.is_same(&after) {
                 // Later changes may have been made by others.
                 let after = is_older(place, &after, lived_until).then_some(after);
@@ -119,12 +121,12 @@ impl Checkpoints {
         for (path, before) in &known {
             let Some(place) = roots.place(path) else { continue };
             let is_untouched = match (before, now.get(&place)) {
-                (State::File { stamp, .. }, Some(entry)) => {
-                    entry.stamp == *stamp && matches!(entry.found, Found::File { .. })
+                (PathState::File { stamp, .. }, Some(entry)) => {
+                    entry.stamp == *stamp && matches!(entry.found, EntryKind::File { .. })
                 }
                 _ => false,
             };
-            if !is_untouched && *before != State::Special {
+            if !is_untouched && *before != PathState::Special {
                 compare(&place, before.clone());
             }
         }
@@ -132,7 +134,7 @@ impl Checkpoints {
             let path = entry.place.path();
             let was_seen = !written.cut && !unseen.iter().any(|unseen| path.starts_with(unseen));
             if was_seen && !known.contains_key(&path) && !of_new_repository(&path) {
-                compare(&entry.place, State::Absent);
+                compare(&entry.place, PathState::Absent);
             }
         }
         if files.is_empty() {
@@ -215,18 +217,19 @@ pub(super) fn cut_short(path: &Path) -> Option<SessionId> {
 }
 
 /// Whether the current state of the path, or its absence, dates from this time or earlier.
-pub(super) fn is_older(place: &Place, state: &State, moment: i64) -> bool {
-    let changed = |place: &Place| {
+pub(super) fn is_older(place: &ConfinedPath, state: &PathState, moment: i64) -> bool {
+    let changed = |place: &ConfinedPath| {
         let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
         stat.ok().flatten().map(|stat| Stamp::of(&stat).changed)
     };
     let told = match state {
-        State::Absent => place.relative.ancestors().skip(1).find_map(|above| {
+        PathState::Absent => place.relative.ancestors().skip(1).find_map(|above| {
             match above.as_os_str().is_empty() {
                 true => rustix::fs::stat(&*place.root).ok().map(|stat| Stamp::of(&stat).changed),
-                false => {
-                    changed(&Place { root: place.root.clone(), relative: above.to_path_buf() })
-                }
+                false => changed(&ConfinedPath {
+                    root: place.root.clone(),
+                    relative: above.to_path_buf(),
+                }),
             }
         }),
         _ => changed(place),

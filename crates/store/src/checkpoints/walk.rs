@@ -15,9 +15,9 @@ use parallax_files::IgnoreRules;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::beneath::{Place, Roots, folder_at, link_target, open_root, set_folder_mode};
+use super::beneath::{ConfinedPath, Roots, folder_at, link_target, open_root, set_folder_mode};
 use super::git::{Attributes, Indexes, Known, Repository};
-use super::listing::{Entry, Found, WalkResult};
+use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
 use super::protected::{is_git_private, is_protected_name, may_hold_git_private};
 use super::shared_work::WorkQueue;
 use super::state::{Stamp, now};
@@ -59,7 +59,7 @@ pub(super) struct WalkLimits<'a> {
     pub added_time: Option<Duration>,
     /// Makes directories of this user readable, except for these. A command could otherwise close a
     /// directory to hide what it put there.
-    pub opening: Option<&'a HashSet<Place>>,
+    pub opening: Option<&'a HashSet<ConfinedPath>>,
 }
 
 /// Walks all roots except for the root of the file system.
@@ -84,7 +84,7 @@ pub(super) fn walk(
             }
             false => added_time.map(|time| Instant::now() + (2 * time).max(LEAST)),
         };
-        let place = Place { root: root.clone(), relative: PathBuf::new() };
+        let place = ConfinedPath { root: root.clone(), relative: PathBuf::new() };
         if opening.is_some_and(|closed| !closed.contains(&place)) {
             open_root(root, 0o500);
         }
@@ -204,7 +204,7 @@ struct Ground<'a> {
     until: Option<Instant>,
     /// Whether the deadline passed.
     is_late: AtomicBool,
-    opening: Option<&'a HashSet<Place>>,
+    opening: Option<&'a HashSet<ConfinedPath>>,
     /// When to stop searching for protected entries, set once there are too many others.
     search_until: OnceLock<Instant>,
     indexes: Mutex<&'a mut Indexes>,
@@ -285,7 +285,8 @@ impl Walker<'_, '_> {
         let before = ground.count.load(Ordering::Relaxed);
         let room = ground.limit.saturating_sub(before) + self.walked.entries.len();
         if self.is_search_over() {
-            self.walked.miss(Place { root: here.root.clone(), relative: PathBuf::new() }, TOO_MANY);
+            self.walked
+                .miss(ConfinedPath { root: here.root.clone(), relative: PathBuf::new() }, TOO_MANY);
             return Vec::new();
         }
         let folder = Arc::new(folder);
@@ -342,7 +343,8 @@ impl Walker<'_, '_> {
                 }
             };
             let stamp = Stamp::of(&stat);
-            let place = Place { root: here.root.clone(), relative: here.relative.join(&name) };
+            let place =
+                ConfinedPath { root: here.root.clone(), relative: here.relative.join(&name) };
             let protected = here.protected || is_protected_name(&place.relative);
             let kind = FileType::from_raw_mode(stat.st_mode);
             let is_over = self.walked.entries.len() >= room;
@@ -367,7 +369,7 @@ impl Walker<'_, '_> {
                         folders.push((name, here.below(place, true, None, Some(inside))));
                     }
                 } else if is_git_private(&inside) {
-                    self.entry(&folder, &name, place, stamp, kind, Found::untracked(), true);
+                    self.entry(&folder, &name, place, stamp, kind, EntryKind::untracked(), true);
                 }
                 continue;
             }
@@ -377,7 +379,7 @@ impl Walker<'_, '_> {
                     let inside = Some(PathBuf::new());
                     folders.push((name, here.below(place, true, None, inside)));
                 } else {
-                    self.entry(&folder, &name, place, stamp, kind, Found::untracked(), true);
+                    self.entry(&folder, &name, place, stamp, kind, EntryKind::untracked(), true);
                 }
                 continue;
             }
@@ -411,7 +413,7 @@ impl Walker<'_, '_> {
                         continue;
                     }
                 } else if !is_over || protected {
-                    self.push(place.clone(), stamp, Found::Folder, protected);
+                    self.push(place.clone(), stamp, EntryKind::Folder, protected);
                 }
                 let below =
                     CurrentDirectory { ignored, ..here.below(place, protected, inside, None) };
@@ -430,7 +432,7 @@ impl Walker<'_, '_> {
                 && !protected
                 && !is_deep
                 && ground.rules.entry(&place.path(), false).is_some();
-            let found = Found::File { known, top: top.clone().filter(|_| !untracked), ignored };
+            let found = EntryKind::File { known, top: top.clone().filter(|_| !untracked), ignored };
             self.entry(&folder, &name, place, stamp, kind, found, protected);
         }
         let mut waiting = Vec::with_capacity(folders.len());
@@ -463,7 +465,7 @@ impl Walker<'_, '_> {
         &self,
         folder: &OwnedFd,
         name: &OsStr,
-        place: &Place,
+        place: &ConfinedPath,
         stat: &Stat,
         stamp: Stamp,
     ) -> Stamp {
@@ -488,25 +490,25 @@ impl Walker<'_, '_> {
         &mut self,
         folder: &OwnedFd,
         name: &OsStr,
-        place: Place,
+        place: ConfinedPath,
         stamp: Stamp,
         kind: FileType,
-        file: Found,
+        file: EntryKind,
         protected: bool,
     ) {
         let found = match kind {
             FileType::RegularFile => file,
             FileType::Symlink => match link_target(folder, name) {
-                Ok(target) => Found::Link(target),
+                Ok(target) => EntryKind::Link(target),
                 Err(_) => return,
             },
-            _ => Found::Special,
+            _ => EntryKind::Special,
         };
         self.push(place, stamp, found, protected);
     }
 
-    fn push(&mut self, place: Place, stamp: Stamp, found: Found, protected: bool) {
-        self.walked.entries.push(Entry { place, stamp, found, protected });
+    fn push(&mut self, place: ConfinedPath, stamp: Stamp, found: EntryKind, protected: bool) {
+        self.walked.entries.push(WorkspaceEntry { place, stamp, found, protected });
     }
 }
 
@@ -520,18 +522,18 @@ fn is_closed(stat: &Stat) -> bool {
 impl CurrentDirectory {
     fn below(
         &self,
-        place: Place,
+        place: ConfinedPath,
         protected: bool,
         repository: Option<InRepository>,
         git: Option<PathBuf>,
     ) -> Self {
         let ignored = self.ignored;
         let depth = self.depth + 1;
-        let Place { root, relative } = place;
+        let ConfinedPath { root, relative } = place;
         Self { root, relative, repository, ignored, protected, git, depth }
     }
 
-    fn place(&self) -> Place {
-        Place { root: self.root.clone(), relative: self.relative.clone() }
+    fn place(&self) -> ConfinedPath {
+        ConfinedPath { root: self.root.clone(), relative: self.relative.clone() }
     }
 }

@@ -9,7 +9,7 @@ use parallax_protocol::ids::SessionId;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{CallResult, Foreign, Message, empty_head, response};
+use super::{CallResult, Foreign, ImportedMessage, empty_head, response};
 
 /// Prefixes of user entries that are not prompts.
 const NO_PROMPTS: [&str; 2] = ["<command-name>", "<local-command-"];
@@ -121,7 +121,7 @@ fn chain(lines: &[TranscriptLine]) -> Vec<bool> {
 
 #[derive(Default)]
 struct TranscriptReader {
-    messages: Vec<Message>,
+    messages: Vec<ImportedMessage>,
     /// The index of the message with each ID.
     by_id: HashMap<String, usize>,
     /// The index of the message of each model line.
@@ -153,11 +153,11 @@ impl TranscriptReader {
         let known = id.and_then(|id| self.by_id.get(id)).copied().or_else(goes_on);
         let at = known.unwrap_or(self.messages.len());
         if known.is_none() {
-            self.messages.push(Message {
+            self.messages.push(ImportedMessage {
                 time: line.timestamp.clone().unwrap_or_default(),
                 is_model: true,
                 model: said.model.clone(),
-                ..Message::default()
+                ..ImportedMessage::default()
             });
             self.by_id.extend(id.cloned().map(|id| (id, at)));
         }
@@ -205,7 +205,12 @@ impl TranscriptReader {
         if !parts.is_empty() {
             let display = (!typed.is_empty()).then(|| typed.join("\n"));
             let time = line.timestamp.clone().unwrap_or_default();
-            self.messages.push(Message { time, parts, display, ..Message::default() });
+            self.messages.push(ImportedMessage {
+                time,
+                parts,
+                display,
+                ..ImportedMessage::default()
+            });
         }
     }
 

@@ -8,7 +8,7 @@ use parallax_protocol::content::Part;
 use parallax_protocol::ids::SessionId;
 use serde_json::Value;
 
-use super::{CallResult, Foreign, Message, empty_head, response};
+use super::{CallResult, Foreign, ImportedMessage, empty_head, response};
 
 /// Synthetic context of Codex, which Parallax replaces with its own.
 const CONTEXT: [&str; 5] = [
@@ -64,7 +64,7 @@ pub(super) fn read_lines(text: &str) -> Option<Foreign> {
 
 #[derive(Default)]
 struct RolloutReader {
-    messages: Vec<Message>,
+    messages: Vec<ImportedMessage>,
     model: String,
     thoughts: Vec<String>,
     /// The index of the message and the tool name of each call.
@@ -132,7 +132,12 @@ impl RolloutReader {
                 if !parts.is_empty() {
                     let display = (!typed.is_empty()).then(|| typed.join("\n"));
                     let time = time.to_owned();
-                    self.messages.push(Message { time, parts, display, ..Message::default() });
+                    self.messages.push(ImportedMessage {
+                        time,
+                        parts,
+                        display,
+                        ..ImportedMessage::default()
+                    });
                 }
             }
             _ => {}
@@ -140,15 +145,15 @@ impl RolloutReader {
     }
 
     /// Returns the current answer of the model.
-    fn answer(&mut self, time: &str) -> Option<&mut Message> {
+    fn answer(&mut self, time: &str) -> Option<&mut ImportedMessage> {
         let goes_on = self.messages.last().is_some_and(|last| last.is_model) && !self.is_answered;
         if !goes_on {
             self.is_answered = false;
-            self.messages.push(Message {
+            self.messages.push(ImportedMessage {
                 time: time.to_owned(),
                 is_model: true,
                 model: (!self.model.is_empty()).then(|| self.model.clone()),
-                ..Message::default()
+                ..ImportedMessage::default()
             });
         }
         let message = self.messages.last_mut()?;

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CallResult, Foreign, Message, empty_head, read_parts};
+use super::{CallResult, Foreign, ImportedMessage, empty_head, read_parts};
 
 /// A line with all fields that may occur in one.
 #[derive(Deserialize, Default)]
@@ -149,7 +149,7 @@ struct RawCall {
 }
 
 /// Reads a message. Returns `None` for messages that were never sent to the model.
-pub(super) fn read_message(text: &str) -> Option<Message> {
+pub(super) fn read_message(text: &str) -> Option<ImportedMessage> {
     let raw: RawMessage = serde_json::from_str(text).ok()?;
     let parts = raw.content.as_deref().map(read_parts).unwrap_or_default();
     let time = raw.timestamp.unwrap_or_default();
@@ -163,17 +163,17 @@ pub(super) fn read_message(text: &str) -> Option<Message> {
             // A message may combine context and the prompt; the display content is then set.
             let synthetic = display.is_none() && is_context(&text);
             let display = display.or((!synthetic && !text.is_empty()).then_some(text));
-            Some(Message { time, parts, display, synthetic, ..Message::default() })
+            Some(ImportedMessage { time, parts, display, synthetic, ..ImportedMessage::default() })
         }
         "gemini" => {
-            let mut message = Message {
+            let mut message = ImportedMessage {
                 time,
                 is_model: true,
                 parts,
                 model: raw.model,
                 usage: raw.tokens.as_ref().map(usage),
                 thoughts: raw.thoughts.unwrap_or_default().iter().filter_map(thought).collect(),
-                ..Message::default()
+                ..ImportedMessage::default()
             };
             // Calls in the content are authoritative; otherwise the list is used.
             let calls_in_content =
@@ -187,7 +187,7 @@ pub(super) fn read_message(text: &str) -> Option<Message> {
     }
 }
 
-fn add_call(message: &mut Message, call: RawCall, list_it: bool) {
+fn add_call(message: &mut ImportedMessage, call: RawCall, list_it: bool) {
     let args: Object = match call.args {
         Some(Value::Object(args)) => args,
         _ => Object::new(),

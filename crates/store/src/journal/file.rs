@@ -11,7 +11,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use super::OpenError;
 use crate::cipher::Cipher;
 use crate::keys::{KeyError, Keys};
-use crate::lines::Lines;
+use crate::lines::JournalReader;
 use crate::load::{LoadedSession, load_from};
 use crate::paths::{create_private_dir, set_mode};
 
@@ -114,7 +114,7 @@ impl JournalFile {
             made.encrypt(session, keys)?;
             self.file.seek(SeekFrom::Start(0))?;
             let none = Keys::default();
-            let mut lines = Lines::new(&self.file, path, &none);
+            let mut lines = JournalReader::new(&self.file, path, &none);
             while let Some(line) = lines.next().map_err(io::Error::other)? {
                 made.write(line.text)?;
             }

@@ -8,7 +8,7 @@ use std::thread;
 use super::update::TurnText;
 use crate::keys::Keys;
 use crate::lines::{can_open, is_encrypted};
-use crate::list::{Origin, SessionEntry, read_entry};
+use crate::list::{SessionEntry, SessionOrigin, read_entry};
 use crate::load::LoadedSession;
 use crate::session_files::{FileStamp, SessionFile};
 
@@ -31,7 +31,7 @@ pub(super) enum Opens<'a> {
 
 /// A file found by the scan.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ScannedFile {
     pub(super) file: SessionFile,
     pub(super) stamp: FileStamp,
 }
@@ -39,7 +39,7 @@ pub(super) struct Found {
 /// A session to write to the index. Without an entry, the file contains no conversation and is not
 /// read again until it changes.
 pub(super) struct Read<'a> {
-    pub(super) found: &'a Found,
+    pub(super) found: &'a ScannedFile,
     pub(super) entry: Option<SessionEntry>,
     pub(super) turns: Vec<TurnText>,
 }
@@ -54,7 +54,7 @@ impl Read<'_> {
 /// Reads the files in order and passes them on in batches, until the receiver is gone or `stopped`
 /// is set.
 pub(super) fn read_all<'a>(
-    files: &'a [Found],
+    files: &'a [ScannedFile],
     texts: Texts<'_>,
     opens: Opens<'_>,
     stopped: &AtomicBool,
@@ -81,10 +81,10 @@ pub(super) fn read_all<'a>(
     }
 }
 
-fn read<'a>(found: &'a Found, texts: Texts<'_>, opens: Opens<'_>) -> Read<'a> {
+fn read<'a>(found: &'a ScannedFile, texts: Texts<'_>, opens: Opens<'_>) -> Read<'a> {
     let file = &found.file;
     // Encrypted text is never written to disk in plain text.
-    let keys = match (opens, file.origin == Origin::Parallax && is_encrypted(&file.path)) {
+    let keys = match (opens, file.origin == SessionOrigin::Parallax && is_encrypted(&file.path)) {
         (Opens::Plain, true) => return Read { found, entry: None, turns: Vec::new() },
         (Opens::Plain, false) => &Keys::default(),
         // A session that cannot be decrypted has nothing to index.
@@ -96,8 +96,10 @@ fn read<'a>(found: &'a Found, texts: Texts<'_>, opens: Opens<'_>) -> Read<'a> {
     let entry = read_entry(file, keys);
     let session = entry.as_ref().and_then(|_| {
         match file.origin {
-            Origin::Parallax => crate::load::load(&file.path, keys),
-            Origin::GeminiCli | Origin::ParallaxCli => crate::import::import(&file.path, keys),
+            SessionOrigin::Parallax => crate::load::load(&file.path, keys),
+            SessionOrigin::GeminiCli | SessionOrigin::ParallaxCli => {
+                crate::import::import(&file.path, keys)
+            }
         }
         .ok()
     });

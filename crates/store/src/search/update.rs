@@ -9,10 +9,10 @@ use std::thread;
 
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
-use super::reading::{Found, Opens, Read, Texts, read_all};
+use super::reading::{Opens, Read, ScannedFile, Texts, read_all};
 use super::{SearchError, SearchIndex, TURN_BITS, text};
 use crate::lines::is_encrypted;
-use crate::list::Origin;
+use crate::list::SessionOrigin;
 use crate::paths::Homes;
 use crate::session_files::{FileStamp, of_all};
 
@@ -53,7 +53,7 @@ struct IndexedRow {
 
 /// The progress of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct UpdateProgress {
     /// Number of sessions read so far.
     pub read: usize,
     /// Number of sessions to read.
@@ -72,20 +72,20 @@ impl SearchIndex {
         &mut self,
         homes: &Homes,
         texts: Texts<'_>,
-        watch: &dyn Fn(Step) -> bool,
+        watch: &dyn Fn(UpdateProgress) -> bool,
     ) -> Result<Indexed, SearchError> {
         let mut files = of_all(homes);
         if self.only_encrypted {
-            files.retain(|file| file.origin == Origin::Parallax && is_encrypted(&file.path));
+            files.retain(|file| file.origin == SessionOrigin::Parallax && is_encrypted(&file.path));
         }
         let known = known(&self.connection).map_err(|error| self.wrong(error))?;
-        let mut changed: Vec<Found> = Vec::new();
+        let mut changed: Vec<ScannedFile> = Vec::new();
         let mut there: HashSet<PathBuf> = HashSet::with_capacity(files.len());
         for file in files {
             let Some(stamp) = file.stamp() else { continue };
             there.insert(file.path.clone());
             if known.get(&file.path).is_none_or(|known| known.stamp != stamp) {
-                changed.push(Found { file, stamp });
+                changed.push(ScannedFile { file, stamp });
             }
         }
         let mut indexed = Indexed::default();
@@ -100,7 +100,7 @@ impl SearchIndex {
         }
         // The most recently used session is written last, so its rows have the highest numbers.
         changed.sort_by_key(|found| found.stamp.modified);
-        if watch(Step { read: 0, of: changed.len() }) && !changed.is_empty() {
+        if watch(UpdateProgress { read: 0, of: changed.len() }) && !changed.is_empty() {
             let opens = if self.in_memory { Opens::All(&homes.keys) } else { Opens::Plain };
             indexed.read = self.take_in(&changed, texts, opens, watch)?;
         }
@@ -115,10 +115,10 @@ impl SearchIndex {
     /// Writes sessions while other threads read the next ones. Returns their number.
     fn take_in(
         &mut self,
-        files: &[Found],
+        files: &[ScannedFile],
         texts: Texts<'_>,
         opens: Opens<'_>,
-        watch: &dyn Fn(Step) -> bool,
+        watch: &dyn Fn(UpdateProgress) -> bool,
     ) -> Result<usize, SearchError> {
         let stopped = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -131,7 +131,7 @@ impl SearchIndex {
             for piece in &pieces {
                 read += piece.len();
                 batch.extend(piece);
-                let go_on = watch(Step { read, of: files.len() });
+                let go_on = watch(UpdateProgress { read, of: files.len() });
                 let bytes: usize = batch.iter().map(Read::bytes).sum();
                 if !go_on || batch.len() >= BATCH || bytes >= BATCH_BYTES {
                     done += batch.len();
@@ -281,18 +281,18 @@ fn rows_of(title: &str, turns: &[TurnText]) -> Vec<(i64, String)> {
     rows
 }
 
-pub(super) fn origin_number(origin: Origin) -> i64 {
+pub(super) fn origin_number(origin: SessionOrigin) -> i64 {
     match origin {
-        Origin::Parallax => 0,
-        Origin::GeminiCli => 1,
-        Origin::ParallaxCli => 2,
+        SessionOrigin::Parallax => 0,
+        SessionOrigin::GeminiCli => 1,
+        SessionOrigin::ParallaxCli => 2,
     }
 }
 
-pub(super) fn origin_of(number: i64) -> Origin {
+pub(super) fn origin_of(number: i64) -> SessionOrigin {
     match number {
-        1 => Origin::GeminiCli,
-        2 => Origin::ParallaxCli,
-        _ => Origin::Parallax,
+        1 => SessionOrigin::GeminiCli,
+        2 => SessionOrigin::ParallaxCli,
+        _ => SessionOrigin::Parallax,
     }
 }

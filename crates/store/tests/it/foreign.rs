@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::content::{Role, SYNTHETIC_SIGNATURE};
 use parallax_protocol::store::{Record, Store as _};
 use parallax_store::{
-    DeleteError, FindError, Homes, Journal, Keys, LoadError, LoadedSession, Origin, SessionEntry,
-    delete, find, find_listed, list,
+    DeleteError, FindError, Homes, Journal, Keys, LoadError, LoadedSession, SessionEntry,
+    SessionOrigin, delete, find, find_listed, list,
 };
 use proptest::prelude::*;
 
@@ -208,13 +208,14 @@ fn all_sessions_of_a_project_are_listed_and_found() {
     let seen: Vec<_> = entries.iter().map(|e| (e.index, e.title.as_str(), e.origin)).collect();
     let long = format!("{}...", "x".repeat(97));
     let expected = [
-        (1, "ancient", Origin::GeminiCli),
-        (2, long.as_str(), Origin::Parallax),
-        (3, "Listing files", Origin::GeminiCli),
-        (4, "third [1mprömpt", Origin::Parallax),
+        (1, "ancient", SessionOrigin::GeminiCli),
+        (2, long.as_str(), SessionOrigin::Parallax),
+        (3, "Listing files", SessionOrigin::GeminiCli),
+        (4, "third [1mprömpt", SessionOrigin::Parallax),
     ];
     // The start time of the session without a time of its own is that of its file.
-    let seen: Vec<_> = seen.into_iter().filter(|(_, _, o)| *o != Origin::ParallaxCli).collect();
+    let seen: Vec<_> =
+        seen.into_iter().filter(|(_, _, o)| *o != SessionOrigin::ParallaxCli).collect();
     assert_eq!(entries.len(), 5);
     for ((_, title, origin), (_, want, from)) in seen.iter().zip(expected) {
         assert_eq!((*title, *origin), (want, from));
@@ -270,7 +271,7 @@ fn a_session_of_the_parallax_cli_that_went_on_here_stands_once() {
     home.ours("0badcafe", "2026-11-19T10:00:00.000Z", "state");
     let entries = list(&home.homes, &home.project);
     let seen: Vec<_> = entries.iter().map(|entry| (entry.id.as_str(), entry.origin)).collect();
-    assert_eq!(seen, [("0badcafe", Origin::Parallax)]);
+    assert_eq!(seen, [("0badcafe", SessionOrigin::Parallax)]);
 }
 
 #[test]
@@ -288,7 +289,7 @@ fn what_gemini_cli_wrote_apart_from_us_has_an_entry_of_its_own() {
         entries.into_iter().map(told).collect::<Vec<_>>()
     };
     let ours = |elsewhere: Option<&str>| {
-        ("9f6f3b2a".to_owned(), Origin::Parallax, elsewhere.map(str::to_owned), false)
+        ("9f6f3b2a".to_owned(), SessionOrigin::Parallax, elsewhere.map(str::to_owned), false)
     };
     assert_eq!(listed(), [ours(None)], "our journal holds all of it");
     write(
@@ -296,14 +297,14 @@ fn what_gemini_cli_wrote_apart_from_us_has_an_entry_of_its_own() {
         &format!("{GEMINI}{{\"$set\":{{\"lastUpdated\":\"2026-11-20T11:00:00.000Z\"}}}}\n"),
     );
     let theirs = format!("gemini-{id}");
-    let entry = ("gemini-9f6f3b2a".to_owned(), Origin::GeminiCli, None, false);
+    let entry = ("gemini-9f6f3b2a".to_owned(), SessionOrigin::GeminiCli, None, false);
     assert_eq!(listed(), [entry, ours(Some(&theirs))]);
     let by = |selector: &str| find(&home.homes, &home.project, selector).map(|e| (e.id, e.origin));
-    assert_eq!(by(id), Ok((id.to_owned(), Origin::Parallax)));
+    assert_eq!(by(id), Ok((id.to_owned(), SessionOrigin::Parallax)));
     let found = find(&home.homes, &home.project, id).expect("found");
     assert_eq!(found.elsewhere.as_deref(), Some(theirs.as_str()));
-    assert_eq!(by("9f6f"), Ok((id.to_owned(), Origin::Parallax)));
-    assert_eq!(by("gemini-9f6f"), Ok((theirs, Origin::GeminiCli)));
+    assert_eq!(by("9f6f"), Ok((id.to_owned(), SessionOrigin::Parallax)));
+    assert_eq!(by("gemini-9f6f"), Ok((theirs, SessionOrigin::GeminiCli)));
 }
 
 proptest! {

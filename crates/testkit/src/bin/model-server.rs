@@ -15,13 +15,13 @@ const USAGE: &str =
   --once      end when every reply of the script has been used
   --forget    keep no request bodies in memory";
 
-struct Arguments {
+struct ServerArguments {
     script: PathBuf,
     options: Options,
     once: bool,
 }
 
-fn arguments() -> Result<Arguments, String> {
+fn arguments() -> Result<ServerArguments, String> {
     let mut words = std::env::args_os().skip(1);
     let mut script = None;
     let mut options = Options::default();
@@ -43,10 +43,10 @@ fn arguments() -> Result<Arguments, String> {
             _ => return Err("more than one script".to_owned()),
         }
     }
-    Ok(Arguments { script: script.ok_or("no script")?, options, once })
+    Ok(ServerArguments { script: script.ok_or("no script")?, options, once })
 }
 
-async fn run(arguments: Arguments) -> Result<bool, String> {
+async fn run(arguments: ServerArguments) -> Result<bool, String> {
     let script = Script::load(&arguments.script).map_err(|error| error.to_string())?;
     let server = ModelServer::start_with(script, arguments.options)
         .await

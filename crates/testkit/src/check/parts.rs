@@ -112,7 +112,7 @@ pub(super) struct Reply {
 }
 
 #[derive(Deserialize)]
-struct Document<'a> {
+struct ChunkDocument<'a> {
     #[serde(borrow, default)]
     candidates: Vec<Candidate<'a>>,
 }
@@ -136,7 +136,7 @@ pub(super) fn read_reply(documents: &[String]) -> Reply {
     let mut reply = Reply { valid: false, parts: Vec::new(), signed: Vec::new() };
     let (mut calls, mut text, mut finish) = (false, false, None);
     for document in documents {
-        let Ok(document) = serde_json::from_str::<Document<'_>>(document) else { continue };
+        let Ok(document) = serde_json::from_str::<ChunkDocument<'_>>(document) else { continue };
         let Some(candidate) = document.candidates.into_iter().next() else { continue };
         finish = candidate.finish_reason.or(finish);
         for raw in candidate.content.into_iter().flat_map(|content| content.parts) {
@@ -168,13 +168,13 @@ pub(super) fn read_reply(documents: &[String]) -> Reply {
 /// A part in the form used for comparison.
 #[derive(Debug)]
 struct Item {
-    kind: Kind,
+    kind: PartKind,
     signature: Option<String>,
     raw: String,
 }
 
 #[derive(Debug, PartialEq)]
-enum Kind {
+enum PartKind {
     Text(String),
     Call(Value, Value),
     Other(String),
@@ -191,14 +191,16 @@ fn normal<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<Item> {
         let signature = text_of(part.get("thoughtSignature"));
         let kind = if let Some(call) = part.get_mut("functionCall") {
             let mut take = |key| call.get_mut(key).map(Value::take).unwrap_or_default();
-            Kind::Call(take("name"), take("args"))
+            PartKind::Call(take("name"), take("args"))
         } else if let Some(Value::String(text)) = part.get_mut("text") {
-            Kind::Text(std::mem::take(text))
+            PartKind::Text(std::mem::take(text))
         } else {
-            Kind::Other(raw.to_owned())
+            PartKind::Other(raw.to_owned())
         };
-        if let (Kind::Text(text), None) = (&kind, &signature) {
-            if let Some(Item { kind: Kind::Text(before), signature: None, .. }) = items.last_mut() {
+        if let (PartKind::Text(text), None) = (&kind, &signature) {
+            if let Some(Item { kind: PartKind::Text(before), signature: None, .. }) =
+                items.last_mut()
+            {
                 before.push_str(text);
                 continue;
             }
@@ -214,13 +216,13 @@ fn normal<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<Item> {
 /// Checks that a model content in a request equals what the server sent.
 pub(super) fn compare_reply(sent: &[String], content: &str) -> Result<(), String> {
     #[derive(Deserialize)]
-    struct Content<'a> {
+    struct SentContent<'a> {
         #[serde(default)]
         role: String,
         #[serde(borrow, default)]
         parts: Vec<&'a RawValue>,
     }
-    let content: Content<'_> =
+    let content: SentContent<'_> =
         serde_json::from_str(content).map_err(|error| format!("not a content: {error}"))?;
     if content.role != "model" {
         return Err("the model's answer is missing here".to_owned());
@@ -235,7 +237,9 @@ pub(super) fn compare_reply(sent: &[String], content: &str) -> Result<(), String
             (Some(_), _) => sent.raw == back.raw,
             (None, None) => sent.kind == back.kind,
             (None, Some(added)) => {
-                added == SYNTHETIC && matches!(sent.kind, Kind::Call(..)) && sent.kind == back.kind
+                added == SYNTHETIC
+                    && matches!(sent.kind, PartKind::Call(..))
+                    && sent.kind == back.kind
             }
         };
         if !same {

@@ -91,7 +91,7 @@ fn mixed(fore: u32, back: u32) -> u32 {
 }
 
 /// Adjacent cells with the same style.
-struct Run {
+struct StyledRun {
     column: usize,
     width: usize,
     text: String,
@@ -149,7 +149,7 @@ pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
     out
 }
 
-fn draw(out: &mut String, run: &Run, row: usize, palette: &Palette) {
+fn draw(out: &mut String, run: &StyledRun, row: usize, palette: &Palette) {
     let (fore, back) = palette.of(&run.pen);
     let (left, top) = (MARGIN + across(run.column), BAR + MARGIN + down(row));
     let width = across(run.width);
@@ -186,8 +186,8 @@ fn draw(out: &mut String, run: &Run, row: usize, palette: &Palette) {
 }
 
 /// Returns the runs of a row, without spaces that have no color.
-fn runs(shown: &Emulator, row: usize) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(shown: &Emulator, row: usize) -> Vec<StyledRun> {
+    let mut runs: Vec<StyledRun> = Vec::new();
     let mut column = 0;
     for cell in shown.cells(row) {
         let width = usize::from(cell.width());
@@ -211,7 +211,12 @@ fn runs(shown: &Emulator, row: usize) -> Vec<Run> {
                 last.text.push(cell.char());
                 last.width += 1;
             }
-            _ => runs.push(Run { column, width, text: cell.char().to_string(), pen: *cell.pen() }),
+            _ => runs.push(StyledRun {
+                column,
+                width,
+                text: cell.char().to_string(),
+                pen: *cell.pen(),
+            }),
         }
         column += width;
     }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::{Recorded, Shared, lock, parse_path};
 use crate::http::Connection;
-use crate::script::{Body, Cut, Loop, Match, Method, Piece, Reply, response, text_response};
+use crate::script::{
+    Cut, Loop, Match, Method, Reply, ReplyBody, StreamElement, response, text_response,
+};
 use crate::wire::{WireEvents, WireFormat};
 
 /// Token counts of replies that define none. They are constant, so that output does not depend on
@@ -16,13 +18,13 @@ const USAGE: &str =
     r#""usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":10,"totalTokenCount":110}"#;
 
 /// The reply to send.
-struct Plan<'a> {
+struct PlannedReply<'a> {
     reply: &'a Reply,
     pieces: Pieces,
 }
 
 enum Pieces {
-    List(Vec<Piece>),
+    List(Vec<StreamElement>),
     Text { chunks: u64, bytes: u64 },
 }
 
@@ -92,7 +94,7 @@ async fn answer(
         lock(&shared.state).general.push(text.clone());
         return problem(connection, 400, "FAILED_PRECONDITION", &text).await;
     };
-    if let Body::Error(error) = &plan.reply.body {
+    if let ReplyBody::Error(error) = &plan.reply.body {
         let code = error.get("code").and_then(Value::as_u64).and_then(|code| code.try_into().ok());
         let status = plan.reply.status.or(code).unwrap_or(500);
         let body = json!({ "error": error }).to_string();
@@ -112,21 +114,21 @@ async fn answer(
         Pieces::List(pieces) => {
             for piece in &pieces {
                 match piece {
-                    Piece::Response(_) => {}
-                    Piece::Raw(bytes) => {
+                    StreamElement::Response(_) => {}
+                    StreamElement::Raw(bytes) => {
                         let status = plan.reply.status.unwrap_or(200);
                         let headers = &plan.reply.headers;
                         connection.respond(status, headers, "application/json", bytes).await?;
                         return Ok(End::Open);
                     }
-                    Piece::Cut(cut) => return Ok(End::Cut(*cut)),
+                    StreamElement::Cut(cut) => return Ok(End::Cut(*cut)),
                     other => pause(shared, connection, other).await?,
                 }
             }
             pieces
                 .into_iter()
                 .find_map(|piece| match piece {
-                    Piece::Response(text) => Some(text),
+                    StreamElement::Response(text) => Some(text),
                     _ => None,
                 })
                 .unwrap_or_else(|| "{}".to_owned())
@@ -155,13 +157,13 @@ async fn problem(
 }
 
 /// Waits, stops at a gate, or hangs, unless the client disconnects.
-async fn pause(shared: &Shared, connection: &Connection, piece: &Piece) -> io::Result<()> {
+async fn pause(shared: &Shared, connection: &Connection, piece: &StreamElement) -> io::Result<()> {
     let wait = async {
         match piece {
-            Piece::Wait(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
-            Piece::Gate(name) => shared.pass_gate(name).await,
-            Piece::Hang => std::future::pending().await,
-            Piece::Response(_) | Piece::Raw(_) | Piece::Cut(_) => {}
+            StreamElement::Wait(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
+            StreamElement::Gate(name) => shared.pass_gate(name).await,
+            StreamElement::Hang => std::future::pending().await,
+            StreamElement::Response(_) | StreamElement::Raw(_) | StreamElement::Cut(_) => {}
         }
     };
     tokio::select! {
@@ -176,7 +178,7 @@ fn choose<'a>(
     methods: &[Method],
     model: &str,
     request: impl Fn() -> Value,
-) -> Option<Plan<'a>> {
+) -> Option<PlannedReply<'a>> {
     let mut state = lock(&shared.state);
     let mut body: Option<Value> = None;
     for (reply, used) in shared.script.replies.iter().zip(0..) {
@@ -195,16 +197,20 @@ fn choose<'a>(
             *used += 1;
         }
         let pieces = match &reply.body {
-            Body::Chunks(pieces) => Pieces::List(pieces.clone()),
-            Body::Error(_) => Pieces::List(Vec::new()),
-            Body::Generate { chunks, bytes } => Pieces::Text { chunks: *chunks, bytes: *bytes },
-            Body::Loop(looped) => Pieces::List(vec![Piece::Response(round(looped, count))]),
+            ReplyBody::Chunks(pieces) => Pieces::List(pieces.clone()),
+            ReplyBody::Error(_) => Pieces::List(Vec::new()),
+            ReplyBody::Generate { chunks, bytes } => {
+                Pieces::Text { chunks: *chunks, bytes: *bytes }
+            }
+            ReplyBody::Loop(looped) => {
+                Pieces::List(vec![StreamElement::Response(round(looped, count))])
+            }
         };
         let pieces = match pieces {
             Pieces::List(pieces) => Pieces::List(with_usage(pieces)),
             text => text,
         };
-        return Some(Plan { reply, pieces });
+        return Some(PlannedReply { reply, pieces });
     }
     None
 }
@@ -231,11 +237,11 @@ fn round(looped: &Loop, count: u64) -> String {
 }
 
 /// Adds token counts to the last response document if none has any.
-fn with_usage(mut pieces: Vec<Piece>) -> Vec<Piece> {
-    let has = |piece: &Piece| matches!(piece, Piece::Response(text) if text.contains("\"usageMetadata\"") || text.contains("\"error\""));
+fn with_usage(mut pieces: Vec<StreamElement>) -> Vec<StreamElement> {
+    let has = |piece: &StreamElement| matches!(piece, StreamElement::Response(text) if text.contains("\"usageMetadata\"") || text.contains("\"error\""));
     if !pieces.iter().any(has)
-        && let Some(Piece::Response(text)) =
-            pieces.iter_mut().rev().find(|piece| matches!(piece, Piece::Response(_)))
+        && let Some(StreamElement::Response(text)) =
+            pieces.iter_mut().rev().find(|piece| matches!(piece, StreamElement::Response(_)))
         && let Some(open) = text.strip_suffix('}')
     {
         let comma = if open.trim_end().ends_with('{') { "" } else { "," };
@@ -325,7 +331,7 @@ async fn stream(
     shared: &Shared,
     request: &Recorded,
     connection: &mut Connection,
-    plan: Plan<'_>,
+    plan: PlannedReply<'_>,
 ) -> io::Result<End> {
     let reply = plan.reply;
     let array = reply.json_array;
@@ -339,7 +345,7 @@ async fn stream(
     let held = Vec::new();
     // A cut before the first byte leaves the client without a status.
     if let Pieces::List(pieces) = &plan.pieces
-        && let Some(Piece::Cut(cut)) = pieces.first()
+        && let Some(StreamElement::Cut(cut)) = pieces.first()
     {
         return Ok(End::Cut(*cut));
     }
@@ -361,28 +367,28 @@ async fn stream(
             for _ in 1..chunks {
                 out.put(&framed(&mut events, reply.eol, &first)).await?;
             }
-            let last = with_usage(vec![Piece::Response(text_response(&text, true))]);
-            if let Some(Piece::Response(last)) = last.first() {
+            let last = with_usage(vec![StreamElement::Response(text_response(&text, true))]);
+            if let Some(StreamElement::Response(last)) = last.first() {
                 out.put(&framed(&mut events, reply.eol, last)).await?;
             }
         }
         Pieces::List(pieces) => {
             for piece in pieces {
                 match piece {
-                    Piece::Response(text) if array => {
+                    StreamElement::Response(text) if array => {
                         let comma = if sent.is_empty() { "" } else { ",\r\n" };
                         out.put(format!("{comma}{text}").as_bytes()).await?;
                         sent.push(text);
                     }
-                    Piece::Response(text) => {
+                    StreamElement::Response(text) => {
                         out.put(&framed(&mut events, reply.eol, &text)).await?;
                         sent.push(text);
                     }
-                    Piece::Raw(bytes) => {
+                    StreamElement::Raw(bytes) => {
                         understood = false;
                         out.put(&bytes).await?;
                     }
-                    Piece::Cut(cut) => {
+                    StreamElement::Cut(cut) => {
                         out.flush().await?;
                         if cut == Cut::MidChunk {
                             out.connection.write(b"400\r\ndata: {\"candi").await?;
@@ -443,7 +449,7 @@ async fn wire_answer(
         lock(&shared.state).general.push(text.clone());
         return plain(connection, 400, &wire.error(400, &json!({"message": text}))).await;
     };
-    if let Body::Error(error) = &plan.reply.body {
+    if let ReplyBody::Error(error) = &plan.reply.body {
         let code = error.get("code").and_then(Value::as_u64).and_then(|code| code.try_into().ok());
         let status = plan.reply.status.or(code).unwrap_or(500);
         let body = wire.error(status, error).to_string();

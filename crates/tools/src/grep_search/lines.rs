@@ -7,7 +7,7 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use parallax_files::SHOWN_NUL;
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::Context;
+use super::ContextLines;
 use super::sweep::{CancellableReader, Hits, decoded, searcher};
 use crate::search_place::Stop;
 
@@ -24,7 +24,7 @@ pub(super) fn append(
     text: &mut String,
     file: &Hits,
     matcher: &RegexMatcher,
-    context: Context,
+    context: ContextLines,
     stop: &Stop,
 ) -> Vec<(u64, String)> {
     let size = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
@@ -54,7 +54,7 @@ pub(super) fn append(
 struct MatchPrinter<'a> {
     text: &'a mut String,
     hits: &'a [u64],
-    context: Context,
+    context: ContextLines,
     /// How many of the matches are completely written.
     done: usize,
     /// The matches by line number.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_files::{SkippedEntries, is_protected_name};
 
-use crate::search_place::Place;
+use crate::search_place::SearchPlace;
 
 /// Maximum number of files named in the note.
 const MOST_NAMED: usize = 3;
@@ -20,19 +20,19 @@ pub(super) struct Skipped {
     pub(super) unreadable: u64,
     /// Images, archives, and other files whose names show that they are binary.
     pub(super) media: u64,
-    binary: Files,
+    binary: SkippedFiles,
     /// Files that were searched only up to an overlong line.
-    in_part: Files,
+    in_part: SkippedFiles,
 }
 
 /// The number of files and the first ones by path.
 #[derive(Debug, Default)]
-struct Files {
+struct SkippedFiles {
     count: u64,
     first: BTreeSet<PathBuf>,
 }
 
-impl Files {
+impl SkippedFiles {
     fn add(&mut self, path: &Path) {
         self.count += 1;
         self.first.insert(path.to_owned());
@@ -41,7 +41,7 @@ impl Files {
         }
     }
 
-    fn words(&self, what: &str, place: &Place) -> Option<String> {
+    fn words(&self, what: &str, place: &SearchPlace) -> Option<String> {
         let names: Vec<String> =
             self.first.iter().map(|path| format!("`{}`", place.name(path))).collect();
         let more = if self.count > names.len() as u64 { ", …" } else { "" };
@@ -59,7 +59,7 @@ impl Skipped {
     }
 
     /// Returns the note for the result; empty if nothing was skipped.
-    pub(super) fn note(&self, place: &Place) -> String {
+    pub(super) fn note(&self, place: &SearchPlace) -> String {
         let mut opened = Vec::new();
         if self.passed.ignored > 0 {
             let noun = if self.passed.ignored == 1 { "entry" } else { "entries" };

@@ -19,7 +19,7 @@ use parallax_files::{
     looks_binary, walk,
 };
 
-use super::Wanted;
+use super::GrepQuery;
 use super::filter::EXCLUDED_FOLDERS;
 use super::skipped::Skipped;
 use crate::kind::is_known_binary;
@@ -49,7 +49,7 @@ impl Hits {
 pub(super) fn sweep(
     workspace: &Workspace,
     roots: &[PathBuf],
-    wanted: &Wanted,
+    wanted: &GrepQuery,
     stop: &Stop,
 ) -> (Vec<Hits>, Skipped) {
     let mut exclude_folders = Vec::new();
@@ -105,7 +105,7 @@ pub(super) fn searcher(before: usize, after: usize) -> Searcher {
 /// The state of one walker thread.
 struct SearchWorker<'a> {
     roots: &'a [PathBuf],
-    wanted: &'a Wanted,
+    wanted: &'a GrepQuery,
     stop: &'a Stop,
     workspace: &'a Workspace,
     found: &'a CollectedMatches,
@@ -301,7 +301,7 @@ impl Read for CancellableReader<'_> {
 
 /// Collects the line numbers of matches.
 struct LineNumbers<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a GrepQuery,
     hits: Vec<u64>,
 }
 
@@ -324,14 +324,14 @@ impl Sink for LineNumbers<'_> {
 /// The first matches in path order, from all threads.
 struct CollectedMatches {
     total: u64,
-    files: Mutex<Files>,
+    files: Mutex<SearchedFiles>,
     /// Incremented at each change of the frontier, so that threads can detect changes without a
     /// lock.
     generation: AtomicU64,
 }
 
 #[derive(Default)]
-struct Files {
+struct SearchedFiles {
     by_path: BTreeMap<PathBuf, Hits>,
     count: u64,
     frontier: Option<Arc<Path>>,

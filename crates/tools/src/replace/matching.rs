@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::source::{Source, plain_ends};
+use super::source::{SourceText, plain_ends};
 use super::tolerant;
 
 /// How a match was found.
@@ -31,7 +31,7 @@ impl Strategy {
 /// A place to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
-    /// The range in [`Source::text`].
+    /// The range in [`SourceText::text`].
     pub range: Range<usize>,
     /// The replacement.
     pub new: String,
@@ -41,7 +41,7 @@ pub struct Hit {
 
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct MatchResult {
     /// How the matches were found.
     pub strategy: Strategy,
     /// The matches, sorted and without overlaps. Empty if there are none.
@@ -51,7 +51,7 @@ pub struct Found {
 }
 
 /// The old and new text of the model, with `\n` line endings.
-pub(crate) struct Wanted {
+pub(crate) struct WantedEdit {
     pub(crate) old: String,
     pub(crate) new: String,
 }
@@ -62,13 +62,13 @@ const MAX_HITS: usize = 100_000;
 const MAX_NEW: usize = 32 * 1024 * 1024;
 
 /// Finds `old` in the text, with the first strategy that finds a match.
-pub fn find(source: &Source<'_>, old: &str, new: &str) -> Found {
-    let wanted = Wanted { old: plain_ends(old), new: plain_ends(new) };
+pub fn find(source: &SourceText<'_>, old: &str, new: &str) -> MatchResult {
+    let wanted = WantedEdit { old: plain_ends(old), new: plain_ends(new) };
     let room = (MAX_NEW / wanted.new.len().max(1)).clamp(1, MAX_HITS);
     let found = |strategy, mut hits: Vec<Hit>| {
         let more = hits.len() > room;
         hits.truncate(room);
-        Found { strategy, hits, more }
+        MatchResult { strategy, hits, more }
     };
     if wanted.old.is_empty() {
         return found(Strategy::Exact, Vec::new());
@@ -80,7 +80,7 @@ pub fn find(source: &Source<'_>, old: &str, new: &str) -> Found {
     found(Strategy::Tolerant, tolerant::find(source, &wanted, room + 1))
 }
 
-fn exact(source: &Source<'_>, wanted: &Wanted, most: usize) -> Vec<Hit> {
+fn exact(source: &SourceText<'_>, wanted: &WantedEdit, most: usize) -> Vec<Hit> {
     source
         .text()
         .match_indices(&wanted.old)
@@ -101,12 +101,12 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_assume, proptest};
 
     fn edit(text: &str, old: &str, new: &str) -> (Strategy, String) {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         let found = find(&source, old, new);
         (found.strategy, applied(&source, text, &found))
     }
 
-    fn applied(source: &Source<'_>, raw: &str, found: &Found) -> String {
+    fn applied(source: &SourceText<'_>, raw: &str, found: &MatchResult) -> String {
         let mut out = String::new();
         let mut at = 0;
         for hit in &found.hits {
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn every_tolerant_match_counts() {
-        let source = Source::new("\tgo( 1 );\n\tstay();\n\tgo(1 );\n");
+        let source = SourceText::new("\tgo( 1 );\n\tstay();\n\tgo(1 );\n");
         assert_eq!(find(&source, "go(1)  ;", "x").hits.len(), 2);
     }
 
@@ -280,7 +280,7 @@ mod tests {
             let mut old = lines.iter().skip(from).take(count).map(|line| line.trim()).collect::<Vec<_>>().join("\n");
             old.push_str(&noise);
             if old_end { old.push('\n'); }
-            let source = Source::new(&text);
+            let source = SourceText::new(&text);
             let found = find(&source, &old, &new);
             let result = applied(&source, &text, &found);
             if let (Some(first), Some(last)) = (found.hits.first(), found.hits.last()) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use similar::TextDiff;
 
 use super::distance::distance;
-use super::source::{Source, plain_ends};
+use super::source::{SourceText, plain_ends};
 
 /// Maximum number of lines in the shown difference.
 const SHOWN: usize = 5;
@@ -30,7 +30,7 @@ pub(crate) struct NearestMatch {
 }
 
 /// Finds the place; `None` if nothing is similar.
-pub(crate) fn find(source: &Source<'_>, old: &str) -> Option<NearestMatch> {
+pub(crate) fn find(source: &SourceText<'_>, old: &str) -> Option<NearestMatch> {
     let old = plain_ends(old);
     let old: Vec<&str> =
         old.strip_suffix('\n').unwrap_or(&old).split('\n').take(MAX_OLD_LINES).collect();
@@ -134,14 +134,14 @@ mod tests {
     fn the_nearest_block_is_named_with_what_differs() {
         let text = "use a;\n\nfn one() {\n    start();\n    let x = 1;\n    finish();\n}\n";
         let old = "fn one() {\n    start();\n    let y = compute(2);\n    finish();\n}\n";
-        let nearest = find(&Source::new(text), old).expect("near");
+        let nearest = find(&SourceText::new(text), old).expect("near");
         assert_eq!(nearest.lines, (3, 7));
         assert_eq!(nearest.diff, "-    let y = compute(2);\n+    let x = 1;");
         assert!(nearest.score > 0.5);
 
         let nearest =
-            find(&Source::new("alpha\nlet value = 17;\n"), "let value = 71").expect("near");
+            find(&SourceText::new("alpha\nlet value = 17;\n"), "let value = 71").expect("near");
         assert_eq!(nearest.lines, (2, 2));
-        assert!(find(&Source::new("alpha\nbeta\n"), "something else entirely").is_none());
+        assert!(find(&SourceText::new("alpha\nbeta\n"), "something else entirely").is_none());
     }
 }

@@ -8,7 +8,7 @@ use crate::change::{LineEndings, with_line_ends_of};
 
 /// The text as the matcher sees it.
 #[derive(Debug, Clone)]
-pub struct Source<'a> {
+pub struct SourceText<'a> {
     raw: &'a str,
     /// The text with `\n` for `\r\n`.
     text: String,
@@ -19,7 +19,7 @@ pub struct Source<'a> {
     ends: LineEndings,
 }
 
-impl<'a> Source<'a> {
+impl<'a> SourceText<'a> {
     /// Normalizes a text.
     pub fn new(raw: &'a str) -> Self {
         let mut text = String::with_capacity(raw.len());

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::source::{Source, plain_ends};
+use super::source::{SourceText, plain_ends};
 
 /// Whether the matched text is what the model has seen, although the file changed. `old` is the
 /// text that the model saw, if it is known. The match is unique in the changed text.
-pub(crate) fn is_current(old: Option<&str>, source: &Source<'_>, range: &Range<usize>) -> bool {
+pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Range<usize>) -> bool {
     let text = source.text();
     let quoted = text.get(range.clone()).unwrap_or_default();
     if quoted.trim().is_empty() {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn check(old: Option<&str>, new: &str, quoted: &str) -> bool {
-        let source = Source::new(new);
+        let source = SourceText::new(new);
         let at = source.text().find(quoted).expect("the quoted text");
         is_current(old, &source, &(at..at + quoted.len()))
     }

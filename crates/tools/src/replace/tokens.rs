@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A word, a number, or a punctuation mark.
     Sign,
     /// Whitespace within a line.
@@ -18,7 +18,7 @@ pub(super) enum Kind {
 /// A token of a text.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     range: Range<usize>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn tokenize(text: &str) -> Vec<Token> {
         let ends_line = rest.get(blank..).is_some_and(|rest| rest.starts_with('\n'));
         if begins_line {
             let length = if ends_line { 0 } else { blank };
-            tokens.push(Token { kind: Kind::Indent, range: at..at + length });
+            tokens.push(Token { kind: TokenKind::Indent, range: at..at + length });
             at += length;
             begins_line = false;
             if length > 0 {
@@ -67,13 +67,13 @@ pub(super) fn tokenize(text: &str) -> Vec<Token> {
             }
         }
         let (kind, length) = match (ends_line, blank) {
-            (true, _) => (Kind::LineEnd, blank + 1),
-            (false, 0) => (Kind::Sign, sign_length(rest)),
-            (false, _) => (Kind::Space, blank),
+            (true, _) => (TokenKind::LineEnd, blank + 1),
+            (false, 0) => (TokenKind::Sign, sign_length(rest)),
+            (false, _) => (TokenKind::Space, blank),
         };
         tokens.push(Token { kind, range: at..at + length });
         at += length;
-        begins_line = kind == Kind::LineEnd;
+        begins_line = kind == TokenKind::LineEnd;
     }
     tokens
 }
@@ -94,7 +94,7 @@ pub(super) fn lines_of(tokens: &[Token]) -> Vec<Range<usize>> {
     let mut lines = Vec::new();
     let mut start = 0;
     for (index, token) in tokens.iter().enumerate() {
-        if token.kind == Kind::LineEnd {
+        if token.kind == TokenKind::LineEnd {
             lines.push(start..index + 1);
             start = index + 1;
         }
@@ -107,14 +107,14 @@ pub(super) fn lines_of(tokens: &[Token]) -> Vec<Range<usize>> {
 
 /// The contiguous positions of the old text's tokens in the file.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct TokenPositions {
     /// The range of each token.
     pub(super) file: Vec<Range<usize>>,
     /// For an indentation token: whether it is also at the start of a line in the file.
     pub(super) begins_line: Vec<bool>,
 }
 
-impl Places {
+impl TokenPositions {
     /// Computes the positions from `pairs`, the aligned ranges of the old text and the file.
     /// Returns `None` if the old text begins a line and the file's text does not.
     pub(super) fn of(
@@ -127,7 +127,7 @@ impl Places {
         let mut pairs = pairs.iter().peekable();
         let mut before: Option<usize> = None;
         for (index, token) in tokens.iter().enumerate() {
-            if token.kind != Kind::Sign {
+            if token.kind != TokenKind::Sign {
                 continue;
             }
             let first = pairs.next()?;
@@ -171,13 +171,13 @@ impl Places {
         for index in (0..first).rev() {
             let token = tokens.get(index)?;
             let place = match token.kind {
-                Kind::Indent if at == start && begins_line => {
+                TokenKind::Indent if at == start && begins_line => {
                     self.set_begins_line(index);
                     line_start..start
                 }
-                Kind::Indent if at == start && !token.range.is_empty() => indent..start,
-                Kind::LineEnd if !begins_line => return None,
-                Kind::LineEnd => line_end_before(text, at, index == 1),
+                TokenKind::Indent if at == start && !token.range.is_empty() => indent..start,
+                TokenKind::LineEnd if !begins_line => return None,
+                TokenKind::LineEnd => line_end_before(text, at, index == 1),
                 _ => at..at,
             };
             at = place.start;
@@ -192,7 +192,7 @@ impl Places {
         let last_end = gap
             .clone()
             .rev()
-            .find(|index| tokens.get(*index).is_some_and(|token| token.kind == Kind::LineEnd));
+            .find(|index| tokens.get(*index).is_some_and(|token| token.kind == TokenKind::LineEnd));
         let Some(last_end) = last_end else {
             if gap.is_empty() {
                 if let Some(before) = self.file.get_mut(gap.start.saturating_sub(1)) {
@@ -209,12 +209,12 @@ impl Places {
         for index in gap {
             let kind = tokens.get(index).map(|token| token.kind);
             let end = match kind {
-                Some(Kind::LineEnd) if index == last_end => lines_end,
-                Some(Kind::LineEnd) => {
+                Some(TokenKind::LineEnd) if index == last_end => lines_end,
+                Some(TokenKind::LineEnd) => {
                     let rest = text.get(at..lines_end).unwrap_or_default();
                     rest.find('\n').map_or(lines_end, |found| at + found + 1)
                 }
-                Some(Kind::Indent) if index > last_end => {
+                Some(TokenKind::Indent) if index > last_end => {
                     if white.contains('\n') {
                         self.set_begins_line(index);
                     }
@@ -235,9 +235,9 @@ impl Places {
             let blank = spaces(rest);
             let ends_line = rest.get(blank..).is_some_and(|rest| rest.starts_with('\n'));
             let length = match token.kind {
-                Kind::LineEnd if ends_line => blank + 1,
-                Kind::Space => blank,
-                Kind::Indent if !token.range.is_empty() => blank,
+                TokenKind::LineEnd if ends_line => blank + 1,
+                TokenKind::Space => blank,
+                TokenKind::Indent if !token.range.is_empty() => blank,
                 _ => 0,
             };
             self.set(index, at..at + length);

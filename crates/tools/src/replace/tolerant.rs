@@ -10,9 +10,9 @@ use std::ops::Range;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::indentation::{FileStyle, IndentPair, Indentation};
-use super::matching::{Hit, Wanted};
-use super::source::Source;
-use super::tokens::{Kind, Places, Token, is_space, is_word, lines_of, tokenize};
+use super::matching::{Hit, WantedEdit};
+use super::source::SourceText;
+use super::tokens::{Token, TokenKind, TokenPositions, is_space, is_word, lines_of, tokenize};
 
 /// In larger files (in bytes), only exact matches are found.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -50,7 +50,7 @@ struct AlignedPair {
 }
 
 /// Returns at most `most` matches, sorted and without overlaps.
-pub(super) fn find(source: &Source<'_>, wanted: &Wanted, most: usize) -> Vec<Hit> {
+pub(super) fn find(source: &SourceText<'_>, wanted: &WantedEdit, most: usize) -> Vec<Hit> {
     let text = source.text();
     if text.len() > MAX_BYTES || !wanted.old.chars().any(char::is_alphanumeric) {
         return Vec::new();
@@ -181,7 +181,7 @@ struct TokenizedEdit<'a> {
 }
 
 impl<'a> TokenizedEdit<'a> {
-    fn new(wanted: &'a Wanted, file: &str) -> Self {
+    fn new(wanted: &'a WantedEdit, file: &str) -> Self {
         let (old, new) = (wanted.old.as_str(), wanted.new.as_str());
         let (old_tokens, new_tokens) = (tokenize(old), tokenize(new));
         let (old_lines, new_lines) = (lines_of(&old_tokens), lines_of(&new_tokens));
@@ -207,10 +207,10 @@ impl<'a> TokenizedEdit<'a> {
     }
 
     /// Returns the change at one place; `None` if it does not match after all.
-    fn hit(&self, source: &Source<'_>, pairs: &[AlignedPair]) -> Option<Hit> {
+    fn hit(&self, source: &SourceText<'_>, pairs: &[AlignedPair]) -> Option<Hit> {
         let text = source.text();
         let pairs: Vec<_> = pairs.iter().map(|pair| (&pair.old, &pair.file)).collect();
-        let places = Places::of(text, &self.old_tokens, &pairs)?;
+        let places = TokenPositions::of(text, &self.old_tokens, &pairs)?;
         let range = places.file.first()?.start..places.file.last()?.end;
         let last = range.end.saturating_sub(1).max(range.start);
         let lines = (source.line_number(range.start), source.line_number(last));
@@ -255,11 +255,11 @@ impl<'a> TokenizedEdit<'a> {
     }
 
     /// Determines how the model's indentation maps to the file's.
-    fn indentation(&self, text: &str, places: &Places) -> Indentation {
+    fn indentation(&self, text: &str, places: &TokenPositions) -> Indentation {
         let pair = |(number, line): (usize, &Range<usize>)| {
             let first = line.start;
             let (indent, next) = (self.old_tokens.get(first)?, self.old_tokens.get(first + 1)?);
-            if next.kind == Kind::LineEnd || !*places.begins_line.get(first)? {
+            if next.kind == TokenKind::LineEnd || !*places.begins_line.get(first)? {
                 return None;
             }
             Some(IndentPair {
@@ -277,7 +277,7 @@ impl<'a> TokenizedEdit<'a> {
 struct Rewrite<'a> {
     edit: &'a TokenizedEdit<'a>,
     text: &'a str,
-    places: Places,
+    places: TokenPositions,
     indentation: Indentation,
     out: String,
 }
@@ -306,7 +306,7 @@ impl Rewrite<'_> {
         for (offset, index) in tokens.enumerate() {
             let Some(token) = self.edit.new_tokens.get(index) else { continue };
             let own = token.text(self.edit.new);
-            if token.kind == Kind::Indent {
+            if token.kind == TokenKind::Indent {
                 self.indent(index, own, line);
                 line += 1;
                 continue;
@@ -318,7 +318,7 @@ impl Rewrite<'_> {
                 .and_then(|old| self.text.get(self.places.file.get(old)?.clone()));
             match (token.kind, in_file) {
                 (_, Some(in_file)) => self.out.push_str(in_file),
-                (Kind::LineEnd, None) => self.out.push('\n'),
+                (TokenKind::LineEnd, None) => self.out.push('\n'),
                 (_, None) => self.out.push_str(own),
             }
         }
@@ -326,7 +326,7 @@ impl Rewrite<'_> {
 
     fn indent(&mut self, index: usize, own: &str, line: usize) {
         let next = self.edit.new_tokens.get(index + 1);
-        let blank = next.is_none_or(|next| next.kind == Kind::LineEnd);
+        let blank = next.is_none_or(|next| next.kind == TokenKind::LineEnd);
         let begins_line = self.places.begins_line.first() == Some(&true);
         if self.out.is_empty() && index == 0 && !begins_line {
             // The match begins within a line, so the text before it is not indentation.

@@ -28,7 +28,7 @@ const COARSE: Duration = Duration::from_secs(2);
 
 /// The relevant files of a workspace.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ClosedPaths {
     /// Files with secrets.
     pub(super) secrets: Vec<PathBuf>,
     /// Files that the user's ignore file names.
@@ -63,7 +63,7 @@ impl Default for PathCache {
 struct Folder {
     /// The directory's stamp when it was read; `None` if it must be read again.
     stamp: Option<DirectoryStamp>,
-    found: Found,
+    found: ClosedPaths,
     folders: Vec<PathBuf>,
     /// The last search that visited it.
     look: u64,
@@ -91,7 +91,7 @@ fn is_settled(stamp: DirectoryStamp, coarse: Duration) -> bool {
 
 impl ClosedNames {
     /// Searches the directories of the workspace. Links are not followed. Blocking.
-    pub(super) fn find(&self, roots: &[PathBuf], rules: Option<&LeftAlone>) -> Found {
+    pub(super) fn find(&self, roots: &[PathBuf], rules: Option<&LeftAlone>) -> ClosedPaths {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let files = rules.map(LeftAlone::files).into_iter().flatten();
         let stamps: Vec<_> = files.map(|file| stamp(&file, false)).collect();
@@ -108,8 +108,8 @@ impl ClosedNames {
 }
 
 impl PathCache {
-    fn look(&mut self, roots: &[PathBuf], rules: Option<&LeftAlone>, end: Instant) -> Found {
-        let mut all = Found::default();
+    fn look(&mut self, roots: &[PathBuf], rules: Option<&LeftAlone>, end: Instant) -> ClosedPaths {
+        let mut all = ClosedPaths::default();
         let mut waiting: VecDeque<PathBuf> = roots.iter().cloned().collect();
         let mut count = 0;
         while let Some(path) = waiting.pop_front() {
@@ -149,7 +149,7 @@ impl Folder {
         rules: Option<&LeftAlone>,
         end: Instant,
     ) -> bool {
-        self.found = Found::default();
+        self.found = ClosedPaths::default();
         self.folders.clear();
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         let root = roots
@@ -200,7 +200,7 @@ fn is_plain(name: &OsStr) -> bool {
         && bytes.first().is_some_and(|first| !matches!(first, b'.' | b'g' | b'G'))
 }
 
-impl Found {
+impl ClosedPaths {
     fn add(&mut self, more: &Self) {
         for (all, more) in [
             (&mut self.secrets, &more.secrets),
@@ -298,7 +298,7 @@ mod tests {
         let roots = [root.to_owned()];
         for _ in 0..2 {
             std::thread::sleep(tick * 2);
-            assert_eq!(names.find(&roots, None), Found::default());
+            assert_eq!(names.find(&roots, None), ClosedPaths::default());
         }
         let kept = |seen: &PathCache| seen.folders.values().filter(|it| it.stamp.is_some()).count();
         assert_eq!(kept(&names.0.lock().expect("seen")), 6);
@@ -307,7 +307,7 @@ mod tests {
         std::fs::rename(root.join("a/b/c"), root.join("y/c")).expect("moved");
         assert_eq!(names.find(&roots, None).secrets, [root.join("y/c/d/.env")]);
         std::fs::remove_dir_all(root.join("y")).expect("removed");
-        assert_eq!(names.find(&roots, None), Found::default());
+        assert_eq!(names.find(&roots, None), ClosedPaths::default());
         assert_eq!(names.0.lock().expect("seen").folders.len(), 3, "the root, a, a/b");
     }
 }

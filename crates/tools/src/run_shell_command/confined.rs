@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use parallax_exec::{Ending, FinishedCommand};
-use parallax_policy::bash::{self, Line};
+use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::checkpoint::Reach;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sandbox::{Network, Plan, Refusal, Support, Tier};
+use parallax_sandbox::{Network, Plan, SupervisorError, Support, Tier};
 
 use super::confinement::{self, Built, Subject};
 use super::foreseen;
@@ -16,14 +16,14 @@ use super::git;
 use super::git_path_remotes::{self, PathRemote};
 use super::git_worktree_writes;
 use super::made::{self, Made};
-use super::refusal::{self, Access, Confinement};
+use super::refusal::{self, Confinement, DeniedAccess};
 use super::repository;
 use super::tracked;
 use crate::sandbox_options::SandboxOptions;
 
 /// A command that is about to run in the sandbox.
-pub(super) struct Entry {
-    pub(super) line: Line,
+pub(super) struct StartingCommand {
+    pub(super) line: ShellLine,
     pub(super) directory: PathBuf,
     pub(super) roots: Vec<PathBuf>,
     /// Directories named in the line, whose repositories git may use.
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 }
 
 /// The prepared sandbox of a command.
-pub(super) struct Prepared {
+pub(super) struct PreparedSandbox {
     pub(super) plan: Option<Plan>,
     pub(super) environment: Vec<(OsString, OsString)>,
     /// Paths that were created so that they can be opened.
@@ -47,12 +47,15 @@ pub(super) struct Prepared {
     pub(super) reach: Reach,
 }
 
-impl Entry {
+impl StartingCommand {
     /// Builds the plan and the environment. Blocking: accesses the file system.
     ///
     /// # Errors
     /// Returns the reason, for the model, if the command may not run.
-    pub(super) fn prepare(self, options: Option<&SandboxOptions>) -> Result<Prepared, String> {
+    pub(super) fn prepare(
+        self,
+        options: Option<&SandboxOptions>,
+    ) -> Result<PreparedSandbox, String> {
         let Self {
             line,
             directory,
@@ -145,7 +148,7 @@ impl Entry {
         // Only mounts can protect paths inside a writable directory; layers need them too.
         let mounts = layers && options.is_some_and(|options| mounts(options.tier));
         let reach = plan.as_ref().map(|plan| reach(plan, mounts)).unwrap_or_default();
-        Ok(Prepared { plan, environment, made, reach })
+        Ok(PreparedSandbox { plan, environment, made, reach })
     }
 }
 
@@ -167,7 +170,7 @@ pub fn reach(plan: &Plan, mounts: bool) -> Reach {
 }
 
 /// Whether a command of the line other than git may write a file.
-fn may_write(line: &Line) -> bool {
+fn may_write(line: &ShellLine) -> bool {
     let quiet = |command: &bash::Command| {
         command.name() == Some("git") || confinement::harmless_beside_git(command.name())
     };
@@ -206,7 +209,7 @@ pub(super) struct DenialEvidence {
 /// files that git tracks. Blocking.
 pub(super) fn refused(
     plan: Plan,
-    line: &Line,
+    line: &ShellLine,
     directory: &Path,
     home: &Path,
     done: &FinishedCommand,
@@ -221,7 +224,7 @@ pub(super) fn refused(
         Some(tail) => format!("{}\n{tail}", kept.head),
         None => kept.head.clone(),
     };
-    if Refusal::read(code, &output).is_some() {
+    if SupervisorError::read(code, &output).is_some() {
         return (Permissions { outside: true, ..Permissions::default() }, String::new());
     }
     let stumbled = tracked::stumbled_over(&plan, line, directory, &output, signs.shown);
@@ -235,7 +238,7 @@ pub(super) fn refused(
         let named = foreseen::named_paths(line, &places);
         for path in remotes.chain(named).map(|path| real(&path)) {
             let is_repository = path.join("objects").is_dir() || path.join(".git").exists();
-            if is_repository && ran.refuses(&path, Access::Write) {
+            if is_repository && ran.refuses(&path, DeniedAccess::Write) {
                 missing.file_system.write.push(path);
             }
         }
@@ -312,9 +315,9 @@ pub(super) struct Ran {
 impl Ran {
     /// Whether the path is below `/tmp`, visible, and read-only for commands (the home directory,
     /// for example); the rest of `/tmp` is private.
-    fn is_read_only_below_tmp(&self, path: &Path, access: Access) -> bool {
+    fn is_read_only_below_tmp(&self, path: &Path, access: DeniedAccess) -> bool {
         let folder = path.parent().unwrap_or(path);
-        access == Access::Write
+        access == DeniedAccess::Write
             && ["/tmp", "/var/tmp"]
                 .iter()
                 .any(|tmp| folder.starts_with(tmp) && folder != Path::new(tmp))
@@ -329,10 +332,10 @@ impl Ran {
 }
 
 impl Confinement for Ran {
-    fn refuses(&self, path: &Path, access: Access) -> bool {
+    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool {
         let of_plan = match access {
-            Access::Read => parallax_sandbox::Access::Read,
-            Access::Write => parallax_sandbox::Access::Write,
+            DeniedAccess::Read => parallax_sandbox::Access::Read,
+            DeniedAccess::Write => parallax_sandbox::Access::Write,
         };
         // If the file does not exist and could not be created there, the sandbox did not cause the
         // failure.
@@ -420,7 +423,7 @@ mod tests {
             assert!(done.is_some(), "{line:?}");
         };
         let prepared = |line: &str, places: &[&str]| {
-            let entry = Entry {
+            let entry = StartingCommand {
                 line: bash::analyse(line),
                 directory: root.clone(),
                 roots: vec![root.clone()],
@@ -453,7 +456,7 @@ mod tests {
     fn git_fetches_no_missing_object_without_the_network() {
         let folder = tempfile::tempdir().unwrap();
         let fetches = |mode, network, repository_programs| {
-            let entry = Entry {
+            let entry = StartingCommand {
                 line: bash::analyse("git show x"),
                 directory: folder.path().to_owned(),
                 roots: vec![folder.path().to_owned()],

@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use parallax_files::TrackedPaths;
-use parallax_policy::bash::{self, Line};
+use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::closed_paths;
 use parallax_sandbox::{Network, Plan, Support};
 
-use super::closed_names::{Found, outermost};
+use super::closed_names::{ClosedPaths, outermost};
 use super::git_directories::{self, linked_folder};
 use super::left_alone::LeftAlone;
 use super::secrets;
@@ -81,7 +81,7 @@ const AGENT_VARIABLES: &[&str] = &["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_
 
 /// The properties of a command that determine its sandbox.
 pub(super) struct Subject<'a> {
-    pub(super) line: &'a Line,
+    pub(super) line: &'a ShellLine,
     pub(super) roots: &'a [PathBuf],
     /// Whether writes to caches go to a session layer.
     pub(super) layers: bool,
@@ -274,7 +274,7 @@ fn is_of_kernel(path: &Path) -> bool {
 fn follow(
     options: &SandboxOptions,
     roots: &[PathBuf],
-    found: &Found,
+    found: &ClosedPaths,
     rules: Option<&LeftAlone>,
 ) -> TrackedPaths {
     let of_settings = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
@@ -343,7 +343,7 @@ fn expand(path: &Path, home: &Path) -> PathBuf {
 }
 
 /// Makes paths read-only that other programs execute or read configuration from.
-fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan: &mut Plan) {
+fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths, plan: &mut Plan) {
     plan.read_only.extend(found.protected.iter().cloned());
     for root in subject.roots {
         plan.read_only.extend(closed_paths().map(|name| root.join(name)));
@@ -381,7 +381,7 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &Found, plan:
 }
 
 /// Returns the `.git` of each repository in and around the workspace.
-fn repositories(options: &SandboxOptions, roots: &[PathBuf], found: &Found) -> Vec<PathBuf> {
+fn repositories(options: &SandboxOptions, roots: &[PathBuf], found: &ClosedPaths) -> Vec<PathBuf> {
     let mut repositories = options.git_directories.around(roots);
     repositories.retain(|git| !found.repositories.contains(git));
     repositories.extend(found.repositories.iter().cloned());
@@ -393,7 +393,7 @@ fn repositories(options: &SandboxOptions, roots: &[PathBuf], found: &Found) -> V
 fn open_git_directories(
     options: &SandboxOptions,
     subject: &Subject<'_>,
-    found: &Found,
+    found: &ClosedPaths,
     writable: bool,
     plan: &mut Plan,
 ) {
@@ -419,7 +419,7 @@ fn written_by_git(options: &SandboxOptions, repository: &Path, roots: &[PathBuf]
 }
 
 /// Returns the working trees in the workspace that belong to a repository elsewhere.
-fn linked_trees(found: &Found) -> Vec<&Path> {
+fn linked_trees(found: &ClosedPaths) -> Vec<&Path> {
     let linked = found.repositories.iter().filter(|git| linked_folder(git).is_some());
     linked.filter_map(|git| git.parent()).collect()
 }

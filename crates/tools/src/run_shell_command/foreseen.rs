@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use parallax_policy::bash::{self, Command, Line, Redirection, RedirectionKind, Word};
+use parallax_policy::bash::{self, Command, Redirection, RedirectionKind, ShellLine, Word};
 use parallax_protocol::paths::lexical;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_sandbox::Plan;
 
 use super::confined::{Ran, exact, is_too_wide};
-use super::refusal::{Access, Confinement};
+use super::refusal::{Confinement, DeniedAccess};
 use super::repository;
 
 /// Programs that read the files given as operands.
@@ -60,7 +60,12 @@ const MOST: usize = 8;
 
 /// Returns permissions for the restricted files that the line names, or permission to run outside
 /// of the sandbox if file permissions would not suffice. Blocking: checks whether the files exist.
-pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan) -> Permissions {
+pub(super) fn permissions(
+    line: &ShellLine,
+    directory: &Path,
+    home: &Path,
+    plan: Plan,
+) -> Permissions {
     let mut found = FilePermissions::default();
     let mut outside = false;
     let moved_home = assigns_home(line);
@@ -69,13 +74,13 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
     };
     let directory = directory.as_path();
     let ran = Ran { plan, missed_network: false };
-    let mut note = |word: &Word, access: Access| {
+    let mut note = |word: &Word, access: DeniedAccess| {
         let Some(path) = place(word, directory, home, moved_home) else { return };
         let list = match access {
-            Access::Read => &mut found.read,
-            Access::Write => &mut found.write,
+            DeniedAccess::Read => &mut found.read,
+            DeniedAccess::Write => &mut found.write,
         };
-        let closed = ran.refuses(&path, access) && (access == Access::Write || path.exists());
+        let closed = ran.refuses(&path, access) && (access == DeniedAccess::Write || path.exists());
         if let Some(path) = exact(&path, home).filter(|path| closed && !list.contains(path))
             && list.len() < MOST
         {
@@ -88,26 +93,30 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
         line.redirections.iter().filter(of_kind).filter(counts).collect()
     };
     for written in targets(&[RedirectionKind::Write, RedirectionKind::Append]) {
-        note(&written.target, Access::Write);
+        note(&written.target, DeniedAccess::Write);
     }
     for read in targets(&[RedirectionKind::Read]) {
-        note(&read.target, Access::Read);
+        note(&read.target, DeniedAccess::Read);
     }
     let changes_folder =
         |command: &Command| command.name().is_some_and(|name| OF_FOLDERS.contains(&name));
     // The files that git itself reads and writes are handled separately.
     for command in line.commands.iter().filter(|command| command.name() != Some("git")) {
         if !changes_folder(command) {
-            bash::written(command).iter().for_each(|word| note(word, Access::Write));
+            bash::written(command).iter().for_each(|word| note(word, DeniedAccess::Write));
         }
         if command.name().is_some_and(|name| READERS.contains(&name)) {
-            command.arguments().iter().for_each(|word| note(word, Access::Read));
+            command.arguments().iter().for_each(|word| note(word, DeniedAccess::Read));
         }
         if command.name().is_some_and(|name| LISTERS.contains(&name)) {
             let is_folder = |word: &&Word| {
                 place(word, directory, home, moved_home).is_some_and(|path| path.is_dir())
             };
-            command.arguments().iter().filter(is_folder).for_each(|word| note(word, Access::Read));
+            command
+                .arguments()
+                .iter()
+                .filter(is_folder)
+                .for_each(|word| note(word, DeniedAccess::Read));
         }
     }
     for command in line.commands.iter().filter(|command| changes_folder(command)) {
@@ -115,7 +124,8 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
             let Some(path) = place(&word, directory, home, moved_home) else { continue };
             // In the workspace, files are protected and opened individually.
             let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
-            let Some(closed) = folder.filter(|folder| ran.refuses(folder, Access::Write)) else {
+            let Some(closed) = folder.filter(|folder| ran.refuses(folder, DeniedAccess::Write))
+            else {
                 continue;
             };
             // For a hard link, an individually opened path is a separate file system.
@@ -134,7 +144,7 @@ pub(super) fn permissions(line: &Line, directory: &Path, home: &Path, plan: Plan
     outside |= line.commands.iter().filter(|command| is_hard_link(command)).any(|command| {
         command.arguments().iter().any(|word| {
             let path = place(word, directory, home, moved_home);
-            path.is_some_and(|path| path.is_file() && ran.refuses(&path, Access::Write))
+            path.is_some_and(|path| path.is_file() && ran.refuses(&path, DeniedAccess::Write))
         })
     });
     match outside {
@@ -156,7 +166,12 @@ fn is_hard_link(command: &Command) -> bool {
 
 /// Returns the working directory of the line's commands if its text shows it: that of the call, or
 /// the target of a `cd` at its beginning.
-fn working_folder(line: &Line, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
+fn working_folder(
+    line: &ShellLine,
+    directory: &Path,
+    home: &Path,
+    moved_home: bool,
+) -> Option<PathBuf> {
     let moves = |command: &Command| {
         matches!(command.name(), None | Some("cd" | "pushd" | "popd" | "eval" | "builtin"))
     };
@@ -175,7 +190,7 @@ fn working_folder(line: &Line, directory: &Path, home: &Path, moved_home: bool) 
 
 /// Returns the possible working directories of the line's commands: that of the call, then the
 /// targets of each `cd`.
-pub(super) fn folders(line: &Line, directory: &Path, home: &Path) -> Vec<PathBuf> {
+pub(super) fn folders(line: &ShellLine, directory: &Path, home: &Path) -> Vec<PathBuf> {
     let mut found = vec![directory.to_owned()];
     let moved_home = assigns_home(line);
     for command in line.commands.iter().filter(|command| command.name() == Some("cd")) {
@@ -188,7 +203,7 @@ pub(super) fn folders(line: &Line, directory: &Path, home: &Path) -> Vec<PathBuf
 }
 
 /// Returns the directories that git commands of the line name.
-pub(super) fn named_paths(line: &Line, places: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn named_paths(line: &ShellLine, places: &[PathBuf]) -> Vec<PathBuf> {
     let of_git = line.commands.iter().filter(|command| command.name() == Some("git"));
     let words = of_git.flat_map(|command| command.arguments()).filter_map(|it| it.text.as_deref());
     let words = words.map(|word| word.strip_prefix("file://").unwrap_or(word));
@@ -197,7 +212,7 @@ pub(super) fn named_paths(line: &Line, places: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Whether `$HOME` may be reassigned before it is used.
-fn assigns_home(line: &Line) -> bool {
+fn assigns_home(line: &ShellLine) -> bool {
     let of_commands = line.commands.iter().any(|command| {
         command.assignments.iter().any(|assignment| assignment.name == "HOME")
             // `export HOME=x`, `read HOME`, `for HOME in …`: detected by the word itself.
@@ -211,7 +226,7 @@ fn assigns_home(line: &Line) -> bool {
 
 /// Returns the protected files of the repository around `directory` that git commands of the line
 /// write. Git reports a denial late, after half of its work. Blocking.
-pub(super) fn of_repository(line: &Line, directory: &Path) -> Vec<PathBuf> {
+pub(super) fn of_repository(line: &ShellLine, directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let writing = || line.commands.iter().filter(|command| bash::writes_git_configuration(command));
     let Some(configuration) = repository::configuration(directory) else { return found };
@@ -241,7 +256,7 @@ fn path_of(path: &Path) -> Option<PathBuf> {
 pub(super) fn name_hidden(files: &mut FilePermissions, plan: Plan) {
     let ran = Ran { plan, missed_network: false };
     for path in &files.write {
-        if ran.refuses(path, Access::Read) && !files.read.contains(path) {
+        if ran.refuses(path, DeniedAccess::Read) && !files.read.contains(path) {
             files.read.push(path.clone());
         }
     }

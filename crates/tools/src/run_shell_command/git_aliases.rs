@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use parallax_policy::bash::{self, Line};
+use parallax_policy::bash::{self, ShellLine};
 
 use super::git;
 
@@ -81,7 +81,7 @@ const OWN: &[&str] = &[
 
 /// Returns the effective aliases where the line runs. Looks up none if all git commands in the text
 /// are git's own. Blocking.
-pub(super) fn called(text: &str, line: &Line, directory: &Path) -> BTreeMap<String, String> {
+pub(super) fn called(text: &str, line: &ShellLine, directory: &Path) -> BTreeMap<String, String> {
     let is_own = |command: &&bash::Command| {
         bash::git_subcommand(command).is_some_and(|call| OWN.contains(&call.name))
     };
@@ -95,7 +95,7 @@ pub(super) fn called(text: &str, line: &Line, directory: &Path) -> BTreeMap<Stri
 }
 
 /// Returns the directories that `cd` and `git -C` name.
-fn named(line: &Line) -> impl Iterator<Item = PathBuf> {
+fn named(line: &ShellLine) -> impl Iterator<Item = PathBuf> {
     line.commands.iter().filter_map(|command| {
         let words = command.arguments();
         let named = match command.name()? {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parallax_policy::bash::{self, GitCall, Line, Word};
+use parallax_policy::bash::{self, GitCall, ShellLine, Word};
 
 use super::tracked::{LIST, QUIET, TIME};
 
@@ -13,7 +13,7 @@ pub(super) struct PathRemote(pub(super) String);
 
 /// Returns the first local repository that a command of the line would write to or archive from.
 /// `places` are the possible working directories. Blocking.
-pub(super) fn find(line: &Line, places: &[PathBuf]) -> Option<PathRemote> {
+pub(super) fn find(line: &ShellLine, places: &[PathBuf]) -> Option<PathRemote> {
     let calls = line.commands.iter().filter_map(bash::git_subcommand);
     calls.filter(|call| matches!(call.name, "push" | "send-pack" | "archive" | "subtree")).find_map(
         |call| {

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use parallax_policy::bash::{self, Command, Line};
+use parallax_policy::bash::{self, Command, ShellLine};
 use parallax_protocol::protected_names::{folded_names, protection};
 
 use super::tracked::{LIST, QUIET, TIME};
@@ -15,7 +15,7 @@ const MOST: usize = 8;
 
 /// Returns the protected files and directories below `roots` that git commands of the line would
 /// write in the working tree around `directory`. Blocking.
-pub(super) fn find(line: &Line, directory: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn find(line: &ShellLine, directory: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let Some(top) = directory.ancestors().find(|folder| folder.join(".git").exists()) else {
         return found;
@@ -44,7 +44,7 @@ pub(super) fn find(line: &Line, directory: &Path, roots: &[PathBuf]) -> Vec<Path
 
 /// Whether the line runs only git, which creates the files that it may write itself and fails if an
 /// empty file is already there.
-pub(super) fn makes_its_files(line: &Line) -> bool {
+pub(super) fn makes_its_files(line: &ShellLine) -> bool {
     let is_git = |command: &Command| command.name() == Some("git");
     line.trouble.is_none() && !line.commands.is_empty() && line.commands.iter().all(is_git)
 }

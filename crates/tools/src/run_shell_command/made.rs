@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use parallax_policy::bash::Line;
+use parallax_policy::bash::ShellLine;
 
 /// An empty file or directory that was created.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Made {
 
 /// Creates the missing `paths`, with their parents: as a directory if the line creates one there,
 /// else as an empty file. Failures are left for the command to report. Blocking.
-pub(super) fn make(paths: &[PathBuf], line: &Line, directory: &Path) -> Vec<Made> {
+pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec<Made> {
     let mut made = Vec::new();
     for path in paths {
         if path.symlink_metadata().is_ok() {
@@ -50,7 +50,7 @@ fn untouched(file: &File) -> SystemTime {
 }
 
 /// Whether the line creates a directory at the path.
-fn makes_folder(line: &Line, path: &Path, directory: &Path) -> bool {
+fn makes_folder(line: &ShellLine, path: &Path, directory: &Path) -> bool {
     line.commands.iter().filter(|command| command.name() == Some("mkdir")).any(|command| {
         command.words.iter().skip(1).filter_map(|word| word.text.as_deref()).any(|word| {
             let word = Path::new(word);

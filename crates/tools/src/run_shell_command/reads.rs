@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::Chars;
 
 use parallax_files::{lexical, real_path};
-use parallax_policy::bash::{self, Line, RedirectionKind};
+use parallax_policy::bash::{self, RedirectionKind, ShellLine};
 
 use super::left_alone::LeftAlone;
 use super::secrets::is_secret_name;
@@ -27,8 +27,8 @@ pub(super) fn reads(
     directory: &Path,
     roots: &[PathBuf],
     left_alone: Option<&LeftAlone>,
-) -> Found {
-    let mut reads = Found::default();
+) -> NamedPaths {
+    let mut reads = NamedPaths::default();
     let Some(mut words) = words(command) else {
         reads.push(PathBuf::from("/"));
         return reads;
@@ -207,14 +207,14 @@ fn linked_in(folder: &Path) -> Vec<PathBuf> {
 
 /// The paths that the words name on this file system.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct NamedPaths {
     /// Existing paths, resolved, and paths that may be created behind a link.
     pub(super) paths: Vec<PathBuf>,
     /// Paths by their text, with their link targets.
     pub(super) links: BTreeMap<PathBuf, PathBuf>,
 }
 
-impl Found {
+impl NamedPaths {
     fn push(&mut self, path: PathBuf) {
         if self.paths.contains(&path) {
             return;
@@ -236,7 +236,7 @@ fn names(word: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the words of the commands, assignments, and redirections of a line.
-fn read_words(line: &Line) -> Vec<String> {
+fn read_words(line: &ShellLine) -> Vec<String> {
     let of_commands = line.commands.iter().flat_map(|command| {
         command.words.iter().chain(command.assignments.iter().map(|found| &found.value))
     });

@@ -15,7 +15,7 @@ const MOST: usize = 8;
 
 /// The kind of access that the sandbox would deny.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum DeniedAccess {
     Read,
     Write,
 }
@@ -23,7 +23,7 @@ pub(super) enum Access {
 /// What is known about the sandbox in which a command ran.
 pub(super) trait Confinement {
     /// Whether it denies the access to the path.
-    fn refuses(&self, path: &Path, access: Access) -> bool;
+    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool;
     /// Whether other machines were unreachable.
     fn is_offline(&self) -> bool;
     /// Whether servers on this machine, outside of the sandbox, were unreachable.
@@ -160,14 +160,14 @@ pub(super) fn missing(
         }
         if failed && UNKNOWN_USER.iter().any(|words| lower.contains(words)) {
             for path in CREDENTIALS.map(|name| home.join(name)) {
-                if path.is_file() && confinement.refuses(&path, Access::Read) {
+                if path.is_file() && confinement.refuses(&path, DeniedAccess::Read) {
                     ask_for(&path, &lower, home, confinement, &mut missing);
                 }
             }
         }
         if failed && UNKNOWN_LOGIN.iter().any(|words| lower.contains(words)) {
             let path = home.join(LOGIN);
-            if path.is_file() && confinement.refuses(&path, Access::Read) {
+            if path.is_file() && confinement.refuses(&path, DeniedAccess::Read) {
                 ask_for(&path, &lower, home, confinement, &mut missing);
             }
         }
@@ -229,9 +229,9 @@ fn ask_for(
 ) -> bool {
     let only_writing = ["read-only file system", "device or resource busy"];
     // A program that may rename a hidden file could read it under its new name.
-    let to_read = confinement.refuses(path, Access::Read);
+    let to_read = confinement.refuses(path, DeniedAccess::Read);
     let to_write = !to_read || only_writing.iter().any(|words| line.contains(words));
-    if !to_read && !confinement.refuses(path, Access::Write) {
+    if !to_read && !confinement.refuses(path, DeniedAccess::Write) {
         return false;
     }
     let mut path = path;
@@ -239,7 +239,7 @@ fn ask_for(
     if !to_read
         && OF_FOLDERS.iter().any(|words| line.contains(words))
         && let Some(folder) = path.parent()
-        && confinement.refuses(folder, Access::Write)
+        && confinement.refuses(folder, DeniedAccess::Write)
     {
         if is_too_wide(folder, home) {
             missing.outside = true;
@@ -310,10 +310,12 @@ mod tests {
     }
 
     impl Confinement for Box {
-        fn refuses(&self, path: &Path, access: Access) -> bool {
+        fn refuses(&self, path: &Path, access: DeniedAccess) -> bool {
             match access {
-                Access::Read => path.starts_with("/home/u/.ssh") || path == Path::new("/w/.env"),
-                Access::Write => !path.starts_with("/w") || path.starts_with("/w/.git"),
+                DeniedAccess::Read => {
+                    path.starts_with("/home/u/.ssh") || path == Path::new("/w/.env")
+                }
+                DeniedAccess::Write => !path.starts_with("/w") || path.starts_with("/w/.git"),
             }
         }
         fn is_offline(&self) -> bool {

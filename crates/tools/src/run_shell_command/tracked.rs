@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use parallax_policy::bash::{self, Line, RedirectionKind};
+use parallax_policy::bash::{self, RedirectionKind, ShellLine};
 use parallax_sandbox::Plan;
 
 use super::secrets::is_secret_name;
@@ -33,7 +33,7 @@ pub(super) const QUIET: &[&str] = &[
 ];
 
 /// Whether the line runs only git, with subcommands that start no other program.
-pub(super) fn is_git_alone(line: &Line) -> bool {
+pub(super) fn is_git_alone(line: &ShellLine) -> bool {
     let only_git = |command: &bash::Command| {
         bash::git_subcommand(command).is_some_and(|call| !call.configured)
             && bash::dangerous(command).is_none()
@@ -45,7 +45,7 @@ pub(super) fn is_git_alone(line: &Line) -> bool {
 }
 
 /// Whether the line only removes working trees, which reveals no file contents.
-pub(super) fn removes_worktrees(line: &Line) -> bool {
+pub(super) fn removes_worktrees(line: &ShellLine) -> bool {
     let removes = |command: &bash::Command| {
         let words = command.arguments().iter().map(|word| word.text.as_deref());
         let mut words = words.skip_while(|word| *word != Some("worktree")).skip(1);
@@ -144,7 +144,7 @@ pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf>
 /// them. `shown`: the files are covered by placeholders, which git takes for changes. Blocking.
 pub(super) fn stumbled_over(
     plan: &Plan,
-    line: &Line,
+    line: &ShellLine,
     directory: &Path,
     output: &str,
     shown: bool,

@@ -60,7 +60,7 @@ pub(super) struct Task {
 
 /// The changes of a task; `None` keeps a field.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Changes {
+pub(super) struct TaskChanges {
     pub(super) title: Option<String>,
     pub(super) description: Option<String>,
     pub(super) status: Option<Status>,
@@ -138,7 +138,7 @@ impl Tracker {
     }
 
     /// Changes a task. Blocking.
-    pub(super) fn update(&self, id: &str, changes: Changes) -> Result<Task, String> {
+    pub(super) fn update(&self, id: &str, changes: TaskChanges) -> Result<Task, String> {
         let mut held = self.lock();
         let tasks = self.read(&mut held);
         let mut task = known(tasks, id)?.clone();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     fn close(tracker: &Tracker, id: &str) -> Result<Task, String> {
-        tracker.update(id, Changes { status: Some(Status::Closed), ..Changes::default() })
+        tracker.update(id, TaskChanges { status: Some(Status::Closed), ..TaskChanges::default() })
     }
 
     #[test]
@@ -306,7 +306,7 @@ mod tests {
             .expect("put");
         std::fs::write(folder.path().join("broken.json"), "{").expect("put");
         let again = Tracker::new(folder.path().to_owned());
-        let changes = Changes { title: Some("b".into()), ..Changes::default() };
+        let changes = TaskChanges { title: Some("b".into()), ..TaskChanges::default() };
         again.update(&id, changes).expect("changed");
         let all = Tracker::new(folder.path().to_owned()).all();
         assert_eq!((all.len(), all[&id].title.as_str()), (1, "b"));

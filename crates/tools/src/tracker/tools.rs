@@ -9,7 +9,7 @@ use parallax_protocol::tool::{
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
 
-use super::store::{Changes, STATUSES, Status, TYPES, Tracker, json_of};
+use super::store::{STATUSES, Status, TYPES, TaskChanges, Tracker, json_of};
 use super::tree::{drawn, todos};
 use crate::arguments::Arguments;
 use crate::failure::invalid;
@@ -213,7 +213,7 @@ impl Call {
                 Ok(format!("Created task {}: {}", task.id, task.title))
             }
             Action::Update => {
-                let changes = Changes {
+                let changes = TaskChanges {
                     title: owned("title"),
                     description: owned("description"),
                     status: args.optional_text("status").and_then(Status::parse),

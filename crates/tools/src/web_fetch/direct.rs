@@ -7,8 +7,8 @@ use parallax_protocol::content::Part;
 use parallax_protocol::media::{HEAD, has_signature, media_type_of};
 use parallax_protocol::tool::{Display, Outcome, ToolError, ToolErrorKind};
 
-use super::download::Page;
-use super::{MAX_TEXT, Shared, admit, download, limits, urls};
+use super::download::DownloadedPage;
+use super::{FetchState, MAX_TEXT, admit, download, limits, urls};
 use parallax_protocol::untrusted;
 
 const ACCEPT: &str = "text/markdown,text/plain;q=0.9,application/json;q=0.9,text/html;q=0.8,\
@@ -18,7 +18,7 @@ const MAX_ERROR_TEXT: usize = 10_000;
 /// Maximum number of characters of the headers of an error page.
 const MAX_HEADERS: usize = 4_000;
 
-pub(super) async fn run(shared: &Shared, wanted: &[Url]) -> Result<Outcome, ToolError> {
+pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<Outcome, ToolError> {
     let failure = |message| ToolError::new(ToolErrorKind::WebFetchProcessingError, message);
     let (admitted, skipped) = admit(shared, wanted).await;
     let Some(url) = admitted.first() else {
@@ -57,7 +57,7 @@ pub(super) async fn run(shared: &Shared, wanted: &[Url]) -> Result<Outcome, Tool
     Ok(Outcome::text(untrusted::wrap(&limits::cut(&text, MAX_TEXT))).shown(shown))
 }
 
-fn head(page: &Page) -> String {
+fn head(page: &DownloadedPage) -> String {
     let line = |(name, value): (&_, &parallax_http::reqwest::header::HeaderValue)| {
         format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes()))
     };

@@ -17,7 +17,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(300), Duration::from_milli
 
 /// A response with any status.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct DownloadedPage {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     /// The final URL after redirects.
@@ -36,7 +36,11 @@ struct DownloadFailure {
 ///
 /// # Errors
 /// Returns a one-line description without the URL.
-pub(super) async fn get(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, String> {
+pub(super) async fn get(
+    client: &GuardedClient,
+    url: &Url,
+    accept: &str,
+) -> Result<DownloadedPage, String> {
     let mut waits = BACKOFF.into_iter();
     loop {
         let attempt = tokio::time::timeout(DEADLINE, once(client, url, accept)).await;
@@ -59,7 +63,11 @@ pub(super) async fn get(client: &GuardedClient, url: &Url, accept: &str) -> Resu
     }
 }
 
-async fn once(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, DownloadFailure> {
+async fn once(
+    client: &GuardedClient,
+    url: &Url,
+    accept: &str,
+) -> Result<DownloadedPage, DownloadFailure> {
     let request = client
         .request(Method::GET, url)
         .map_err(|refused| DownloadFailure { message: refused.to_string(), passing: false })?;
@@ -70,7 +78,7 @@ async fn once(client: &GuardedClient, url: &Url, accept: &str) -> Result<Page, D
             None => failure(error),
         })?;
     let body = read(&mut response).await?;
-    Ok(Page {
+    Ok(DownloadedPage {
         status: response.status(),
         url: response.url().clone(),
         headers: std::mem::take(response.headers_mut()),
@@ -107,7 +115,7 @@ fn failure(error: parallax_http::reqwest::Error) -> DownloadFailure {
     DownloadFailure { message: cause.to_string(), passing }
 }
 
-impl Page {
+impl DownloadedPage {
     /// Returns the lowercase MIME type without parameters; empty if none was sent.
     pub(super) fn mime(&self) -> String {
         let full = self.content_type().split(';').next().unwrap_or("");

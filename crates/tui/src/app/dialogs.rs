@@ -7,7 +7,7 @@ use parallax_protocol::secret::Secret;
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Key, KeyCode, Modifiers};
 use parallax_sdk::credential::KeyKind;
-use parallax_sdk::mcp_view::{Answer, Question};
+use parallax_sdk::mcp_view::{UserRequest, UserResponse};
 use parallax_sdk::trust::TrustAnswer;
 use parallax_sessions::SessionChoice;
 use tokio::sync::oneshot;
@@ -58,8 +58,8 @@ impl App {
     pub(crate) fn server_asks(
         &mut self,
         server: &str,
-        question: Question,
-        reply: oneshot::Sender<Answer>,
+        question: UserRequest,
+        reply: oneshot::Sender<UserResponse>,
     ) {
         let request = match ServerRequest::new(server, question, reply) {
             Ok(request) => request,

@@ -36,7 +36,7 @@ pub(crate) enum Effect {
     /// Allow reading these paths for the rest of the session.
     AllowReading(Vec<PathBuf>),
     /// Run the shell commands of a custom command and send the result.
-    Expand(Box<parallax_commands::Prepared>, CancellationToken),
+    Expand(Box<parallax_commands::PreparedCommand>, CancellationToken),
     /// Query the open session; the query must return at once.
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> Then + Send>),
     /// Query the drawing capabilities of the screen for pictures.

@@ -19,9 +19,9 @@ use crate::app::pager;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::components::hints::{Armed, SecondPress};
 use crate::components::transcript_pane::Unfolded;
-use crate::composer::{ComposerAction, Surroundings};
+use crate::composer::{ComposerAction, ComposerContext};
 use crate::dialog::{DialogKey, QuestionAnswer};
-use crate::keymap::{Context, KeyCommand};
+use crate::keymap::{KeyCommand, KeymapContext};
 use crate::terminal_keys;
 
 /// The placeholders of the empty input; they change after each prompt.
@@ -145,11 +145,11 @@ impl App {
     }
 
     fn question_key(&mut self, key: Key) {
-        if self.everywhere_key(key, Context::DIALOG) {
+        if self.everywhere_key(key, KeymapContext::DIALOG) {
             return;
         }
         let typing = self.dialogs.types_into_approval();
-        if self.keymap.commands_for(key, Context::COMPOSER).any(|it| it == KeyCommand::Quit) {
+        if self.keymap.commands_for(key, KeymapContext::COMPOSER).any(|it| it == KeyCommand::Quit) {
             return self.quit_key(false);
         }
         // `y` moves to the yes choice and Enter takes it; if more letters follow, it was text.
@@ -193,7 +193,7 @@ impl App {
     }
 
     /// Handles keys that work everywhere, including in dialogs.
-    fn everywhere_key(&mut self, key: Key, context: Context) -> bool {
+    fn everywhere_key(&mut self, key: Key, context: KeymapContext) -> bool {
         for command in self.keymap.commands_for(key, context).collect::<Vec<_>>() {
             match command {
                 KeyCommand::ShowErrorDetails => devtools::log_key(self),
@@ -213,7 +213,7 @@ impl App {
 
     /// Handles keys of the program that the composer does not use.
     fn program_key(&mut self, key: Key) {
-        for command in self.keymap.commands_for(key, Context::COMPOSER).collect::<Vec<_>>() {
+        for command in self.keymap.commands_for(key, KeymapContext::COMPOSER).collect::<Vec<_>>() {
             let done = match command {
                 KeyCommand::Quit => {
                     self.quit_key(false);
@@ -363,7 +363,7 @@ impl App {
     /// Tells Gemini CLI users once what the Gemini CLI key for YOLO did here.
     fn tell_yank(&mut self, key: Key) {
         let has_both = |it: &Self| {
-            let mut both = it.keymap.commands_for(key, Context::COMPOSER);
+            let mut both = it.keymap.commands_for(key, KeymapContext::COMPOSER);
             both.any(|command| command == KeyCommand::ToggleYolo)
         };
         if !self.composer.take_yanked() || self.hints.told_yank() || !has_both(self) {
@@ -414,7 +414,8 @@ impl App {
 
     /// Sends a key to the process that has the keyboard focus.
     fn shell_key(&mut self, key: Key) {
-        let commands: Vec<KeyCommand> = self.keymap.commands_for(key, Context::SHELL).collect();
+        let commands: Vec<KeyCommand> =
+            self.keymap.commands_for(key, KeymapContext::SHELL).collect();
         if commands.contains(&KeyCommand::UnfocusShell) {
             self.shell.focus(false, self.clock.now_ms());
             self.toast("keys go to the input again");
@@ -436,7 +437,7 @@ impl App {
     }
 
     pub(super) fn composer_key(&mut self, key: Key) {
-        if self.everywhere_key(key, Context::COMPOSER) {
+        if self.everywhere_key(key, KeymapContext::COMPOSER) {
             return;
         }
         if self.keeps_draft(key) || completions::key(self, key) {
@@ -458,7 +459,7 @@ impl App {
 
     /// Passes the state around the composer to it.
     pub(super) fn surround(&mut self) {
-        self.composer.set_surroundings(Surroundings {
+        self.composer.set_surroundings(ComposerContext {
             busy: self.is_busy(),
             running: self.is_busy() || self.shell.is_running(),
             steering: true,

@@ -37,156 +37,158 @@ use crate::app::commands::skills_and_hooks;
 use crate::app::commands::status_line_items;
 use crate::app::effect::Effect;
 use crate::app::pager;
-use crate::commands::Command;
+use crate::commands::SlashCommand;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
 use crate::layout::plain_rows;
 use crate::stats_view;
 use crate::terminal_setup;
 
-pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
+pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
     let arguments = arguments.trim();
     match command {
-        Command::About => info::about(app),
-        Command::Agents => agents::list(app),
-        Command::AgentsPanel => agents::panel(app),
-        Command::AgentsAccept => accept::ask(app, arguments),
-        Command::AgentsConfig => config::configure(app, arguments),
-        Command::AgentsDisable => agents::switch(app, arguments, false),
-        Command::AgentsEnable => agents::switch(app, arguments, true),
-        Command::AgentsReload => agents::reload(app),
-        Command::Auth => sign_in::open(app, None),
-        Command::AuthSignOut => sign_out(app),
-        Command::Budget => budget::run(app, arguments),
-        Command::Bug => info::bug(app, arguments),
-        Command::Chat => sessions::open(app),
-        Command::ChatList => saved_chats::open(app),
-        Command::ChatSave => saved_chats::save(app, arguments),
-        Command::ChatResume if arguments.is_empty() => saved_chats::open(app),
-        Command::ChatResume => saved_chats::resume(app, arguments),
-        Command::ChatDelete => saved_chats::delete(app, arguments),
-        Command::ChatShare => saved_chats::share(app, arguments),
-        Command::Clear => {
+        SlashCommand::About => info::about(app),
+        SlashCommand::Agents => agents::list(app),
+        SlashCommand::AgentsPanel => agents::panel(app),
+        SlashCommand::AgentsAccept => accept::ask(app, arguments),
+        SlashCommand::AgentsConfig => config::configure(app, arguments),
+        SlashCommand::AgentsDisable => agents::switch(app, arguments, false),
+        SlashCommand::AgentsEnable => agents::switch(app, arguments, true),
+        SlashCommand::AgentsReload => agents::reload(app),
+        SlashCommand::Auth => sign_in::open(app, None),
+        SlashCommand::AuthSignOut => sign_out(app),
+        SlashCommand::Budget => budget::run(app, arguments),
+        SlashCommand::Bug => info::bug(app, arguments),
+        SlashCommand::Chat => sessions::open(app),
+        SlashCommand::ChatList => saved_chats::open(app),
+        SlashCommand::ChatSave => saved_chats::save(app, arguments),
+        SlashCommand::ChatResume if arguments.is_empty() => saved_chats::open(app),
+        SlashCommand::ChatResume => saved_chats::resume(app, arguments),
+        SlashCommand::ChatDelete => saved_chats::delete(app, arguments),
+        SlashCommand::ChatShare => saved_chats::share(app, arguments),
+        SlashCommand::Clear => {
             scroll_away(app);
             app.effect(Effect::Open(SessionChoice::Clear));
         }
-        Command::Commit => app.submit_for_command(COMMIT.to_owned()),
-        Command::CommitNoPush => app.submit_for_command(COMMIT_NO_PUSH.to_owned()),
-        Command::CommitPr => app.submit_for_command(COMMIT_PR.to_owned()),
-        Command::Compress => {
+        SlashCommand::Commit => app.submit_for_command(COMMIT.to_owned()),
+        SlashCommand::CommitNoPush => app.submit_for_command(COMMIT_NO_PUSH.to_owned()),
+        SlashCommand::CommitPr => app.submit_for_command(COMMIT_PR.to_owned()),
+        SlashCommand::Compress => {
             let focus = (!arguments.is_empty()).then(|| arguments.to_owned());
             app.compact(focus);
         }
-        Command::CommandsList => skills_and_hooks::list_commands(app, false),
-        Command::CommandsReload => skills_and_hooks::list_commands(app, true),
-        Command::CompressUndo => app.effect(Effect::Send(Op::UndoCompaction)),
-        Command::Context => context::request(app),
-        Command::Continue => app.effect(Effect::Send(Op::Continue)),
-        Command::Copy => match app.turn.last_answer() {
+        SlashCommand::CommandsList => skills_and_hooks::list_commands(app, false),
+        SlashCommand::CommandsReload => skills_and_hooks::list_commands(app, true),
+        SlashCommand::CompressUndo => app.effect(Effect::Send(Op::UndoCompaction)),
+        SlashCommand::Context => context::request(app),
+        SlashCommand::Continue => app.effect(Effect::Send(Op::Continue)),
+        SlashCommand::Copy => match app.turn.last_answer() {
             "" => app.info("No answer to copy yet."),
             answer => app.effect(Effect::Copy(answer.to_owned())),
         },
-        Command::Debug => app.debug.toggle(),
-        Command::DevTools => devtools::run(app, arguments),
-        Command::Diff => info::diff(app),
-        Command::Directory => info::directories(app),
-        Command::DirectoryAdd => add_directories(app, arguments),
-        Command::Docs => info::docs(app, arguments),
-        Command::Editor => choices::editor_dialog(app),
-        Command::Extensions
-        | Command::ExtensionsPanel
-        | Command::ExtensionsConfig
-        | Command::ExtensionsDisable
-        | Command::ExtensionsEnable
-        | Command::ExtensionsExplore
-        | Command::ExtensionsInstall
-        | Command::ExtensionsLink
-        | Command::ExtensionsReload
-        | Command::ExtensionsUninstall
-        | Command::ExtensionsUpdate => extensions::run(app, command, arguments),
-        Command::ExportSession => saved_chats::export(app, arguments),
-        Command::Footer => status_line_items::open(app),
-        Command::Fork => sessions::fork(app, arguments),
-        Command::Help => info::help(app),
-        Command::Hooks => skills_and_hooks::hooks_dialog(app),
-        Command::HooksAccept => skills_and_hooks::accept_hooks(app),
-        Command::HooksDisable => skills_and_hooks::switch_hooks(app, Some(arguments), false),
-        Command::HooksDisableAll => skills_and_hooks::switch_hooks(app, None, false),
-        Command::HooksTrace => skills_and_hooks::trace_hooks(app),
-        Command::HooksEnable => skills_and_hooks::switch_hooks(app, Some(arguments), true),
-        Command::HooksEnableAll => skills_and_hooks::switch_hooks(app, None, true),
-        Command::Ide => editor::status(app),
-        Command::IdeDisable => editor::connect(app, false),
-        Command::IdeDoctor => editor::doctor(app),
-        Command::IdeEnable => editor::connect(app, true),
-        Command::IdeInstall => editor::install(app),
-        Command::Init => init(app),
-        Command::Load => sessions::load(app, arguments),
-        Command::Mcp => mcp::list(app, Detail::Names),
-        Command::McpPanel => mcp::panel(app),
-        Command::McpAuth => mcp::sign_in(app, arguments),
-        Command::McpDescriptions => mcp::list(app, Detail::Descriptions),
-        Command::McpDisable => mcp::switch(app, arguments, false),
-        Command::McpEnable => mcp::switch(app, arguments, true),
-        Command::McpReload => mcp::reload(app),
-        Command::McpSchemas => mcp::list(app, Detail::Schemas),
-        Command::Memory => info::memory(app, true),
-        Command::MemoryList => info::memory(app, false),
-        Command::MemoryAdd => add_memory(app, arguments),
-        Command::MemoryInbox => app.info(INBOX),
-        Command::MemoryReload => reload_memory(app),
-        Command::Mode => lists::mode_dialog(app),
-        Command::Model => sign_in::model_dialog(app),
-        Command::ModelWhy => model_why::run(app),
-        Command::ModelSet => match arguments.strip_suffix("--persist") {
+        SlashCommand::Debug => app.debug.toggle(),
+        SlashCommand::DevTools => devtools::run(app, arguments),
+        SlashCommand::Diff => info::diff(app),
+        SlashCommand::Directory => info::directories(app),
+        SlashCommand::DirectoryAdd => add_directories(app, arguments),
+        SlashCommand::Docs => info::docs(app, arguments),
+        SlashCommand::Editor => choices::editor_dialog(app),
+        SlashCommand::Extensions
+        | SlashCommand::ExtensionsPanel
+        | SlashCommand::ExtensionsConfig
+        | SlashCommand::ExtensionsDisable
+        | SlashCommand::ExtensionsEnable
+        | SlashCommand::ExtensionsExplore
+        | SlashCommand::ExtensionsInstall
+        | SlashCommand::ExtensionsLink
+        | SlashCommand::ExtensionsReload
+        | SlashCommand::ExtensionsUninstall
+        | SlashCommand::ExtensionsUpdate => extensions::run(app, command, arguments),
+        SlashCommand::ExportSession => saved_chats::export(app, arguments),
+        SlashCommand::Footer => status_line_items::open(app),
+        SlashCommand::Fork => sessions::fork(app, arguments),
+        SlashCommand::Help => info::help(app),
+        SlashCommand::Hooks => skills_and_hooks::hooks_dialog(app),
+        SlashCommand::HooksAccept => skills_and_hooks::accept_hooks(app),
+        SlashCommand::HooksDisable => skills_and_hooks::switch_hooks(app, Some(arguments), false),
+        SlashCommand::HooksDisableAll => skills_and_hooks::switch_hooks(app, None, false),
+        SlashCommand::HooksTrace => skills_and_hooks::trace_hooks(app),
+        SlashCommand::HooksEnable => skills_and_hooks::switch_hooks(app, Some(arguments), true),
+        SlashCommand::HooksEnableAll => skills_and_hooks::switch_hooks(app, None, true),
+        SlashCommand::Ide => editor::status(app),
+        SlashCommand::IdeDisable => editor::connect(app, false),
+        SlashCommand::IdeDoctor => editor::doctor(app),
+        SlashCommand::IdeEnable => editor::connect(app, true),
+        SlashCommand::IdeInstall => editor::install(app),
+        SlashCommand::Init => init(app),
+        SlashCommand::Load => sessions::load(app, arguments),
+        SlashCommand::Mcp => mcp::list(app, Detail::Names),
+        SlashCommand::McpPanel => mcp::panel(app),
+        SlashCommand::McpAuth => mcp::sign_in(app, arguments),
+        SlashCommand::McpDescriptions => mcp::list(app, Detail::Descriptions),
+        SlashCommand::McpDisable => mcp::switch(app, arguments, false),
+        SlashCommand::McpEnable => mcp::switch(app, arguments, true),
+        SlashCommand::McpReload => mcp::reload(app),
+        SlashCommand::McpSchemas => mcp::list(app, Detail::Schemas),
+        SlashCommand::Memory => info::memory(app, true),
+        SlashCommand::MemoryList => info::memory(app, false),
+        SlashCommand::MemoryAdd => add_memory(app, arguments),
+        SlashCommand::MemoryInbox => app.info(INBOX),
+        SlashCommand::MemoryReload => reload_memory(app),
+        SlashCommand::Mode => lists::mode_dialog(app),
+        SlashCommand::Model => sign_in::model_dialog(app),
+        SlashCommand::ModelWhy => model_why::run(app),
+        SlashCommand::ModelSet => match arguments.strip_suffix("--persist") {
             Some(name) => choices::use_model(app, name.trim(), true),
             None => choices::use_model(app, arguments, false),
         },
-        Command::Parallax => agents::coordinate(app, arguments),
-        Command::Permissions => choices::permissions_dialog(app),
-        Command::PermissionsTrust => choices::set_trust(
+        SlashCommand::Parallax => agents::coordinate(app, arguments),
+        SlashCommand::Permissions => choices::permissions_dialog(app),
+        SlashCommand::PermissionsTrust => choices::set_trust(
             app,
             match arguments {
                 "" => "trust",
                 folder => folder,
             },
         ),
-        Command::Plan => plan::run(app, arguments),
-        Command::PlanCopy => plan::copy(app, arguments),
-        Command::Policies => info::policies(app),
-        Command::Privacy => app.say_wrapped(plain_rows(PRIVACY)),
-        Command::Quit => match arguments {
+        SlashCommand::Plan => plan::run(app, arguments),
+        SlashCommand::PlanCopy => plan::copy(app, arguments),
+        SlashCommand::Policies => info::policies(app),
+        SlashCommand::Privacy => app.say_wrapped(plain_rows(PRIVACY)),
+        SlashCommand::Quit => match arguments {
             "" | "--delete" => app.effect(Effect::Quit { delete: !arguments.is_empty() }),
             other => app.error(format!("Unknown argument `{other}` of `/quit`; nothing was done")),
         },
-        Command::Restore => rewind::restore(app, arguments),
-        Command::Rewind => rewind::request(app),
-        Command::Settings => settings::open(app),
-        Command::Shortcuts => app.hints.toggle_shortcuts(),
-        Command::SkillsPanel if arguments.is_empty() => skills_and_hooks::skills_panel(app),
-        Command::Skills | Command::SkillsPanel => skills_and_hooks::list_skills(app, arguments),
-        Command::SkillsDisable => skills_and_hooks::switch_skill(app, arguments, false),
-        Command::SkillsEnable => skills_and_hooks::switch_skill(app, arguments, true),
-        Command::SkillsUnload => skills_and_hooks::unload_skill(app, arguments),
-        Command::SkillsLink => skills_and_hooks::link_skill(app, arguments),
-        Command::SkillsReload => skills_and_hooks::reload_skills(app),
-        Command::StatsPanel => info::stats_panel(app),
-        Command::Stats => info::stats(app, stats_view::Part::Session),
-        Command::StatsModel => info::stats(app, stats_view::Part::Models),
-        Command::StatsTools => info::stats(app, stats_view::Part::Tools),
-        Command::Tasks => lists::tasks_dialog(app),
-        Command::TerminalSetup => set_up_terminal(app),
-        Command::Theme if arguments.is_empty() => choices::theme_dialog(app),
-        Command::Theme => choices::use_theme(app, arguments),
-        Command::Todos => {
+        SlashCommand::Restore => rewind::restore(app, arguments),
+        SlashCommand::Rewind => rewind::request(app),
+        SlashCommand::Settings => settings::open(app),
+        SlashCommand::Shortcuts => app.hints.toggle_shortcuts(),
+        SlashCommand::SkillsPanel if arguments.is_empty() => skills_and_hooks::skills_panel(app),
+        SlashCommand::Skills | SlashCommand::SkillsPanel => {
+            skills_and_hooks::list_skills(app, arguments)
+        }
+        SlashCommand::SkillsDisable => skills_and_hooks::switch_skill(app, arguments, false),
+        SlashCommand::SkillsEnable => skills_and_hooks::switch_skill(app, arguments, true),
+        SlashCommand::SkillsUnload => skills_and_hooks::unload_skill(app, arguments),
+        SlashCommand::SkillsLink => skills_and_hooks::link_skill(app, arguments),
+        SlashCommand::SkillsReload => skills_and_hooks::reload_skills(app),
+        SlashCommand::StatsPanel => info::stats_panel(app),
+        SlashCommand::Stats => info::stats(app, stats_view::Part::Session),
+        SlashCommand::StatsModel => info::stats(app, stats_view::Part::Models),
+        SlashCommand::StatsTools => info::stats(app, stats_view::Part::Tools),
+        SlashCommand::Tasks => lists::tasks_dialog(app),
+        SlashCommand::TerminalSetup => set_up_terminal(app),
+        SlashCommand::Theme if arguments.is_empty() => choices::theme_dialog(app),
+        SlashCommand::Theme => choices::use_theme(app, arguments),
+        SlashCommand::Todos => {
             let rows = app.todos.rows(app.window.width(), &app.theme);
             app.say(rows);
         }
-        Command::Tools => info::tools(app, false),
-        Command::ToolsDescriptions => info::tools(app, true),
-        Command::Transcript => pager::open(app),
-        Command::Undo => undo(app, arguments),
-        Command::Vim => {
+        SlashCommand::Tools => info::tools(app, false),
+        SlashCommand::ToolsDescriptions => info::tools(app, true),
+        SlashCommand::Transcript => pager::open(app),
+        SlashCommand::Undo => undo(app, arguments),
+        SlashCommand::Vim => {
             let on = !app.settings.vim;
             app.keep_setting("general.vimMode", Some(Value::Bool(on)));
             app.toast(if on { "vi keys" } else { "standard keys" });

@@ -330,7 +330,7 @@ impl Costs {
         let mut bench = Bench::new(Layout::Inline);
         bench.app.window.resize((columns, rows));
         completions::set_commands(&mut bench.app);
-        let look = parallax_screen::Look {
+        let look = parallax_screen::PaintOptions {
             depth: parallax_screen::ColorDepth::Ansi256,
             links: true,
             synchronized: false,

@@ -10,7 +10,7 @@ use crate::app::pager;
 use crate::app::plain;
 use crate::components::shell_view::focus_row;
 use crate::footer;
-use crate::keymap::{Context, KeyCommand};
+use crate::keymap::{KeyCommand, KeymapContext};
 use crate::layout::{cut, shortened};
 use crate::status;
 use crate::tokens::LOW;
@@ -137,7 +137,7 @@ impl App {
             if !low {
                 rows.push(Line::EMPTY);
             }
-            let look = status::Look {
+            let look = status::StatusOptions {
                 spinner: self.settings.spinner,
                 phrases: self.settings.loading_phrases,
                 own_phrases: &self.settings.witty_phrases,
@@ -290,7 +290,8 @@ impl App {
             (KeyCommand::BackgroundToggle, "move to the background"),
             (KeyCommand::ShowErrorDetails, "log and requests"),
         ];
-        let key = |command| self.keymap.keys_in(command, Context::COMPOSER).into_iter().next();
+        let key =
+            |command| self.keymap.keys_in(command, KeymapContext::COMPOSER).into_iter().next();
         let mut words: Vec<(String, &str)> = keys
             .iter()
             .filter_map(|(command, text)| key(*command).map(|key| (key, *text)))
@@ -322,7 +323,7 @@ impl App {
     /// Returns the key for a new line, preferring one that every terminal distinguishes from Enter.
     /// `None` if no key is bound.
     fn newline_key(&self) -> Option<String> {
-        let keys = self.keymap.keys_in(KeyCommand::Newline, Context::COMPOSER);
+        let keys = self.keymap.keys_in(KeyCommand::Newline, KeymapContext::COMPOSER);
         let sure = keys.iter().find(|key| !key.contains("Enter")).or_else(|| keys.first());
         sure.cloned()
     }

@@ -132,9 +132,9 @@ fn word(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::Command;
+    use crate::commands::SlashCommand;
 
-    fn command(line: &str) -> (Command, String) {
+    fn command(line: &str) -> (SlashCommand, String) {
         match parse(line, &[]) {
             ParsedLine::Command(spec, arguments) => (spec.command, arguments),
             other => panic!("{line}: {other:?}"),
@@ -143,14 +143,17 @@ mod tests {
 
     #[test]
     fn words_walk_down_the_table() {
-        assert_eq!(command("/chat"), (Command::Chat, String::new()));
-        assert_eq!(command("/resume save  my tag "), (Command::ChatSave, "my tag ".to_owned()));
-        assert_eq!(command("/resume load x"), (Command::ChatResume, "x".to_owned()));
-        assert_eq!(command("/chat checkpoint save x"), (Command::ChatSave, "x".to_owned()));
-        assert_eq!(command("/resume checkpoints"), (Command::ChatList, String::new()));
-        assert_eq!(command("/new"), (Command::Clear, String::new()));
-        assert_eq!(command("/model set flash"), (Command::ModelSet, "flash".to_owned()));
-        assert_eq!(command("/?"), (Command::Help, String::new()));
+        assert_eq!(command("/chat"), (SlashCommand::Chat, String::new()));
+        assert_eq!(
+            command("/resume save  my tag "),
+            (SlashCommand::ChatSave, "my tag ".to_owned())
+        );
+        assert_eq!(command("/resume load x"), (SlashCommand::ChatResume, "x".to_owned()));
+        assert_eq!(command("/chat checkpoint save x"), (SlashCommand::ChatSave, "x".to_owned()));
+        assert_eq!(command("/resume checkpoints"), (SlashCommand::ChatList, String::new()));
+        assert_eq!(command("/new"), (SlashCommand::Clear, String::new()));
+        assert_eq!(command("/model set flash"), (SlashCommand::ModelSet, "flash".to_owned()));
+        assert_eq!(command("/?"), (SlashCommand::Help, String::new()));
     }
 
     #[test]
@@ -159,12 +162,12 @@ mod tests {
         assert!(matches!(parse("/commit now", &others), ParsedLine::Custom));
         assert!(matches!(parse("/cost", &others), ParsedLine::Custom));
         for (line, meant) in [
-            ("/help", Command::Help),
-            ("/parallax:commit", Command::Commit),
-            ("/parallax:cost", Command::StatsPanel),
-            ("/diff", Command::Diff),
-            ("/parallax:diff", Command::Diff),
-            ("/parallax x", Command::Parallax),
+            ("/help", SlashCommand::Help),
+            ("/parallax:commit", SlashCommand::Commit),
+            ("/parallax:cost", SlashCommand::StatsPanel),
+            ("/diff", SlashCommand::Diff),
+            ("/parallax:diff", SlashCommand::Diff),
+            ("/parallax x", SlashCommand::Parallax),
         ] {
             let ParsedLine::Command(spec, _) = parse(line, &others) else { panic!("{line}") };
             assert_eq!(spec.command, meant, "{line}");
@@ -176,8 +179,8 @@ mod tests {
 
     #[test]
     fn chat_and_resume_may_be_cut_short() {
-        assert_eq!(command("/resum list"), (Command::ChatList, String::new()));
-        assert_eq!(command("/cha"), (Command::Chat, String::new()));
+        assert_eq!(command("/resum list"), (SlashCommand::ChatList, String::new()));
+        assert_eq!(command("/cha"), (SlashCommand::Chat, String::new()));
         // Ambiguous, or a custom command may be meant.
         assert!(matches!(parse("/re", &[]), ParsedLine::Unknown(..)));
         assert!(matches!(parse("/stat", &[]), ParsedLine::Unknown(..)));
@@ -198,15 +201,18 @@ mod tests {
             assert_eq!(format!("{command} {word}"), expected);
             assert_eq!(near, names);
         }
-        assert_eq!(command("/skills nodesc all"), (Command::SkillsPanel, "nodesc all".to_owned()));
+        assert_eq!(
+            command("/skills nodesc all"),
+            (SlashCommand::SkillsPanel, "nodesc all".to_owned())
+        );
     }
 
     #[test]
     fn commands_of_other_agents_run_what_does_the_same() {
-        assert_eq!(command("/status"), (Command::About, String::new()));
-        assert_eq!(command("/config"), (Command::Settings, String::new()));
-        assert_eq!(command("/add-dir /x"), (Command::DirectoryAdd, "/x".to_owned()));
-        assert_eq!(command("/logout"), (Command::AuthSignOut, String::new()));
+        assert_eq!(command("/status"), (SlashCommand::About, String::new()));
+        assert_eq!(command("/config"), (SlashCommand::Settings, String::new()));
+        assert_eq!(command("/add-dir /x"), (SlashCommand::DirectoryAdd, "/x".to_owned()));
+        assert_eq!(command("/logout"), (SlashCommand::AuthSignOut, String::new()));
         assert!(matches!(parse("/status", &["status".to_owned()]), ParsedLine::Custom));
         for name in ["review", "upgrade", "doctor"] {
             let parsed = parse(&format!("/{name} x"), &[]);

@@ -2,7 +2,7 @@
 
 /// The action of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum SlashCommand {
     About,
     Agents,
     AgentsPanel,
@@ -130,7 +130,7 @@ pub(crate) struct CommandSpec {
     /// The arguments as shown in help.
     pub(crate) arguments: &'static str,
     /// The action without a subcommand.
-    pub(crate) command: Command,
+    pub(crate) command: SlashCommand,
     /// Whether the command may run while the agent is running.
     pub(crate) concurrent: bool,
     pub(crate) subcommands: &'static [CommandSpec],
@@ -147,32 +147,32 @@ pub(crate) struct CommandSpec {
     pub(crate) section: &'static str,
 }
 
-const fn is_panel(command: Command) -> bool {
+const fn is_panel(command: SlashCommand) -> bool {
     matches!(
         command,
-        Command::AgentsPanel
-            | Command::Auth
-            | Command::Chat
-            | Command::Editor
-            | Command::ExtensionsPanel
-            | Command::Footer
-            | Command::Help
-            | Command::Hooks
-            | Command::McpPanel
-            | Command::Mode
-            | Command::Model
-            | Command::Permissions
-            | Command::Rewind
-            | Command::Settings
-            | Command::Shortcuts
-            | Command::SkillsPanel
-            | Command::StatsPanel
-            | Command::Tasks
-            | Command::Theme
+        SlashCommand::AgentsPanel
+            | SlashCommand::Auth
+            | SlashCommand::Chat
+            | SlashCommand::Editor
+            | SlashCommand::ExtensionsPanel
+            | SlashCommand::Footer
+            | SlashCommand::Help
+            | SlashCommand::Hooks
+            | SlashCommand::McpPanel
+            | SlashCommand::Mode
+            | SlashCommand::Model
+            | SlashCommand::Permissions
+            | SlashCommand::Rewind
+            | SlashCommand::Settings
+            | SlashCommand::Shortcuts
+            | SlashCommand::SkillsPanel
+            | SlashCommand::StatsPanel
+            | SlashCommand::Tasks
+            | SlashCommand::Theme
     )
 }
 
-const fn plain(name: &'static str, command: Command, summary: &'static str) -> CommandSpec {
+const fn plain(name: &'static str, command: SlashCommand, summary: &'static str) -> CommandSpec {
     CommandSpec {
         name,
         aliases: &[],
@@ -247,23 +247,23 @@ impl CommandSpec {
 }
 
 const CHAT_LIST: CommandSpec =
-    plain("list", Command::ChatList, "List saved conversations").under(CHECKPOINTS);
+    plain("list", SlashCommand::ChatList, "List saved conversations").under(CHECKPOINTS);
 const CHAT_SAVE: CommandSpec =
-    plain("save", Command::ChatSave, "Save the conversation under a tag")
+    plain("save", SlashCommand::ChatSave, "Save the conversation under a tag")
         .takes("TAG")
         .under(CHECKPOINTS);
 const CHAT_RESUME: CommandSpec =
-    plain("resume", Command::ChatResume, "Resume a saved conversation")
+    plain("resume", SlashCommand::ChatResume, "Resume a saved conversation")
         .aka(&["load"])
         .takes("TAG")
         .under(CHECKPOINTS);
 const CHAT_DELETE: CommandSpec =
-    plain("delete", Command::ChatDelete, "Delete a saved conversation")
+    plain("delete", SlashCommand::ChatDelete, "Delete a saved conversation")
         .takes("TAG")
         .under(CHECKPOINTS);
 const CHAT_SHARE: CommandSpec = plain(
     "share",
-    Command::ChatShare,
+    SlashCommand::ChatShare,
     "Export the conversation to a file (.md, .json, .html, or .jsonl)",
 )
 .takes("[FILE]")
@@ -277,206 +277,251 @@ const CHECKPOINTS: &str = "checkpoints";
 /// Saved conversations; also below `checkpoints`, for compatibility.
 const TAGS: &[CommandSpec] = &[CHAT_LIST, CHAT_SAVE, CHAT_RESUME, CHAT_DELETE, CHAT_SHARE];
 const CHATS: &[CommandSpec] = &[
-    plain("browse", Command::Chat, "Browse automatically saved sessions").under(AUTO),
+    plain("browse", SlashCommand::Chat, "Browse automatically saved sessions").under(AUTO),
     CHAT_LIST,
     CHAT_SAVE,
     CHAT_RESUME,
     CHAT_DELETE,
     CHAT_SHARE,
-    plain("checkpoints", Command::ChatList, "List saved conversations")
+    plain("checkpoints", SlashCommand::ChatList, "List saved conversations")
         .aka(&["checkpoint"])
         .with(TAGS)
         .hidden(),
 ];
 
 const EXTENSIONS: &[CommandSpec] = &[
-    plain("list", Command::Extensions, "List installed extensions"),
-    plain("install", Command::ExtensionsInstall, "Install from a URL, a directory, or an archive")
-        .takes("SOURCE"),
-    plain("link", Command::ExtensionsLink, "Use an extension in place, without copying it")
+    plain("list", SlashCommand::Extensions, "List installed extensions"),
+    plain(
+        "install",
+        SlashCommand::ExtensionsInstall,
+        "Install from a URL, a directory, or an archive",
+    )
+    .takes("SOURCE"),
+    plain("link", SlashCommand::ExtensionsLink, "Use an extension in place, without copying it")
         .takes("FOLDER"),
-    plain("update", Command::ExtensionsUpdate, "Update one or all extensions").takes("NAME|--all"),
-    plain("uninstall", Command::ExtensionsUninstall, "Uninstall an extension")
+    plain("update", SlashCommand::ExtensionsUpdate, "Update one or all extensions")
+        .takes("NAME|--all"),
+    plain("uninstall", SlashCommand::ExtensionsUninstall, "Uninstall an extension")
         .aka(&["delete"])
         .takes("NAME"),
-    plain("enable", Command::ExtensionsEnable, "Enable an extension").takes("NAME [workspace]"),
-    plain("disable", Command::ExtensionsDisable, "Disable an extension").takes("NAME [workspace]"),
-    plain("config", Command::ExtensionsConfig, "Set the values of its settings")
+    plain("enable", SlashCommand::ExtensionsEnable, "Enable an extension")
+        .takes("NAME [workspace]"),
+    plain("disable", SlashCommand::ExtensionsDisable, "Disable an extension")
+        .takes("NAME [workspace]"),
+    plain("config", SlashCommand::ExtensionsConfig, "Set the values of its settings")
         .takes("NAME [SETTING]"),
-    plain("explore", Command::ExtensionsExplore, "Open the extension gallery in the browser"),
-    plain("reload", Command::ExtensionsReload, "Reload all extensions").aka(&["restart"]),
+    plain("explore", SlashCommand::ExtensionsExplore, "Open the extension gallery in the browser"),
+    plain("reload", SlashCommand::ExtensionsReload, "Reload all extensions").aka(&["restart"]),
 ];
 
 /// All commands, sorted by name.
 pub(crate) static TABLE: &[CommandSpec] = &[
-    plain("about", Command::About, "Show version, model, sandbox, and authentication").anytime(),
-    plain("agents", Command::AgentsPanel, "Manage subagents").with(&[
-        plain("list", Command::Agents, "List subagents with their descriptions"),
-        plain("reload", Command::AgentsReload, "Reload their files").aka(&["refresh"]),
-        plain("enable", Command::AgentsEnable, "Enable a subagent").takes("NAME"),
-        plain("disable", Command::AgentsDisable, "Disable a subagent").takes("NAME"),
-        plain("accept", Command::AgentsAccept, "Accept subagents of the project")
+    plain("about", SlashCommand::About, "Show version, model, sandbox, and authentication")
+        .anytime(),
+    plain("agents", SlashCommand::AgentsPanel, "Manage subagents").with(&[
+        plain("list", SlashCommand::Agents, "List subagents with their descriptions"),
+        plain("reload", SlashCommand::AgentsReload, "Reload their files").aka(&["refresh"]),
+        plain("enable", SlashCommand::AgentsEnable, "Enable a subagent").takes("NAME"),
+        plain("disable", SlashCommand::AgentsDisable, "Disable a subagent").takes("NAME"),
+        plain("accept", SlashCommand::AgentsAccept, "Accept subagents of the project")
             .takes("[NAME]")
             .aka(&["acknowledge"]),
-        plain("config", Command::AgentsConfig, "Show or change the settings of a subagent")
+        plain("config", SlashCommand::AgentsConfig, "Show or change the settings of a subagent")
             .takes("NAME [SETTING VALUE]"),
     ]),
-    plain("auth", Command::Auth, "Sign in").with(&[
-        plain("signin", Command::Auth, "Sign in").aka(&["login"]),
-        plain("signout", Command::AuthSignOut, "Delete the saved key").aka(&["logout"]),
+    plain("auth", SlashCommand::Auth, "Sign in").with(&[
+        plain("signin", SlashCommand::Auth, "Sign in").aka(&["login"]),
+        plain("signout", SlashCommand::AuthSignOut, "Delete the saved key").aka(&["logout"]),
     ]),
-    plain("budget", Command::Budget, "Show or set budgets")
+    plain("budget", SlashCommand::Budget, "Show or set budgets")
         .takes("[[prompt] cost|tokens|time AMOUNT|off]")
         .anytime(),
-    plain("bug", Command::Bug, "Report a bug").takes("[TITLE]"),
-    plain("chat", Command::Chat, "Browse, save, and share conversations").with(CHATS),
-    plain("clear", Command::Clear, "Start a new session with empty context").aka(&["new"]),
-    plain("commands", Command::CommandsList, "List custom commands").with(&[
-        plain("list", Command::CommandsList, "List custom commands by source"),
-        plain("reload", Command::CommandsReload, "Reload their files").aka(&["refresh"]),
+    plain("bug", SlashCommand::Bug, "Report a bug").takes("[TITLE]"),
+    plain("chat", SlashCommand::Chat, "Browse, save, and share conversations").with(CHATS),
+    plain("clear", SlashCommand::Clear, "Start a new session with empty context").aka(&["new"]),
+    plain("commands", SlashCommand::CommandsList, "List custom commands").with(&[
+        plain("list", SlashCommand::CommandsList, "List custom commands by source"),
+        plain("reload", SlashCommand::CommandsReload, "Reload their files").aka(&["refresh"]),
     ]),
-    plain("commit", Command::Commit, "Commit and push the changes").prompts(),
-    plain("commit:no-push", Command::CommitNoPush, "Commit the changes without pushing").prompts(),
-    plain("commit:pr", Command::CommitPr, "Commit the changes and open a pull request").prompts(),
-    plain("compress", Command::Compress, "Compact the history, keeping what matters")
+    plain("commit", SlashCommand::Commit, "Commit and push the changes").prompts(),
+    plain("commit:no-push", SlashCommand::CommitNoPush, "Commit the changes without pushing")
+        .prompts(),
+    plain("commit:pr", SlashCommand::CommitPr, "Commit the changes and open a pull request")
+        .prompts(),
+    plain("compress", SlashCommand::Compress, "Compact the history, keeping what matters")
         .aka(&["summarize", "compact"])
         .takes("[FOCUS]")
         .anytime()
-        .with(&[plain("undo", Command::CompressUndo, "Undo the latest compaction").anytime()]),
-    plain("context", Command::Context, "Show what fills the context window; drop or pin results")
+        .with(&[plain("undo", SlashCommand::CompressUndo, "Undo the latest compaction").anytime()]),
+    plain(
+        "context",
+        SlashCommand::Context,
+        "Show what fills the context window; drop or pin results",
+    )
+    .anytime(),
+    plain("continue", SlashCommand::Continue, "Continue an interrupted turn").prompts(),
+    plain("copy", SlashCommand::Copy, "Copy the last answer").anytime(),
+    plain("debug", SlashCommand::Debug, "Show the log and all requests with size and time")
         .anytime(),
-    plain("continue", Command::Continue, "Continue an interrupted turn").prompts(),
-    plain("copy", Command::Copy, "Copy the last answer").anytime(),
-    plain("debug", Command::Debug, "Show the log and all requests with size and time").anytime(),
     plain(
         "devtools",
-        Command::DevTools,
+        SlashCommand::DevTools,
         "Show the session in the browser, as it goes over the wire",
     )
     .takes("[--no-open]")
     .anytime(),
-    plain("diff", Command::Diff, "Show what the agent's edits changed in this session").anytime(),
-    plain("directory", Command::Directory, "Manage workspace directories").aka(&["dir"]).with(&[
-        plain("add", Command::DirectoryAdd, "Add directories").takes("PATH[,PATH…]"),
-        plain("show", Command::Directory, "List the directories"),
-    ]),
-    plain("docs", Command::Docs, "Open the documentation").takes("[PAGE]").anytime(),
-    plain("editor", Command::Editor, "Choose the editor for prompts and changes"),
-    plain("export-session", Command::ExportSession, "Export the whole session to a file")
+    plain("diff", SlashCommand::Diff, "Show what the agent's edits changed in this session")
+        .anytime(),
+    plain("directory", SlashCommand::Directory, "Manage workspace directories").aka(&["dir"]).with(
+        &[
+            plain("add", SlashCommand::DirectoryAdd, "Add directories").takes("PATH[,PATH…]"),
+            plain("show", SlashCommand::Directory, "List the directories"),
+        ],
+    ),
+    plain("docs", SlashCommand::Docs, "Open the documentation").takes("[PAGE]").anytime(),
+    plain("editor", SlashCommand::Editor, "Choose the editor for prompts and changes"),
+    plain("export-session", SlashCommand::ExportSession, "Export the whole session to a file")
         .takes("FILE"),
-    plain("extensions", Command::ExtensionsPanel, "Manage extensions")
+    plain("extensions", SlashCommand::ExtensionsPanel, "Manage extensions")
         .aka(&["extension"])
         .with(EXTENSIONS),
-    plain("footer", Command::Footer, "Choose the items of the status line")
+    plain("footer", SlashCommand::Footer, "Choose the items of the status line")
         .aka(&["statusline"])
         .anytime(),
-    plain("fork", Command::Fork, "Continue in a copy: from here, or from before a prompt")
+    plain("fork", SlashCommand::Fork, "Continue in a copy: from here, or from before a prompt")
         .takes("[PROMPT]"),
-    plain("help", Command::Help, "Show commands and keys").aka(&["?"]).anytime(),
-    plain("hooks", Command::Hooks, "Manage hooks").with(&[
-        plain("panel", Command::Hooks, "Show, enable, and disable hooks").aka(&["list", "show"]),
-        plain("accept", Command::HooksAccept, "Accept the project's hooks as they are now"),
-        plain("enable", Command::HooksEnable, "Enable a hook").takes("NAME"),
-        plain("disable", Command::HooksDisable, "Disable a hook").takes("NAME"),
-        plain("enable-all", Command::HooksEnableAll, "Enable all hooks"),
-        plain("disable-all", Command::HooksDisableAll, "Disable all hooks"),
-        plain("trace", Command::HooksTrace, "Show the hook runs of this session and their results"),
+    plain("help", SlashCommand::Help, "Show commands and keys").aka(&["?"]).anytime(),
+    plain("hooks", SlashCommand::Hooks, "Manage hooks").with(&[
+        plain("panel", SlashCommand::Hooks, "Show, enable, and disable hooks")
+            .aka(&["list", "show"]),
+        plain("accept", SlashCommand::HooksAccept, "Accept the project's hooks as they are now"),
+        plain("enable", SlashCommand::HooksEnable, "Enable a hook").takes("NAME"),
+        plain("disable", SlashCommand::HooksDisable, "Disable a hook").takes("NAME"),
+        plain("enable-all", SlashCommand::HooksEnableAll, "Enable all hooks"),
+        plain("disable-all", SlashCommand::HooksDisableAll, "Disable all hooks"),
+        plain(
+            "trace",
+            SlashCommand::HooksTrace,
+            "Show the hook runs of this session and their results",
+        ),
     ]),
-    plain("ide", Command::Ide, "Connect to the editor").anytime().with(&[
-        plain("status", Command::Ide, "Show the connection and the open files").anytime(),
-        plain("enable", Command::IdeEnable, "Connect, now and in later sessions").anytime(),
-        plain("disable", Command::IdeDisable, "Disconnect, now and in later sessions").anytime(),
-        plain("install", Command::IdeInstall, "Install the companion extension").anytime(),
-        plain("doctor", Command::IdeDoctor, "Explain why there is no connection").anytime(),
+    plain("ide", SlashCommand::Ide, "Connect to the editor").anytime().with(&[
+        plain("status", SlashCommand::Ide, "Show the connection and the open files").anytime(),
+        plain("enable", SlashCommand::IdeEnable, "Connect, now and in later sessions").anytime(),
+        plain("disable", SlashCommand::IdeDisable, "Disconnect, now and in later sessions")
+            .anytime(),
+        plain("install", SlashCommand::IdeInstall, "Install the companion extension").anytime(),
+        plain("doctor", SlashCommand::IdeDoctor, "Explain why there is no connection").anytime(),
     ]),
-    plain("init", Command::Init, "Generate a GEMINI.md for the project").prompts(),
-    plain("load", Command::Load, "Resume a session, or load a file of another program")
+    plain("init", SlashCommand::Init, "Generate a GEMINI.md for the project").prompts(),
+    plain("load", SlashCommand::Load, "Resume a session, or load a file of another program")
         .takes("[ID|FILE]"),
-    plain("mcp", Command::McpPanel, "Manage MCP servers").anytime().with(&[
-        plain("list", Command::Mcp, "List servers with the names of their tools")
+    plain("mcp", SlashCommand::McpPanel, "Manage MCP servers").anytime().with(&[
+        plain("list", SlashCommand::Mcp, "List servers with the names of their tools")
             .aka(&["ls", "nodesc"])
             .anytime(),
-        plain("desc", Command::McpDescriptions, "Include descriptions").anytime(),
-        plain("schema", Command::McpSchemas, "Include the schemas of tools").anytime(),
-        plain("auth", Command::McpAuth, "Sign in to a server").takes("[SERVER]").anytime(),
-        plain("reload", Command::McpReload, "Restart the servers").aka(&["refresh"]),
-        plain("enable", Command::McpEnable, "Enable a server").takes("SERVER [--session]"),
-        plain("disable", Command::McpDisable, "Disable a server").takes("SERVER [--session]"),
+        plain("desc", SlashCommand::McpDescriptions, "Include descriptions").anytime(),
+        plain("schema", SlashCommand::McpSchemas, "Include the schemas of tools").anytime(),
+        plain("auth", SlashCommand::McpAuth, "Sign in to a server").takes("[SERVER]").anytime(),
+        plain("reload", SlashCommand::McpReload, "Restart the servers").aka(&["refresh"]),
+        plain("enable", SlashCommand::McpEnable, "Enable a server").takes("SERVER [--session]"),
+        plain("disable", SlashCommand::McpDisable, "Disable a server").takes("SERVER [--session]"),
     ]),
-    plain("memory", Command::Memory, "Manage context files").with(&[
-        plain("show", Command::Memory, "Show the contents"),
-        plain("list", Command::MemoryList, "List the files"),
-        plain("reload", Command::MemoryReload, "Reload the files").aka(&["refresh"]),
-        plain("add", Command::MemoryAdd, "Save a fact for all later sessions").takes("TEXT"),
-        plain("inbox", Command::MemoryInbox, "List memory suggestions that wait for your approval")
-            .anytime(),
+    plain("memory", SlashCommand::Memory, "Manage context files").with(&[
+        plain("show", SlashCommand::Memory, "Show the contents"),
+        plain("list", SlashCommand::MemoryList, "List the files"),
+        plain("reload", SlashCommand::MemoryReload, "Reload the files").aka(&["refresh"]),
+        plain("add", SlashCommand::MemoryAdd, "Save a fact for all later sessions").takes("TEXT"),
+        plain(
+            "inbox",
+            SlashCommand::MemoryInbox,
+            "List memory suggestions that wait for your approval",
+        )
+        .anytime(),
     ]),
-    plain("mode", Command::Mode, "Choose the approval mode"),
-    plain("model", Command::Model, "Choose the model").with(&[
-        plain("manage", Command::Model, "Choose the model"),
-        plain("set", Command::ModelSet, "Use a model by name").takes("NAME [--persist]"),
-        plain("why", Command::ModelWhy, "Explain how the model was chosen").anytime(),
+    plain("mode", SlashCommand::Mode, "Choose the approval mode"),
+    plain("model", SlashCommand::Model, "Choose the model").with(&[
+        plain("manage", SlashCommand::Model, "Choose the model"),
+        plain("set", SlashCommand::ModelSet, "Use a model by name").takes("NAME [--persist]"),
+        plain("why", SlashCommand::ModelWhy, "Explain how the model was chosen").anytime(),
     ]),
-    plain("parallax", Command::Parallax, "Reach a goal with coordinated subagents").takes("GOAL"),
-    plain("permissions", Command::Permissions, "Manage trusted folders").with(&[plain(
+    plain("parallax", SlashCommand::Parallax, "Reach a goal with coordinated subagents")
+        .takes("GOAL"),
+    plain("permissions", SlashCommand::Permissions, "Manage trusted folders").with(&[plain(
         "trust",
-        Command::PermissionsTrust,
+        SlashCommand::PermissionsTrust,
         "Trust a folder",
     )
     .takes("[FOLDER]")]),
-    plain("plan", Command::Plan, "Plan first: no changes until you approve a plan")
+    plain("plan", SlashCommand::Plan, "Plan first: no changes until you approve a plan")
         .takes("[WHAT]")
-        .with(&[plain("copy", Command::PlanCopy, "Copy the plan")]),
-    plain("policies", Command::Policies, "Show the rules in effect").with(&[plain(
+        .with(&[plain("copy", SlashCommand::PlanCopy, "Copy the plan")]),
+    plain("policies", SlashCommand::Policies, "Show the rules in effect").with(&[plain(
         "list",
-        Command::Policies,
+        SlashCommand::Policies,
         "Show the rules in effect",
     )]),
-    plain("privacy", Command::Privacy, "Show what data is sent where").anytime(),
-    plain("quit", Command::Quit, "Leave").aka(&["exit"]).takes("[--delete]").anytime(),
-    plain("restore", Command::Restore, "Go back to before a file change and decide about it again")
-        .takes("[NAME]"),
-    plain("resume", Command::Chat, "Browse, save, and share conversations").with(CHATS),
-    plain("rewind", Command::Rewind, "Go back to an earlier prompt: conversation, files, or both"),
-    plain("settings", Command::Settings, "Show and change settings"),
-    plain("shells", Command::Tasks, "Show background commands")
+    plain("privacy", SlashCommand::Privacy, "Show what data is sent where").anytime(),
+    plain("quit", SlashCommand::Quit, "Leave").aka(&["exit"]).takes("[--delete]").anytime(),
+    plain(
+        "restore",
+        SlashCommand::Restore,
+        "Go back to before a file change and decide about it again",
+    )
+    .takes("[NAME]"),
+    plain("resume", SlashCommand::Chat, "Browse, save, and share conversations").with(CHATS),
+    plain(
+        "rewind",
+        SlashCommand::Rewind,
+        "Go back to an earlier prompt: conversation, files, or both",
+    ),
+    plain("settings", SlashCommand::Settings, "Show and change settings"),
+    plain("shells", SlashCommand::Tasks, "Show background commands")
         .aka(&["tasks", "bg", "background", "bashes"])
         .anytime(),
-    plain("shortcuts", Command::Shortcuts, "Show the keys").anytime(),
-    plain("skills", Command::SkillsPanel, "Manage skills").takes("[nodesc] [all]").with(&[
-        plain("list", Command::Skills, "List enabled skills").takes("[nodesc] [all]"),
-        plain("enable", Command::SkillsEnable, "Enable a skill").takes("NAME"),
-        plain("disable", Command::SkillsDisable, "Disable a skill").takes("NAME"),
-        plain("link", Command::SkillsLink, "Use the skills of a directory in place")
+    plain("shortcuts", SlashCommand::Shortcuts, "Show the keys").anytime(),
+    plain("skills", SlashCommand::SkillsPanel, "Manage skills").takes("[nodesc] [all]").with(&[
+        plain("list", SlashCommand::Skills, "List enabled skills").takes("[nodesc] [all]"),
+        plain("enable", SlashCommand::SkillsEnable, "Enable a skill").takes("NAME"),
+        plain("disable", SlashCommand::SkillsDisable, "Disable a skill").takes("NAME"),
+        plain("link", SlashCommand::SkillsLink, "Use the skills of a directory in place")
             .takes("DIRECTORY [--scope user|workspace]"),
-        plain("reload", Command::SkillsReload, "Reload their files").aka(&["refresh"]),
-        plain("unload", Command::SkillsUnload, "Remove the text of a skill from the context")
+        plain("reload", SlashCommand::SkillsReload, "Reload their files").aka(&["refresh"]),
+        plain("unload", SlashCommand::SkillsUnload, "Remove the text of a skill from the context")
             .takes("NAME"),
     ]),
-    plain("stats", Command::StatsPanel, "Show tokens, cost, time, and tools of this session")
+    plain("stats", SlashCommand::StatsPanel, "Show tokens, cost, time, and tools of this session")
         .aka(&["usage", "cost"])
         .anytime()
         .with(&[
-            plain("session", Command::Stats, "Show the session").anytime(),
-            plain("model", Command::StatsModel, "Show statistics by model").anytime(),
-            plain("tools", Command::StatsTools, "Show statistics by tool").anytime(),
+            plain("session", SlashCommand::Stats, "Show the session").anytime(),
+            plain("model", SlashCommand::StatsModel, "Show statistics by model").anytime(),
+            plain("tools", SlashCommand::StatsTools, "Show statistics by tool").anytime(),
         ]),
     plain(
         "terminal-setup",
-        Command::TerminalSetup,
+        SlashCommand::TerminalSetup,
         "Configure Shift+Enter in the terminals of editors",
     ),
-    plain("theme", Command::Theme, "Choose a theme").takes("[NAME]").opens(),
-    plain("todos", Command::Todos, "Show the agent's to-do list").anytime(),
-    plain("tools", Command::Tools, "List the model's tools").with(&[
-        plain("list", Command::Tools, "Names only").aka(&["nodesc"]),
-        plain("desc", Command::ToolsDescriptions, "Include the descriptions that the model sees")
-            .aka(&["descriptions"]),
+    plain("theme", SlashCommand::Theme, "Choose a theme").takes("[NAME]").opens(),
+    plain("todos", SlashCommand::Todos, "Show the agent's to-do list").anytime(),
+    plain("tools", SlashCommand::Tools, "List the model's tools").with(&[
+        plain("list", SlashCommand::Tools, "Names only").aka(&["nodesc"]),
+        plain(
+            "desc",
+            SlashCommand::ToolsDescriptions,
+            "Include the descriptions that the model sees",
+        )
+        .aka(&["descriptions"]),
     ]),
-    plain("transcript", Command::Transcript, "Show the whole transcript, to scroll and search")
-        .anytime(),
-    plain("undo", Command::Undo, "Undo the file changes of a turn").takes("[TURN] [--force]"),
-    plain("vim", Command::Vim, "Turn vi keys on or off").anytime(),
+    plain(
+        "transcript",
+        SlashCommand::Transcript,
+        "Show the whole transcript, to scroll and search",
+    )
+    .anytime(),
+    plain("undo", SlashCommand::Undo, "Undo the file changes of a turn").takes("[TURN] [--force]"),
+    plain("vim", SlashCommand::Vim, "Turn vi keys on or off").anytime(),
 ];
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub trait FileSource: Send + Sync {
 
 /// A search request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum FinderRequest {
     /// Project files that match.
     Project(String),
     /// Entries of a directory with this prefix.
@@ -48,7 +48,7 @@ pub enum Question {
 
 /// The results of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FinderResults {
     /// The number of the request.
     pub generation: u64,
     /// The paths, best first.
@@ -57,8 +57,8 @@ pub struct Found {
     pub complete: bool,
 }
 
-enum Message {
-    Ask(u64, Question),
+enum FinderMessage {
+    Ask(u64, FinderRequest),
     Piece(Vec<String>),
     Listed,
     Stop,
@@ -67,14 +67,14 @@ enum Message {
 /// The handle of the finder thread, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Finder {
-    sender: Sender<Message>,
+    sender: Sender<FinderMessage>,
     generation: u64,
 }
 
 impl Drop for Finder {
     fn drop(&mut self) {
         // An error means that the thread has ended.
-        let _ = self.sender.send(Message::Stop);
+        let _ = self.sender.send(FinderMessage::Stop);
     }
 }
 
@@ -87,7 +87,7 @@ impl Finder {
     pub fn start(
         root: PathBuf,
         source: Arc<dyn FileSource>,
-        deliver: impl Fn(Found) + Send + 'static,
+        deliver: impl Fn(FinderResults) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let own = sender.clone();
@@ -113,16 +113,16 @@ impl Finder {
 
     /// Sends a request and replaces an earlier one that is not answered yet. Returns the number
     /// that the answer will carry.
-    pub fn ask(&mut self, question: Question) -> u64 {
+    pub fn ask(&mut self, question: FinderRequest) -> u64 {
         self.generation += 1;
-        let _ = self.sender.send(Message::Ask(self.generation, question));
+        let _ = self.sender.send(FinderMessage::Ask(self.generation, question));
         self.generation
     }
 }
 
 struct PendingFind {
     generation: u64,
-    question: Question,
+    question: FinderRequest,
     at: Instant,
     /// When it was last answered, possibly with partial results.
     answered: Option<Instant>,
@@ -132,7 +132,7 @@ struct Worker<D> {
     root: PathBuf,
     source: Arc<dyn FileSource>,
     deliver: D,
-    sender: Sender<Message>,
+    sender: Sender<FinderMessage>,
     paths: Vec<String>,
     /// When the list was completed.
     listed: Option<Instant>,
@@ -145,8 +145,8 @@ struct Worker<D> {
     last: (String, Vec<u32>),
 }
 
-impl<D: Fn(Found)> Worker<D> {
-    fn run(mut self, receiver: &Receiver<Message>) {
+impl<D: Fn(FinderResults)> Worker<D> {
+    fn run(mut self, receiver: &Receiver<FinderMessage>) {
         loop {
             let message = match self.wait() {
                 Some(wait) => match receiver.recv_timeout(wait) {
@@ -179,17 +179,17 @@ impl<D: Fn(Found)> Worker<D> {
         })
     }
 
-    fn take(&mut self, message: Message) -> bool {
+    fn take(&mut self, message: FinderMessage) -> bool {
         match message {
-            Message::Stop => return false,
-            Message::Ask(generation, question) => {
-                if matches!(question, Question::Project(_)) {
+            FinderMessage::Stop => return false,
+            FinderMessage::Ask(generation, question) => {
+                if matches!(question, FinderRequest::Project(_)) {
                     self.refresh();
                 }
                 self.question =
                     Some(PendingFind { generation, question, at: Instant::now(), answered: None });
             }
-            Message::Piece(paths) => {
+            FinderMessage::Piece(paths) => {
                 if let Some(growing) = &mut self.growing {
                     growing.extend(paths);
                 }
@@ -201,7 +201,7 @@ impl<D: Fn(Found)> Worker<D> {
                     self.last.1.clear();
                 }
             }
-            Message::Listed => {
+            FinderMessage::Listed => {
                 let growing = self.growing.take().unwrap_or_default();
                 if self.listed.is_some() {
                     self.paths = growing;
@@ -229,9 +229,9 @@ impl<D: Fn(Found)> Worker<D> {
             source.list(&mut |mut paths| {
                 paths.truncate(MAX_PATHS - count);
                 count += paths.len();
-                sender.send(Message::Piece(paths)).is_ok() && count < MAX_PATHS
+                sender.send(FinderMessage::Piece(paths)).is_ok() && count < MAX_PATHS
             });
-            let _ = sender.send(Message::Listed);
+            let _ = sender.send(FinderMessage::Listed);
         });
         if spawned.is_err() {
             self.growing = None;
@@ -249,12 +249,12 @@ impl<D: Fn(Found)> Worker<D> {
         let waited = asked.at.elapsed() >= PATIENCE;
         let (paths, complete) = match &question {
             // The list has only the top level; deeper entries are read from the directory.
-            Question::Project(query) if !self.search.recursive && query.contains('/') => {
+            FinderRequest::Project(query) if !self.search.recursive && query.contains('/') => {
                 (folder::entries(&self.root, query, MAX_FOUND), true)
             }
-            Question::Project(query) => (self.project(query), !growing),
-            Question::Folder(query) => (folder::entries(&self.root, query, MAX_FOUND), true),
-            Question::Program(prefix) => {
+            FinderRequest::Project(query) => (self.project(query), !growing),
+            FinderRequest::Folder(query) => (folder::entries(&self.root, query, MAX_FOUND), true),
+            FinderRequest::Program(prefix) => {
                 let path = std::env::var("PATH").unwrap_or_default();
                 (shell::programs(prefix, &path, MAX_FOUND), true)
             }
@@ -263,7 +263,7 @@ impl<D: Fn(Found)> Worker<D> {
         if paths.is_empty() && !complete && !waited {
             return;
         }
-        (self.deliver)(Found { generation, paths, complete });
+        (self.deliver)(FinderResults { generation, paths, complete });
         if complete {
             self.question = None;
         } else if let Some(asked) = &mut self.question {
@@ -339,7 +339,7 @@ mod tests {
     fn finder(
         pieces: &[&[&str]],
         go: Option<Receiver<()>>,
-    ) -> (Finder, Receiver<Found>, Arc<Pieces>) {
+    ) -> (Finder, Receiver<FinderResults>, Arc<Pieces>) {
         let pieces =
             pieces.iter().map(|paths| paths.iter().map(|path| (*path).to_owned()).collect());
         let source = Arc::new(Pieces {
@@ -353,7 +353,7 @@ mod tests {
         (finder.unwrap(), receiver, source)
     }
 
-    fn complete(found: &Receiver<Found>, generation: u64) -> Vec<String> {
+    fn complete(found: &Receiver<FinderResults>, generation: u64) -> Vec<String> {
         loop {
             let found = found.recv_timeout(Duration::from_secs(20)).unwrap();
             if found.generation == generation && found.complete {
@@ -366,13 +366,13 @@ mod tests {
     fn questions_are_answered_from_one_list() {
         let (mut finder, found, source) =
             finder(&[&["src/", "src/main.rs"], &["a/deep/file.md", "readme.md"]], None);
-        let first = finder.ask(Question::Project("mai".to_owned()));
+        let first = finder.ask(FinderRequest::Project("mai".to_owned()));
         assert_eq!(complete(&found, first), ["src/main.rs"]);
-        let second = finder.ask(Question::Project("main.rs".to_owned()));
+        let second = finder.ask(FinderRequest::Project("main.rs".to_owned()));
         assert_eq!(complete(&found, second), ["src/main.rs"]);
-        let third = finder.ask(Question::Project(String::new()));
+        let third = finder.ask(FinderRequest::Project(String::new()));
         assert_eq!(complete(&found, third), ["src/", "readme.md", "src/main.rs", "a/deep/file.md"]);
-        let fourth = finder.ask(Question::Project("rdme".to_owned()));
+        let fourth = finder.ask(FinderRequest::Project("rdme".to_owned()));
         assert_eq!(complete(&found, fourth), ["readme.md"]);
         assert_eq!(source.lists.load(Ordering::SeqCst), 1);
     }
@@ -381,10 +381,10 @@ mod tests {
     fn growing_file_list_is_searchable_and_slowness_is_reported() {
         let (go, wait) = channel();
         let (mut finder, found, _source) = finder(&[&["one.rs"], &["one/two.rs"]], Some(wait));
-        let asked = finder.ask(Question::Project("one".to_owned()));
+        let asked = finder.ask(FinderRequest::Project("one".to_owned()));
         let early = found.recv_timeout(Duration::from_secs(20)).unwrap();
         assert_eq!((early.paths, early.complete), (vec!["one.rs".to_owned()], false));
-        let none = finder.ask(Question::Project("zzz".to_owned()));
+        let none = finder.ask(FinderRequest::Project("zzz".to_owned()));
         let slow = found.recv_timeout(Duration::from_secs(20)).unwrap();
         assert_eq!((slow.generation, slow.paths.len(), slow.complete), (none, 0, false));
         drop(go);

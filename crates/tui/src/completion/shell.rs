@@ -72,7 +72,7 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
 
 /// What kind of word is at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum WordKind {
     /// A program name.
     Program,
     /// An argument: one of these subcommands, or a path.
@@ -87,7 +87,7 @@ pub struct ShellWord {
     /// The text without quotes and escapes.
     pub text: String,
     /// The kind of word.
-    pub place: Place,
+    pub place: WordKind,
 }
 
 /// Returns the word that ends at `cursor`.
@@ -126,12 +126,12 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
     // Skip `NAME=value` assignments before a command.
     words.retain(|word| !word.contains('='));
     let place = match words.as_slice() {
-        [] => Place::Program,
+        [] => WordKind::Program,
         [program] => {
             let known = SUBCOMMANDS.iter().find(|(name, _)| name == program);
-            Place::Argument(known.map_or(&[], |(_, subcommands)| subcommands))
+            WordKind::Argument(known.map_or(&[], |(_, subcommands)| subcommands))
         }
-        _ => Place::Argument(&[]),
+        _ => WordKind::Argument(&[]),
     };
     ShellWord { range: start.unwrap_or(cursor)..cursor, text: word, place }
 }
@@ -174,16 +174,16 @@ mod tests {
 
     #[test]
     fn the_word_and_its_place_are_found() {
-        let argument = Place::Argument(&[]);
+        let argument = WordKind::Argument(&[]);
         for (line, text, start, place) in [
-            ("gi", "gi", 0, Place::Program),
+            ("gi", "gi", 0, WordKind::Program),
             ("ls src/ma", "src/ma", 3, argument.clone()),
             ("ls ", "", 3, argument.clone()),
             (r"cat a\ b", "a b", 4, argument.clone()),
             ("cat 'a b", "a b", 4, argument.clone()),
-            ("a | gre", "gre", 4, Place::Program),
-            ("a && b; c", "c", 8, Place::Program),
-            ("X=1 ma", "ma", 4, Place::Program),
+            ("a | gre", "gre", 4, WordKind::Program),
+            ("a && b; c", "c", 8, WordKind::Program),
+            ("X=1 ma", "ma", 4, WordKind::Program),
             ("git add x", "x", 8, argument),
         ] {
             let word = word(line, line.len());
@@ -194,7 +194,7 @@ mod tests {
             );
         }
         assert!(
-            matches!(word("git st", 6).place, Place::Argument(known) if known.contains(&"stash"))
+            matches!(word("git st", 6).place, WordKind::Argument(known) if known.contains(&"stash"))
         );
     }
 

@@ -1,7 +1,7 @@
 //! The commands of the session besides the built-in ones: custom commands, skills, and prompts of
 //! MCP servers; and the custom command that is being run.
 
-use parallax_commands::{Commands, Prepared, PromptCommand};
+use parallax_commands::{Commands, PreparedCommand, PromptCommand};
 use parallax_protocol::CancellationToken;
 use parallax_screen::Line;
 
@@ -64,7 +64,7 @@ pub(crate) struct CommandCatalog {
     /// Argument completions for the command being typed.
     arguments: ArgumentNames,
     /// A custom command that waits for approval of its shell commands.
-    awaits_approval: Option<Prepared>,
+    awaits_approval: Option<PreparedCommand>,
     /// Cancels the shell commands of the custom command being expanded.
     expanding: Option<CancellationToken>,
 }
@@ -136,12 +136,12 @@ impl CommandCatalog {
     }
 
     /// Keeps a custom command until its shell commands are approved.
-    pub(crate) fn await_approval(&mut self, prepared: Prepared) {
+    pub(crate) fn await_approval(&mut self, prepared: PreparedCommand) {
         self.awaits_approval = Some(prepared);
     }
 
     /// Takes the custom command whose shell commands were approved or denied.
-    pub(crate) fn take_awaiting(&mut self) -> Option<Prepared> {
+    pub(crate) fn take_awaiting(&mut self) -> Option<PreparedCommand> {
         self.awaits_approval.take()
     }
 

@@ -4,7 +4,7 @@ use parallax_protocol::context::{ContextBreakdown, ContextItem, ResultPlace};
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
 
-use super::dialog_stack::{Body, Overlay, Purpose};
+use super::dialog_stack::{Overlay, OverlayBody, Purpose};
 use crate::clean::clean;
 use crate::context_view::rows;
 use crate::dialog::{ListDialog, ListItem};
@@ -51,7 +51,7 @@ impl ContextView {
         let items: Vec<ListItem> = breakdown.items.iter().take(OFFERED).map(item).collect();
         let is_wanted = std::mem::take(&mut self.is_wanted);
         let before = match open {
-            Some(Overlay { purpose: Purpose::Context, body: Body::List(list) }) => {
+            Some(Overlay { purpose: Purpose::Context, body: OverlayBody::List(list) }) => {
                 Some(list.current().map(|item| item.id.clone()).unwrap_or_default())
             }
             _ if !is_wanted => return ContextStep::Nothing,

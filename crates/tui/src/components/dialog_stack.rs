@@ -8,8 +8,8 @@ use parallax_protocol::event::Ask;
 use parallax_protocol::ids::AskId;
 use parallax_screen::Key;
 
-pub(crate) use super::overlay::{Body, Overlay, Purpose};
-pub(crate) use incoming::Surroundings;
+pub(crate) use super::overlay::{Overlay, OverlayBody, Purpose};
+pub(crate) use incoming::DialogContext;
 
 use super::server_requests::{ServerAnswer, ServerRequest, ServerRequests};
 use crate::dialog::{
@@ -91,13 +91,13 @@ impl DialogStack {
     /// The field of the overlay.
     pub(crate) fn field_mut(&mut self) -> Option<&mut FieldDialog> {
         match &mut self.overlay.as_mut()?.body {
-            Body::Field(field) => Some(field),
+            OverlayBody::Field(field) => Some(field),
             _ => None,
         }
     }
 
     /// Adds an approval request, possibly while the user is typing.
-    pub(crate) fn push_approval(&mut self, approval: QuestionDialog, around: &Surroundings) {
+    pub(crate) fn push_approval(&mut self, approval: QuestionDialog, around: &DialogContext) {
         self.note_request(around);
         self.approvals.push_back(approval);
     }
@@ -175,7 +175,7 @@ impl DialogStack {
     pub(crate) fn push_server_request(
         &mut self,
         request: ServerRequest,
-        around: &Surroundings,
+        around: &DialogContext,
         theme: &Theme,
     ) -> bool {
         self.note_request(around);

@@ -99,7 +99,7 @@ pub(crate) enum Purpose {
 
 /// The kind of dialog.
 #[derive(Debug, Clone)]
-pub(crate) enum Body {
+pub(crate) enum OverlayBody {
     List(Box<ListDialog>),
     Field(FieldDialog),
     Panel(Panel),
@@ -109,60 +109,60 @@ pub(crate) enum Body {
 #[derive(Debug, Clone)]
 pub(crate) struct Overlay {
     pub(crate) purpose: Purpose,
-    pub(crate) body: Body,
+    pub(crate) body: OverlayBody,
 }
 
 impl Overlay {
     pub(crate) fn list(purpose: Purpose, list: ListDialog) -> Self {
-        Self { purpose, body: Body::List(Box::new(list)) }
+        Self { purpose, body: OverlayBody::List(Box::new(list)) }
     }
 
     pub(crate) fn field(purpose: Purpose, field: FieldDialog) -> Self {
-        Self { purpose, body: Body::Field(field) }
+        Self { purpose, body: OverlayBody::Field(field) }
     }
 
     pub(crate) fn panel(purpose: Purpose, panel: Panel) -> Self {
-        Self { purpose, body: Body::Panel(panel) }
+        Self { purpose, body: OverlayBody::Panel(panel) }
     }
 
     /// The list, if it is one.
     pub(crate) fn list_mut(&mut self) -> Option<&mut ListDialog> {
         match &mut self.body {
-            Body::List(list) => Some(list),
+            OverlayBody::List(list) => Some(list),
             _ => None,
         }
     }
 
     pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
         match &mut self.body {
-            Body::List(list) => list.key(key, raw),
-            Body::Field(field) => field.key(key, raw),
-            Body::Panel(panel) => panel.key(key, raw),
+            OverlayBody::List(list) => list.key(key, raw),
+            OverlayBody::Field(field) => field.key(key, raw),
+            OverlayBody::Panel(panel) => panel.key(key, raw),
         }
     }
 
     /// Whether letters are typed as text.
     pub(crate) fn is_typing(&self) -> bool {
         match &self.body {
-            Body::List(list) => list.is_searched(),
-            Body::Field(_) => true,
-            Body::Panel(panel) => panel.is_typing(),
+            OverlayBody::List(list) => list.is_searched(),
+            OverlayBody::Field(_) => true,
+            OverlayBody::Panel(panel) => panel.is_typing(),
         }
     }
 
     pub(crate) fn paste(&mut self, text: &str) {
         match &mut self.body {
-            Body::List(list) => list.paste(text),
-            Body::Field(field) => field.paste(text),
-            Body::Panel(panel) => panel.paste(text),
+            OverlayBody::List(list) => list.paste(text),
+            OverlayBody::Field(field) => field.paste(text),
+            OverlayBody::Panel(panel) => panel.paste(text),
         }
     }
 
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         match &self.body {
-            Body::List(list) => list.view(width, height, theme),
-            Body::Field(field) => field.view(width, theme),
-            Body::Panel(panel) => panel.view(width, height, theme),
+            OverlayBody::List(list) => list.view(width, height, theme),
+            OverlayBody::Field(field) => field.view(width, theme),
+            OverlayBody::Panel(panel) => panel.view(width, height, theme),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct FormField {
     pub(super) title: String,
     pub(super) description: String,
     pub(super) required: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
     /// The default value as typed; for multiple choices, each of them.
     pub(super) default: Vec<String>,
     bounds: FieldLimits,
@@ -24,17 +24,17 @@ pub(super) struct FormField {
 
 /// The type of a field.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Text,
     Number { whole: bool },
-    Choice(Vec<Choice>),
-    Several(Vec<Choice>),
+    Choice(Vec<FieldChoice>),
+    Several(Vec<FieldChoice>),
     YesNo,
 }
 
 /// One of the choices of a field.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Choice {
+pub(super) struct FieldChoice {
     /// The value sent to the server.
     pub(super) value: String,
     /// The title shown to the user.
@@ -50,11 +50,11 @@ struct FieldLimits {
 }
 
 impl FieldLimits {
-    fn of(property: &Value, kind: &Kind) -> Self {
+    fn of(property: &Value, kind: &FieldKind) -> Self {
         let number = |key: &str| property.get(key).and_then(Value::as_f64);
         let (least, most) = match kind {
-            Kind::Number { .. } => ("minimum", "maximum"),
-            Kind::Several(_) => ("minItems", "maxItems"),
+            FieldKind::Number { .. } => ("minimum", "maximum"),
+            FieldKind::Several(_) => ("minItems", "maxItems"),
             _ => ("minLength", "maxLength"),
         };
         let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
@@ -105,17 +105,17 @@ impl FormField {
             return if self.required { Err(why) } else { Ok(None) };
         }
         Ok(Some(match &self.kind {
-            Kind::Text => {
+            FieldKind::Text => {
                 // Text lengths are far below the numbers that lose precision.
                 let length = u32::try_from(typed.chars().count()).unwrap_or(u32::MAX);
                 self.bounds.refuse(f64::from(length), " characters long")?;
                 self.bounds.refuse_form(typed)?;
                 Value::String(typed.to_owned())
             }
-            Kind::Choice(_) => Value::String(typed.to_owned()),
-            Kind::Several(_) => return self.read_several(&[typed.to_owned()]),
-            Kind::YesNo => Value::Bool(trimmed == "true"),
-            Kind::Number { whole } => {
+            FieldKind::Choice(_) => Value::String(typed.to_owned()),
+            FieldKind::Several(_) => return self.read_several(&[typed.to_owned()]),
+            FieldKind::YesNo => Value::Bool(trimmed == "true"),
+            FieldKind::Number { whole } => {
                 let what = if *whole { "must be an integer" } else { "must be a number" };
                 let number = trimmed.parse::<f64>().ok().and_then(Number::from_f64);
                 let number = match (whole, trimmed.parse::<i64>()) {
@@ -169,17 +169,17 @@ pub(super) fn fields(schema: &Value) -> Option<VecDeque<FormField>> {
     properties.iter().map(field).collect()
 }
 
-fn kind(property: &Value) -> Option<Kind> {
+fn kind(property: &Value) -> Option<FieldKind> {
     let declared = property.get("type").and_then(Value::as_str).unwrap_or_default();
     if let Some(choices) = choices(property, "oneOf")? {
-        return Some(Kind::Choice(choices));
+        return Some(FieldKind::Choice(choices));
     }
     Some(match declared {
-        "array" => Kind::Several(choices(property.get("items")?, "anyOf")??),
-        "boolean" => Kind::YesNo,
-        "integer" => Kind::Number { whole: true },
-        "number" => Kind::Number { whole: false },
-        "string" => Kind::Text,
+        "array" => FieldKind::Several(choices(property.get("items")?, "anyOf")??),
+        "boolean" => FieldKind::YesNo,
+        "integer" => FieldKind::Number { whole: true },
+        "number" => FieldKind::Number { whole: false },
+        "string" => FieldKind::Text,
         _ => return None,
     })
 }
@@ -187,41 +187,41 @@ fn kind(property: &Value) -> Option<Kind> {
 /// Parses the choices of a schema, which lists values or, under `titled`, values with titles. The
 /// outer `None` means that they are invalid.
 #[expect(clippy::option_option, reason = "no choices are not choices that cannot be read")]
-fn choices(schema: &Value, titled: &str) -> Option<Option<Vec<Choice>>> {
+fn choices(schema: &Value, titled: &str) -> Option<Option<Vec<FieldChoice>>> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     if let Some(values) = schema.get("enum") {
         let titles = schema.get("enumNames");
         let choice = |(at, value): (usize, &Value)| {
             let value = text(Some(value))?;
             let title = text(titles.and_then(|titles| titles.get(at)));
-            Some(Choice { title: title.unwrap_or_else(|| value.clone()), value })
+            Some(FieldChoice { title: title.unwrap_or_else(|| value.clone()), value })
         };
         return values.as_array()?.iter().enumerate().map(choice).collect::<Option<_>>().map(Some);
     }
     let Some(values) = schema.get(titled) else { return Some(None) };
     let choice = |item: &Value| {
         let value = text(item.get("const"))?;
-        Some(Choice { title: text(item.get("title")).unwrap_or_else(|| value.clone()), value })
+        Some(FieldChoice { title: text(item.get("title")).unwrap_or_else(|| value.clone()), value })
     };
     values.as_array()?.iter().map(choice).collect::<Option<_>>().map(Some)
 }
 
 /// Returns the default of a field if it is valid for its type.
-fn default(property: &Value, kind: &Kind) -> Vec<String> {
-    let known = |choices: &[Choice], value: &str| choices.iter().any(|it| it.value == value);
+fn default(property: &Value, kind: &FieldKind) -> Vec<String> {
+    let known = |choices: &[FieldChoice], value: &str| choices.iter().any(|it| it.value == value);
     let Some(default) = property.get("default") else { return Vec::new() };
     let given: Vec<String> = match (kind, default) {
-        (Kind::Text | Kind::Choice(_), Value::String(text)) => vec![text.clone()],
-        (Kind::YesNo, Value::Bool(_)) | (Kind::Number { .. }, Value::Number(_)) => {
+        (FieldKind::Text | FieldKind::Choice(_), Value::String(text)) => vec![text.clone()],
+        (FieldKind::YesNo, Value::Bool(_)) | (FieldKind::Number { .. }, Value::Number(_)) => {
             vec![default.to_string()]
         }
-        (Kind::Several(_), Value::Array(items)) => {
+        (FieldKind::Several(_), Value::Array(items)) => {
             items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
         }
         _ => Vec::new(),
     };
     let fits = |value: &String| match kind {
-        Kind::Choice(choices) | Kind::Several(choices) => known(choices, value),
+        FieldKind::Choice(choices) | FieldKind::Several(choices) => known(choices, value),
         // A field is a single line.
         _ => !value.contains(char::is_control) && value.chars().count() <= LONGEST,
     };
@@ -302,7 +302,7 @@ mod tests {
         assert!(of("colours").read_several(&three).is_err());
         assert_eq!(of("colours").read_several(&three[..2]), Ok(Some(json!(["red", "green"]))));
         assert_eq!(of("sizes").read_several(&[]), Ok(None));
-        let Kind::Several(sizes) = &of("sizes").kind else { panic!("several") };
+        let FieldKind::Several(sizes) = &of("sizes").kind else { panic!("several") };
         assert_eq!(sizes[0].title, "Small");
         for (name, default) in [("one", "l"), ("name", "Ada"), ("n", "3"), ("b", "true")] {
             assert_eq!(of(name).default, [default], "{name}");

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use parallax_protocol::Object;
 use parallax_screen::Line;
-use parallax_sdk::mcp_view::{Answer, Question, open_address};
+use parallax_sdk::mcp_view::{UserRequest, UserResponse, open_address};
 use tokio::sync::oneshot;
 
 use super::overlay::{Overlay, Purpose};
-use super::server_form::{Choice, FormField, Kind, fields};
+use super::server_form::{FieldChoice, FieldKind, FormField, fields};
 use crate::clean::clean;
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::theme::Theme;
@@ -33,7 +33,7 @@ pub(crate) struct ServerRequest {
     /// The choices so far of a multiple-choice field.
     chosen: Vec<String>,
     values: Object,
-    reply: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<UserResponse>,
 }
 
 /// The kind of request.
@@ -53,28 +53,28 @@ impl ServerRequest {
     /// Returns what the server asked if it cannot be shown. The request is declined.
     pub(crate) fn new(
         server: &str,
-        question: Question,
-        reply: oneshot::Sender<Answer>,
+        question: UserRequest,
+        reply: oneshot::Sender<UserResponse>,
     ) -> Result<Self, String> {
-        let decline = |what: String, reply: oneshot::Sender<Answer>| {
+        let decline = |what: String, reply: oneshot::Sender<UserResponse>| {
             // The server may have stopped waiting.
-            let _ = reply.send(Answer::Decline);
+            let _ = reply.send(UserResponse::Decline);
             Err(what)
         };
         let (message, kind, fields) = match question {
-            Question::Url { message, url } => (message, RequestKind::Url(url), VecDeque::new()),
-            Question::SignIn { again } => {
+            UserRequest::Url { message, url } => (message, RequestKind::Url(url), VecDeque::new()),
+            UserRequest::SignIn { again } => {
                 let why = match again {
                     true => "The last sign-in is no longer valid.",
                     false => "Its tools cannot be called without authentication.",
                 };
                 (why.to_owned(), RequestKind::SignIn, VecDeque::new())
             }
-            Question::Sample { system, prompt, tokens, left } => {
+            UserRequest::Sample { system, prompt, tokens, left } => {
                 let (shown, facts) = sample_facts(&system, &prompt, tokens, left);
                 (shown, RequestKind::Sample(facts), VecDeque::new())
             }
-            Question::Form { message, schema } => match fields(&schema) {
+            UserRequest::Form { message, schema } => match fields(&schema) {
                 Some(fields) => (message, RequestKind::Form, fields),
                 None => return decline("for a form that is not supported".to_owned(), reply),
             },
@@ -141,7 +141,7 @@ impl ServerRequest {
     fn first_field(&mut self, theme: &Theme) -> Option<Overlay> {
         let field = self.fields.front()?;
         self.chosen = match field.kind {
-            Kind::Several(_) => field.default.clone(),
+            FieldKind::Several(_) => field.default.clone(),
             _ => Vec::new(),
         };
         self.field_dialog(None, theme)
@@ -159,19 +159,19 @@ impl ServerRequest {
         let default = field.default.first().cloned().unwrap_or_default();
         let mut at = at.unwrap_or(&default).to_owned();
         let mut items: Vec<ListItem> = match &field.kind {
-            Kind::Text | Kind::Number { .. } => {
+            FieldKind::Text | FieldKind::Number { .. } => {
                 let dialog = FieldDialog::new(title, intro, Field::with(default));
                 return Some(Overlay::field(Purpose::ServerField, dialog));
             }
-            Kind::YesNo => {
+            FieldKind::YesNo => {
                 vec![ListItem::new("true", "Yes", ""), ListItem::new("false", "No", "")]
             }
-            Kind::Choice(choices) => {
-                let item = |it: &Choice| ListItem::new(it.value.clone(), clean(&it.title), "");
+            FieldKind::Choice(choices) => {
+                let item = |it: &FieldChoice| ListItem::new(it.value.clone(), clean(&it.title), "");
                 choices.iter().map(item).collect()
             }
-            Kind::Several(choices) => {
-                let item = |it: &Choice| {
+            FieldKind::Several(choices) => {
+                let item = |it: &FieldChoice| {
                     let mark = if self.chosen.contains(&it.value) { "[x]" } else { "[ ]" };
                     ListItem::new(it.value.clone(), format!("{mark} {}", clean(&it.title)), "")
                 };
@@ -179,7 +179,7 @@ impl ServerRequest {
                 choices.iter().map(item).chain([done]).collect()
             }
         };
-        if !field.required && !matches!(field.kind, Kind::Several(_)) {
+        if !field.required && !matches!(field.kind, FieldKind::Several(_)) {
             items.push(ListItem::new("", "(nothing)", ""));
         }
         if at.is_empty() {
@@ -195,8 +195,8 @@ impl ServerRequest {
     fn field_typed(&mut self, typed: &str, theme: &Theme) -> Result<Option<Overlay>, String> {
         let Some(field) = self.fields.front() else { return Ok(None) };
         let value = match &field.kind {
-            Kind::Several(_) if typed == CHOSEN => field.read_several(&self.chosen)?,
-            Kind::Several(choices) => {
+            FieldKind::Several(_) if typed == CHOSEN => field.read_several(&self.chosen)?,
+            FieldKind::Several(choices) => {
                 match self.chosen.iter().position(|it| it == typed) {
                     Some(place) => drop(self.chosen.remove(place)),
                     None => self.chosen.push(typed.to_owned()),
@@ -269,13 +269,13 @@ impl ServerRequests {
         let id = match answer {
             ServerAnswer::Choice(id) => id,
             ServerAnswer::Closed => {
-                self.reply(|_| Answer::Cancel);
+                self.reply(|_| UserResponse::Cancel);
                 return Ok(None);
             }
             ServerAnswer::Field(typed) => {
                 let next = request.field_typed(typed, theme)?;
                 if next.is_none() {
-                    self.reply(Answer::Accept);
+                    self.reply(UserResponse::Accept);
                 }
                 return Ok(next);
             }
@@ -285,24 +285,26 @@ impl ServerRequests {
                 // Normalized as in a browser, which encodes characters that change the text
                 // direction.
                 open_address(url::Url::parse(url).as_ref().map_or(url, url::Url::as_str));
-                self.reply(Answer::Accept);
+                self.reply(UserResponse::Accept);
             }
-            ("yes", RequestKind::SignIn | RequestKind::Sample(_)) => self.reply(Answer::Accept),
-            ("always", RequestKind::Sample(_)) => self.reply(|_| Answer::Always),
+            ("yes", RequestKind::SignIn | RequestKind::Sample(_)) => {
+                self.reply(UserResponse::Accept)
+            }
+            ("always", RequestKind::Sample(_)) => self.reply(|_| UserResponse::Always),
             ("yes", RequestKind::Form) => {
                 let next = request.first_field(theme);
                 if next.is_none() {
-                    self.reply(Answer::Accept);
+                    self.reply(UserResponse::Accept);
                 }
                 return Ok(next);
             }
-            ("never", _) => self.reply(|_| Answer::Never),
-            _ => self.reply(|_| Answer::Decline),
+            ("never", _) => self.reply(|_| UserResponse::Never),
+            _ => self.reply(|_| UserResponse::Decline),
         }
         Ok(None)
     }
 
-    fn reply(&mut self, answer: impl FnOnce(Object) -> Answer) {
+    fn reply(&mut self, answer: impl FnOnce(Object) -> UserResponse) {
         if let Some(request) = self.0.pop_front() {
             // The server may have stopped waiting.
             let _ = request.reply.send(answer(request.values));
@@ -352,7 +354,7 @@ mod tests {
         let (reply, mut answer) = oneshot::channel();
         let schema = serde_json::json!({"type": "object", "required": ["n"],
             "properties": {"n": {"type": "integer"}, "b": {"type": "boolean"}}});
-        let question = Question::Form { message: "Who?".to_owned(), schema };
+        let question = UserRequest::Form { message: "Who?".to_owned(), schema };
         let theme = Theme::default();
         let mut requests = ServerRequests::default();
         requests.push(ServerRequest::new("s", question, reply).expect("a form"));
@@ -362,7 +364,7 @@ mod tests {
         assert_eq!(step(ServerAnswer::Field("x")), Err("must be an integer".to_owned()));
         assert_eq!(step(ServerAnswer::Field("7")), Ok(true));
         assert_eq!(step(ServerAnswer::Field("")), Ok(false));
-        let Ok(Answer::Accept(values)) = answer.try_recv() else { panic!("no answer") };
+        let Ok(UserResponse::Accept(values)) = answer.try_recv() else { panic!("no answer") };
         assert_eq!(values.get("n"), Some(&serde_json::json!(7)));
         assert!(!requests.is_waiting());
     }
@@ -370,9 +372,9 @@ mod tests {
     #[test]
     fn request_that_cannot_be_shown_is_declined() {
         let (reply, mut answer) = oneshot::channel();
-        let question = Question::Url { message: String::new(), url: "file:///etc".to_owned() };
+        let question = UserRequest::Url { message: String::new(), url: "file:///etc".to_owned() };
         let why = ServerRequest::new("s", question, reply).err();
         assert_eq!(why.as_deref(), Some("to open `file:///etc`, which is not a web page"));
-        assert!(matches!(answer.try_recv(), Ok(Answer::Decline)));
+        assert!(matches!(answer.try_recv(), Ok(UserResponse::Decline)));
     }
 }

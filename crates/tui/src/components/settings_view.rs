@@ -1,10 +1,12 @@
 //! The settings dialogs: the list with its scope, typed values, and the items of the status line.
 
 use parallax_screen::Line;
-use parallax_sdk::settings::{FooterItem, Kind, Layer, SettingRow, SettingScope, UiSettings};
+use parallax_sdk::settings::{
+    FooterItem, Layer, SettingRow, SettingScope, SettingType, UiSettings,
+};
 use serde_json::Value;
 
-use super::dialog_stack::{Body, Overlay, Purpose};
+use super::dialog_stack::{Overlay, OverlayBody, Purpose};
 use crate::clean::clean;
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::footer::{self, Facts};
@@ -114,7 +116,9 @@ impl SettingsView {
     /// Sets the settings list aside for a dialog opened from it.
     pub(crate) fn set_aside(&mut self, overlay: Option<Overlay>) {
         self.aside = match overlay {
-            Some(Overlay { purpose: Purpose::Settings, body: Body::List(list) }) => Some(*list),
+            Some(Overlay { purpose: Purpose::Settings, body: OverlayBody::List(list) }) => {
+                Some(*list)
+            }
             _ => None,
         };
     }
@@ -255,8 +259,8 @@ fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListIte
 /// `footer` are the items of the status line.
 pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) -> SettingStep {
     match row.kind {
-        Kind::Flag => SettingStep::Save(Value::Bool(row.value != Value::Bool(true))),
-        Kind::Choice(words) => {
+        SettingType::Flag => SettingStep::Save(Value::Bool(row.value != Value::Bool(true))),
+        SettingType::Choice(words) => {
             let now = row.value.as_str().unwrap_or_default();
             let at = words.iter().position(|word| *word == now);
             let next = at.map_or(0, |at| (at + 1) % words.len().max(1));
@@ -311,14 +315,16 @@ fn shown(value: &Value) -> String {
 }
 
 /// Returns the input format of a setting, if it needs explanation.
-fn wanted(key: &str, kind: Kind) -> Option<String> {
+fn wanted(key: &str, kind: SettingType) -> Option<String> {
     match kind {
         _ if key == FOOTER => {
             Some(format!("names in order, separated by commas: {}", FooterItem::words()))
         }
-        Kind::Texts | Kind::List => Some("several values, separated by commas".to_owned()),
-        Kind::TextOrTexts => Some("one value, or several separated by commas".to_owned()),
-        Kind::Object => Some("a JSON object".to_owned()),
+        SettingType::Texts | SettingType::List => {
+            Some("several values, separated by commas".to_owned())
+        }
+        SettingType::TextOrTexts => Some("one value, or several separated by commas".to_owned()),
+        SettingType::Object => Some("a JSON object".to_owned()),
         _ => None,
     }
 }
@@ -338,7 +344,7 @@ fn check(key: &str, value: Option<Value>) -> Result<Option<Value>, String> {
 }
 
 /// Parses a typed value according to the setting's kind. Empty input removes the setting.
-fn value(kind: Kind, text: &str) -> Result<Option<Value>, String> {
+fn value(kind: SettingType, text: &str) -> Result<Option<Value>, String> {
     let text = text.trim();
     if text.is_empty() || text == "–" {
         return Ok(None);
@@ -354,15 +360,15 @@ fn value(kind: Kind, text: &str) -> Result<Option<Value>, String> {
         Value::Array(items.map(Value::from).collect())
     };
     Ok(Some(match kind {
-        Kind::Number => number().ok_or_else(|| format!("`{text}` is not a number"))?,
-        Kind::Texts | Kind::List => words(),
-        Kind::TextOrTexts if text.contains(',') => words(),
-        Kind::FlagOr(_) if text == "true" || text == "false" => Value::Bool(text == "true"),
-        Kind::Flag => match text {
+        SettingType::Number => number().ok_or_else(|| format!("`{text}` is not a number"))?,
+        SettingType::Texts | SettingType::List => words(),
+        SettingType::TextOrTexts if text.contains(',') => words(),
+        SettingType::FlagOr(_) if text == "true" || text == "false" => Value::Bool(text == "true"),
+        SettingType::Flag => match text {
             "true" | "false" => Value::Bool(text == "true"),
             _ => return Err("must be `true` or `false`".to_owned()),
         },
-        Kind::Object => {
+        SettingType::Object => {
             serde_json::from_str(text).map_err(|error| format!("invalid JSON: {error}"))?
         }
         _ => Value::String(text.to_owned()),
@@ -375,15 +381,15 @@ mod tests {
 
     #[test]
     fn what_is_typed_becomes_what_the_setting_holds() {
-        assert_eq!(value(Kind::Number, " 12 "), Ok(Some(Value::from(12))));
-        assert_eq!(value(Kind::Number, "0.5"), Ok(Some(Value::from(0.5))));
-        assert!(value(Kind::Number, "many").is_err());
-        assert_eq!(value(Kind::Texts, "a, b,"), Ok(Some(serde_json::json!(["a", "b"]))));
-        let listed = value(Kind::Texts, "mode, moon").expect("a list");
+        assert_eq!(value(SettingType::Number, " 12 "), Ok(Some(Value::from(12))));
+        assert_eq!(value(SettingType::Number, "0.5"), Ok(Some(Value::from(0.5))));
+        assert!(value(SettingType::Number, "many").is_err());
+        assert_eq!(value(SettingType::Texts, "a, b,"), Ok(Some(serde_json::json!(["a", "b"]))));
+        let listed = value(SettingType::Texts, "mode, moon").expect("a list");
         assert!(check(FOOTER, listed.clone()).is_err_and(|why| why.contains("`moon`")));
         assert_eq!(check("context.fileName", listed.clone()), Ok(listed));
-        assert_eq!(value(Kind::Text, ""), Ok(None));
-        assert_eq!(value(Kind::FlagOr(&["docker"]), "true"), Ok(Some(Value::Bool(true))));
+        assert_eq!(value(SettingType::Text, ""), Ok(None));
+        assert_eq!(value(SettingType::FlagOr(&["docker"]), "true"), Ok(Some(Value::Bool(true))));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::background_tasks::BackgroundTasks;
 use crate::keymap::{KeyCommand, Keymap};
 use crate::status::Working;
 use crate::theme::Theme;
-use crate::title::State;
+use crate::title::TitleState;
 
 /// How long a command has no output before the hint about typing into it is shown, in milliseconds.
 const SILENCE_MS: u64 = 5_000;
@@ -25,7 +25,7 @@ const SLOW_MS: u64 = 120_000;
 
 /// What the view needs to know of its surroundings.
 #[derive(Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct ShellViewContext {
     pub(crate) now_ms: u64,
     /// Whether the composer contains text.
     pub(crate) has_draft: bool,
@@ -179,22 +179,22 @@ impl ShellView {
     }
 
     /// The state of the command for the window title.
-    pub(crate) fn title(&self) -> Option<State> {
-        self.running.as_ref().map(|running| State::Working(running.title.clone()))
+    pub(crate) fn title(&self) -> Option<TitleState> {
+        self.running.as_ref().map(|running| TitleState::Working(running.title.clone()))
     }
 
     /// The window title of a command that has been silent for long.
-    pub(crate) fn silent_title(&self, now_ms: u64) -> Option<State> {
+    pub(crate) fn silent_title(&self, now_ms: u64) -> Option<TitleState> {
         let running = self.running.as_ref().filter(|running| !running.has_focus)?;
         match now_ms.saturating_sub(running.spoke_at) {
-            silent if silent >= ASKS_MS && running.asks => Some(State::Asking),
-            silent if silent >= SLOW_MS => Some(State::Slow),
+            silent if silent >= ASKS_MS && running.asks => Some(TitleState::Asking),
+            silent if silent >= SLOW_MS => Some(TitleState::Slow),
             _ => None,
         }
     }
 
     /// Whether the command has been silent for so long that it may be waiting for input.
-    pub(crate) fn is_silent(&self, around: &Surroundings) -> bool {
+    pub(crate) fn is_silent(&self, around: &ShellViewContext) -> bool {
         let running = self.running.as_ref().filter(|running| !running.has_focus);
         !around.has_draft
             && running.is_some_and(|running| around.now_ms >= running.spoke_at + SILENCE_MS)
@@ -212,7 +212,7 @@ impl ShellView {
     }
 
     /// Hints for the keys of the command, once it has run for a moment.
-    pub(crate) fn keys(&self, around: &Surroundings) -> Vec<String> {
+    pub(crate) fn keys(&self, around: &ShellViewContext) -> Vec<String> {
         let begun = |running: &ForegroundCommand| around.now_ms >= running.since + HINT_MS;
         if !self.running.as_ref().is_some_and(begun) {
             return Vec::new();
@@ -231,7 +231,7 @@ impl ShellView {
     /// The row with the silence hint.
     pub(crate) fn silence_row(
         &self,
-        around: &Surroundings,
+        around: &ShellViewContext,
         width: usize,
         theme: &Theme,
     ) -> Option<Line> {
@@ -240,7 +240,7 @@ impl ShellView {
     }
 
     /// Announces changes of the command to a screen reader, each once.
-    pub(crate) fn announce(&mut self, around: &Surroundings) -> Vec<Line> {
+    pub(crate) fn announce(&mut self, around: &ShellViewContext) -> Vec<Line> {
         let now = Announced {
             item: self.item().cloned(),
             has_focus: self.has_focus(),
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn silence_is_shown_until_the_next_output() {
         let keymap = Arc::new(Keymap::load(Platform::Linux, ""));
-        let around = |now_ms| Surroundings { now_ms, has_draft: false, keymap: keymap.clone() };
+        let around = |now_ms| ShellViewContext { now_ms, has_draft: false, keymap: keymap.clone() };
         let (item, mut shell) = ("sh".into(), ShellView::default());
         assert!(!shell.is_silent(&around(9_000)));
         shell.begin(&item, "cat\nx", 1_000);
@@ -297,7 +297,7 @@ mod tests {
         shell.output(&item, 6_000);
         assert!(!shell.is_silent(&around(6_000)));
         shell.screen(&item, false, true, 6_000);
-        assert_eq!(shell.silent_title(6_000 + ASKS_MS), Some(State::Asking));
+        assert_eq!(shell.silent_title(6_000 + ASKS_MS), Some(TitleState::Asking));
         shell.focus(true, 7_000);
         assert!(shell.has_focus() && shell.silent_title(900_000).is_none());
         shell.item_done(&item);

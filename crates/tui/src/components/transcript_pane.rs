@@ -4,14 +4,14 @@
 use parallax_screen::{Key, KeyCode, Line, Span, text_width};
 
 use crate::dialog::Field;
-use crate::keymap::{Context, KeyCommand, Keymap};
+use crate::keymap::{KeyCommand, Keymap, KeymapContext};
 use crate::layout::cut;
 use crate::theme::Theme;
 use crate::transcript::{Anchor, SearchNeedle, Transcript};
 
 /// Positions of the elements in the last frame, in rows from its top.
 #[derive(Debug, Clone, Copy, Default)]
-struct Places {
+struct ElementPositions {
     /// The first row and the number of rows of the composer's text, or `None` while it is hidden.
     composer: Option<(usize, usize)>,
     /// Rows of the transcript, which has the scroll bar in its last column.
@@ -65,7 +65,7 @@ pub(crate) struct TranscriptPane {
     anchor: Anchor,
     /// The columns and rows of the visible part.
     size: (usize, usize),
-    places: Places,
+    places: ElementPositions,
     /// The pager, when the whole transcript is shown.
     pager: Option<Pager>,
     /// The newest truncated item when expanding began, and the item expanded last.
@@ -77,7 +77,7 @@ impl Default for TranscriptPane {
         Self {
             anchor: Anchor::Bottom,
             size: (80, 10),
-            places: Places::default(),
+            places: ElementPositions::default(),
             pager: None,
             unfolding: None,
         }
@@ -282,7 +282,7 @@ impl TranscriptPane {
         keymap: &Keymap,
         theme: &Theme,
     ) -> Option<PagerKey> {
-        for command in keymap.commands_for(key, Context::DIALOG) {
+        for command in keymap.commands_for(key, KeymapContext::DIALOG) {
             match command {
                 KeyCommand::ShowTranscript | KeyCommand::Quit => self.close_pager(transcript),
                 KeyCommand::ShowMoreLines => transcript.options.expanded ^= true,

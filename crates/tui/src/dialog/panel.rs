@@ -7,7 +7,7 @@ use parallax_screen::{Key, Line, Span, wrap};
 use super::field::Field;
 use super::{DialogKey, DialogView, Response, tabs};
 use crate::layout::hint_row;
-use crate::markdown::{Look, render};
+use crate::markdown::{RenderOptions, render};
 use crate::theme::Theme;
 
 /// Minimum number of text rows before empty rows are added around them.
@@ -15,7 +15,7 @@ const AIRY: usize = 12;
 
 /// The content of a page.
 #[derive(Debug, Clone)]
-pub(crate) enum Text {
+pub(crate) enum PanelText {
     Rows(Vec<Line>),
     Markdown(&'static str),
 }
@@ -23,7 +23,7 @@ pub(crate) enum Text {
 /// A panel of text pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Panel {
-    pages: Vec<(String, Text)>,
+    pages: Vec<(String, PanelText)>,
     page: usize,
     /// The first visible row.
     first: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    pub(crate) fn new(pages: Vec<(String, Text)>) -> Self {
+    pub(crate) fn new(pages: Vec<(String, PanelText)>) -> Self {
         Self { pages, page: 0, first: 0, shown: Cell::default(), search: None }
     }
 
@@ -106,15 +106,15 @@ impl Panel {
         let titles: Vec<&str> = self.pages.iter().map(|(title, _)| title.as_str()).collect();
         let head = tabs::row(&titles, self.page, width, theme);
         let mut text: Vec<Line> = match self.pages.get(self.page) {
-            Some((_, Text::Rows(rows))) => {
+            Some((_, PanelText::Rows(rows))) => {
                 let fits = |row: &&Line| self.search.is_none() || self.finds(row);
                 let rows = rows.iter().filter(fits);
                 rows.flat_map(|row| wrap(row, width, &[Span::raw("    ")])).collect()
             }
-            Some((_, Text::Markdown(text))) => render(text, &Look::new(theme, width)),
+            Some((_, PanelText::Markdown(text))) => render(text, &RenderOptions::new(theme, width)),
             None => Vec::new(),
         };
-        if let Some((_, Text::Markdown(_))) = self.pages.get(self.page)
+        if let Some((_, PanelText::Markdown(_))) = self.pages.get(self.page)
             && self.search.is_some()
         {
             text.retain(|row| self.finds(row));
@@ -177,8 +177,8 @@ mod tests {
     fn panel() -> Panel {
         let rows = |name: &str| (0..9).map(|at| Line::raw(format!("{name}{at}"))).collect();
         Panel::new(vec![
-            ("One".to_owned(), Text::Rows(rows("a"))),
-            ("Two".to_owned(), Text::Markdown("# Title\n\n**bold**\n")),
+            ("One".to_owned(), PanelText::Rows(rows("a"))),
+            ("Two".to_owned(), PanelText::Markdown("# Title\n\n**bold**\n")),
         ])
     }
 

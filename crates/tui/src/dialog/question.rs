@@ -54,7 +54,7 @@ impl Typing {
 
 /// The visible rows of the body.
 #[derive(Debug, Clone, Copy, Default)]
-struct Page {
+struct BodyPage {
     first: usize,
     shown: usize,
     /// The maximum of `first`.
@@ -83,7 +83,7 @@ pub(crate) struct QuestionDialog {
     /// The row of the body that the user scrolled to.
     scroll: Option<usize>,
     /// The part of the body shown last.
-    page: Cell<Page>,
+    page: Cell<BodyPage>,
     /// Whether the rule that requires approval is shown with its source and priority.
     shows_rule: bool,
     /// Whether to use words instead of signs, for screen readers.
@@ -218,7 +218,7 @@ impl QuestionDialog {
 
     /// Scrolls the body by a page. One row stays visible, unless there are only a few.
     fn turn(&mut self, down: bool) {
-        let Page { first, shown, last } = self.page.get();
+        let BodyPage { first, shown, last } = self.page.get();
         let step = if shown > 4 { shown - 1 } else { shown.max(1) };
         let at = self.scroll.unwrap_or(first).min(last);
         self.scroll = Some(if down { (at + step).min(last) } else { at.saturating_sub(step) });
@@ -238,7 +238,7 @@ impl QuestionDialog {
         let last = rows - shown.min(rows);
         let begin = if 2 * change < shown { 0 } else { change };
         let first = self.scroll.unwrap_or(begin).min(last);
-        self.page.set(Page { first, shown, last });
+        self.page.set(BodyPage { first, shown, last });
         first
     }
 

@@ -2,7 +2,7 @@
 
 /// The kind of change of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum LineChange {
     Same,
     Added,
     Removed,
@@ -10,15 +10,15 @@ pub(super) enum Change {
 
 /// A row of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Row<'t> {
+pub(super) enum DiffRow<'t> {
     /// Omitted lines.
     Gap,
     /// A line with its numbers in the old and new file.
-    Line { change: Change, text: &'t str, old: usize, new: usize },
+    Line { change: LineChange, text: &'t str, old: usize, new: usize },
 }
 
 /// Parses a unified diff. Everything outside hunks is skipped.
-pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
+pub(super) fn parse(diff: &str) -> Vec<DiffRow<'_>> {
     let mut rows = Vec::new();
     let (mut old, mut new, mut in_hunk) = (0usize, 0usize, false);
     // The remaining lines according to the hunk header; a `---` after them is a file header.
@@ -30,7 +30,7 @@ pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
             };
             // Lines between two hunks, or before the first, are omitted.
             if if in_hunk { old_begin > old } else { old_begin > 1 } {
-                rows.push(Row::Gap);
+                rows.push(DiffRow::Gap);
             }
             (old, new, old_left, new_left) = (old_begin, new_begin, old_count, new_count);
             in_hunk = true;
@@ -40,19 +40,19 @@ pub(super) fn parse(diff: &str) -> Vec<Row<'_>> {
             continue;
         }
         let (change, text) = match line.as_bytes().first() {
-            Some(b'+') => (Change::Added, &line[1..]),
-            Some(b'-') => (Change::Removed, &line[1..]),
-            Some(b' ') => (Change::Same, &line[1..]),
-            None => (Change::Same, line),
+            Some(b'+') => (LineChange::Added, &line[1..]),
+            Some(b'-') => (LineChange::Removed, &line[1..]),
+            Some(b' ') => (LineChange::Same, &line[1..]),
+            None => (LineChange::Same, line),
             _ => continue,
         };
         let text = text.strip_suffix('\r').unwrap_or(text);
-        rows.push(Row::Line { change, text, old, new });
-        if change != Change::Added {
+        rows.push(DiffRow::Line { change, text, old, new });
+        if change != LineChange::Added {
             old = old.saturating_add(1);
             old_left = old_left.saturating_sub(1);
         }
-        if change != Change::Removed {
+        if change != LineChange::Removed {
             new = new.saturating_add(1);
             new_left = new_left.saturating_sub(1);
         }
@@ -75,16 +75,16 @@ fn ranges(head: &str) -> Option<(HunkRange, HunkRange)> {
 }
 
 /// Whether removed and added lines differ only in whitespace.
-pub(super) fn only_whitespace_changed(rows: &[Row<'_>]) -> bool {
-    let side = |wanted: Change| {
+pub(super) fn only_whitespace_changed(rows: &[DiffRow<'_>]) -> bool {
+    let side = |wanted: LineChange| {
         rows.iter()
             .filter_map(move |row| match row {
-                Row::Line { change, text, .. } if *change == wanted => Some(*text),
+                DiffRow::Line { change, text, .. } if *change == wanted => Some(*text),
                 _ => None,
             })
             .flat_map(|text| text.chars().filter(|char| !char.is_whitespace()))
     };
-    side(Change::Removed).eq(side(Change::Added))
+    side(LineChange::Removed).eq(side(LineChange::Added))
 }
 
 #[cfg(test)]
@@ -97,18 +97,18 @@ mod tests {
             "--- a/x\n+++ b/x\n@@ -3,2 +3,3 @@ fn\n a\n-b\n+--- c\n+d\n@@ -20 +21 @@\n-x\n\\ No \
              newline at end of file\n+y\n",
         );
-        let line = |change, text, old, new| Row::Line { change, text, old, new };
+        let line = |change, text, old, new| DiffRow::Line { change, text, old, new };
         assert_eq!(
             rows,
             [
-                Row::Gap,
-                line(Change::Same, "a", 3, 3),
-                line(Change::Removed, "b", 4, 4),
-                line(Change::Added, "--- c", 5, 4),
-                line(Change::Added, "d", 5, 5),
-                Row::Gap,
-                line(Change::Removed, "x", 20, 21),
-                line(Change::Added, "y", 21, 21),
+                DiffRow::Gap,
+                line(LineChange::Same, "a", 3, 3),
+                line(LineChange::Removed, "b", 4, 4),
+                line(LineChange::Added, "--- c", 5, 4),
+                line(LineChange::Added, "d", 5, 5),
+                DiffRow::Gap,
+                line(LineChange::Removed, "x", 20, 21),
+                line(LineChange::Added, "y", 21, 21),
             ]
         );
     }

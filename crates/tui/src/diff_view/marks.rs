@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
-use super::hunks::Row;
+use super::hunks::DiffRow;
 
 /// Maximum number of lines per side of a block that is compared word by word.
 const MAX_LINES: usize = 60;
@@ -17,11 +17,14 @@ const LIMIT: Duration = Duration::from_millis(20);
 pub(super) type WordMarks = Vec<(usize, bool)>;
 
 /// Returns the marks of the removed and added lines.
-pub(super) fn words(removed: &[Row<'_>], added: &[Row<'_>]) -> (Vec<WordMarks>, Vec<WordMarks>) {
-    let text = |rows: &[Row<'_>]| -> Vec<String> {
+pub(super) fn words(
+    removed: &[DiffRow<'_>],
+    added: &[DiffRow<'_>],
+) -> (Vec<WordMarks>, Vec<WordMarks>) {
+    let text = |rows: &[DiffRow<'_>]| -> Vec<String> {
         let lines = rows.iter().map(|row| match row {
-            Row::Line { text, .. } => format!("{text}\n"),
-            Row::Gap => String::new(),
+            DiffRow::Line { text, .. } => format!("{text}\n"),
+            DiffRow::Gap => String::new(),
         });
         lines.collect()
     };

@@ -14,7 +14,7 @@ use parallax_sdk::trust::TrustAnswer;
 use parallax_sessions::SessionChoice;
 use parallax_sessions::past::read_names;
 
-use parallax_screen::{Drawing, Frame, Graphics, Progress, Terminal};
+use parallax_screen::{Drawing, Frame, Graphics, TaskbarProgress, TerminalKind};
 
 use super::{Face, Left};
 use crate::app::App;
@@ -27,7 +27,7 @@ use crate::app::effect::{Deliver, Effect, Job, Then};
 use crate::app::pager;
 use crate::copied::Copied;
 use crate::signals::Signals;
-use crate::transcript::Prepared;
+use crate::transcript::DecodedImage;
 use crate::{clipboard, edit_text, editors};
 
 /// Time limit for closing a session while nothing can be drawn.
@@ -165,9 +165,9 @@ impl Face {
             // Failures of window decorations are ignored.
             Effect::Title(title) => drop(self.screen.set_title(&title)),
             Effect::Progress(working) => drop(self.screen.set_progress(if working {
-                Progress::Busy
+                TaskbarProgress::Busy
             } else {
-                Progress::None
+                TaskbarProgress::None
             })),
             Effect::Notify(text) => {
                 let method = self.app.settings.notifications;
@@ -376,11 +376,11 @@ impl Face {
         let terminal = self.screen.capabilities().terminal;
         let only_terminal = self.app.settings.osc52_copy
             || clipboard::belongs_to_terminal(&variable)
-            || terminal == Terminal::Screen;
-        if terminal != Terminal::Tmux && only_terminal {
+            || terminal == TerminalKind::Screen;
+        if terminal != TerminalKind::Tmux && only_terminal {
             return self.copy_by_terminal(&text);
         }
-        let is_asked = terminal != Terminal::Tmux && self.screen.copy(&text).unwrap_or(false);
+        let is_asked = terminal != TerminalKind::Tmux && self.screen.copy(&text).unwrap_or(false);
         self.run(Box::new(move || {
             let in_tmux = clipboard::copy_in_tmux(&text, &variable);
             let by_program = !only_terminal && clipboard::copy(&text, &variable);
@@ -399,8 +399,8 @@ impl Face {
     fn copy_by_terminal(&mut self, text: &str) {
         let copied = match self.screen.copy(text) {
             Ok(true) => match self.screen.capabilities().terminal {
-                Terminal::Tmux => Copied::AskedTmux,
-                Terminal::Screen => Copied::AskedScreen,
+                TerminalKind::Tmux => Copied::AskedTmux,
+                TerminalKind::Screen => Copied::AskedScreen,
                 _ => Copied::Clipboard,
             },
             Ok(false) => Copied::TooLong,
@@ -427,7 +427,7 @@ impl Face {
         let drawing = self.drawing();
         let window = self.screen.size();
         self.run(Box::new(move || {
-            let prepared = Prepared::new(&image, drawing.as_ref(), window);
+            let prepared = DecodedImage::new(&image, drawing.as_ref(), window);
             Box::new(move |app| app.transcript.picture_seen(id, &image, prepared))
         }));
     }

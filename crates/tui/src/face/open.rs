@@ -7,7 +7,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::ide::Companion;
-use parallax_sdk::mcp_view::{Answer, Asker, Question, WantedSignIn};
+use parallax_sdk::mcp_view::{Asker, UserRequest, UserResponse, WantedSignIn};
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::{Acceptance, Prepared, TrustQuestion};
 use parallax_sdk::{Launch, OpenSession};
@@ -355,8 +355,8 @@ const KEY_WARNINGS: usize = 5;
 async fn offer_sign_in(jobs: mpsc::Sender<Then>, wanted: WantedSignIn) {
     let WantedSignIn { server, again, asks } = wanted;
     let then: Then = if asks {
-        let asked = UserPrompts(jobs.clone()).ask(&server, Question::SignIn { again }).await;
-        if !matches!(asked, Answer::Accept(_)) {
+        let asked = UserPrompts(jobs.clone()).ask(&server, UserRequest::SignIn { again }).await;
+        if !matches!(asked, UserResponse::Accept(_)) {
             return;
         }
         Box::new(move |app| mcp::sign_in(app, &server))
@@ -371,25 +371,25 @@ async fn offer_sign_in(jobs: mpsc::Sender<Then>, wanted: WantedSignIn) {
 struct UserPrompts(mpsc::Sender<Then>);
 
 impl Asker for UserPrompts {
-    fn ask(&self, server: &str, question: Question) -> BoxFuture<'static, Answer> {
+    fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
         let (jobs, server) = (self.0.clone(), server.to_owned());
         Box::pin(async move {
             // Dropped after the answer, or when it is no longer awaited.
-            let _ended = Ended(jobs.clone());
+            let _ended = RequestEndGuard(jobs.clone());
             let (reply, answer) = tokio::sync::oneshot::channel();
             let then: Then = Box::new(move |app| app.server_asks(&server, question, reply));
             match jobs.send(then).await {
-                Ok(()) => answer.await.unwrap_or(Answer::Cancel),
-                Err(_) => Answer::Cancel,
+                Ok(()) => answer.await.unwrap_or(UserResponse::Cancel),
+                Err(_) => UserResponse::Cancel,
             }
         })
     }
 }
 
 /// Notifies the app that a request may have ended.
-struct Ended(mpsc::Sender<Then>);
+struct RequestEndGuard(mpsc::Sender<Then>);
 
-impl Drop for Ended {
+impl Drop for RequestEndGuard {
     fn drop(&mut self) {
         // If this fails, the app notices at the next key.
         let _ = self.0.try_send(Box::new(App::server_requests_ended));

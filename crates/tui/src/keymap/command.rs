@@ -5,9 +5,9 @@ use super::platform::Platform;
 
 /// The context in which a key was pressed; a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Context(u16);
+pub struct KeymapContext(u16);
 
-impl Context {
+impl KeymapContext {
     /// The composer without a list or a search.
     pub const COMPOSER: Self = Self(1);
     /// The composer with an open completion list.
@@ -99,23 +99,24 @@ impl Group {
 }
 
 /// A row of the command table.
-struct Row {
+struct CommandRow {
     command: KeyCommand,
     id: &'static str,
     group: Group,
-    contexts: Context,
+    contexts: KeymapContext,
     keys: &'static str,
     mac: Option<&'static str>,
     windows: Option<&'static str>,
     text: &'static str,
 }
 
-const C: Context = Context::COMPOSER;
-const T: Context = Context::COMPOSER.and(Context::SUGGESTIONS);
-const EDITOR: Context = T.and(Context::SEARCH);
-const LISTS: Context = Context::LIST.and(Context::DIALOG).and(Context::EXTENSIONS);
-const ALL: Context = EDITOR.and(LISTS).and(Context::BACKGROUND);
-const EVERYWHERE: Context = ALL.and(Context::SHELL);
+const C: KeymapContext = KeymapContext::COMPOSER;
+const T: KeymapContext = KeymapContext::COMPOSER.and(KeymapContext::SUGGESTIONS);
+const EDITOR: KeymapContext = T.and(KeymapContext::SEARCH);
+const LISTS: KeymapContext =
+    KeymapContext::LIST.and(KeymapContext::DIALOG).and(KeymapContext::EXTENSIONS);
+const ALL: KeymapContext = EDITOR.and(LISTS).and(KeymapContext::BACKGROUND);
+const EVERYWHERE: KeymapContext = ALL.and(KeymapContext::SHELL);
 
 macro_rules! commands {
     ($($name:ident $id:literal $group:ident $contexts:expr, $keys:literal $(mac $mac:literal windows $windows:literal)?, $text:literal;)*) => {
@@ -125,7 +126,7 @@ macro_rules! commands {
             $(#[doc = $text] $name,)*
         }
 
-        const TABLE: &[Row] = &[$(Row {
+        const TABLE: &[CommandRow] = &[$(CommandRow {
             command: KeyCommand::$name,
             id: $id,
             group: Group::$group,
@@ -201,21 +202,21 @@ commands! {
     HistoryPrevious "history.previous" History C, "ctrl+p", "Previous input";
     HistoryNext "history.next" History C, "ctrl+n", "Next input";
     SearchStart "history.search.start" History EDITOR, "ctrl+r", "Search the history";
-    SearchSubmit "history.search.submit" History Context::SEARCH, "enter", "Send the match";
-    SearchAccept "history.search.accept" History Context::SEARCH, "tab", "Insert the match into \
+    SearchSubmit "history.search.submit" History KeymapContext::SEARCH, "enter", "Send the match";
+    SearchAccept "history.search.accept" History KeymapContext::SEARCH, "tab", "Insert the match into \
                                                                           the input";
 
-    SuggestAccept "suggest.accept" Suggestions Context::SUGGESTIONS, "tab enter", "Accept the \
+    SuggestAccept "suggest.accept" Suggestions KeymapContext::SUGGESTIONS, "tab enter", "Accept the \
                                                                                    completion";
-    SuggestPrevious "suggest.focusPrevious" Suggestions Context::SUGGESTIONS.and(Context::SEARCH), "up \
+    SuggestPrevious "suggest.focusPrevious" Suggestions KeymapContext::SUGGESTIONS.and(KeymapContext::SEARCH), "up \
                                                                                                     ctrl+p", "Previous \
                                                                                                               completion";
-    SuggestNext "suggest.focusNext" Suggestions Context::SUGGESTIONS.and(Context::SEARCH), "down \
+    SuggestNext "suggest.focusNext" Suggestions KeymapContext::SUGGESTIONS.and(KeymapContext::SEARCH), "down \
                                                                                             ctrl+n", "Next \
                                                                                                       completion";
-    SuggestExpand "suggest.expand" Suggestions Context::SEARCH, "right", "Show a long entry in \
+    SuggestExpand "suggest.expand" Suggestions KeymapContext::SEARCH, "right", "Show a long entry in \
                                                                           full";
-    SuggestCollapse "suggest.collapse" Suggestions Context::SEARCH, "left", "Truncate a long entry";
+    SuggestCollapse "suggest.collapse" Suggestions KeymapContext::SEARCH, "left", "Truncate a long entry";
 
     CycleApprovalMode "app.cycleApprovalMode" App T, "shift+tab", "Change the approval mode";
     ToggleYolo "app.toggleYolo" App ALL, "alt+y ctrl+y", "Toggle YOLO mode (approve everything)";
@@ -233,16 +234,16 @@ commands! {
     ToggleMouseMode "app.toggleMouseMode" App ALL, "ctrl+s", "Let the terminal handle the mouse, \
                                                               or Parallax";
     FocusShell "app.focusShellInput" App C, "tab", "Send keys to the running command";
-    UnfocusShell "app.unfocusShellInput" App Context::SHELL, "shift+tab", "Stop sending keys to \
+    UnfocusShell "app.unfocusShellInput" App KeymapContext::SHELL, "shift+tab", "Stop sending keys to \
                                                                            the running command";
-    ShellUnfocusWarning "app.showShellUnfocusWarning" App Context::SHELL, "tab", "Send Tab to the \
+    ShellUnfocusWarning "app.showShellUnfocusWarning" App KeymapContext::SHELL, "tab", "Send Tab to the \
                                                                                   running command \
                                                                                   and show the \
                                                                                   key that \
                                                                                   returns to the \
                                                                                   input";
     ClearScreen "app.clearScreen" App ALL, "ctrl+l", "Redraw the screen";
-    Restart "app.restart" App Context::DIALOG, "r shift+r", "Restart the program";
+    Restart "app.restart" App KeymapContext::DIALOG, "r shift+r", "Restart the program";
     Suspend "app.suspend" App EVERYWHERE, "ctrl+z", "Suspend the program (twice)";
 
     ScrollUp "scroll.up" Scroll ALL, "shift+up", "Scroll up";
@@ -252,21 +253,21 @@ commands! {
     ScrollPageUp "scroll.pageUp" Scroll ALL, "pageup", "Scroll up one page";
     ScrollPageDown "scroll.pageDown" Scroll ALL, "pagedown", "Scroll down one page";
 
-    NavUp "nav.up" Navigation Context::LIST.and(Context::EXTENSIONS).and(Context::BACKGROUND), "up", "Previous \
+    NavUp "nav.up" Navigation KeymapContext::LIST.and(KeymapContext::EXTENSIONS).and(KeymapContext::BACKGROUND), "up", "Previous \
                                                                                                       row";
-    NavDown "nav.down" Navigation Context::LIST.and(Context::EXTENSIONS).and(Context::BACKGROUND), "down", "Next \
+    NavDown "nav.down" Navigation KeymapContext::LIST.and(KeymapContext::EXTENSIONS).and(KeymapContext::BACKGROUND), "down", "Next \
                                                                                                             row";
-    DialogUp "nav.dialog.up" Navigation Context::DIALOG, "up k", "Previous row";
-    DialogDown "nav.dialog.down" Navigation Context::DIALOG, "down j", "Next row";
-    DialogNext "nav.dialog.next" Navigation Context::DIALOG, "tab", "Next field or page";
-    DialogPrevious "nav.dialog.previous" Navigation Context::DIALOG, "shift+tab", "Previous field \
+    DialogUp "nav.dialog.up" Navigation KeymapContext::DIALOG, "up k", "Previous row";
+    DialogDown "nav.dialog.down" Navigation KeymapContext::DIALOG, "down j", "Next row";
+    DialogNext "nav.dialog.next" Navigation KeymapContext::DIALOG, "tab", "Next field or page";
+    DialogPrevious "nav.dialog.previous" Navigation KeymapContext::DIALOG, "shift+tab", "Previous field \
                                                                                    or page";
 
-    BackgroundEscape "background.escape" Background Context::BACKGROUND, "escape", "Close the view";
-    BackgroundSelect "background.select" Background Context::BACKGROUND, "enter", "Show the \
+    BackgroundEscape "background.escape" Background KeymapContext::BACKGROUND, "escape", "Close the view";
+    BackgroundSelect "background.select" Background KeymapContext::BACKGROUND, "enter", "Show the \
                                                                                    selected \
                                                                                    process";
-    BackgroundToggle "background.toggle" Background C.and(Context::SHELL).and(Context::BACKGROUND), "ctrl+b", "Move \
+    BackgroundToggle "background.toggle" Background C.and(KeymapContext::SHELL).and(KeymapContext::BACKGROUND), "ctrl+b", "Move \
                                                                                                                the \
                                                                                                                running \
                                                                                                                command \
@@ -278,22 +279,22 @@ commands! {
                                                                                                                the \
                                                                                                                background \
                                                                                                                view";
-    BackgroundToggleList "background.toggleList" Background Context::BACKGROUND, "ctrl+l", "Show \
+    BackgroundToggleList "background.toggleList" Background KeymapContext::BACKGROUND, "ctrl+l", "Show \
                                                                                             the \
                                                                                             list \
                                                                                             of \
                                                                                             processes";
-    BackgroundKill "background.kill" Background Context::BACKGROUND, "ctrl+k", "End the process";
-    BackgroundUnfocus "background.unfocus" Background Context::BACKGROUND, "shift+tab", "Return \
+    BackgroundKill "background.kill" Background KeymapContext::BACKGROUND, "ctrl+k", "End the process";
+    BackgroundUnfocus "background.unfocus" Background KeymapContext::BACKGROUND, "shift+tab", "Return \
                                                                                          to the \
                                                                                          input";
-    BackgroundUnfocusList "background.unfocusList" Background Context::BACKGROUND, "tab", "Return \
+    BackgroundUnfocusList "background.unfocusList" Background KeymapContext::BACKGROUND, "tab", "Return \
                                                                                            from \
                                                                                            the \
                                                                                            list \
                                                                                            to the \
                                                                                            input";
-    BackgroundUnfocusWarning "background.unfocusWarning" Background Context::BACKGROUND, "tab", "Show \
+    BackgroundUnfocusWarning "background.unfocusWarning" Background KeymapContext::BACKGROUND, "tab", "Show \
                                                                                                  how \
                                                                                                  to \
                                                                                                  return \
@@ -301,9 +302,9 @@ commands! {
                                                                                                  the \
                                                                                                  input";
 
-    ExtensionUpdate "extension.update" Extensions Context::EXTENSIONS, "i", "Install or update \
+    ExtensionUpdate "extension.update" Extensions KeymapContext::EXTENSIONS, "i", "Install or update \
                                                                              the extension";
-    ExtensionLink "extension.link" Extensions Context::EXTENSIONS, "l", "Link the extension";
+    ExtensionLink "extension.link" Extensions KeymapContext::EXTENSIONS, "l", "Link the extension";
 }
 
 /// Commands for views that do not exist here.
@@ -322,7 +323,7 @@ pub(super) const WITHOUT_COUNTERPART: &[&str] =
     &["app.dumpFrame", "app.startRecording", "app.stopRecording", "app.voiceModePTT"];
 
 impl KeyCommand {
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static CommandRow {
         // Declared by the same macro: the number of a command is its index in the table.
         &TABLE[self as usize]
     }
@@ -359,7 +360,7 @@ impl KeyCommand {
     }
 
     /// Returns the contexts in which the command applies.
-    pub fn contexts(self) -> Context {
+    pub fn contexts(self) -> KeymapContext {
         self.row().contexts
     }
 

@@ -3,13 +3,13 @@
 use parallax_composer::{EditCommand, KeyContext, KeyTable};
 use parallax_screen::Key;
 
-use super::{Context, KeyCommand, Keymap};
+use super::{KeyCommand, Keymap, KeymapContext};
 
 impl KeyTable for Keymap {
     fn commands(&self, key: Key, context: KeyContext) -> Vec<EditCommand> {
         let context = match context {
-            KeyContext::Text => Context::COMPOSER,
-            KeyContext::Search => Context::SEARCH,
+            KeyContext::Text => KeymapContext::COMPOSER,
+            KeyContext::Search => KeymapContext::SEARCH,
         };
         self.commands_for(key, context).map(edit_command).collect()
     }

@@ -8,14 +8,14 @@ use super::command::{KeyCommand, WITHOUT_COUNTERPART};
 use super::key_text;
 
 /// A valid entry.
-pub(super) struct Change {
+pub(super) struct BindingChange {
     pub command: KeyCommand,
     pub key: Key,
     pub remove: bool,
 }
 
 /// Returns the valid entries of the file and the problems with the others.
-pub(super) fn read(text: &str) -> (Vec<Change>, Vec<String>) {
+pub(super) fn read(text: &str) -> (Vec<BindingChange>, Vec<String>) {
     if text.trim().is_empty() {
         return (Vec::new(), Vec::new());
     }
@@ -38,7 +38,7 @@ pub(super) fn read(text: &str) -> (Vec<Change>, Vec<String>) {
     (changes, warnings)
 }
 
-fn change(entry: &Value) -> Result<Change, String> {
+fn change(entry: &Value) -> Result<BindingChange, String> {
     let field = |name: &str| {
         let text = entry.get(name).and_then(Value::as_str);
         text.ok_or_else(|| format!("`{name}` is missing or not a string"))
@@ -54,5 +54,5 @@ fn change(entry: &Value) -> Result<Change, String> {
     })?;
     let text = field("key")?;
     let key = key_text::parse(text).map_err(|error| format!("invalid key `{text}`: {error}"))?;
-    Ok(Change { command, key, remove })
+    Ok(BindingChange { command, key, remove })
 }

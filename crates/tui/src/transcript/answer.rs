@@ -14,7 +14,7 @@ use crate::markdown::{self, StreamedMarkdown};
 #[derive(Debug)]
 pub(super) struct Answer {
     /// The whole text when it is complete, before that what arrived so far.
-    text: Text,
+    text: AnswerText,
     /// The stream while rows may still be returned for the scrollback. A loaded answer needs none:
     /// it is rendered when it is shown.
     stream: Option<Box<StreamedMarkdown>>,
@@ -41,7 +41,7 @@ struct AnswerRowCache {
 }
 
 #[derive(Debug)]
-enum Text {
+enum AnswerText {
     Coming(String),
     Whole(Arc<String>),
 }
@@ -52,7 +52,7 @@ const BROKEN: &str = "The answer was interrupted here; it restarts below";
 impl Answer {
     pub(super) fn new() -> Self {
         Self {
-            text: Text::Coming(String::new()),
+            text: AnswerText::Coming(String::new()),
             stream: Some(Box::new(StreamedMarkdown::new())),
             given: false,
             dropped: false,
@@ -62,15 +62,21 @@ impl Answer {
 
     /// Creates a complete answer of which no row was returned for the scrollback.
     pub(super) fn whole(text: Arc<String>) -> Self {
-        Self { text: Text::Whole(text), stream: None, given: false, dropped: false, seen: None }
+        Self {
+            text: AnswerText::Whole(text),
+            stream: None,
+            given: false,
+            dropped: false,
+            seen: None,
+        }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.text, Text::Coming(_))
+        matches!(self.text, AnswerText::Coming(_))
     }
 
     pub(super) fn push(&mut self, more: &str) {
-        if let Text::Coming(text) = &mut self.text {
+        if let AnswerText::Coming(text) = &mut self.text {
             text.push_str(more);
             if let Some(stream) = &mut self.stream {
                 stream.push(more);
@@ -80,7 +86,7 @@ impl Answer {
 
     /// Ends the answer; `whole` is its complete text.
     pub(super) fn end(&mut self, whole: Arc<String>, dropped: bool) {
-        if let (Text::Coming(text), Some(stream)) = (&self.text, &mut self.stream)
+        if let (AnswerText::Coming(text), Some(stream)) = (&self.text, &mut self.stream)
             && *text != *whole
         {
             match whole.strip_prefix(text.as_str()) {
@@ -93,15 +99,15 @@ impl Answer {
                 }
             }
         }
-        self.text = Text::Whole(whole);
+        self.text = AnswerText::Whole(whole);
         self.dropped = dropped;
         self.seen = None;
     }
 
     pub(super) fn text(&self) -> &str {
         match &self.text {
-            Text::Coming(text) => text,
-            Text::Whole(text) => text,
+            AnswerText::Coming(text) => text,
+            AnswerText::Whole(text) => text,
         }
     }
 
@@ -155,7 +161,7 @@ impl Answer {
 
     /// Like [`Self::rows`] while more text may arrive: renders only what is new.
     pub(super) fn growing_rows(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
-        let Text::Coming(text) = &self.text else { return self.rows(draw) };
+        let AnswerText::Coming(text) = &self.text else { return self.rows(draw) };
         let current = self.seen.take().filter(|seen| {
             seen.width == draw.width
                 && seen.options == draw.options
@@ -193,13 +199,13 @@ impl Answer {
     }
 }
 
-fn look<'a>(draw: &ItemRenderer<'a>) -> markdown::Look<'a> {
-    markdown::Look {
+fn look<'a>(draw: &ItemRenderer<'a>) -> markdown::RenderOptions<'a> {
+    markdown::RenderOptions {
         width: if draw.options.screen_reader { draw.width } else { draw.width.saturating_sub(2) },
         line_numbers: draw.options.line_numbers,
         plain: draw.options.screen_reader,
         raw: draw.options.raw_markdown,
-        ..markdown::Look::new(draw.theme, draw.width)
+        ..markdown::RenderOptions::new(draw.theme, draw.width)
     }
 }
 

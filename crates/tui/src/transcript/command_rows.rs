@@ -11,7 +11,7 @@ use crate::layout::{prefixed, shortened};
 const COMMAND_ROWS: usize = 3;
 
 /// What is shown around a command.
-pub(super) struct Surroundings<'t> {
+pub(super) struct CommandRowContext<'t> {
     /// The prefix of the first row; the other rows are indented to its end.
     pub(super) before: Line,
     /// Notes after the command or on their own row.
@@ -22,7 +22,7 @@ pub(super) struct Surroundings<'t> {
 pub(super) fn rows(
     command: &str,
     style: Style,
-    around: Surroundings<'_>,
+    around: CommandRowContext<'_>,
     columns: usize,
     draw: &ItemRenderer<'_>,
 ) -> Vec<Line> {

@@ -7,8 +7,8 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::shell::Screen;
 
 use super::answer::Answer;
-use super::item::{Item, LocalItem, Shell};
-use super::output::Output;
+use super::item::{Item, LocalItem, ShellItem};
+use super::output::CommandOutput;
 use super::picture::Shown;
 use super::tool::Tool;
 use super::{Transcript, words};
@@ -63,7 +63,7 @@ impl Transcript {
                 if self.options.whole_errors {
                     self.items.push(Item::notice(Level::Warning, words::retried(retry)));
                 }
-                self.retry = Some(words::Waiting::new(retry.clone()));
+                self.retry = Some(words::RetryWait::new(retry.clone()));
             }
             EventBody::Compaction(compaction) => {
                 self.items.push(words::compacted(compaction));
@@ -165,7 +165,7 @@ impl Transcript {
         }
         match self.items.get_mut(at) {
             Some(Item::Tool(tool)) => tool.screen(screen),
-            Some(Item::Shell(shell)) => shell.output = Output::on(screen),
+            Some(Item::Shell(shell)) => shell.output = CommandOutput::on(screen),
             _ => {}
         }
     }
@@ -207,7 +207,7 @@ impl Transcript {
                 self.heard.ended(id, &mut shell.output);
             }
             (ItemDone::Shell(done), None) => {
-                let mut item = Shell::running(&done.command);
+                let mut item = ShellItem::running(&done.command);
                 item.end(done);
                 self.items.push(Item::Shell(Box::new(item)));
             }

@@ -7,8 +7,8 @@ use parallax_protocol::ids::ItemId;
 use parallax_screen::Line;
 
 use super::Transcript;
-use super::output::Output;
-use crate::clean::{self, Piece};
+use super::output::CommandOutput;
+use crate::clean::{self, TextPiece};
 use crate::theme::Theme;
 
 /// The maximum number of lines of one command that are announced while it runs.
@@ -75,7 +75,7 @@ impl Heard {
 
     /// Handles the end of a command with its output: determines what is still to be announced.
     /// Pending lines are included, before what follows the command.
-    pub(super) fn ended(&mut self, id: &ItemId, output: &mut Output) {
+    pub(super) fn ended(&mut self, id: &ItemId, output: &mut CommandOutput) {
         let (late, others) =
             std::mem::take(&mut self.news).into_iter().partition(|(of, _)| of == id);
         self.news = others;
@@ -94,7 +94,7 @@ impl Heard {
         if let Some((at, _)) = heard {
             let late = late.iter().map(|(_, line)| line.as_str()).filter(|line| *line != MORE);
             let rest = lines.get(at + 1..).unwrap_or_default().iter().copied();
-            *output = Output::of(&late.chain(rest).collect::<Vec<_>>().join("\n"));
+            *output = CommandOutput::of(&late.chain(rest).collect::<Vec<_>>().join("\n"));
         }
     }
 }
@@ -105,15 +105,15 @@ fn shown(line: &str) -> String {
     let mut replace = false;
     for piece in clean::pieces(line) {
         match piece {
-            Piece::Text(text) => {
+            TextPiece::Text(text) => {
                 if std::mem::take(&mut replace) {
                     shown.clear();
                 }
                 shown.push_str(text);
             }
-            Piece::Control('\t') => shown.push(' '),
-            Piece::Control('\r') => replace = true,
-            Piece::Control(_) | Piece::Sequence(_) => {}
+            TextPiece::Control('\t') => shown.push(' '),
+            TextPiece::Control('\r') => replace = true,
+            TextPiece::Control(_) | TextPiece::Sequence(_) => {}
         }
     }
     shown.trim_end().to_owned()
@@ -135,7 +135,7 @@ mod tests {
         let (mut heard, id) = (Heard::default(), ItemId::from("a"));
         pieces.iter().for_each(|piece| heard.wrote(&id, piece));
         let news = std::mem::take(&mut heard.news);
-        let mut output = Output::of(whole);
+        let mut output = CommandOutput::of(whole);
         heard.ended(&id, &mut output);
         (news.into_iter().map(|(_, line)| line).collect(), output.text().to_owned())
     }
@@ -157,7 +157,7 @@ mod tests {
         heard.news.clear();
         heard.wrote(&ids[0], "two\nthr");
         heard.wrote(&ids[1], "another\n");
-        let mut output = Output::of("one\ntwo\nthree");
+        let mut output = CommandOutput::of("one\ntwo\nthree");
         heard.ended(&ids[0], &mut output);
         assert_eq!(output.text(), "two\nthree");
         assert_eq!(heard.news, [(ids[1].clone(), "another".to_owned())]);

@@ -8,7 +8,7 @@ use parallax_protocol::shell::ShellEnding;
 use parallax_screen::Line;
 
 use super::answer::Answer;
-use super::output::Output;
+use super::output::CommandOutput;
 use super::picture::Shown;
 use super::tool::Tool;
 
@@ -81,7 +81,7 @@ pub(super) enum Item {
         open: bool,
     },
     Tool(Box<Tool>),
-    Shell(Box<Shell>),
+    Shell(Box<ShellItem>),
     Notice {
         level: Level,
         text: Arc<str>,
@@ -100,9 +100,9 @@ pub(super) enum Item {
 
 /// A shell command of the user.
 #[derive(Debug)]
-pub(super) struct Shell {
+pub(super) struct ShellItem {
     pub(super) command: Arc<str>,
-    pub(super) output: Output,
+    pub(super) output: CommandOutput,
     pub(super) code: Option<i32>,
     pub(super) running: bool,
     /// When it was first shown as running.
@@ -111,11 +111,11 @@ pub(super) struct Shell {
     pub(super) note: Option<String>,
 }
 
-impl Shell {
+impl ShellItem {
     pub(super) fn running(command: &str) -> Self {
         Self {
             command: command.into(),
-            output: Output::default(),
+            output: CommandOutput::default(),
             code: None,
             running: true,
             since_ms: None,
@@ -133,7 +133,7 @@ impl Shell {
     pub(super) fn end(&mut self, done: &ShellDone) {
         self.running = false;
         if !matches!(done.ending, ShellEnding::Background { .. }) || !done.output.is_empty() {
-            self.output = Output::of(&done.output);
+            self.output = CommandOutput::of(&done.output);
         }
         let mut notes = Vec::new();
         self.code = match &done.ending {
@@ -201,11 +201,13 @@ impl From<LocalItem> for Item {
             LocalItem::Rows(rows) => Self::Rows(rows.into()),
             LocalItem::User(text) => Self::user(text),
             LocalItem::Shell { command, output, code } => {
-                let output = Output::of(&output);
-                let running = Shell::running(&command);
-                Self::Shell(Box::new(Shell { output, code, running: false, ..running }))
+                let output = CommandOutput::of(&output);
+                let running = ShellItem::running(&command);
+                Self::Shell(Box::new(ShellItem { output, code, running: false, ..running }))
             }
-            LocalItem::ShellRunning { command } => Self::Shell(Box::new(Shell::running(&command))),
+            LocalItem::ShellRunning { command } => {
+                Self::Shell(Box::new(ShellItem::running(&command)))
+            }
             LocalItem::Notice { level, text } => Self::notice(level, text),
             LocalItem::Compressed { before, after } => Self::Remark {
                 sign: "✦",

@@ -4,7 +4,7 @@ use parallax_protocol::event::Level;
 use parallax_screen::{Line, Span, wrap};
 
 use super::draw::{ItemRenderer, Shape};
-use super::item::{Item, Shell};
+use super::item::{Item, ShellItem};
 use super::{Thoughts, command_rows, source_rows, tool_rows, words};
 use crate::clean;
 use crate::layout::{prefixed, shortened};
@@ -120,7 +120,7 @@ impl ItemRenderer<'_> {
         self.hanging(self.sign(sign, word), style, text, text_style)
     }
 
-    fn shell(&self, shell: &Shell) -> Vec<Line> {
+    fn shell(&self, shell: &ShellItem) -> Vec<Line> {
         let sign = if shell.running { self.spinner() } else { self.sign("!", "Shell:") };
         let style = match shell.code {
             _ if shell.running => self.theme.accent,
@@ -132,7 +132,7 @@ impl ItemRenderer<'_> {
             None => String::new(),
         };
         let before = Line::styled(format!("{sign} "), style);
-        let around = command_rows::Surroundings { before, behind: [&time, ""] };
+        let around = command_rows::CommandRowContext { before, behind: [&time, ""] };
         let style = self.theme.text.bold();
         let mut rows = command_rows::rows(&shell.command, style, around, self.inner(), self);
         let most = if self.options.expanded { usize::MAX } else { self.output_rows };

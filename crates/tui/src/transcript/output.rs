@@ -4,7 +4,7 @@
 use parallax_protocol::shell::Screen;
 use parallax_screen::{Attributes, Color, Line, Span, Style};
 
-use crate::clean::{self, Piece};
+use crate::clean::{self, TextPiece};
 use crate::layout::{count, hard_wrap};
 use crate::theme::Theme;
 
@@ -13,7 +13,7 @@ const MAX_KEPT: usize = 200_000;
 
 /// The output of a command.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Output {
+pub(super) struct CommandOutput {
     text: String,
     /// Whether the beginning was dropped.
     cut: bool,
@@ -30,7 +30,7 @@ pub(super) fn tail_of(text: &str, most: usize) -> &str {
     tail.split_once('\n').map_or(tail, |(_, lines)| lines)
 }
 
-impl Output {
+impl CommandOutput {
     pub(super) fn of(text: &str) -> Self {
         let kept = tail_of(text, MAX_KEPT);
         Self { text: kept.to_owned(), cut: kept.len() < text.len(), above: 0 }
@@ -106,19 +106,19 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
     let mut replace = false;
     for piece in clean::pieces(line) {
         match piece {
-            Piece::Control('\r') => replace = true,
-            Piece::Control('\t') => {
+            TextPiece::Control('\r') => replace = true,
+            TextPiece::Control('\t') => {
                 push(&mut spans, "\t", over(base, *set), &mut column, &mut replace)
             }
-            Piece::Control(_) => {}
-            Piece::Sequence(sequence) => {
+            TextPiece::Control(_) => {}
+            TextPiece::Sequence(sequence) => {
                 if let Some(parameters) =
                     sequence.strip_prefix("\u{1b}[").and_then(|rest| rest.strip_suffix('m'))
                 {
                     colour(parameters, set);
                 }
             }
-            Piece::Text(text) => {
+            TextPiece::Text(text) => {
                 push(&mut spans, text, over(base, *set), &mut column, &mut replace)
             }
         }
@@ -207,15 +207,16 @@ mod tests {
     use proptest::prelude::*;
 
     fn texts(text: &str, columns: usize, most: usize) -> Vec<String> {
-        let rows = Output::of(text).rows(columns, most, &Theme::default());
+        let rows = CommandOutput::of(text).rows(columns, most, &Theme::default());
         rows.iter().map(Line::text).collect()
     }
 
     #[test]
     fn colours_stay_and_the_rest_goes() {
-        let rows =
-            Output::of("\u{1b}[1;31mred\u{1b}[0m \u{1b}[38;5;99mx\u{1b}[2Jy\nz\u{1b}]0;t\u{7}")
-                .rows(20, 9, &Theme::default());
+        let rows = CommandOutput::of(
+            "\u{1b}[1;31mred\u{1b}[0m \u{1b}[38;5;99mx\u{1b}[2Jy\nz\u{1b}]0;t\u{7}",
+        )
+        .rows(20, 9, &Theme::default());
         assert_eq!(rows[0].text(), "red xy");
         assert_eq!(rows[0].spans[0].style.fg, Some(Color::Ansi(1)));
         assert_eq!(rows[0].spans[2].style.fg, Some(Color::Indexed(99)));
@@ -238,7 +239,7 @@ mod tests {
     fn what_left_the_screen_of_a_command_is_counted() {
         let rows = (11..31).map(|line| format!("line{line}")).collect();
         let screen = Screen { rows, scrolled: 10, ..Screen::default() };
-        let rows = Output::on(&screen).rows(20, 15, &Theme::default());
+        let rows = CommandOutput::on(&screen).rows(20, 15, &Theme::default());
         assert_eq!(rows[0].text(), "… 15 more lines");
         assert_eq!(rows[1].text(), "line16");
     }
@@ -246,7 +247,7 @@ mod tests {
     proptest! {
         #[test]
         fn rows_fit(text in "(?s)[\u{0}-\u{7f}世界é]{0,200}", columns in 4usize..40) {
-            for row in Output::of(&text).rows(columns, 5, &Theme::default()) {
+            for row in CommandOutput::of(&text).rows(columns, 5, &Theme::default()) {
                 prop_assert!(row.width() <= columns);
                 prop_assert!(!row.text().contains(char::is_control));
             }

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Transcript;
 use super::answer::Answer;
-use super::item::{Item, LocalItem, Shell};
-use super::output::Output;
+use super::item::{Item, LocalItem, ShellItem};
+use super::output::CommandOutput;
 use super::picture::Shown;
 use super::tool::Tool;
 use super::words;
@@ -22,8 +22,8 @@ const FILES: (&str, &str) = ("\n--- Content from referenced files ---", "\n--- E
 
 /// A command that the user ran in an earlier run of the session. If it did not end
 /// normally, the first line of the model's text says how it ended.
-fn shell(command: &str, output: String, code: Option<i32>) -> Shell {
-    let mut shell = Shell { running: false, code, ..Shell::running(command) };
+fn shell(command: &str, output: String, code: Option<i32>) -> ShellItem {
+    let mut shell = ShellItem { running: false, code, ..ShellItem::running(command) };
     let (first, rest) = output.split_once('\n').unwrap_or((&output, ""));
     let within = |start: &str, end: &str| first.strip_prefix(start)?.strip_suffix(end);
     let note = if code.is_some() {
@@ -43,7 +43,7 @@ fn shell(command: &str, output: String, code: Option<i32>) -> Shell {
         Some(_) if rest == "(Command produced no output)" => "",
         Some(_) => rest,
     };
-    shell.output = Output::of(shown);
+    shell.output = CommandOutput::of(shown);
     shell.note = note;
     shell
 }

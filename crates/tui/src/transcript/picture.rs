@@ -42,13 +42,13 @@ enum PictureState {
 
 /// The result of decoding a picture.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct DecodedImage {
     head: Option<PictureHead>,
     picture: Option<Arc<Picture>>,
     problem: Option<String>,
 }
 
-impl Prepared {
+impl DecodedImage {
     /// Decodes a picture and encodes it if the terminal can draw it. Slow.
     pub(crate) fn new(image: &Image, drawing: Option<&Drawing>, window: (u16, u16)) -> Self {
         let nothing = |problem: String| Self { head: None, picture: None, problem: Some(problem) };
@@ -99,7 +99,7 @@ impl Shown {
 
     /// Takes the result of decoding. Returns whether it was awaited: the session may have changed
     /// or ended in the meantime.
-    pub(super) fn prepared(&mut self, image: &Arc<Image>, came: Prepared) -> bool {
+    pub(super) fn prepared(&mut self, image: &Arc<Image>, came: DecodedImage) -> bool {
         if !Arc::ptr_eq(&self.image, image) || !self.is_preparing() {
             return false;
         }

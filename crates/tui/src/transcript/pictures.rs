@@ -6,7 +6,7 @@ use parallax_protocol::image::Image;
 
 use super::Transcript;
 use super::item::{Item, LocalId};
-use super::picture::Prepared;
+use super::picture::DecodedImage;
 
 /// Number of pictures of earlier runs that are drawn, counted from the end.
 const DRAWN_AGAIN: usize = 4;
@@ -31,7 +31,7 @@ impl Transcript {
     }
 
     /// Handles the result of decoding.
-    pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: Prepared) {
+    pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: DecodedImage) {
         let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
         if shown.prepared(image, came) {
             self.memory.forget(id.0);

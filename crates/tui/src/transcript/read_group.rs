@@ -10,7 +10,7 @@ use super::ViewOptions;
 use super::describe;
 use super::draw::ItemRenderer;
 use super::item::Item;
-use super::tool::{Body, State, Tool};
+use super::tool::{CallBody, CallProgress, Tool};
 use crate::clean;
 use crate::layout::shortened;
 use crate::tokens::DONE;
@@ -44,10 +44,10 @@ pub(super) fn is_on(options: ViewOptions) -> bool {
 /// to show.
 fn member(item: &Item) -> Option<ReadKind> {
     let Item::Tool(tool) = item else { return None };
-    let State::Done(done) = &tool.state else { return None };
+    let CallProgress::Done(done) = &tool.state else { return None };
     let is_short = match &done.body {
-        Body::None => true,
-        Body::Text(text) => !text.trim().contains('\n'),
+        CallBody::None => true,
+        CallBody::Text(text) => !text.trim().contains('\n'),
         _ => false,
     };
     deed(tool).filter(|_| is_short && done.status == ToolStatus::Success && done.error.is_none())

@@ -666,7 +666,7 @@ fn rows_after_an_image_wait_until_it_was_viewed() {
     assert!(show.take().is_empty());
     let (first, picture) = show.transcript.unseen_picture().unwrap();
     assert!(show.transcript.unseen_picture().is_none(), "one after another");
-    let seen = Prepared::new(&picture, None, (80, 24));
+    let seen = DecodedImage::new(&picture, None, (80, 24));
     show.transcript.picture_seen(first, &picture, seen);
     let rows = show.take();
     assert_eq!(rows, ["↳ a .gif · image/gif, 10 bytes · not shown: no pixels"]);

@@ -15,7 +15,7 @@ use parallax_protocol::tool::{Advance, Display, FileDiff, Todo, ToolErrorKind, T
 use parallax_protocol::untrusted::without_marks;
 
 use super::describe;
-use super::output::Output;
+use super::output::CommandOutput;
 use super::topic_rows::Topic;
 
 /// Maximum size in bytes of the text kept of a finished call.
@@ -39,16 +39,16 @@ pub(super) struct Tool {
     pub(super) title: String,
     /// The command that it runs and the model's description of it.
     pub(super) command: Option<(String, String)>,
-    pub(super) state: State,
+    pub(super) state: CallProgress,
     /// The arguments until the call ends.
     args: Option<Object>,
 }
 
 /// The state of a call.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum CallProgress {
     Open(Open),
-    Done(Done),
+    Done(FinishedCall),
     /// The turn ended without a result.
     Abandoned,
 }
@@ -57,7 +57,7 @@ pub(super) enum State {
 #[derive(Debug, Default)]
 pub(super) struct Open {
     pub(super) stage: Stage,
-    pub(super) output: Output,
+    pub(super) output: CommandOutput,
     /// The progress of the subagent that it started.
     pub(super) agent: Option<Arc<AgentProgress>>,
     /// The progress reported by the server.
@@ -81,10 +81,10 @@ pub(super) enum Stage {
 
 /// A finished call.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct FinishedCall {
     pub(super) kind: Option<ToolKind>,
     pub(super) status: ToolStatus,
-    pub(super) body: Body,
+    pub(super) body: CallBody,
     pub(super) error: Option<(ToolErrorKind, String)>,
     /// The rule that denied the call, and the reason.
     pub(super) denied: Option<(String, String)>,
@@ -98,10 +98,10 @@ pub(super) struct Done {
 
 /// The content of a call.
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum CallBody {
     None,
     Text(String),
-    Output(Output),
+    Output(CommandOutput),
     Diff(Box<FileDiff>),
     Todos(Vec<Todo>),
     Agent(Box<AgentProgress>),
@@ -121,7 +121,7 @@ impl Tool {
             name: start.name.clone(),
             title: describe::arguments(&start.name, &start.args),
             command: describe::command(&start.name, &start.args),
-            state: State::Open(Open::default()),
+            state: CallProgress::Open(Open::default()),
             args: Some(start.args.clone()),
         }
     }
@@ -132,7 +132,7 @@ impl Tool {
             name: done.name.clone(),
             title: String::new(),
             command: None,
-            state: State::Abandoned,
+            state: CallProgress::Abandoned,
             args: None,
         };
         tool.end(done);
@@ -143,20 +143,20 @@ impl Tool {
     pub(super) fn loaded(name: &str, args: Option<&Object>) -> Self {
         let title = args.map(|args| describe::arguments(name, args)).unwrap_or_default();
         let command = args.and_then(|args| describe::command(name, args));
-        Self { name: name.to_owned(), title, command, state: State::Abandoned, args: None }
+        Self { name: name.to_owned(), title, command, state: CallProgress::Abandoned, args: None }
     }
 
     /// Sets the response of a loaded call: its text, and whether it is an error.
     pub(super) fn respond(&mut self, (text, failed): (&str, bool)) {
         let kind = describe::kind(&self.name);
         let body = match kind {
-            _ if failed => Body::None,
-            Some(ToolKind::Execute) => Body::Output(Output::of(text)),
+            _ if failed => CallBody::None,
+            Some(ToolKind::Execute) => CallBody::Output(CommandOutput::of(text)),
             // The content is for the model.
-            Some(_) => Body::None,
-            None => Body::Text(head_of(text)),
+            Some(_) => CallBody::None,
+            None => CallBody::Text(head_of(text)),
         };
-        self.state = State::Done(Done {
+        self.state = CallProgress::Done(FinishedCall {
             kind,
             status: if failed { ToolStatus::Error } else { ToolStatus::Success },
             body,
@@ -170,20 +170,20 @@ impl Tool {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        matches!(self.state, CallProgress::Open(_))
     }
 
     /// Whether its row has a spinner or clock: not while it is pending or waits for approval.
     pub(super) fn is_moving(&self) -> bool {
         match &self.state {
-            State::Open(open) => open.stage == Stage::Running || open.agent.is_some(),
-            State::Done(_) | State::Abandoned => false,
+            CallProgress::Open(open) => open.stage == Stage::Running || open.agent.is_some(),
+            CallProgress::Done(_) | CallProgress::Abandoned => false,
         }
     }
 
     /// Whether it waits for approval and has nothing else to show.
     pub(super) fn is_only_asked(&self) -> bool {
-        matches!(&self.state, State::Open(open) if open.stage == Stage::Asked && !open.shows_more())
+        matches!(&self.state, CallProgress::Open(open) if open.stage == Stage::Asked && !open.shows_more())
     }
 
     /// Returns the arguments of an unfinished call.
@@ -192,9 +192,9 @@ impl Tool {
     }
 
     /// Returns the output of a finished call.
-    pub(super) fn done_output(&mut self) -> Option<&mut Output> {
+    pub(super) fn done_output(&mut self) -> Option<&mut CommandOutput> {
         match &mut self.state {
-            State::Done(Done { body: Body::Output(output), .. }) => Some(output),
+            CallProgress::Done(FinishedCall { body: CallBody::Output(output), .. }) => Some(output),
             _ => None,
         }
     }
@@ -202,7 +202,7 @@ impl Tool {
     /// Returns the diff of a file change.
     pub(super) fn diff(&self) -> Option<&FileDiff> {
         match &self.state {
-            State::Done(Done { body: Body::Diff(diff), .. }) => Some(diff),
+            CallProgress::Done(FinishedCall { body: CallBody::Diff(diff), .. }) => Some(diff),
             _ => None,
         }
     }
@@ -210,7 +210,7 @@ impl Tool {
     /// Updates the phase.
     pub(super) fn phase(&mut self, state: &CallState) {
         self.entitle(state.title.as_deref().unwrap_or_default());
-        if let State::Open(open) = &mut self.state {
+        if let CallProgress::Open(open) = &mut self.state {
             open.stage = match state.phase {
                 CallPhase::Validating => Stage::Pending,
                 CallPhase::AwaitingApproval => Stage::Asked,
@@ -221,14 +221,14 @@ impl Tool {
 
     /// Replaces the output with the contents of the call's terminal.
     pub(super) fn screen(&mut self, screen: &Screen) {
-        if let State::Open(open) = &mut self.state {
-            open.output = Output::on(screen);
+        if let CallProgress::Open(open) = &mut self.state {
+            open.output = CommandOutput::on(screen);
         }
     }
 
     /// Updates the progress reported by the server.
     pub(super) fn advance(&mut self, advance: &Advance) {
-        if let State::Open(open) = &mut self.state {
+        if let CallProgress::Open(open) = &mut self.state {
             open.stage = Stage::Running;
             open.advance = Some(advance.clone());
         }
@@ -236,7 +236,7 @@ impl Tool {
 
     /// Updates the progress of the subagent.
     pub(super) fn agent(&mut self, progress: &Arc<AgentProgress>) {
-        if let State::Open(open) = &mut self.state {
+        if let CallProgress::Open(open) = &mut self.state {
             open.agent = Some(Arc::clone(progress));
         }
     }
@@ -246,13 +246,13 @@ impl Tool {
         if ask.agent.is_none() {
             self.entitle(&ask.title);
         }
-        if let State::Open(open) = &mut self.state {
+        if let CallProgress::Open(open) = &mut self.state {
             open.stage = Stage::Asked;
         }
     }
 
     pub(super) fn answered(&mut self, outcome: Option<AskOutcome>) {
-        if let State::Open(open) = &mut self.state {
+        if let CallProgress::Open(open) = &mut self.state {
             open.stage = match outcome {
                 // A subagent continues whatever the answer was.
                 _ if open.agent.is_some() => Stage::Running,
@@ -263,7 +263,7 @@ impl Tool {
     }
 
     pub(super) fn output(&mut self, more: &str) {
-        if let State::Open(open) = &mut self.state {
+        if let CallProgress::Open(open) = &mut self.state {
             open.stage = Stage::Running;
             open.output.push(more);
         }
@@ -271,7 +271,7 @@ impl Tool {
 
     /// Starts the clock when the call is first shown as running.
     pub(super) fn seen(&mut self, now_ms: u64) {
-        let State::Open(open) = &mut self.state else { return };
+        let CallProgress::Open(open) = &mut self.state else { return };
         match open.stage {
             Stage::Running => {
                 let since = open.since_ms.get_or_insert(now_ms);
@@ -294,7 +294,7 @@ impl Tool {
         let message = error.as_ref().map(|(_, message)| message.as_ref());
         let body = body_of(unsaid(done.display.as_ref(), message), done.kind);
         let mut status = done.status;
-        if self.name == "ask_user" && matches!(&body, Body::Text(text) if text == UNANSWERED) {
+        if self.name == "ask_user" && matches!(&body, CallBody::Text(text) if text == UNANSWERED) {
             status = ToolStatus::Cancelled;
         }
         if status == ToolStatus::Cancelled {
@@ -302,7 +302,7 @@ impl Tool {
             error = None;
         }
         let denied = done.verdict.as_ref().filter(|verdict| verdict.decision == Decision::Deny);
-        self.state = State::Done(Done {
+        self.state = CallProgress::Done(FinishedCall {
             kind: done.kind,
             status,
             body,
@@ -326,7 +326,7 @@ impl Tool {
     ) {
         let failed = status != "success";
         self.respond((output, failed));
-        let State::Done(done) = &mut self.state else { return };
+        let CallProgress::Done(done) = &mut self.state else { return };
         let message = failed.then(|| without_marks(output));
         if status == "cancelled" {
             // The sign and the note already show it.
@@ -341,7 +341,7 @@ impl Tool {
         }
         let Some(told) = told else { return };
         let cancelled = status == "cancelled";
-        *done = Done {
+        *done = FinishedCall {
             kind: done.kind,
             status: match status {
                 "success" => ToolStatus::Success,
@@ -380,7 +380,7 @@ impl Tool {
 
     pub(super) fn abandon(&mut self) {
         if self.is_open() {
-            self.state = State::Abandoned;
+            self.state = CallProgress::Abandoned;
         }
     }
 }
@@ -402,22 +402,22 @@ fn unsaid<'d>(display: Option<&'d Display>, message: Option<&str>) -> Option<&'d
 }
 
 /// Returns the content of a call from its display.
-fn body_of(display: Option<&Display>, kind: Option<ToolKind>) -> Body {
+fn body_of(display: Option<&Display>, kind: Option<ToolKind>) -> CallBody {
     match display {
-        None => Body::None,
-        Some(Display::Text { text }) if text.trim().is_empty() => Body::None,
+        None => CallBody::None,
+        Some(Display::Text { text }) if text.trim().is_empty() => CallBody::None,
         Some(Display::Text { text }) if kind == Some(ToolKind::Execute) => {
-            Body::Output(Output::of(text))
+            CallBody::Output(CommandOutput::of(text))
         }
-        Some(Display::Text { text }) => Body::Text(head_of(text)),
+        Some(Display::Text { text }) => CallBody::Text(head_of(text)),
         Some(Display::Diff(diff)) => {
             let mut diff = diff.clone();
             diff.diff.truncate(diff.diff.floor_char_boundary(MAX_DIFF));
-            Body::Diff(Box::new(diff))
+            CallBody::Diff(Box::new(diff))
         }
-        Some(Display::Todos { todos }) => Body::Todos(todos.clone()),
-        Some(Display::Agent(progress)) => Body::Agent(Box::new(progress.clone())),
-        Some(Display::Topic { title, summary, intent }) => Body::Topic(Topic {
+        Some(Display::Todos { todos }) => CallBody::Todos(todos.clone()),
+        Some(Display::Agent(progress)) => CallBody::Agent(Box::new(progress.clone())),
+        Some(Display::Topic { title, summary, intent }) => CallBody::Topic(Topic {
             title: title.clone(),
             summary: summary.clone(),
             intent: intent.clone(),

@@ -6,7 +6,7 @@ use parallax_screen::{Attributes, Line, Span, Style, text_width, wrap};
 
 use super::describe;
 use super::draw::{ItemRenderer, Shape, cut};
-use super::tool::{Body, Done, Open, Stage, State, Tool};
+use super::tool::{CallBody, CallProgress, FinishedCall, Open, Stage, Tool};
 use super::words::seconds;
 use super::{agent_rows, command_rows, progress_row, topic_rows};
 use crate::clean;
@@ -26,48 +26,48 @@ const SHORT_NOTE: usize = 10;
 /// Returns the rows of a call and their shape.
 pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, Shape) {
     let (rows, border) = match &tool.state {
-        State::Open(open) => {
+        CallProgress::Open(open) => {
             return (open_rows(tool, open, draw), shape(tool, draw.options.whole_results));
         }
-        State::Abandoned => {
+        CallProgress::Abandoned => {
             let sign = Span::styled(draw.sign(CANCELLED, "cancelled:"), draw.theme.secondary);
             return (head(tool, sign, "", true, draw.width, draw), Shape::Compact);
         }
-        State::Done(Done { body: Body::Topic(topic), .. }) => {
+        CallProgress::Done(FinishedCall { body: CallBody::Topic(topic), .. }) => {
             return (topic_rows::rows(topic, draw), shape(tool, draw.options.whole_results));
         }
-        State::Done(done) if shape(tool, draw.options.whole_results) == Shape::Compact => {
+        CallProgress::Done(done) if shape(tool, draw.options.whole_results) == Shape::Compact => {
             let mut rows = compact(tool, done, draw);
             rows.extend(said_rows(done, draw.width, draw));
             return (rows, Shape::Compact);
         }
-        State::Done(done) => done_rows(tool, done, draw),
+        CallProgress::Done(done) => done_rows(tool, done, draw),
     };
     (draw.boxed(rows, border), Shape::Block)
 }
 
 /// Returns the shape without rendering rows. `whole` is whether one-line results have a box too.
 pub(super) fn shape(tool: &Tool, whole: bool) -> Shape {
-    let State::Done(done) = &tool.state else {
+    let CallProgress::Done(done) = &tool.state else {
         return match &tool.state {
-            State::Open(open) if open.shows_more() => Shape::Block,
+            CallProgress::Open(open) if open.shows_more() => Shape::Block,
             _ => Shape::Compact,
         };
     };
     let body = match &done.body {
-        Body::None => whole && done.status == ToolStatus::Success,
-        Body::Text(text) => {
+        CallBody::None => whole && done.status == ToolStatus::Success,
+        CallBody::Text(text) => {
             let text = text.trim();
             let long = text.contains('\n') || (whole && !text.is_empty());
             done.status == ToolStatus::Success && long
         }
-        Body::Output(_) | Body::Diff(_) | Body::Todos(_) | Body::Agent(_) => true,
-        Body::Topic(topic) => !topic.title.is_empty(),
+        CallBody::Output(_) | CallBody::Diff(_) | CallBody::Todos(_) | CallBody::Agent(_) => true,
+        CallBody::Topic(topic) => !topic.title.is_empty(),
     };
     let failed =
         done.status == ToolStatus::Error && (done.error.is_some() || done.denied.is_some());
     let command = done.kind == Some(ToolKind::Execute) && done.exit_code.is_some();
-    let keeps = matches!(done.body, Body::Output(_) | Body::Agent(_));
+    let keeps = matches!(done.body, CallBody::Output(_) | CallBody::Agent(_));
     if done.status == ToolStatus::Cancelled && !keeps {
         return Shape::Compact;
     }
@@ -102,7 +102,7 @@ fn head(
             None => (tool.title.as_str(), ""),
         };
         line.push(Span::raw("  "));
-        let around = command_rows::Surroundings { before: line, behind: [about, note] };
+        let around = command_rows::CommandRowContext { before: line, behind: [about, note] };
         return command_rows::rows(command, strike(theme.text), around, columns, draw);
     }
     // The title comes first; the note gets the rest of the row, but a short one (the seconds) has
@@ -147,7 +147,7 @@ fn open_rows(tool: &Tool, open: &Open, draw: &ItemRenderer<'_>) -> Vec<Line> {
     draw.boxed(rows, theme.border)
 }
 
-fn sign(done: &Done, draw: &ItemRenderer<'_>) -> Span {
+fn sign(done: &FinishedCall, draw: &ItemRenderer<'_>) -> Span {
     match done.status {
         ToolStatus::Success if done.exit_code.is_none_or(|code| code == 0) => {
             Span::styled(draw.sign(DONE, "done:"), draw.theme.success)
@@ -163,7 +163,7 @@ fn sign(done: &Done, draw: &ItemRenderer<'_>) -> Span {
 const CANCELLED_NOTE: &str = "Cancelled";
 
 /// Returns the user's instruction given with a denial.
-fn said_rows(done: &Done, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
+fn said_rows(done: &FinishedCall, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let Some(said) = &done.said else { return Vec::new() };
     let line = Line::styled("  you answered: ", draw.theme.secondary)
         .and(clean::one_row(said).into_owned(), draw.theme.text);
@@ -171,11 +171,11 @@ fn said_rows(done: &Done, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> 
 }
 
 /// Returns the call and its result in one row.
-fn compact(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> Vec<Line> {
+fn compact(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let cancelled = done.status == ToolStatus::Cancelled;
     let note = match &done.body {
         _ if cancelled => CANCELLED_NOTE.to_owned(),
-        Body::Text(text) => format!("→ {}", text.trim()),
+        CallBody::Text(text) => format!("→ {}", text.trim()),
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
     };
@@ -183,33 +183,35 @@ fn compact(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> Vec<Line> {
 }
 
 /// Returns the rows inside the box, and the style of the box.
-fn done_rows(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> (Vec<Line>, Style) {
+fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<Line>, Style) {
     let theme = draw.theme;
     let columns = draw.inner();
     let note = match &done.body {
-        Body::Diff(diff) => describe::counts(diff),
-        Body::Todos(todos) => describe::done_of(todos),
+        CallBody::Diff(diff) => describe::counts(diff),
+        CallBody::Todos(todos) => describe::done_of(todos),
         _ if done.status == ToolStatus::Cancelled => CANCELLED_NOTE.to_owned(),
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
     };
     let struck = done.status == ToolStatus::Cancelled;
     let mut rows = head(tool, sign(done, draw), &note, struck, columns, draw);
-    if let (Body::Diff(_), Some(row)) = (&done.body, rows.first_mut()) {
+    if let (CallBody::Diff(_), Some(row)) = (&done.body, rows.first_mut()) {
         colour_counts(row, &note, draw);
     }
     rows.extend(said_rows(done, columns, draw));
     let most = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
     match &done.body {
-        Body::None => {}
-        Body::Text(text) => {
+        CallBody::None => {}
+        CallBody::Text(text) => {
             // The text of an error is shown below.
             if done.error.is_none() {
                 rows.extend(text_rows(text, columns, most(RESULT_ROWS), theme.secondary, draw));
             }
         }
-        Body::Output(output) => rows.extend(output.rows(columns, most(draw.output_rows), theme)),
-        Body::Diff(diff) => {
+        CallBody::Output(output) => {
+            rows.extend(output.rows(columns, most(draw.output_rows), theme))
+        }
+        CallBody::Diff(diff) => {
             let look = DiffOptions {
                 max_rows: most(DIFF_ROWS),
                 plain: draw.options.screen_reader,
@@ -217,12 +219,12 @@ fn done_rows(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> (Vec<Line>, S
             };
             rows.extend(diff_view::rows(diff, &look));
         }
-        Body::Todos(todos) => {
+        CallBody::Todos(todos) => {
             rows.extend(todos.iter().flat_map(|todo| todo_rows(todo, columns, draw)))
         }
-        Body::Agent(progress) => rows.extend(agent_rows::done(progress, draw)),
+        CallBody::Agent(progress) => rows.extend(agent_rows::done(progress, draw)),
         // Shown as a heading.
-        Body::Topic(_) => {}
+        CallBody::Topic(_) => {}
     }
     let error_rows = if draw.options.whole_errors { usize::MAX } else { most(ERROR_ROWS) };
     match (&done.denied, &done.error) {
@@ -235,7 +237,7 @@ fn done_rows(tool: &Tool, done: &Done, draw: &ItemRenderer<'_>) -> (Vec<Line>, S
             rows.extend(text_rows(&text, columns, error_rows, theme.error, draw));
         }
         // The result of the subagent is already shown.
-        (None, Some(_)) if matches!(done.body, Body::Agent(_)) => {}
+        (None, Some(_)) if matches!(done.body, CallBody::Agent(_)) => {}
         (None, Some((_, message))) => {
             let message = describe::plain_error(message);
             rows.extend(text_rows(&message, columns, error_rows, theme.error, draw));

@@ -11,13 +11,13 @@ use crate::clean;
 
 /// A wait before a retry.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct RetryWait {
     retry: Retry,
     /// When it was first shown, by the clock of the live rows.
     since_ms: Option<u64>,
 }
 
-impl Waiting {
+impl RetryWait {
     pub(super) fn new(retry: Retry) -> Self {
         Self { retry, since_ms: None }
     }

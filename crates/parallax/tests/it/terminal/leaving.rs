@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::pty::{Ended, Key};
+use testkit::pty::{Key, ProgramExit};
 
 use super::answers::sleepers;
 use super::seat::{COMPOSER, Seat, Start};
@@ -85,7 +85,7 @@ fn a_signal_ends_it_and_its_commands_and_gives_the_terminal_back() {
         assert_ne!(seat.terminal.line_discipline(), before, "raw while it runs");
         kill_process(pid(&seat), signal).expect("signal");
         let ended = seat.ends();
-        assert_eq!(ended, Ended { code, signal: None });
+        assert_eq!(ended, ProgramExit { code, signal: None });
         until("the end of its command", || sleepers(&seat).is_empty());
         assert_sane(&seat);
         assert_eq!(seat.terminal.line_discipline(), before);
@@ -198,6 +198,6 @@ fn ctrl_c_at_a_hidden_prompt_gives_the_terminal_back() {
     seat.sees("API key of openai");
     until("hidden input", || seat.terminal.line_discipline() != before);
     seat.terminal.send(b"\x03").expect("Ctrl-C");
-    assert_eq!(seat.ends(), Ended { code: 130, signal: None });
+    assert_eq!(seat.ends(), ProgramExit { code: 130, signal: None });
     assert_eq!(seat.terminal.line_discipline(), before);
 }

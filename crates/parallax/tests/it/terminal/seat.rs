@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use testkit::pty::{Answers, Ended, Key, Setup, Terminal};
+use testkit::pty::{Answers, Key, ProgramExit, Setup, Terminal};
 
 use crate::support::{LIMIT, PROGRAM, World};
 
@@ -167,7 +167,7 @@ impl Seat {
 
     /// Waits until the program ends.
     #[track_caller]
-    pub fn ends(&self) -> Ended {
+    pub fn ends(&self) -> ProgramExit {
         self.terminal.wait_end().unwrap_or_else(|problem| panic!("{problem}"))
     }
 

@@ -1,15 +1,15 @@
 //! Reads arithmetic and `${…}`, whose evaluation may run commands.
 
-use super::{Reader, is_name_character};
-use crate::bash::found::{Reading, Refusal};
+use super::{ShellReader, is_name_character};
+use crate::bash::found::{Reading, UnparsedReason};
 
-impl Reader<'_, '_> {
+impl ShellReader<'_, '_> {
     /// Reads arithmetic up to the closing `))`.
     pub(super) fn arithmetic(&mut self, semicolons: bool) -> Reading<()> {
         let mut open = 0usize;
         loop {
             let Some(character) = self.peek() else {
-                return Err(Refusal::new("arithmetic is not closed"));
+                return Err(UnparsedReason::new("arithmetic is not closed"));
             };
             match character {
                 ')' if open > 0 => {
@@ -55,14 +55,14 @@ impl Reader<'_, '_> {
                 self.bump();
                 Ok(())
             }
-            _ => Err(Refusal::new("arithmetic contains an unsupported expression")),
+            _ => Err(UnparsedReason::new("arithmetic contains an unsupported expression")),
         }
     }
 
     fn value_in_arithmetic(&mut self) -> Reading<()> {
         let calculated = self.ahead(1) == Some('(') && self.ahead(2) == Some('(');
         match self.expansion(true)? {
-            None => return Err(Refusal::new("arithmetic contains a single `$`")),
+            None => return Err(UnparsedReason::new("arithmetic contains a single `$`")),
             Some(_) if calculated => {}
             Some(name) if name.is_empty() => {
                 self.found.trouble("arithmetic evaluates the output of a command");
@@ -90,7 +90,7 @@ impl Reader<'_, '_> {
                 self.bump();
                 special.to_string()
             }
-            _ => return Err(Refusal::new("`${…}` has no plain name")),
+            _ => return Err(UnparsedReason::new("`${…}` has no plain name")),
         };
         let mut all_of_array = false;
         if self.peek() == Some('[') {
@@ -101,7 +101,7 @@ impl Reader<'_, '_> {
         if indirect {
             let names = self.stands("*}") || self.stands("@}");
             if !(names || all_of_array && self.stands("}")) {
-                return Err(Refusal::new("`${!…}` expands to a variable name at run time"));
+                return Err(UnparsedReason::new("`${!…}` expands to a variable name at run time"));
             }
             if names {
                 self.bump();
@@ -116,10 +116,10 @@ impl Reader<'_, '_> {
                 self.bump();
                 if !matches!(self.bump(), Some('U' | 'u' | 'L' | 'Q' | 'a' | 'A' | 'E' | 'K' | 'k'))
                 {
-                    return Err(Refusal::new("`${…@P}` executes its value"));
+                    return Err(UnparsedReason::new("`${…@P}` executes its value"));
                 }
                 if !self.take("}") {
-                    return Err(Refusal::new("`${…}` is not closed"));
+                    return Err(UnparsedReason::new("`${…}` is not closed"));
                 }
                 return Ok(name);
             }
@@ -137,7 +137,7 @@ impl Reader<'_, '_> {
             Some('-' | '?' | '+' | '#' | '%' | '/' | '^' | ',') => {
                 self.bump();
             }
-            _ => return Err(Refusal::new("`${…}` uses an unsupported form")),
+            _ => return Err(UnparsedReason::new("`${…}` uses an unsupported form")),
         }
         self.parameter_word(quoted)?;
         // The result is text, not just the value of the variable.
@@ -156,7 +156,7 @@ impl Reader<'_, '_> {
                     self.bump();
                 }
                 Some(character) => self.arithmetic_part(character)?,
-                None => return Err(Refusal::new("`${…}` is not closed")),
+                None => return Err(UnparsedReason::new("`${…}` is not closed")),
             }
         }
     }
@@ -171,13 +171,13 @@ impl Reader<'_, '_> {
                     return Ok(());
                 }
                 Some('"' | '\'') if quoted => {
-                    return Err(Refusal::new("a quoted `${…}` contains quotes"));
+                    return Err(UnparsedReason::new("a quoted `${…}` contains quotes"));
                 }
                 Some('<' | '>') if self.ahead(1) == Some('(') => {
-                    return Err(Refusal::new("`${…}` contains a process substitution"));
+                    return Err(UnparsedReason::new("`${…}` contains a process substitution"));
                 }
                 Some('{' | '\n') | None => {
-                    return Err(Refusal::new(
+                    return Err(UnparsedReason::new(
                         "`${…}` uses an unsupported \
                     form",
                     ));

@@ -1,20 +1,20 @@
 //! Reads lists, pipelines, and compound commands.
 
-use super::{Reader, ends_word, is_name};
+use super::{ShellReader, ends_word, is_name};
 use crate::bash::builtins;
-use crate::bash::found::{Reading, Refusal};
-use crate::bash::line::Place;
+use crate::bash::found::{Reading, UnparsedReason};
+use crate::bash::line::CommandPosition;
 
 const RESERVED: [&str; 23] = [
     "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for",
     "function", "if", "in", "select", "then", "time", "until", "while", "{", "}", "@",
 ];
 
-pub(super) fn unexpected(what: &str) -> Refusal {
-    Refusal::new(format!("unexpected `{what}`"))
+pub(super) fn unexpected(what: &str) -> UnparsedReason {
+    UnparsedReason::new(format!("unexpected `{what}`"))
 }
 
-impl Reader<'_, '_> {
+impl ShellReader<'_, '_> {
     /// Reads commands up to the end of the text, a `)`, the end of a case, or one of the reserved
     /// words in `stops`, which are not consumed.
     pub(super) fn list(&mut self, stops: &[&str]) -> Reading<()> {
@@ -77,7 +77,7 @@ impl Reader<'_, '_> {
             self.eat(word.len());
             return Ok(());
         }
-        Err(Refusal::new(format!("`{word}` is missing")))
+        Err(UnparsedReason::new(format!("`{word}` is missing")))
     }
 
     fn and_or(&mut self) -> Reading<()> {
@@ -190,7 +190,7 @@ impl Reader<'_, '_> {
         self.eat(1);
         self.found.feature("subshell");
         self.list(&[])?;
-        if self.take(")") { Ok(()) } else { Err(Refusal::new("a subshell is not closed")) }
+        if self.take(")") { Ok(()) } else { Err(UnparsedReason::new("a subshell is not closed")) }
     }
 
     fn compound(&mut self, word: &str) -> Reading<()> {
@@ -246,14 +246,14 @@ impl Reader<'_, '_> {
     /// Reads the body of a function.
     pub(super) fn function(&mut self, name: Option<&str>) -> Reading<()> {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
-            return Err(Refusal::new("a function name is not a plain word"));
+            return Err(UnparsedReason::new("a function name is not a plain word"));
         };
         self.found.feature("function definition");
         self.found.functions.push(name.to_owned());
         if builtins::has_meaning(name) {
             self.found.trouble(format!("it redefines `{name}` as a function"));
         }
-        self.placed(Place::Function, |reader| {
+        self.placed(CommandPosition::Function, |reader| {
             reader.skip_lines()?;
             let compound = reader.peek() == Some('(')
                 || reader.reserved().is_some_and(|word| {
@@ -262,7 +262,11 @@ impl Reader<'_, '_> {
                         "{" | "if" | "while" | "until" | "for" | "select" | "case" | "[["
                     )
                 });
-            if compound { reader.command() } else { Err(Refusal::new("a function has no body")) }
+            if compound {
+                reader.command()
+            } else {
+                Err(UnparsedReason::new("a function has no body"))
+            }
         })
     }
 
@@ -282,7 +286,7 @@ impl Reader<'_, '_> {
         } else {
             let name = self.word(false)?;
             let Some(name) = name.word.text.filter(|name| is_name(name)) else {
-                return Err(Refusal::new("a loop variable is not a plain word"));
+                return Err(UnparsedReason::new("a loop variable is not a plain word"));
             };
             self.found.values.assigned.insert(name.clone());
             self.skip_lines()?;
@@ -301,7 +305,7 @@ impl Reader<'_, '_> {
                             self.word(false)?;
                         }
                         Some(end) if ends_word(end) => return Err(unexpected(&end.to_string())),
-                        None => return Err(Refusal::new("a loop has no body")),
+                        None => return Err(UnparsedReason::new("a loop has no body")),
                         Some(_) => words.push(self.word(false)?.word),
                     }
                 }
@@ -328,14 +332,14 @@ impl Reader<'_, '_> {
                 return self.expect("esac");
             }
             let opened = self.take("(");
-            if !opened && self.place == Place::Substitution {
+            if !opened && self.place == CommandPosition::Substitution {
                 // Older shells treat its `)` as the end of the substitution.
-                return Err(Refusal::new("a `case` is inside a substitution"));
+                return Err(UnparsedReason::new("a `case` is inside a substitution"));
             }
             loop {
                 self.skip_blank();
                 if self.peek().is_none_or(ends_word) {
-                    return Err(Refusal::new("a `case` has no pattern"));
+                    return Err(UnparsedReason::new("a `case` has no pattern"));
                 }
                 self.word(false)?;
                 self.skip_blank();
@@ -343,7 +347,7 @@ impl Reader<'_, '_> {
                     break;
                 }
                 if !self.take("|") {
-                    return Err(Refusal::new("a `case` pattern is not supported"));
+                    return Err(UnparsedReason::new("a `case` pattern is not supported"));
                 }
             }
             self.list(&["esac"])?;
@@ -370,7 +374,7 @@ impl Reader<'_, '_> {
                 word.plain && (self.peek() == Some('(') || self.reserved().is_some())
             };
         if named {
-            return Err(Refusal::new("a co-process has a name"));
+            return Err(UnparsedReason::new("a co-process has a name"));
         }
         self.at = before;
         self.command()?;

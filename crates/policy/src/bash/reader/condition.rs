@@ -1,16 +1,16 @@
 //! Reads `[[ … ]]`, whose operands are not commands, but some of which are evaluated.
 
 use super::compound::unexpected;
-use super::{Reader, ends_word, is_name};
-use crate::bash::found::{Reading, Refusal, Token};
+use super::{ShellReader, ends_word, is_name};
+use crate::bash::found::{Reading, ShellToken, UnparsedReason};
 
-impl Reader<'_, '_> {
+impl ShellReader<'_, '_> {
     /// Reads `[[ … ]]`.
     pub(super) fn condition(&mut self) -> Reading<()> {
         self.found.only_bash = true;
         // The preceding words, to know the operands of an operator.
         let mut operator = String::new();
-        let mut before: Option<Token> = None;
+        let mut before: Option<ShellToken> = None;
         let mut open = 0usize;
         loop {
             self.skip_lines()?;
@@ -20,7 +20,7 @@ impl Reader<'_, '_> {
                 continue;
             }
             let Some(next) = self.peek() else {
-                return Err(Refusal::new("`[[` is not closed"));
+                return Err(UnparsedReason::new("`[[` is not closed"));
             };
             match next {
                 '(' => {
@@ -30,7 +30,7 @@ impl Reader<'_, '_> {
                         continue;
                     }
                     if operator != "=~" {
-                        return Err(Refusal::new("a pattern in `[[` is not supported"));
+                        return Err(UnparsedReason::new("a pattern in `[[` is not supported"));
                     }
                 }
                 ')' if open > 0 => {
@@ -50,7 +50,11 @@ impl Reader<'_, '_> {
             }
             if self.reserved() == Some("]]") && operator.is_empty() {
                 self.eat(2);
-                return if open == 0 { Ok(()) } else { Err(Refusal::new("`[[` is not closed")) };
+                return if open == 0 {
+                    Ok(())
+                } else {
+                    Err(UnparsedReason::new("`[[` is not closed"))
+                };
             }
             if operator == "=~" {
                 self.found.values.arrays = true;
@@ -82,9 +86,9 @@ impl Reader<'_, '_> {
     }
 
     /// Checks an operand of an operator of `[[`; some operands are evaluated.
-    fn operand(&mut self, operator: &str, token: &Token) -> Reading<()> {
+    fn operand(&mut self, operator: &str, token: &ShellToken) -> Reading<()> {
         if matches!(operator, "-v" | "-R") && !token.word.text.as_deref().is_some_and(is_name) {
-            return Err(Refusal::new(format!("`[[ {operator} …` evaluates a name")));
+            return Err(UnparsedReason::new(format!("`[[ {operator} …` evaluates a name")));
         }
         if !is_arithmetic(operator) {
             return Ok(());
@@ -137,12 +141,12 @@ impl Reader<'_, '_> {
                 }
                 ' ' | '\t' | '\n' if open == 0 => return Ok(()),
                 end if ends_word(end) => {
-                    return Err(Refusal::new("a pattern in `[[` is not supported"));
+                    return Err(UnparsedReason::new("a pattern in `[[` is not supported"));
                 }
                 _ => self.part(&mut word)?,
             }
         }
-        Err(Refusal::new("`[[` is not closed"))
+        Err(UnparsedReason::new("`[[` is not closed"))
     }
 }
 

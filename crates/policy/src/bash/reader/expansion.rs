@@ -1,18 +1,18 @@
 //! Reads expansions that begin with `$` or a backtick.
 
 use super::word::WordBuilder;
-use super::{Reader, is_name_character, read};
+use super::{ShellReader, is_name_character, read};
 use crate::bash::ansi::{self, DecodeError};
-use crate::bash::found::{Reading, Refusal};
-use crate::bash::line::Place;
+use crate::bash::found::{Reading, UnparsedReason};
+use crate::bash::line::CommandPosition;
 
-impl Reader<'_, '_> {
+impl ShellReader<'_, '_> {
     /// Reads the expansion at the current `$` as a part of a word.
     pub(super) fn dollar(&mut self, word: &mut WordBuilder, quoted: bool) -> Reading<()> {
         match self.ahead(1) {
             Some('\'') if !quoted => return self.ansi_string(word),
             Some('"') if !quoted => {
-                return Err(Refusal::new("`$\"…\"` is translated at run time"));
+                return Err(UnparsedReason::new("`$\"…\"` is translated at run time"));
             }
             _ => {}
         }
@@ -70,7 +70,7 @@ impl Reader<'_, '_> {
                 self.eat(2);
                 self.deeper(|reader| reader.parameter(quoted)).map(Some)
             }
-            '[' => Err(Refusal::new("`$[…]` is evaluated at run time")),
+            '[' => Err(UnparsedReason::new("`$[…]` is evaluated at run time")),
             first if first.is_ascii_alphabetic() || first == '_' => {
                 self.eat(1);
                 Ok(Some(self.variable_name()))
@@ -111,7 +111,11 @@ impl Reader<'_, '_> {
 
     fn up_to_parenthesis(&mut self) -> Reading<()> {
         self.list(&[])?;
-        if self.take(")") { Ok(()) } else { Err(Refusal::new("a substitution is not closed")) }
+        if self.take(")") {
+            Ok(())
+        } else {
+            Err(UnparsedReason::new("a substitution is not closed"))
+        }
     }
 
     /// Reads a substitution in backticks.
@@ -122,13 +126,13 @@ impl Reader<'_, '_> {
         let mut escaped = false;
         let end = loop {
             match self.bump() {
-                None => return Err(Refusal::new("a backtick is not closed")),
+                None => return Err(UnparsedReason::new("a backtick is not closed")),
                 Some('`') => break self.at - 1,
                 Some('\\') => {
                     escaped = true;
                     let next = self.bump();
                     if next == Some('\n') || (quoted && next == Some('"')) {
-                        return Err(Refusal::new("backticks contain an ambiguous escape"));
+                        return Err(UnparsedReason::new("backticks contain an ambiguous escape"));
                     }
                 }
                 Some(_) => {}
@@ -142,7 +146,7 @@ impl Reader<'_, '_> {
                 reader.list(&[])?;
                 match reader.peek() {
                     None => Ok(()),
-                    Some(_) => Err(Refusal::new("backticks contain an incomplete command")),
+                    Some(_) => Err(UnparsedReason::new("backticks contain an incomplete command")),
                 }
             });
             self.end = outer_end;
@@ -163,7 +167,7 @@ impl Reader<'_, '_> {
         }
         self.found.apart.push(start..end);
         self.deeper(|reader| {
-            read(&text, Place::Substitution, false, reader.depth, reader.found);
+            read(&text, CommandPosition::Substitution, false, reader.depth, reader.found);
             Ok(())
         })
     }
@@ -174,7 +178,7 @@ impl Reader<'_, '_> {
         self.eat(2);
         word.quoted = true;
         let decoded = ansi::decode(self.rest()).map_err(|why| {
-            Refusal::new(match why {
+            UnparsedReason::new(match why {
                 DecodeError::NotClosed => "a quote `$'` is not closed",
                 DecodeError::Rare => "a quote `$'` contains an unsupported escape",
             })

@@ -1,7 +1,7 @@
 //! Reads here-documents, whose bodies follow the line that opens them.
 
-use super::Reader;
-use crate::bash::found::{Reading, Refusal};
+use super::ShellReader;
+use crate::bash::found::{Reading, UnparsedReason};
 use crate::bash::line::{Redirection, RedirectionKind, Word};
 
 /// Maximum number of here-documents in one text.
@@ -9,7 +9,7 @@ const MOST: usize = 16;
 const LONGEST_DELIMITER: usize = 64;
 
 /// A here-document whose body has not been read yet.
-pub(in crate::bash) struct Waiting {
+pub(in crate::bash) struct PendingHereDocument {
     delimiter: String,
     literal: bool,
     strips_tabs: bool,
@@ -18,13 +18,15 @@ pub(in crate::bash) struct Waiting {
     reader: Option<(usize, usize)>,
 }
 
-impl Reader<'_, '_> {
+impl ShellReader<'_, '_> {
     /// Reads the delimiter after `<<`.
     pub(super) fn here_document(&mut self, strips_tabs: bool) -> Reading<Redirection> {
         self.skip_blank();
         let token = self.word(false)?;
         let Some(delimiter) = token.word.text.clone() else {
-            return Err(Refusal::new("the delimiter of a here-document is not a plain word"));
+            return Err(UnparsedReason::new(
+                "the delimiter of a here-document is not a plain word",
+            ));
         };
         let odd = |character: char| character.is_control() || matches!(character, '$' | '`');
         if delimiter.is_empty()
@@ -32,14 +34,16 @@ impl Reader<'_, '_> {
             || delimiter.contains(odd)
             || token.word.source.contains(['$', '`', '\n'])
         {
-            return Err(Refusal::new("the delimiter of a here-document is not a plain word"));
+            return Err(UnparsedReason::new(
+                "the delimiter of a here-document is not a plain word",
+            ));
         }
         self.found.here_documents += 1;
         if self.found.here_documents > MOST {
-            return Err(Refusal::new("it has too many here-documents"));
+            return Err(UnparsedReason::new("it has too many here-documents"));
         }
         self.found.feature("here-document");
-        self.waiting.push(Waiting {
+        self.waiting.push(PendingHereDocument {
             delimiter,
             literal: token.word.quoted,
             strips_tabs,
@@ -71,7 +75,7 @@ impl Reader<'_, '_> {
     pub(super) fn line_end(&mut self) -> Reading<()> {
         self.bump();
         if self.outer_waits {
-            return Err(Refusal::new("a line ends before a pending here-document"));
+            return Err(UnparsedReason::new("a line ends before a pending here-document"));
         }
         for waiting in std::mem::take(&mut self.waiting) {
             self.body(&waiting)?;
@@ -79,12 +83,12 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn body(&mut self, waiting: &Waiting) -> Reading<()> {
+    fn body(&mut self, waiting: &PendingHereDocument) -> Reading<()> {
         let start = self.at;
         let stop = loop {
             let line_start = self.at;
             let Some(line) = self.body_line(waiting.literal) else {
-                return Err(Refusal::new("a here-document has no end"));
+                return Err(UnparsedReason::new("a here-document has no end"));
             };
             let line = if waiting.strips_tabs { line.trim_start_matches('\t') } else { &line };
             if line == waiting.delimiter {

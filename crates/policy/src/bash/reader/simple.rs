@@ -1,8 +1,8 @@
 //! Reads simple commands and redirections.
 
-use super::{Reader, ends_word, is_name};
+use super::{ShellReader, ends_word, is_name};
 use crate::bash::builtins;
-use crate::bash::found::{Reading, Refusal, SimpleCommand, Token};
+use crate::bash::found::{Reading, ShellToken, SimpleCommand, UnparsedReason};
 use crate::bash::line::{Redirection, RedirectionKind, Word};
 
 const OPERATORS: [(&str, RedirectionKind); 12] = [
@@ -20,7 +20,7 @@ const OPERATORS: [(&str, RedirectionKind); 12] = [
     (">", RedirectionKind::Write),
 ];
 
-impl Reader<'_, '_> {
+impl ShellReader<'_, '_> {
     /// Reads a simple command or a function definition.
     pub(super) fn simple(&mut self) -> Reading<()> {
         let index = self.found.commands.len();
@@ -52,7 +52,7 @@ impl Reader<'_, '_> {
                     self.skip_blank();
                     let (true, Some(name)) = (alone && self.take(")"), simple.tokens.first())
                     else {
-                        return Err(Refusal::new("unexpected `(`"));
+                        return Err(UnparsedReason::new("unexpected `(`"));
                     };
                     let text = name.word.text.clone().filter(|_| !name.word.quoted);
                     return self.function(text.as_deref());
@@ -82,7 +82,7 @@ impl Reader<'_, '_> {
         }
         if simple.tokens.is_empty() && simple.command.assignments.is_empty() {
             if simple.redirections.is_empty() {
-                return Err(Refusal::new("a command is missing"));
+                return Err(UnparsedReason::new("a command is missing"));
             }
             for redirection in self.found.redirections.iter_mut().skip(first_redirection) {
                 redirection.alone = true;
@@ -149,7 +149,7 @@ impl Reader<'_, '_> {
         // `<(…)` is a word.
         if matches!(operator, "<" | ">") && self.ahead(skipped + 1) == Some('(') {
             if skipped > 0 {
-                return Err(Refusal::new("a redirection is joined to a substitution"));
+                return Err(UnparsedReason::new("a redirection is joined to a substitution"));
             }
             return Ok(None);
         }
@@ -172,7 +172,7 @@ impl Reader<'_, '_> {
         self.skip_blank();
         let target = self.word(false)?;
         if target.word.source.is_empty() {
-            return Err(Refusal::new(format!("`{operator}` has no target")));
+            return Err(UnparsedReason::new(format!("`{operator}` has no target")));
         }
         if kind == RedirectionKind::Descriptor {
             kind = self.descriptor_kind(operator, &target);
@@ -187,7 +187,7 @@ impl Reader<'_, '_> {
         Ok(Some(redirection))
     }
 
-    fn descriptor_kind(&mut self, operator: &str, target: &Token) -> RedirectionKind {
+    fn descriptor_kind(&mut self, operator: &str, target: &ShellToken) -> RedirectionKind {
         let number = |text: &str| {
             text == "-"
                 || (!text.is_empty()

@@ -1,7 +1,7 @@
 //! Reads words: quotes, escapes, and the parts attached to them.
 
-use super::{Reader, ends_word, is_name};
-use crate::bash::found::{Reading, Refusal, Token};
+use super::{ShellReader, ends_word, is_name};
+use crate::bash::found::{Reading, ShellToken, UnparsedReason};
 use crate::bash::line::{Assignment, Word};
 
 /// A word under construction.
@@ -26,9 +26,9 @@ impl WordBuilder {
     }
 }
 
-impl Reader<'_, '_> {
+impl ShellReader<'_, '_> {
     /// Reads the next word. If `assignable`, `NAME=…` is an assignment.
-    pub(super) fn word(&mut self, assignable: bool) -> Reading<Token> {
+    pub(super) fn word(&mut self, assignable: bool) -> Reading<ShellToken> {
         self.peek();
         let start = self.at;
         let mut word = WordBuilder::default();
@@ -45,7 +45,7 @@ impl Reader<'_, '_> {
                     word.dynamic = true;
                     word.odd = true;
                     if self.peek().is_some_and(|next| !ends_word(next)) {
-                        return Err(Refusal::new("text is joined to an array"));
+                        return Err(UnparsedReason::new("text is joined to an array"));
                     }
                     break;
                 }
@@ -75,10 +75,10 @@ impl Reader<'_, '_> {
             && source.ends_with("]}")
             && matches!(self.peek(), Some('<' | '>'))
         {
-            return Err(Refusal::new("a redirection evaluates a subscript"));
+            return Err(UnparsedReason::new("a redirection evaluates a subscript"));
         }
         if source.contains('\n') && (self.outer_waits || !self.waiting.is_empty()) {
-            return Err(Refusal::new("a line ends before a pending here-document"));
+            return Err(UnparsedReason::new("a line ends before a pending here-document"));
         }
         let assignment = assigned.map(|(name, behind, value_start)| {
             let value = Word {
@@ -93,7 +93,7 @@ impl Reader<'_, '_> {
             }
             Assignment { name, value }
         });
-        Ok(Token {
+        Ok(ShellToken {
             plain: !word.odd && !word.dynamic,
             splits: word.splits,
             substitutes: word.substitutes,
@@ -116,7 +116,7 @@ impl Reader<'_, '_> {
             '\\' => {
                 self.bump();
                 let Some(next) = self.bump() else {
-                    return Err(Refusal::new("it ends with a backslash"));
+                    return Err(UnparsedReason::new("it ends with a backslash"));
                 };
                 word.odd = true;
                 word.quoted = true;
@@ -160,7 +160,7 @@ impl Reader<'_, '_> {
     pub(super) fn raw_string(&mut self) -> Reading<String> {
         self.bump();
         let Some(length) = self.rest().find('\'') else {
-            return Err(Refusal::new("a single quote is not closed"));
+            return Err(UnparsedReason::new("a single quote is not closed"));
         };
         let text = self.rest().get(..length).unwrap_or_default().to_owned();
         self.at += length + 1;
@@ -172,7 +172,7 @@ impl Reader<'_, '_> {
         self.bump();
         loop {
             match self.raw() {
-                None => return Err(Refusal::new("a double quote is not closed")),
+                None => return Err(UnparsedReason::new("a double quote is not closed")),
                 Some('"') => {
                     self.bump();
                     return Ok(());
@@ -180,7 +180,7 @@ impl Reader<'_, '_> {
                 Some('\\') => {
                     self.bump();
                     match self.bump() {
-                        None => return Err(Refusal::new("a double quote is not closed")),
+                        None => return Err(UnparsedReason::new("a double quote is not closed")),
                         Some('\n') => {}
                         Some(next @ ('$' | '`' | '"' | '\\')) => word.literal(next),
                         Some(next) => {
@@ -220,7 +220,7 @@ impl Reader<'_, '_> {
                         reader.bump();
                         reader.subscript()?;
                         if !reader.take("=") {
-                            return Err(Refusal::new("an array element is not supported"));
+                            return Err(UnparsedReason::new("an array element is not supported"));
                         }
                         if reader.peek().is_some_and(|next| !ends_word(next)) {
                             reader.word(false)?;
@@ -230,12 +230,12 @@ impl Reader<'_, '_> {
                         reader.word(false)?;
                     }
                     Some(end) if ends_word(end) => {
-                        return Err(Refusal::new("an array element is not supported"));
+                        return Err(UnparsedReason::new("an array element is not supported"));
                     }
                     Some(_) => {
                         reader.word(false)?;
                     }
-                    None => return Err(Refusal::new("an array is not closed")),
+                    None => return Err(UnparsedReason::new("an array is not closed")),
                 }
             }
         })
@@ -260,7 +260,7 @@ impl Reader<'_, '_> {
                         next.is_ascii_alphabetic() || matches!(next, '_' | '#' | '?')
                     });
                     if !name_follows {
-                        return Err(Refusal::new("an array subscript is not supported"));
+                        return Err(UnparsedReason::new("an array subscript is not supported"));
                     }
                     self.eat(2);
                 }
@@ -270,7 +270,7 @@ impl Reader<'_, '_> {
                 {
                     self.bump();
                 }
-                _ => return Err(Refusal::new("an array subscript is not supported")),
+                _ => return Err(UnparsedReason::new("an array subscript is not supported")),
             }
         }
     }

@@ -10,13 +10,13 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, ftruncate, futimens, openat2
 use rustix::io::Errno;
 
 use super::job::Tree;
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::{layout, overmounts};
 use crate::plan::{Network, PlaceholderFile, Plan};
 
 /// The arguments for `bwrap`, and what to verify inside.
-pub(super) struct Arguments {
+pub(super) struct BwrapArguments {
     pub(super) words: Vec<OsString>,
     pub(super) trees: Vec<Tree>,
     pub(super) writable: Vec<PathBuf>,
@@ -62,7 +62,7 @@ pub(super) fn of_probe() -> Vec<OsString> {
 }
 
 /// Builds the arguments and creates the private directories.
-pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> Outcome<Arguments> {
+pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> SandboxResult<BwrapArguments> {
     let mut view = ArgumentsBuilder { plan, steps: Vec::new() };
     let (trees, writable) = view.show(around)?;
     let protected: Vec<&PathBuf> = plan.read_only.iter().collect();
@@ -79,12 +79,12 @@ pub(super) fn gather(plan: &Plan, around: &HostEnvironment) -> Outcome<Arguments
     words.extend(BASE.map(OsString::from));
     view.write(&mut words);
     words.extend(["--chdir".into(), around.folder.clone().into()]);
-    Ok(Arguments { words, trees, writable })
+    Ok(BwrapArguments { words, trees, writable })
 }
 
 /// Returns the cover of a hidden file: an empty file, or one with the same metadata. It is where no
 /// command can write.
-fn closed_file(plan: &Plan, looks: Option<&PlaceholderFile>) -> Outcome<PathBuf> {
+fn closed_file(plan: &Plan, looks: Option<&PlaceholderFile>) -> SandboxResult<PathBuf> {
     let (name, mode) = match looks {
         Some(it) => (format!("closed-{}-{}-{:o}", it.size, it.modified, it.mode()), it.mode()),
         None => ("closed".to_owned(), 0),
@@ -114,7 +114,7 @@ impl ArgumentsBuilder<'_> {
     }
 
     /// Adds everything that is shown, unchanged or as a private replacement.
-    fn show(&mut self, around: &HostEnvironment) -> Outcome<(Vec<Tree>, Vec<PathBuf>)> {
+    fn show(&mut self, around: &HostEnvironment) -> SandboxResult<(Vec<Tree>, Vec<PathBuf>)> {
         let plan = self.plan;
         let (mut trees, mut writable) = (Vec::new(), Vec::new());
         for path in &plan.writable {
@@ -174,7 +174,7 @@ impl ArgumentsBuilder<'_> {
     }
 
     /// Covers a path so that access fails with "permission denied".
-    fn hide(&mut self, path: &Path) -> Outcome<()> {
+    fn hide(&mut self, path: &Path) -> SandboxResult<()> {
         let plan = self.plan;
         let within = plan.writable.iter().any(|tree| path.starts_with(tree));
         let Ok(real) = path.canonicalize() else { return Ok(()) };
@@ -232,7 +232,11 @@ impl ArgumentsBuilder<'_> {
 
 /// Creates mount points for what is shown below a private directory, so that leftovers of a command
 /// cannot redirect a mount.
-fn make_places(plan: &Plan, steps: &[(PathBuf, BwrapAction)], private: &[PathBuf]) -> Outcome<()> {
+fn make_places(
+    plan: &Plan,
+    steps: &[(PathBuf, BwrapAction)],
+    private: &[PathBuf],
+) -> SandboxResult<()> {
     for (top, name) in layout::PRIVATE {
         let Ok(real) = Path::new(top).canonicalize() else { continue };
         if !private.contains(&real) {
@@ -255,13 +259,13 @@ fn make_places(plan: &Plan, steps: &[(PathBuf, BwrapAction)], private: &[PathBuf
 }
 
 /// Returns the current state of a writable tree; no component of its path may be a symbolic link.
-fn tree(path: &Path) -> Outcome<Tree> {
+fn tree(path: &Path) -> SandboxResult<Tree> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS;
     let stat = openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
         .and_then(fstat)
         .map_err(|error| match error {
-            Errno::NOSYS => Failure::Unsupported("`openat2`".to_owned()),
+            Errno::NOSYS => SandboxFailure::Unsupported("`openat2`".to_owned()),
             error => layout::unusable(path, error),
         })?;
     Ok(Tree { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::inside::failure::{Explain as _, Outcome};
+use crate::inside::failure::{Explain as _, SandboxResult};
 use crate::plan::Plan;
 
 /// A tree that must be writable, with its state before `bwrap` mounted it.
@@ -20,7 +20,7 @@ pub(super) struct Tree {
 
 /// The plan, and what to verify.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Job {
+pub(super) struct BwrapJob {
     pub(super) plan: Plan,
     pub(super) trees: Vec<Tree>,
     /// Everything that is writable inside, for Landlock.
@@ -32,13 +32,13 @@ pub(super) struct Job {
     pub(super) stderr: i32,
 }
 
-impl Job {
+impl BwrapJob {
     /// Encodes the job and the environment of the command, because a set-user-ID program loses
     /// environment variables.
     pub(super) fn encode(
         &self,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> Outcome<Vec<u8>> {
+    ) -> SandboxResult<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self).refused("the plan")?;
         for (name, value) in environment {
             bytes.push(0);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_job_and_its_environment_survive_the_way() {
-        let job = Job {
+        let job = BwrapJob {
             plan: Plan::new("/t".into()),
             trees: vec![Tree { path: "/w".into(), device: 1, inode: 2 }],
             writable: vec!["/w".into()],
@@ -85,7 +85,7 @@ mod tests {
             ("R".into(), OsString::from_vec(vec![0xff])),
         ];
         let bytes = job.encode(environment.clone()).unwrap();
-        assert_eq!(Job::decode(&bytes).unwrap(), (job, environment));
-        assert!(Job::decode(b"x").is_err());
+        assert_eq!(BwrapJob::decode(&bytes).unwrap(), (job, environment));
+        assert!(BwrapJob::decode(b"x").is_err());
     }
 }

@@ -10,13 +10,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::job::{Job, Tree};
-use crate::inside::failure::{Explain as _, Failure, Outcome};
+use super::job::{BwrapJob, Tree};
+use crate::inside::failure::{Explain as _, SandboxFailure, SandboxResult};
 use crate::inside::layout::below_root;
 use std::os::fd::OwnedFd;
 
 /// Fails if anything is more accessible than the plan allows.
-pub(super) fn is_as_planned(job: &Job) -> Outcome<()> {
+pub(super) fn is_as_planned(job: &BwrapJob) -> SandboxResult<()> {
     let root =
         rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .refused("/")?;
@@ -39,8 +39,8 @@ pub(super) fn is_as_planned(job: &Job) -> Outcome<()> {
     Ok(())
 }
 
-fn changed(path: &Path) -> Failure {
-    Failure::Refused(format!(
+fn changed(path: &Path) -> SandboxFailure {
+    SandboxFailure::Refused(format!(
         "`{}` changed while the sandbox was built, or `bwrap` did not protect it",
         path.display()
     ))
@@ -52,7 +52,7 @@ fn find(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     openat2(root, below_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-fn is_the_same(root: &OwnedFd, tree: &Tree) -> Outcome<()> {
+fn is_the_same(root: &OwnedFd, tree: &Tree) -> SandboxResult<()> {
     let found = find(root, &tree.path).map_err(|_| changed(&tree.path))?;
     let stat = fstat(&found).refused(tree.path.display())?;
     if (stat.st_dev, stat.st_ino) == (tree.device, tree.inode) {
@@ -64,7 +64,7 @@ fn is_the_same(root: &OwnedFd, tree: &Tree) -> Outcome<()> {
 
 /// Whether the path does not exist, is a link (which is checked after the command), or is on a
 /// read-only mount.
-fn is_read_only(root: &OwnedFd, path: &Path) -> Outcome<bool> {
+fn is_read_only(root: &OwnedFd, path: &Path) -> SandboxResult<bool> {
     let Ok(found) = find(root, path) else { return Ok(true) };
     let flags = fstatvfs(&found).refused(path.display())?.f_flag;
     Ok(flags.contains(StatVfsMountFlags::RDONLY))

@@ -23,12 +23,12 @@ const PIECE: usize = 64 << 10;
 /// A file as identified in the table: the device of its file system, and the lower half of its
 /// inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FileIdentity {
     device: u32,
     number: u32,
 }
 
-impl Place {
+impl FileIdentity {
     /// Returns the place of an open file. The device comes from the mount, because `stat` reports
     /// another one for some file systems. `proc` is a `/proc` that shows this process.
     pub(super) fn of(proc: &OwnedFd, file: &OwnedFd) -> Result<Self, Errno> {
@@ -55,9 +55,9 @@ fn device(line: &str, mount: u64) -> Option<u32> {
 }
 
 /// The unix sockets of a network namespace.
-pub(super) struct Table(Mutex<OwnedFd>);
+pub(super) struct SocketTable(Mutex<OwnedFd>);
 
-impl Table {
+impl SocketTable {
     /// Opens the table of the network namespace of this thread. Returns `None` if the kernel does
     /// not provide it.
     pub(super) fn open() -> Option<Self> {
@@ -68,11 +68,11 @@ impl Table {
             Some(netlink::SOCK_DIAG),
         );
         let table = Self(Mutex::new(socket.ok()?));
-        table.at(Place { device: 0, number: 0 }).is_ok().then_some(table)
+        table.at(FileIdentity { device: 0, number: 0 }).is_ok().then_some(table)
     }
 
     /// Returns the inodes of the sockets that wait at the file: at most one.
-    pub(super) fn at(&self, place: Place) -> Result<Vec<u64>, Errno> {
+    pub(super) fn at(&self, place: FileIdentity) -> Result<Vec<u64>, Errno> {
         const DONE: u16 = 3;
         const ERROR: u16 = 2;
         // Only one listing at a time.
@@ -129,7 +129,7 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 /// Returns the inode of the socket if it is bound to the file and others can connect or send to it.
 /// An accepted connection is also listed with the file of its server, in the namespace of the
 /// client, but does not count.
-fn waits_at(entry: &[u8], place: Place) -> Option<u64> {
+fn waits_at(entry: &[u8], place: FileIdentity) -> Option<u64> {
     const HEAD: usize = 16;
     const OF_FILE: u16 = 1;
     const PACKETS: u8 = 2;
@@ -143,7 +143,7 @@ fn waits_at(entry: &[u8], place: Place) -> Option<u64> {
     while let (Some(length), Some(kind)) = (u16_at(rest, 0), u16_at(rest, 2)) {
         let length = usize::from(length);
         if kind == OF_FILE {
-            let at = Place { number: u32_at(rest, 4)?, device: u32_at(rest, 8)? };
+            let at = FileIdentity { number: u32_at(rest, 4)?, device: u32_at(rest, 8)? };
             return (at == place).then_some(u64::from(u32_at(entry, 4)?));
         }
         rest = rest.get(length.next_multiple_of(4).max(4)..)?;
@@ -180,14 +180,14 @@ mod tests {
 
     use super::*;
 
-    fn place(path: &Path) -> Place {
+    fn place(path: &Path) -> FileIdentity {
         let open = |path: &Path| openat(rustix::fs::CWD, path, OFlags::PATH, Mode::empty());
-        Place::of(&open(Path::new("/proc")).unwrap(), &open(path).unwrap()).unwrap()
+        FileIdentity::of(&open(Path::new("/proc")).unwrap(), &open(path).unwrap()).unwrap()
     }
 
     #[test]
     fn servers_are_found_under_any_name_and_connections_are_none() {
-        let Some(table) = Table::open() else {
+        let Some(table) = SocketTable::open() else {
             println!("skipped: this kernel tells of no unix sockets");
             return;
         };
@@ -226,7 +226,7 @@ mod tests {
         for length in 0..whole.len() {
             assert!(message(whole.get(..length).unwrap()).is_none(), "{length}");
             assert_eq!(
-                waits_at(whole.get(..length).unwrap(), Place { device: 0, number: 0 }),
+                waits_at(whole.get(..length).unwrap(), FileIdentity { device: 0, number: 0 }),
                 None
             );
         }

@@ -19,13 +19,13 @@ use rustix::thread::{
 };
 
 use super::address::{self, Address};
-use super::bound::{self, Place, Table};
+use super::bound::{self, FileIdentity, SocketTable};
 use super::caller::Caller;
-use super::message::{self, Message};
+use super::message::{self, SendmsgArguments};
 use super::metadata::WritableFiles;
 use super::processes;
-use super::servers::{self, Session};
-use crate::inside::failure::{Explain as _, Outcome};
+use super::servers::{self, SessionProcesses};
+use crate::inside::failure::{Explain as _, SandboxResult};
 use crate::inside::kernel;
 use crate::inside::kernel::notify::{self, Notice, NotifyReply};
 use crate::plan::{Network, Plan};
@@ -43,7 +43,7 @@ pub(crate) struct NetworkBroker {
     /// The `/proc` of the host, even if it is not visible here.
     proc: OwnedFd,
     network: Network,
-    session: Session,
+    session: SessionProcesses,
     name_servers: Vec<IpAddr>,
     /// Paths where unix sockets may be connected to. `None`: the sockets in the view of files that
     /// `given` or one of the tables allows.
@@ -51,9 +51,9 @@ pub(crate) struct NetworkBroker {
     /// Sockets of the host that the plan allows.
     given: Vec<PathBuf>,
     /// Sockets bound in the session's own network, all of which belong to the session.
-    own: Option<Table>,
+    own: Option<SocketTable>,
     /// Sockets bound in the network of the host, where the session may have servers as well.
-    machine: Option<Table>,
+    machine: Option<SocketTable>,
     /// Files whose owners and modes may be changed.
     writable: WritableFiles,
     waiting: AtomicUsize,
@@ -67,7 +67,7 @@ impl NetworkBroker {
         listener: OwnedFd,
         parent: &OwnedFd,
         mounts: bool,
-    ) -> Outcome<Self> {
+    ) -> SandboxResult<Self> {
         let proc = open("/proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let open = plan.sockets.iter().chain(&plan.writable);
         Ok(Self {
@@ -75,7 +75,11 @@ impl NetworkBroker {
             parent: parent.try_clone().refused("the gate of the network")?,
             proc: proc.refused("`/proc`")?,
             network: plan.network,
-            session: if mounts { Session::Namespace } else { Session::Descendants },
+            session: if mounts {
+                SessionProcesses::Namespace
+            } else {
+                SessionProcesses::Descendants
+            },
             name_servers: servers::name_servers(),
             writable: if mounts {
                 WritableFiles::AsMounted
@@ -93,7 +97,7 @@ impl NetworkBroker {
             given: plan.sockets.clone(),
             // Set later, from inside the network of the session.
             own: None,
-            machine: (mounts && super::is_needed(plan)).then(Table::open).flatten(),
+            machine: (mounts && super::is_needed(plan)).then(SocketTable::open).flatten(),
             waiting: AtomicUsize::new(0),
         })
     }
@@ -110,7 +114,9 @@ impl NetworkBroker {
             // Only this thread enters the network namespace.
             let there = scope.spawn(|| {
                 let spaces = ThreadNameSpaceType::NETWORK;
-                move_into_thread_name_spaces(cell.as_fd(), spaces).ok().and_then(|()| Table::open())
+                move_into_thread_name_spaces(cell.as_fd(), spaces)
+                    .ok()
+                    .and_then(|()| SocketTable::open())
             });
             there.join().ok().flatten()
         });
@@ -121,7 +127,7 @@ impl NetworkBroker {
     /// that network.
     pub(crate) fn know_own_network(&mut self) {
         if self.network == Network::Own {
-            self.own = Table::open();
+            self.own = SocketTable::open();
         }
     }
 
@@ -193,11 +199,11 @@ impl NetworkBroker {
             libc::SYS_listen => self.listen(&socket, int(second).cast_signed()),
             libc::SYS_sendto => {
                 let message =
-                    Message::of_send(caller, second, third, fifth, u64::from(int(sixth)))?;
+                    SendmsgArguments::of_send(caller, second, third, fifth, u64::from(int(sixth)))?;
                 self.send(caller, &socket, &message, int(fourth).cast_signed())
             }
             libc::SYS_sendmsg => {
-                let message = Message::read(caller, second)?;
+                let message = SendmsgArguments::read(caller, second)?;
                 self.send(caller, &socket, &message, int(third).cast_signed())
             }
             libc::SYS_sendmmsg => {
@@ -230,7 +236,7 @@ impl NetworkBroker {
     ) -> Result<i64, Errno> {
         for number in 0..count {
             let at = at.wrapping_add(number * message::COUNTED);
-            let sent = Message::read(caller, at)
+            let sent = SendmsgArguments::read(caller, at)
                 .and_then(|message| self.send(caller, socket, &message, flags));
             match sent {
                 Ok(sent) => {
@@ -249,7 +255,7 @@ impl NetworkBroker {
         &self,
         caller: &Caller,
         socket: &OwnedFd,
-        message: &Message,
+        message: &SendmsgArguments,
         flags: i32,
     ) -> Result<i64, Errno> {
         let (control, _files) = message.control(caller)?;
@@ -351,8 +357,8 @@ impl NetworkBroker {
         if self.given.iter().any(same) {
             return Ok(());
         }
-        let place = Place::of(&self.proc, file)?;
-        let at = |table: &Option<Table>| match table {
+        let place = FileIdentity::of(&self.proc, file)?;
+        let at = |table: &Option<SocketTable>| match table {
             Some(table) => table.at(place),
             None => Ok(Vec::new()),
         };

@@ -14,7 +14,7 @@ const LONGEST_ADDRESS: usize = 128;
 const LONGEST_CONTROL: usize = 16 << 10;
 
 /// The arguments of `sendmsg`, without references to the memory of the command.
-pub(super) struct Message {
+pub(super) struct SendmsgArguments {
     pub(super) address: Option<Vec<u8>>,
     pub(super) data: Vec<u8>,
     control: Vec<u8>,
@@ -24,7 +24,7 @@ pub(super) struct Message {
 pub(super) const HEADER: u64 = 56;
 pub(super) const COUNTED: u64 = 64;
 
-impl Message {
+impl SendmsgArguments {
     /// Reads the message described by the `struct msghdr` at `at`.
     pub(super) fn read(caller: &Caller, at: u64) -> Result<Self, Errno> {
         let words = words(&caller.read(at, HEADER as usize)?);

@@ -88,14 +88,14 @@ fn numbers(proc: &OwnedFd, folder: &Path) -> Vec<i32> {
 }
 
 /// How processes of the session are recognized.
-pub(super) enum Session {
+pub(super) enum SessionProcesses {
     /// They are in the process namespace of the caller.
     Namespace,
     /// They are descendants of this process.
     Descendants,
 }
 
-impl Session {
+impl SessionProcesses {
     /// Whether everything that listens on the port belongs to the session of the caller.
     pub(super) fn owns(&self, proc: &OwnedFd, caller: i32, port: u16) -> bool {
         all_listen_inside(proc, port, self.inside(proc, caller))

@@ -45,7 +45,7 @@ fn run() -> Result<(), String> {
 
 /// A file name, and the scene to draw into it.
 #[cfg(unix)]
-type Drawing = (String, stage::Scene, stage::Look);
+type Drawing = (String, stage::Scene, stage::StageOptions);
 
 /// Returns the image for the documentation, if the scene has one.
 #[cfg(unix)]

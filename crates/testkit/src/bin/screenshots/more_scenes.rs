@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::pty::Key;
 
 use super::scenes::{COMPOSER, calls, edit, prompts, read, says, scene, shell, steps};
-use super::stage::{Scene, Step};
+use super::stage::{Scene, StageAction};
 
 const ASK: &str = "Why does a lost link make us hammer the host?";
 
@@ -27,13 +27,17 @@ pub fn all() -> Vec<Scene> {
 }
 
 fn welcome() -> Scene {
-    Scene { size: (96, 18), ..scene("welcome", Vec::new(), vec![Step::See(COMPOSER)]) }
+    Scene { size: (96, 18), ..scene("welcome", Vec::new(), vec![StageAction::See(COMPOSER)]) }
 }
 
 fn settings() -> Scene {
     let steps = steps(vec![
         prompts("/settings"),
-        vec![Step::See("General"), Step::Press(Key::Right), Step::See("Theme")],
+        vec![
+            StageAction::See("General"),
+            StageAction::Press(Key::Right),
+            StageAction::See("Theme"),
+        ],
     ]);
     scene("settings", Vec::new(), steps)
 }
@@ -41,23 +45,31 @@ fn settings() -> Scene {
 fn settings_search() -> Scene {
     let steps = steps(vec![
         prompts("/settings"),
-        vec![Step::See("General"), Step::Type("footer"), Step::See("Footer items")],
+        vec![
+            StageAction::See("General"),
+            StageAction::Type("footer"),
+            StageAction::See("Footer items"),
+        ],
     ]);
     scene("settings-search", Vec::new(), steps)
 }
 
 fn help() -> Scene {
-    scene("help", Vec::new(), steps(vec![prompts("/help"), vec![Step::See("Commands")]]))
+    scene("help", Vec::new(), steps(vec![prompts("/help"), vec![StageAction::See("Commands")]]))
 }
 
 fn models() -> Scene {
-    scene("models", Vec::new(), steps(vec![prompts("/model"), vec![Step::See("gemini-2.5-pro")]]))
+    scene(
+        "models",
+        Vec::new(),
+        steps(vec![prompts("/model"), vec![StageAction::See("gemini-2.5-pro")]]),
+    )
 }
 
 fn reads() -> Scene {
     let files = ["src/retry.rs", "tests/retry.rs", "src/main.rs", "Cargo.toml"].map(read);
     let script = vec![calls(&files, 9_120, 0), says("The loop never waits.", 10_200, 8_900, 420)];
-    let steps = steps(vec![prompts(ASK), vec![Step::See("never waits"), Step::Idle]]);
+    let steps = steps(vec![prompts(ASK), vec![StageAction::See("never waits"), StageAction::Idle]]);
     Scene { size: (96, 22), ..scene("reads", script, steps) }
 }
 
@@ -69,11 +81,11 @@ fn edited() -> Scene {
     let steps = steps(vec![
         prompts("Fix it"),
         vec![
-            Step::See("Apply this change?"),
-            Step::Rest,
-            Step::Press(Key::Char('1')),
-            Step::See("ten seconds"),
-            Step::Idle,
+            StageAction::See("Apply this change?"),
+            StageAction::Rest,
+            StageAction::Press(Key::Char('1')),
+            StageAction::See("ten seconds"),
+            StageAction::Idle,
         ],
     ]);
     Scene { size: (96, 32), ..scene("edited", script, steps) }
@@ -85,7 +97,7 @@ fn failed_command() -> Scene {
         calls(&[shell(command, "Looks for a wait")], 9_120, 0),
         says("Nothing in `retry.rs` sleeps.", 10_200, 8_900, 420),
     ];
-    let steps = steps(vec![prompts(ASK), vec![Step::See("sleeps."), Step::Idle]]);
+    let steps = steps(vec![prompts(ASK), vec![StageAction::See("sleeps."), StageAction::Idle]]);
     Scene { size: (96, 28), ..scene("failed-command", script, steps) }
 }
 
@@ -95,13 +107,13 @@ fn steering() -> Scene {
     let steps = steps(vec![
         prompts(ASK),
         vec![
-            Step::See("Reading the loop"),
-            Step::Type("look at the tests, too"),
-            Step::Press(Key::Enter),
-            Step::See("For this turn"),
-            Step::Type("then write one"),
-            Step::Press(Key::Tab),
-            Step::See("For after it"),
+            StageAction::See("Reading the loop"),
+            StageAction::Type("look at the tests, too"),
+            StageAction::Press(Key::Enter),
+            StageAction::See("For this turn"),
+            StageAction::Type("then write one"),
+            StageAction::Press(Key::Tab),
+            StageAction::See("For after it"),
         ],
     ]);
     Scene { size: (96, 22), ..scene("steering", script, steps) }
@@ -119,19 +131,23 @@ fn user_question() -> Scene {
     }]);
     let ask = json!({"name": "ask_user", "args": {"questions": questions}});
     let script: Vec<Value> = vec![calls(&[ask], 9_120, 0)];
-    let steps = steps(vec![prompts("Fix it"), vec![Step::See("Ten seconds")]]);
+    let steps = steps(vec![prompts("Fix it"), vec![StageAction::See("Ten seconds")]]);
     Scene { size: (96, 24), ..scene("user-question", script, steps) }
 }
 
 fn auto_edit() -> Scene {
-    let steps = vec![Step::See(COMPOSER), Step::Press(Key::BackTab), Step::See("auto-edit")];
+    let steps = vec![
+        StageAction::See(COMPOSER),
+        StageAction::Press(Key::BackTab),
+        StageAction::See("auto-edit"),
+    ];
     Scene { size: (96, 18), ..scene("auto-edit", Vec::new(), steps) }
 }
 
 fn refused_request() -> Scene {
     let script = vec![json!({"status": 403, "repeat": 0,
         "error": {"code": 403, "message": "The caller does not have permission", "status": "PERMISSION_DENIED"}})];
-    let steps = steps(vec![prompts(ASK), vec![Step::See("permission"), Step::Idle]]);
+    let steps = steps(vec![prompts(ASK), vec![StageAction::See("permission"), StageAction::Idle]]);
     Scene { size: (96, 22), ..scene("refused-request", script, steps) }
 }
 
@@ -140,9 +156,9 @@ fn transcript() -> Scene {
     let script = vec![calls(&files, 9_120, 0), says("The loop never waits.", 10_200, 8_900, 420)];
     let steps = steps(vec![
         prompts(ASK),
-        vec![Step::See("never waits"), Step::Idle],
+        vec![StageAction::See("never waits"), StageAction::Idle],
         prompts("/transcript"),
-        vec![Step::See("Transcript")],
+        vec![StageAction::See("Transcript")],
     ]);
     Scene { size: (96, 24), ..scene("transcript", script, steps) }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::pty::Key;
 
 use super::more_scenes;
-use super::stage::{Scene, Step};
+use super::stage::{Scene, StageAction};
 
 const SETTINGS: &str = r#"{"model":{"name":"gemini-2.5-pro"}}"#;
 pub(super) const COMPOSER: &str = "Type your message";
@@ -31,7 +31,7 @@ pub fn all() -> Vec<Scene> {
     documented
 }
 
-pub(super) fn scene(name: &'static str, script: Vec<Value>, steps: Vec<Step>) -> Scene {
+pub(super) fn scene(name: &'static str, script: Vec<Value>, steps: Vec<StageAction>) -> Scene {
     Scene {
         name,
         size: (96, 30),
@@ -114,22 +114,27 @@ Err(_) => {
 
 // --- what the user does
 
-pub(super) fn prompts(text: &'static str) -> Vec<Step> {
-    vec![Step::See(COMPOSER), Step::Type(text), Step::See(text), Step::Press(Key::Enter)]
+pub(super) fn prompts(text: &'static str) -> Vec<StageAction> {
+    vec![
+        StageAction::See(COMPOSER),
+        StageAction::Type(text),
+        StageAction::See(text),
+        StageAction::Press(Key::Enter),
+    ]
 }
 
-pub(super) fn steps(parts: Vec<Vec<Step>>) -> Vec<Step> {
+pub(super) fn steps(parts: Vec<Vec<StageAction>>) -> Vec<StageAction> {
     parts.concat()
 }
 
 fn first_run() -> Scene {
-    let steps = vec![Step::See("How do you want to connect to a model?")];
+    let steps = vec![StageAction::See("How do you want to connect to a model?")];
     let without = &["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
     Scene { without, ..scene("first-run", Vec::new(), steps) }
 }
 
 fn trust() -> Scene {
-    let steps = vec![Step::See("Do you trust")];
+    let steps = vec![StageAction::See("Do you trust")];
     Scene { without: &["GEMINI_CLI_TRUST_WORKSPACE"], ..scene("trust", Vec::new(), steps) }
 }
 
@@ -140,7 +145,7 @@ fn answer() -> Scene {
     ];
     let steps = steps(vec![
         prompts("Why does a lost link make us hammer the host?"),
-        vec![Step::See("attempt += 1")],
+        vec![StageAction::See("attempt += 1")],
     ]);
     Scene { size: (96, 40), ..scene("answer", script, steps) }
 }
@@ -159,9 +164,9 @@ fn shell_question() -> Scene {
     ];
     let steps = steps(vec![
         prompts("Why does a lost link make us hammer the host?"),
-        vec![Step::See("what they cover"), Step::Idle],
+        vec![StageAction::See("what they cover"), StageAction::Idle],
         prompts("Go on"),
-        vec![Step::See("Allow execution of this command?")],
+        vec![StageAction::See("Allow execution of this command?")],
     ]);
     Scene { size: (96, 26), ..scene("shell-question", script, steps) }
 }
@@ -171,7 +176,7 @@ fn edit_question() -> Scene {
             {"text": "The delay is computed and dropped. I wait for it, and keep it below a limit."},
             {"functionCall": edit()},
         ]), 10_400, 9_000, 120)]})];
-    let steps = steps(vec![prompts("Fix it"), vec![Step::See("Apply this change?")]]);
+    let steps = steps(vec![prompts("Fix it"), vec![StageAction::See("Apply this change?")]]);
     Scene { size: (96, 32), ..scene("edit-question", script, steps) }
 }
 
@@ -192,22 +197,27 @@ fn todos() -> Scene {
     let steps = steps(vec![
         prompts("Fix the retry loop, step by step"),
         vec![
-            Step::See("begin with the delay"),
-            Step::Press(Key::Ctrl('t')),
-            Step::See("Limit the delay"),
+            StageAction::See("begin with the delay"),
+            StageAction::Press(Key::Ctrl('t')),
+            StageAction::See("Limit the delay"),
         ],
     ]);
     scene("plan", script, steps)
 }
 
 fn completion() -> Scene {
-    let steps = vec![Step::See(COMPOSER), Step::Type("/"), Step::See("about ")];
+    let steps =
+        vec![StageAction::See(COMPOSER), StageAction::Type("/"), StageAction::See("about ")];
     Scene { size: (96, 22), ..scene("commands", Vec::new(), steps) }
 }
 
 fn files() -> Scene {
-    let steps =
-        vec![Step::See(COMPOSER), Step::Idle, Step::Type("Is @ret"), Step::See("tests/retry.rs")];
+    let steps = vec![
+        StageAction::See(COMPOSER),
+        StageAction::Idle,
+        StageAction::Type("Is @ret"),
+        StageAction::See("tests/retry.rs"),
+    ];
     Scene { size: (96, 18), ..scene("files", Vec::new(), steps) }
 }
 
@@ -221,24 +231,24 @@ fn stats() -> Scene {
     ];
     let steps = steps(vec![
         prompts("Why does it hammer the host?"),
-        vec![Step::See("never waits"), Step::Idle],
+        vec![StageAction::See("never waits"), StageAction::Idle],
         prompts("Is that tested?"),
-        vec![Step::See("No test covers it"), Step::Idle],
+        vec![StageAction::See("No test covers it"), StageAction::Idle],
         prompts("What is a good limit?"),
-        vec![Step::See("ten seconds"), Step::Idle],
+        vec![StageAction::See("ten seconds"), StageAction::Idle],
         prompts("/stats"),
-        vec![Step::See("Tokens by turn")],
+        vec![StageAction::See("Tokens by turn")],
     ]);
     scene("stats", script, steps)
 }
 
 fn themes() -> Scene {
-    let down = vec![Step::Press(Key::Down); 4];
+    let down = vec![StageAction::Press(Key::Down); 4];
     let steps = steps(vec![
         prompts("/theme"),
-        vec![Step::See("❯ Default")],
+        vec![StageAction::See("❯ Default")],
         down,
-        vec![Step::See("good day")],
+        vec![StageAction::See("good day")],
     ]);
     Scene { size: (96, 30), ..scene("themes", Vec::new(), steps) }
 }
@@ -250,11 +260,11 @@ fn rewind() -> Scene {
     ];
     let steps = steps(vec![
         prompts("Why does it hammer the host?"),
-        vec![Step::See("never waits"), Step::Idle],
+        vec![StageAction::See("never waits"), StageAction::Idle],
         prompts("Is that tested?"),
-        vec![Step::See("No test covers it"), Step::Idle],
+        vec![StageAction::See("No test covers it"), StageAction::Idle],
         prompts("/rewind"),
-        vec![Step::See("Why does it hammer the host?")],
+        vec![StageAction::See("Why does it hammer the host?")],
     ]);
     Scene { size: (96, 26), ..scene("rewind", script, steps) }
 }

@@ -27,12 +27,12 @@ pub struct Scene {
     pub settings: &'static str,
     /// Variables to remove.
     pub without: &'static [&'static str],
-    pub steps: Vec<Step>,
+    pub steps: Vec<StageAction>,
 }
 
 /// The terminal in which a scene is drawn.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct StageOptions {
     pub name: &'static str,
     pub palette: Palette,
     /// Whether it has only sixteen colors and does not report its background.
@@ -40,17 +40,18 @@ pub struct Look {
 }
 
 /// A modern dark terminal.
-pub const DARK: Look = Look { name: "dark", palette: Palette::DARK, sixteen: false };
+pub const DARK: StageOptions =
+    StageOptions { name: "dark", palette: Palette::DARK, sixteen: false };
 /// The looks of the gallery.
-pub const LOOKS: [Look; 3] = [
+pub const LOOKS: [StageOptions; 3] = [
     DARK,
-    Look { name: "light", palette: Palette::LIGHT, sixteen: false },
-    Look { name: "16-colors", palette: Palette::DARK, sixteen: true },
+    StageOptions { name: "light", palette: Palette::LIGHT, sixteen: false },
+    StageOptions { name: "16-colors", palette: Palette::DARK, sixteen: true },
 ];
 
 /// An action of the user or a wait.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum StageAction {
     See(&'static str),
     /// Waits for the end of the turn.
     Idle,
@@ -64,7 +65,7 @@ pub enum Step {
 ///
 /// # Errors
 /// Returns what was expected and what was shown instead.
-pub fn play(program: &Path, scene: &Scene, look: &Look) -> Result<String, String> {
+pub fn play(program: &Path, scene: &Scene, look: &StageOptions) -> Result<String, String> {
     let plain = |error: std::io::Error| error.to_string();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -102,13 +103,13 @@ pub fn play(program: &Path, scene: &Scene, look: &Look) -> Result<String, String
     let terminal = Terminal::start(&setup, LIMIT).map_err(plain)?;
     for step in &scene.steps {
         match step {
-            Step::See(text) => terminal.wait_for(text)?,
-            Step::Idle => {
+            StageAction::See(text) => terminal.wait_for(text)?,
+            StageAction::Idle => {
                 terminal.wait("end of the turn", |shown| shown.title().contains("Ready"))?
             }
-            Step::Rest => std::thread::sleep(REST),
-            Step::Type(text) => terminal.text(text).map_err(plain)?,
-            Step::Press(key) => terminal.key(*key).map_err(plain)?,
+            StageAction::Rest => std::thread::sleep(REST),
+            StageAction::Type(text) => terminal.text(text).map_err(plain)?,
+            StageAction::Press(key) => terminal.key(*key).map_err(plain)?,
         }
     }
     terminal.settle(QUIET);

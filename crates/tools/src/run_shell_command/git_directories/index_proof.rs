@@ -27,7 +27,7 @@ fn uses_sha256(repository: &Path) -> bool {
 }
 
 /// An entry of an index.
-struct Entry {
+struct IndexRecord {
     changed: u32,
     modified: u32,
     inode: u32,
@@ -35,7 +35,7 @@ struct Entry {
     path: Vec<u8>,
 }
 
-impl Entry {
+impl IndexRecord {
     fn is_file_of(&self, top: &Path) -> bool {
         let path = Path::new(OsStr::from_bytes(&self.path));
         if !path.components().all(|part| matches!(part, Component::Normal(_))) {
@@ -72,7 +72,7 @@ impl<'a> Entries<'a> {
         (2..=4).contains(&version).then(|| Self { rest, version, left, hash, path: Vec::new() })
     }
 
-    fn entry(&mut self) -> Option<Entry> {
+    fn entry(&mut self) -> Option<IndexRecord> {
         const HAS_MORE_FLAGS: u8 = 0x40;
         /// The offset of the hash.
         const FACTS: usize = 40;
@@ -95,7 +95,7 @@ impl<'a> Entries<'a> {
         // Padded with one to eight zeros, except in format 4.
         let next = if self.version == 4 { end + 1 } else { (end + 8) & !7 };
         self.rest = here.get(next..)?;
-        Some(Entry {
+        Some(IndexRecord {
             changed: number(here, 0)?,
             modified: number(here, 8)?,
             inode: number(here, 20)?,
@@ -106,9 +106,9 @@ impl<'a> Entries<'a> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Entry;
+    type Item = IndexRecord;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<IndexRecord> {
         self.left = self.left.checked_sub(1)?;
         self.entry()
     }

@@ -12,18 +12,18 @@ use parallax_sdk::OpenSession;
 
 use crate::app::App;
 use crate::app::effect::Then;
-use crate::commands::{Command, CommandSpec, TABLE, called};
+use crate::commands::{CommandSpec, SlashCommand, TABLE, called};
 use crate::completion::{
-    Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, Found,
+    Argument, CommandInfo, Completer, CompletionAction, FileSource, Finder, FinderResults,
 };
 
 /// Maximum number of directories offered.
 const MOST_FOLDERS: usize = 200;
 
 /// The session's files as the source of the finder thread.
-struct Files(Expander);
+struct SessionFiles(Expander);
 
-impl FileSource for Files {
+impl FileSource for SessionFiles {
     fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
         self.0.list_files(piece);
     }
@@ -59,8 +59,8 @@ pub(crate) fn key(app: &mut App, key: Key) -> bool {
 /// Starts the file search of the session that was opened.
 pub(crate) fn find_files(app: &mut App, open: &OpenSession, deliver: crate::app::effect::Deliver) {
     let root = open.expander.root();
-    let source = Arc::new(Files(open.expander.clone()));
-    let told = move |found: Found| {
+    let source = Arc::new(SessionFiles(open.expander.clone()));
+    let told = move |found: FinderResults| {
         let then: Then = Box::new(move |app| {
             app.completion.receive(found);
         });
@@ -78,7 +78,7 @@ pub(crate) fn set_commands(app: &mut App) {
     let taken = |name: &str| app.catalog.has_custom(name);
     let ours = |spec| {
         let (name, aliases) = called(spec, taken);
-        let disabled = spec.command == Command::Restore && !app.settings.checkpointing;
+        let disabled = spec.command == SlashCommand::Restore && !app.settings.checkpointing;
         CommandInfo { name, aliases, disabled, ..info(spec) }
     };
     let mut commands: Vec<CommandInfo> = TABLE.iter().map(ours).collect();

@@ -1,6 +1,6 @@
 //! Custom commands.
 
-use parallax_commands::{Expanded, Prepared};
+use parallax_commands::{Expanded, PreparedCommand};
 use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
 use parallax_screen::{Line, wrap};
@@ -53,7 +53,7 @@ pub(crate) fn run(app: &mut App, line: &str) {
     })));
 }
 
-fn approve(app: &mut App, prepared: Prepared) {
+fn approve(app: &mut App, prepared: PreparedCommand) {
     let questions: Vec<String> =
         prepared.questions().iter().map(|text| (*text).to_owned()).collect();
     if questions.is_empty() {
@@ -88,7 +88,7 @@ pub(crate) fn answered(app: &mut App, id: &str) {
 }
 
 /// Runs the shell commands of a custom command. Cancels one that is still being expanded.
-fn expand(app: &mut App, prepared: Prepared) {
+fn expand(app: &mut App, prepared: PreparedCommand) {
     let cancel = app.catalog.begin_expansion();
     if prepared.runs_commands() {
         app.toast(format!("/{} is running its commands (Esc to stop)", prepared.name()));

@@ -14,38 +14,38 @@ use crate::app::App;
 use crate::app::commands::{info, skills_and_hooks};
 use crate::app::effect::Effect;
 use crate::clean::clean;
-use crate::commands::Command;
+use crate::commands::SlashCommand;
 use crate::components::consent_queue::Consent;
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::tokens::IDLE;
 
-pub(crate) fn run(app: &mut App, command: Command, arguments: &str) {
+pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     match (command, words.as_slice()) {
-        (Command::Extensions, _) => list(app),
-        (Command::ExtensionsPanel, _) => panel(app),
-        (Command::ExtensionsExplore, _) => {
+        (SlashCommand::Extensions, _) => list(app),
+        (SlashCommand::ExtensionsPanel, _) => panel(app),
+        (SlashCommand::ExtensionsExplore, _) => {
             open_address(GALLERY);
             app.info(format!("Extension gallery: {GALLERY}"));
         }
-        (Command::ExtensionsReload, _) => skills_and_hooks::reload_all_and_say(app),
-        (Command::ExtensionsUpdate, []) => {
+        (SlashCommand::ExtensionsReload, _) => skills_and_hooks::reload_all_and_say(app),
+        (SlashCommand::ExtensionsUpdate, []) => {
             app.error("No extension given: use `/extensions update NAME`.")
         }
-        (Command::ExtensionsUpdate, names) => update(app, names),
-        (Command::ExtensionsInstall, [source, ..]) => install(app, source),
-        (Command::ExtensionsLink, [..]) if !arguments.is_empty() => {
+        (SlashCommand::ExtensionsUpdate, names) => update(app, names),
+        (SlashCommand::ExtensionsInstall, [source, ..]) => install(app, source),
+        (SlashCommand::ExtensionsLink, [..]) if !arguments.is_empty() => {
             link(app, arguments.into());
         }
-        (Command::ExtensionsUninstall, [name, ..]) => uninstall(app, name),
-        (Command::ExtensionsEnable, [name, scope @ ..]) => {
+        (SlashCommand::ExtensionsUninstall, [name, ..]) => uninstall(app, name),
+        (SlashCommand::ExtensionsEnable, [name, scope @ ..]) => {
             switch(app, name, true, scope);
         }
-        (Command::ExtensionsDisable, [name, scope @ ..]) => {
+        (SlashCommand::ExtensionsDisable, [name, scope @ ..]) => {
             switch(app, name, false, scope);
         }
-        (Command::ExtensionsConfig, [name, setting @ ..]) => {
+        (SlashCommand::ExtensionsConfig, [name, setting @ ..]) => {
             configure(app, name, setting.first().copied());
         }
         _ => app.error("No extension given; `/extensions list` lists them."),

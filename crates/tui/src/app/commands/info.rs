@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::app::effect::Effect;
 use crate::commands::{NAME_COLUMNS, TABLE, called};
 use crate::components::dialog_stack::{Overlay, Purpose};
-use crate::dialog::{ListDialog, ListItem, Panel, Text};
+use crate::dialog::{ListDialog, ListItem, Panel, PanelText};
 use crate::footer::mode_name;
 use crate::layout::{explained, plain_rows};
 use crate::stats_view;
@@ -148,9 +148,9 @@ pub(crate) fn help(app: &mut App) {
         return app.say(rows);
     }
     let pages = vec![
-        ("Commands".to_owned(), Text::Rows(rows)),
-        ("Keys".to_owned(), Text::Rows(keys)),
-        ("About".to_owned(), Text::Rows(about_rows(app))),
+        ("Commands".to_owned(), PanelText::Rows(rows)),
+        ("Keys".to_owned(), PanelText::Rows(keys)),
+        ("About".to_owned(), PanelText::Rows(about_rows(app))),
     ];
     app.open(Overlay::panel(Purpose::Help, Panel::new(pages)));
 }
@@ -203,7 +203,7 @@ pub(crate) fn docs_page(app: &mut App, name: &str) {
     let Some((path, text)) = GUIDE.iter().find(|(path, _)| is_it(path)) else {
         return app.error(format!("Unknown page `{name}`; `/docs` lists the pages."));
     };
-    let page = vec![((*path).to_owned(), Text::Markdown(text))];
+    let page = vec![((*path).to_owned(), PanelText::Markdown(text))];
     app.open(Overlay::panel(Purpose::DocsPage, Panel::new(page)));
 }
 
@@ -262,7 +262,7 @@ pub(crate) fn show_pages(app: &mut App, pages: Vec<(&'static str, Vec<Line>)>) {
         }
         return;
     }
-    let pages = pages.into_iter().map(|(title, rows)| (title.to_owned(), Text::Rows(rows)));
+    let pages = pages.into_iter().map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows)));
     app.open(Overlay::panel(Purpose::Pages, Panel::new(pages.collect())));
 }
 

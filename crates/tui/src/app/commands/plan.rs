@@ -9,7 +9,7 @@ use parallax_sdk::OpenSession;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::markdown::{Look, render};
+use crate::markdown::{RenderOptions, render};
 
 /// `/plan`: switches to plan mode and shows the current plan; with text, sends it as a prompt.
 pub(crate) fn run(app: &mut App, text: &str) {
@@ -28,7 +28,7 @@ pub(crate) fn run(app: &mut App, text: &str) {
         };
         let mut rows = vec![Line::styled(plan.path.display().to_string(), app.theme.secondary)];
         rows.push(Line::EMPTY);
-        rows.extend(render(&plan.text, &Look::new(&app.theme, app.window.width())));
+        rows.extend(render(&plan.text, &RenderOptions::new(&app.theme, app.window.width())));
         app.say(rows);
     });
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use parallax_sdk::Launch;
 use parallax_sessions::SessionChoice;
-use parallax_sessions::search::{Found, IndexStep, Search};
+use parallax_sessions::search::{IndexStep, SearchRequest, SearchResult};
 
 use crate::app::App;
 use crate::app::effect::Deliver;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Body, Overlay, Purpose};
+use crate::components::dialog_stack::{Overlay, OverlayBody, Purpose};
 use crate::components::session_browser::{found_row, preview_rows};
 use crate::dialog::ListDialog;
 
@@ -65,7 +65,8 @@ fn refresh(app: &mut App) {
 pub(crate) fn preview(app: &mut App, id: &str) {
     let Some(entry) = app.browser.entry(id).cloned() else { return };
     let has = |list: &ListDialog| list.has_preview(id);
-    if matches!(app.dialogs.overlay(), Some(Overlay { body: Body::List(list), .. }) if has(list)) {
+    if matches!(app.dialogs.overlay(), Some(Overlay { body: OverlayBody::List(list), .. }) if has(list))
+    {
         return;
     }
     let Some(launch) = app.launch.clone() else { return };
@@ -95,7 +96,7 @@ pub(crate) fn search(app: &mut App) {
 fn begin_search(app: &mut App, text: String) {
     let Some(launch) = app.launch.clone() else { return };
     app.effect(Effect::Tell(Box::new(move |deliver| {
-        let reading = Reading::new(deliver.clone());
+        let reading = IndexingReport::new(deliver.clone());
         let hits = look(&launch, &text, &|step| reading.tell(step));
         // A session that was not read completely may contain more matches.
         let hits = (!reading.is_stopped()).then_some(hits);
@@ -103,13 +104,13 @@ fn begin_search(app: &mut App, text: String) {
     })));
 }
 
-fn searched(app: &mut App, text: &str, hits: Option<Result<Found, String>>) {
+fn searched(app: &mut App, text: &str, hits: Option<Result<SearchResult, String>>) {
     let next = app.browser.search_ended();
     let theme = app.theme.clone();
     if let Some(list) = list(app) {
         list.under_way = None;
         match hits {
-            Some(Ok(Found { hits, left_out })) => {
+            Some(Ok(SearchResult { hits, left_out })) => {
                 list.notice = left_out;
                 let found = hits.iter().map(|hit| (hit.id.clone(), found_row(hit, &theme)));
                 list.found(text, found.collect());
@@ -204,7 +205,7 @@ pub(crate) fn fork(app: &mut App, before: &str) {
 }
 
 /// Reports the indexing progress to the browser.
-struct Reading {
+struct IndexingReport {
     deliver: Deliver,
     begun: Instant,
     /// When progress was last reported, since the start.
@@ -213,7 +214,7 @@ struct Reading {
     stopped: Arc<AtomicBool>,
 }
 
-impl Reading {
+impl IndexingReport {
     fn new(deliver: Deliver) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         Self { deliver, begun: Instant::now(), told: Default::default(), stopped }
@@ -242,7 +243,12 @@ fn reading_row(step: IndexStep) -> String {
     format!("indexing sessions for the search: {} of {}", step.read, step.of)
 }
 
-fn look(launch: &Launch, text: &str, watch: &dyn Fn(IndexStep) -> bool) -> Result<Found, String> {
-    let search = Search { text: text.to_owned(), here: true, limit: MOST_FOUND, rebuild: false };
+fn look(
+    launch: &Launch,
+    text: &str,
+    watch: &dyn Fn(IndexStep) -> bool,
+) -> Result<SearchResult, String> {
+    let search =
+        SearchRequest { text: text.to_owned(), here: true, limit: MOST_FOUND, rebuild: false };
     launch.session_library().search_sessions(&search, watch).map_err(|failure| failure.message)
 }

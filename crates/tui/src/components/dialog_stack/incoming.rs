@@ -11,7 +11,7 @@ use parallax_screen::Key;
 
 use super::{DialogStack, Purpose};
 use crate::dialog::DialogKey;
-use crate::keymap::{Context, KeyCommand, Keymap};
+use crate::keymap::{KeyCommand, Keymap, KeymapContext};
 
 /// How long the user must not have typed, in milliseconds, before keys answer a dialog that opened
 /// while they were typing.
@@ -42,7 +42,7 @@ enum IncomingDialog {
 
 /// What the dialogs need to know of their surroundings.
 #[derive(Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct DialogContext {
     pub(crate) now_ms: u64,
     /// Whether the composer contains text.
     pub(crate) has_draft: bool,
@@ -96,7 +96,7 @@ impl DialogStack {
     }
 
     /// Returns the visible dialog if it opened by itself.
-    fn visible_incoming(&self, around: &Surroundings) -> Option<IncomingDialog> {
+    fn visible_incoming(&self, around: &DialogContext) -> Option<IncomingDialog> {
         if self.overlay.is_some() {
             return self.incoming.dialog.map(IncomingDialog::Dialog);
         }
@@ -106,7 +106,7 @@ impl DialogStack {
     }
 
     /// Records that a frame is drawn, which makes the current dialog visible.
-    pub(crate) fn note_drawn(&mut self, around: &Surroundings) {
+    pub(crate) fn note_drawn(&mut self, around: &DialogContext) {
         let now = self.visible_incoming(around);
         if self.incoming.drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
             if now.is_some() && self.incoming.seen != now {
@@ -119,7 +119,7 @@ impl DialogStack {
     }
 
     /// Whether this key would answer a dialog that was only just drawn.
-    pub(crate) fn is_too_early(&self, key: Key, around: &Surroundings) -> bool {
+    pub(crate) fn is_too_early(&self, key: Key, around: &DialogContext) -> bool {
         let Some(now) = self.visible_incoming(around) else { return false };
         let confirms = DialogKey::mapped(&around.keymap, key, false) == DialogKey::Confirm;
         let answers = key.typed().is_some() || confirms;
@@ -153,7 +153,7 @@ impl DialogStack {
 
     /// Whether this key would answer a dialog that opened right after another answer, and so was
     /// probably meant for the previous one.
-    pub(crate) fn follows_an_answer(&self, key: Key, around: &Surroundings) -> bool {
+    pub(crate) fn follows_an_answer(&self, key: Key, around: &DialogContext) -> bool {
         let (Some(now), Some(answered)) = (self.visible_incoming(around), self.incoming.answered)
         else {
             return false;
@@ -201,14 +201,14 @@ impl DialogStack {
     }
 
     /// Whether the dialog needs focus first because the composer contains text.
-    pub(crate) fn text_is_in_the_way(&self, around: &Surroundings) -> bool {
+    pub(crate) fn text_is_in_the_way(&self, around: &DialogContext) -> bool {
         let now = self.visible_incoming(around);
         now.is_some() && around.has_draft && self.incoming.turned_to != now
     }
 
     /// Moves the focus to the dialog if this key asks for it. Returns whether the key did only
     /// that, so that it must be pressed again to answer.
-    pub(crate) fn turns_to_it(&mut self, key: Key, around: &Surroundings) -> bool {
+    pub(crate) fn turns_to_it(&mut self, key: Key, around: &DialogContext) -> bool {
         if !self.text_is_in_the_way(around) {
             return false;
         }
@@ -242,10 +242,10 @@ impl DialogStack {
 
     /// Whether this key would send text that was in the composer when the request arrived. If so,
     /// the dialog is shown again.
-    pub(crate) fn keeps_draft(&mut self, key: Key, around: &Surroundings) -> bool {
+    pub(crate) fn keeps_draft(&mut self, key: Key, around: &DialogContext) -> bool {
         let kept = self.incoming.over_draft && around.has_draft && self.is_asked();
         let sends = |it| matches!(it, KeyCommand::Submit | KeyCommand::QueueMessage);
-        if !kept || !around.keymap.commands_for(key, Context::COMPOSER).any(sends) {
+        if !kept || !around.keymap.commands_for(key, KeymapContext::COMPOSER).any(sends) {
             return false;
         }
         self.incoming.writing_until = around.now_ms;
@@ -295,7 +295,7 @@ impl DialogStack {
     }
 
     /// Records that a request arrives, possibly while the user is typing.
-    pub(super) fn note_request(&mut self, around: &Surroundings) {
+    pub(super) fn note_request(&mut self, around: &DialogContext) {
         let writes = around.now_ms.saturating_sub(self.incoming.wrote_at) < PAUSE_MS;
         if !self.is_asked() && writes && around.has_draft {
             self.incoming.writing_until = around.now_ms + PAUSE_MS;

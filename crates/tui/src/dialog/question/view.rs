@@ -13,7 +13,7 @@ use crate::diff_view::{self, DiffOptions};
 use crate::highlight::{self, is_loaded, shell_line};
 use crate::layout::cut_marked;
 use crate::layout::{count, hint_row, prefixed, shortened};
-use crate::markdown::{Look, render};
+use crate::markdown::{RenderOptions, render};
 use crate::theme::Theme;
 use crate::tokens::{selectable, selectable_rows};
 use crate::transcript::{display_name, without_verb};
@@ -318,7 +318,7 @@ impl QuestionDialog {
                 }
             }
             Some(Preview::Plan { text, .. }) => {
-                rows = self.made(width, theme, || render(text, &Look::new(theme, width)));
+                rows = self.made(width, theme, || render(text, &RenderOptions::new(theme, width)));
             }
             // These have their own dialogs.
             Some(Preview::Questions { .. } | Preview::Budget(_)) | None => {}
