@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use parallax_protocol::Object;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::secret::Secret;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::credential::{Credential, KeyKind};
 use parallax_sdk::settings::SettingScope;
 use serde_json::{Value, json};
@@ -147,9 +147,12 @@ impl AuthRequest {
     ///
     /// # Errors
     /// Returns an error if credentials are missing or cannot be stored.
-    pub(crate) fn store(&self, launch: &Launch) -> Result<(), Failure> {
+    pub(crate) fn store(&self, launch: &SessionConfig) -> Result<(), Failure> {
         let select = |method: &str| {
-            launch.set_setting(SettingScope::User, SELECTED, Some(&json!(method))).map(drop)
+            launch
+                .settings_manager()
+                .set(SettingScope::User, SELECTED, Some(&json!(method)))
+                .map(drop)
         };
         match self {
             Self::GeminiKey(Some(key)) => {

@@ -10,7 +10,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::{BoxFuture, Object};
 use parallax_sdk::mcp_view::Asker;
-use parallax_sdk::{EventReader, Launch, OpenSession};
+use parallax_sdk::{EventReader, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite};
@@ -85,7 +85,7 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns an error if settings are invalid.
-    fn prepare(&self, request: OpenRequest) -> Result<Launch, Failure>;
+    fn prepare(&self, request: OpenRequest) -> Result<SessionConfig, Failure>;
 
     /// Returns a function that converts a text to a prompt: it reads referenced files and expands
     /// custom commands.
@@ -490,7 +490,7 @@ impl AcpDispatcher {
         &mut self,
         id: Value,
         directory: Option<PathBuf>,
-        look: impl FnOnce(&Launch) -> Result<Value, Failure> + Send + 'static,
+        look: impl FnOnce(&SessionConfig) -> Result<Value, Failure> + Send + 'static,
     ) {
         self.look_up_as(self.authenticated(), id, directory, look);
     }
@@ -501,7 +501,7 @@ impl AcpDispatcher {
         authentication: Authentication,
         id: Value,
         directory: Option<PathBuf>,
-        look: impl FnOnce(&Launch) -> Result<Value, Failure> + Send + 'static,
+        look: impl FnOnce(&SessionConfig) -> Result<Value, Failure> + Send + 'static,
     ) {
         let (host, connection) = (self.host.clone(), self.connection.clone());
         self.opening.push(tokio::spawn(async move {

@@ -1,7 +1,7 @@
 //! Modes, models, and configuration options of a session.
 
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 /// An approval mode as shown by clients.
@@ -35,7 +35,7 @@ pub(crate) const DEFAULT_LEVEL: &str = "default";
 
 /// The modes and models that a session offers.
 pub(crate) struct SessionChoices {
-    launch: Launch,
+    launch: SessionConfig,
     modes: Vec<&'static ModeEntry>,
     /// Names and descriptions.
     models: Vec<(String, String)>,
@@ -50,7 +50,7 @@ pub(crate) fn mode_id(mode: ApprovalMode) -> &'static str {
 }
 
 impl SessionChoices {
-    pub(crate) fn new(launch: &Launch) -> Self {
+    pub(crate) fn new(launch: &SessionConfig) -> Self {
         let is_offered = |entry: &&ModeEntry| launch.mode_refusal(entry.mode).is_none();
         let automatic = std::iter::once(("auto".to_owned(), "Selected automatically".to_owned()));
         let known = launch

@@ -12,7 +12,7 @@ use parallax_config::skills::{SkillTier, read_skill, skill_files};
 use parallax_policy::{RuleFile, Tier, lint};
 
 use parallax_extensions::rule_files;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::{McpProbe, ProbeState};
 
 /// A problem of an extension.
@@ -27,7 +27,7 @@ pub struct ExtensionProblem {
 /// Checks the active extensions, or one of them: files, servers, commands, settings, rules,
 /// hooks, skills, and agents. Starts the MCP servers. Blocking; must not be called on a runtime
 /// thread.
-pub fn examine_extensions(launch: &Launch, only: Option<&str>) -> Vec<ExtensionProblem> {
+pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<ExtensionProblem> {
     let all = launch.extensions();
     let wanted = |name: &str| only.is_none_or(|only| only.eq_ignore_ascii_case(name));
     let examined: Vec<&Extension> =
@@ -76,10 +76,10 @@ pub fn examine_extensions(launch: &Launch, only: Option<&str>) -> Vec<ExtensionP
 }
 
 /// Probes all MCP servers.
-fn probes(launch: &Launch) -> Vec<McpProbe> {
+fn probes(launch: &SessionConfig) -> Vec<McpProbe> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime {
-        Ok(runtime) => runtime.block_on(launch.probe_servers()).0,
+        Ok(runtime) => runtime.block_on(launch.mcp_manager().probe()).0,
         Err(error) => {
             tracing::warn!(%error, "servers are not checked");
             Vec::new()
@@ -87,7 +87,12 @@ fn probes(launch: &Launch) -> Vec<McpProbe> {
     }
 }
 
-fn servers_of(launch: &Launch, extension: &Extension, probes: &[McpProbe], told: &mut Vec<String>) {
+fn servers_of(
+    launch: &SessionConfig,
+    extension: &Extension,
+    probes: &[McpProbe],
+    told: &mut Vec<String>,
+) {
     if extension.altered {
         return;
     }
@@ -129,7 +134,7 @@ fn servers_of(launch: &Launch, extension: &Extension, probes: &[McpProbe], told:
     }
 }
 
-fn commands_of(launch: &Launch, extension: &Extension, told: &mut Vec<String>) {
+fn commands_of(launch: &SessionConfig, extension: &Extension, told: &mut Vec<String>) {
     let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     for command in catalog.commands() {
         let is_its = matches!(&command.source, CommandSource::Extension(of)
@@ -155,7 +160,7 @@ fn commands_of(launch: &Launch, extension: &Extension, told: &mut Vec<String>) {
     told.extend(catalog.problems().filter(|text| text.starts_with(&folder)).map(str::to_owned));
 }
 
-fn skills_and_agents(launch: &Launch, extension: &Extension, told: &mut Vec<String>) {
+fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut Vec<String>) {
     let tier = SkillTier::Extension(extension.name().to_owned());
     let known = launch.skill_library().skills().skills;
     for file in skill_files(&extension.folder.join("skills")) {

@@ -6,7 +6,7 @@ mod machine;
 mod network;
 mod setup;
 
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -87,7 +87,7 @@ pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
     let platform = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     let (given, name) = (options.clone(), name.to_owned());
     let machine = tokio::task::spawn_blocking(move || machine::checks(&given, &name));
-    let preparing = tokio::task::spawn_blocking(move || Launch::prepare(options));
+    let preparing = tokio::task::spawn_blocking(move || SessionConfig::prepare(options));
     let mut checks = match machine.await {
         Ok(checks) => checks,
         Err(error) => vec![failed_check("machine", "Machine", &error.to_string())],

@@ -9,7 +9,7 @@ use parallax_protocol::event::FailureKind;
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::{CheckStatus, DoctorCheck};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::credential::{Credential, model_failure};
 
 /// Time limit of a step.
@@ -26,7 +26,7 @@ fn skipped(step: &str, title: &str, why: &str) -> DoctorCheck {
 }
 
 /// Runs the steps in order; after a failure the rest is skipped.
-pub(crate) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
+pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let base = match base_url(launch).await {
         Ok(Some(base)) => base,
         Ok(None) => {
@@ -64,7 +64,7 @@ pub(crate) async fn checks(launch: &Launch) -> Vec<DoctorCheck> {
 
 /// Returns the base URL of the model's provider; `None` without credentials, which another check
 /// reports.
-async fn base_url(launch: &Launch) -> Result<Option<Url>, String> {
+async fn base_url(launch: &SessionConfig) -> Result<Option<Url>, String> {
     let launch = launch.clone();
     let looking = tokio::task::spawn_blocking(move || {
         let manager = launch.provider_manager();
@@ -90,7 +90,7 @@ async fn base_url(launch: &Launch) -> Result<Option<Url>, String> {
     looking.await.unwrap_or(Ok(None))
 }
 
-fn gemini(launch: &Launch) -> Result<Gemini, String> {
+fn gemini(launch: &SessionConfig) -> Result<Gemini, String> {
     let (auth, _) = launch.provider_manager().auth().map_err(|failure| failure.message)?;
     let env = |name: &str| launch.config().environment.get(name).map(str::to_owned);
     let mut options = GeminiOptions::from_env(auth, &env);
@@ -115,7 +115,7 @@ fn is_local(base: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
 }
 
-fn client_options(launch: &Launch, base: &Url) -> ClientOptions {
+fn client_options(launch: &SessionConfig, base: &Url) -> ClientOptions {
     ClientOptions {
         system_proxy: !is_local(base),
         connect_timeout: STEP_LIMIT,
@@ -129,7 +129,7 @@ fn client_options(launch: &Launch, base: &Url) -> ClientOptions {
 /// the check.
 #[expect(clippy::type_complexity, reason = "the parts of one answer")]
 fn proxy(
-    launch: &Launch,
+    launch: &SessionConfig,
     base: &Url,
 ) -> Result<(Option<String>, (String, u16), DoctorCheck), DoctorCheck> {
     let found = parallax_http::proxy_of(&client_options(launch, base), base.as_str());
@@ -199,7 +199,7 @@ fn name_error(host: &str, what: &str, why: &str) -> DoctorCheck {
 }
 
 /// Sends a request without a key and compares the clocks.
-async fn service(launch: &Launch, base: &Url) -> (Vec<DoctorCheck>, bool) {
+async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool) {
     let options = client_options(launch, base);
     let building = tokio::task::spawn_blocking(move || parallax_http::client(&options));
     let client = match building.await {
@@ -265,7 +265,7 @@ fn service_error(failure: &HttpFailure) -> DoctorCheck {
 }
 
 /// Checks whether the provider accepts the key.
-async fn key(launch: &Launch) -> DoctorCheck {
+async fn key(launch: &SessionConfig) -> DoctorCheck {
     let result = match provider(launch) {
         Some(name) => {
             let listings = launch.provider_manager().list_models(Some(&name), STEP_LIMIT).await;
@@ -297,7 +297,7 @@ async fn key(launch: &Launch) -> DoctorCheck {
 }
 
 /// Returns the provider that the model names; `None` for Gemini.
-fn provider(launch: &Launch) -> Option<String> {
+fn provider(launch: &SessionConfig) -> Option<String> {
     let table = launch.provider_manager().model_table();
     let name = table.resolve(&launch.model_name());
     table.providers().split(&name).map(|(provider, _)| provider.name.clone())

@@ -7,8 +7,8 @@ use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_sandbox::{Support, Tier};
 
 use crate::{CheckStatus, DoctorCheck};
-use parallax_sdk::Launch;
 use parallax_sdk::ProbeState;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::credential::{Credential, CredentialSource, method_name};
 use parallax_sdk::provider_credentials::KeySource;
 
@@ -16,7 +16,7 @@ use parallax_sdk::provider_credentials::KeySource;
 const SERVERS_LIMIT: Duration = Duration::from_secs(15);
 
 /// Runs the checks that need no network. Blocking.
-pub(crate) fn checks(launch: &Launch) -> Vec<DoctorCheck> {
+pub(crate) fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let mut checks = vec![settings(launch), trust(launch), credentials(launch)];
     checks.extend(other_keys(launch));
     checks.push(sandbox(launch));
@@ -24,7 +24,7 @@ pub(crate) fn checks(launch: &Launch) -> Vec<DoctorCheck> {
     checks
 }
 
-fn settings(launch: &Launch) -> DoctorCheck {
+fn settings(launch: &SessionConfig) -> DoctorCheck {
     let check = |status, detail| DoctorCheck::new("settings", status, "Settings", detail);
     let mut warnings = launch.warnings.clone();
     warnings.extend(launch.extensions().warnings.iter().cloned());
@@ -35,7 +35,7 @@ fn settings(launch: &Launch) -> DoctorCheck {
     }
 }
 
-fn trust(launch: &Launch) -> DoctorCheck {
+fn trust(launch: &SessionConfig) -> DoctorCheck {
     let check = |status, detail| DoctorCheck::new("trust", status, "Trust", detail);
     let directory = launch.directory().display();
     match launch.is_trusted() {
@@ -48,7 +48,7 @@ fn trust(launch: &Launch) -> DoctorCheck {
     }
 }
 
-fn credentials(launch: &Launch) -> DoctorCheck {
+fn credentials(launch: &SessionConfig) -> DoctorCheck {
     let check = |status, detail| DoctorCheck::new("credentials", status, "Credentials", detail);
     let model = launch.model_name();
     match launch.provider_manager().credential() {
@@ -77,7 +77,7 @@ fn credentials(launch: &Launch) -> DoctorCheck {
 }
 
 /// Lists the providers with available keys, by name only.
-fn other_keys(launch: &Launch) -> Option<DoctorCheck> {
+fn other_keys(launch: &SessionConfig) -> Option<DoctorCheck> {
     let found =
         launch.provider_manager().provider_credentials().ok()?.into_iter().filter_map(|it| {
             let place = match it.source {
@@ -94,7 +94,7 @@ fn other_keys(launch: &Launch) -> Option<DoctorCheck> {
     (!found.is_empty()).then(|| DoctorCheck::new("providers", info, "Other keys", detail))
 }
 
-fn sandbox(launch: &Launch) -> DoctorCheck {
+fn sandbox(launch: &SessionConfig) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("sandbox", status, "Sandbox", detail);
     let words = parallax_sdk::about::sandbox_words(launch);
     match launch.sandbox {
@@ -141,12 +141,12 @@ fn sandbox(launch: &Launch) -> DoctorCheck {
 }
 
 /// Checks the connection to the editor, if it is enabled.
-fn companion(launch: &Launch) -> Option<DoctorCheck> {
+fn companion(launch: &SessionConfig) -> Option<DoctorCheck> {
     let check = |status, detail: String| DoctorCheck::new("ide", status, "Editor", detail);
-    if !launch.wants_companion() {
+    if !launch.companion_manager().is_enabled() {
         return None;
     }
-    let diagnosis = launch.diagnose_companion().ok()?;
+    let diagnosis = launch.companion_manager().diagnose().ok()?;
     Some(match diagnosis.is_reachable {
         true => check(CheckStatus::Ok, "the companion extension can be reached".to_owned()),
         false => check(CheckStatus::Warning, "no companion extension can be reached".to_owned())
@@ -155,8 +155,8 @@ fn companion(launch: &Launch) -> Option<DoctorCheck> {
 }
 
 /// Probes the MCP servers.
-pub(crate) async fn servers(launch: &Launch) -> Vec<DoctorCheck> {
-    let probing = tokio::time::timeout(SERVERS_LIMIT, launch.probe_servers()).await;
+pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
+    let probing = tokio::time::timeout(SERVERS_LIMIT, launch.mcp_manager().probe()).await;
     let Ok((probes, _)) = probing else {
         let why = format!("a server did not respond within {} s", SERVERS_LIMIT.as_secs());
         return vec![

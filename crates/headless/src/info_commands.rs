@@ -162,7 +162,7 @@ fn companion(session: &OpenSession) -> CommandOutput {
 }
 
 fn diagnose_companion(session: &OpenSession) -> Result<CommandOutput, Failure> {
-    let diagnosis = session.launch().diagnose_companion()?;
+    let diagnosis = session.launch().companion_manager().diagnose()?;
     let servers = diagnosis.servers.iter();
     let data = json!({
         "reachable": diagnosis.is_reachable,
@@ -320,7 +320,7 @@ fn model(session: &OpenSession) -> CommandOutput {
 
 fn trust(session: &OpenSession) -> Result<CommandOutput, Failure> {
     let folder = &session.launch().options().directory;
-    let trusted = session.launch().trust_of(folder)?.trusted;
+    let trusted = session.launch().trust_manager().of(folder)?.trusted;
     let word = if trusted { "trusted" } else { "not trusted" };
     Ok(CommandOutput {
         text: format!("{} is {word}.\n", folder.display()),

@@ -6,15 +6,15 @@ use parallax_acp::{Host, OpenRequest, SlashReply};
 use parallax_headless::{ExitCode, Expand, Signals};
 use parallax_protocol::event::Failure;
 use parallax_sdk::trust::{Prepared, TrustAnswer};
-use parallax_sdk::{EventReader, Launch, OpenSession};
+use parallax_sdk::{EventReader, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
-use crate::invocation::Settings;
+use crate::invocation::SessionFlags;
 use crate::start;
 
 /// Serves until stdin ends or a signal arrives.
-pub(crate) async fn run(settings: Settings) -> ExitCode {
-    let host = Arc::new(Editor { settings });
+pub(crate) async fn run(flags: SessionFlags) -> ExitCode {
+    let host = Arc::new(Editor { flags });
     let mut signals = Signals::listen();
     let (stopped, mut signal) = tokio::sync::oneshot::channel();
     let stopping = async move {
@@ -28,7 +28,7 @@ pub(crate) async fn run(settings: Settings) -> ExitCode {
 
 /// Opens the sessions of an editor.
 pub(crate) struct Editor {
-    pub(crate) settings: Settings,
+    pub(crate) flags: SessionFlags,
 }
 
 impl Host for Editor {
@@ -36,8 +36,8 @@ impl Host for Editor {
         env!("CARGO_PKG_VERSION")
     }
 
-    fn prepare(&self, request: OpenRequest) -> Result<Launch, Failure> {
-        let mut options = start::options(&self.settings)?;
+    fn prepare(&self, request: OpenRequest) -> Result<SessionConfig, Failure> {
+        let mut options = start::options(&self.flags)?;
         options.directory = request.directory;
         options.include_directories.extend(request.additional);
         if request.session != SessionChoice::New {
@@ -52,7 +52,7 @@ impl Host for Editor {
         }
         options.auth_method = request.authentication.method;
         options.variables.extend(request.authentication.variables);
-        let launch = match Launch::prepare_or_ask(options)? {
+        let launch = match SessionConfig::prepare_or_ask(options)? {
             Prepared::Ready(launch) => *launch,
             // The protocol has no such question, so nothing in the directory is used.
             Prepared::NeedsTrust(question) => question.answer(TrustAnswer::NotNow)?,
@@ -64,11 +64,11 @@ impl Host for Editor {
     }
 
     fn providers(&self) -> Vec<String> {
-        let launch = start::options(&self.settings).and_then(|mut options| {
+        let launch = start::options(&self.flags).and_then(|mut options| {
             options.look_only = true;
-            Launch::prepare(options)
+            SessionConfig::prepare(options)
         });
-        // Invalid settings are reported when a session opens.
+        // Invalid flags are reported when a session opens.
         launch.map(|launch| launch.provider_manager().providers_with_keys()).unwrap_or_default()
     }
 

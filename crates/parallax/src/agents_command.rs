@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Subcommand;
 use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::agents::Agent;
 use serde_json::{Value, json};
 
@@ -27,14 +27,14 @@ pub(crate) enum AgentsAction {
 ///
 /// # Errors
 /// Fails on an unknown name or a file that cannot be written.
-pub(crate) fn run(launch: &Launch, action: &AgentsAction) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &SessionConfig, action: &AgentsAction) -> Result<Said, Failure> {
     match action {
         AgentsAction::List => Ok(list(launch)),
         AgentsAction::Accept { names } => accept(launch, names),
     }
 }
 
-fn list(launch: &Launch) -> Said {
+fn list(launch: &SessionConfig) -> Said {
     let set = launch.agent_library().agents();
     let (mut text, mut json) = (String::new(), Vec::new());
     for (agents, counts) in [(&set.agents, true), (&set.unacknowledged, false)] {
@@ -69,7 +69,7 @@ fn to_json(agent: &Agent, state: &str) -> Value {
     })
 }
 
-fn accept(launch: &Launch, names: &[String]) -> Result<Said, Failure> {
+fn accept(launch: &SessionConfig, names: &[String]) -> Result<Said, Failure> {
     let set = launch.agent_library().agents();
     for name in names {
         if !set.unacknowledged.iter().chain(&set.agents).any(|agent| agent.name == *name) {

@@ -9,7 +9,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::secret::Secret;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::provider_credentials::{KeySource, ProviderCredential};
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use serde_json::{Value, json};
 
 use crate::silence::HiddenInput;
@@ -66,11 +66,11 @@ pub(crate) async fn run(typed: AuthArguments) -> Result<String, Failure> {
     Ok(if typed.json { json_document(&value) } else { text })
 }
 
-/// Prepares a launch with the settings of the user and of this project.
-pub(crate) fn launch() -> Result<Launch, Failure> {
+/// Prepares the configuration of a session with the settings of the user and of this project.
+pub(crate) fn launch() -> Result<SessionConfig, Failure> {
     let directory = std::env::current_dir()
         .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
-    Launch::prepare(LaunchOptions {
+    SessionConfig::prepare(LaunchOptions {
         directory,
         variables: std::env::vars_os().collect(),
         look_only: true,
@@ -93,7 +93,7 @@ fn google_kind(provider: &str) -> Option<KeyKind> {
 }
 
 async fn add_google(
-    launch: &Launch,
+    launch: &SessionConfig,
     (provider, kind): (&str, KeyKind),
     no_check: bool,
 ) -> Result<(String, Value), Failure> {
@@ -115,7 +115,11 @@ async fn add_google(
     Ok((text, json!({"provider": provider, "stored": true, "checked": checked})))
 }
 
-async fn add(launch: &Launch, provider: &str, no_check: bool) -> Result<(String, Value), Failure> {
+async fn add(
+    launch: &SessionConfig,
+    provider: &str,
+    no_check: bool,
+) -> Result<(String, Value), Failure> {
     if let Some(kind) = google_kind(provider) {
         return add_google(launch, (provider, kind), no_check).await;
     }
@@ -148,7 +152,10 @@ async fn add(launch: &Launch, provider: &str, no_check: bool) -> Result<(String,
     Ok((text, value))
 }
 
-fn credential(launch: &Launch, provider: &str) -> Result<Option<ProviderCredential>, Failure> {
+fn credential(
+    launch: &SessionConfig,
+    provider: &str,
+) -> Result<Option<ProviderCredential>, Failure> {
     let all = launch.provider_manager().provider_credentials()?;
     Ok(all.into_iter().find(|it| it.provider == provider))
 }
@@ -178,7 +185,7 @@ fn read_key(provider: &str) -> Result<Secret, Failure> {
     }
 }
 
-fn list(launch: &Launch) -> Result<(String, Value), Failure> {
+fn list(launch: &SessionConfig) -> Result<(String, Value), Failure> {
     let all = launch.provider_manager().provider_credentials()?;
     let mut text = String::new();
     let width = all.iter().map(|it| it.provider.len()).max().unwrap_or(0);
@@ -218,7 +225,7 @@ fn words(it: &ProviderCredential) -> String {
     }
 }
 
-fn remove(launch: &Launch, provider: &str) -> Result<(String, Value), Failure> {
+fn remove(launch: &SessionConfig, provider: &str) -> Result<(String, Value), Failure> {
     let removed = match google_kind(provider) {
         Some(_) => launch.provider_manager().forget_key()?,
         None => launch.provider_manager().remove_provider_key(provider)?,

@@ -12,10 +12,11 @@ use parallax_headless::{
     run_stream_input,
 };
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::{EventReader, Launch, OpSender};
+use parallax_sdk::{EventReader, OpSender, SessionConfig};
+use parallax_sessions::SessionChoice;
 use serde_json::json;
 
-use crate::invocation::{SessionChoice, Settings};
+use crate::invocation::SessionFlags;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start;
 use crate::surroundings::StartupFacts;
@@ -57,11 +58,11 @@ pub(crate) fn all() -> Result<BackgroundDirectory, Failure> {
 /// the process did not start.
 pub(crate) async fn start(
     prompt: Option<String>,
-    settings: &Settings,
+    flags: &SessionFlags,
     format: Option<OutputFormat>,
     around: StartupFacts,
 ) -> Result<ExitCode, Failure> {
-    let launch = Launch::prepare(start::options(settings)?)?;
+    let launch = SessionConfig::prepare(start::options(flags)?)?;
     let is_enclosed = parallax_sdk::sandboxed_program(&launch, Vec::new(), false)?.is_some();
     if is_enclosed {
         return Err(input("`--bg` cannot be used with a sandbox for all of Parallax".to_owned()));
@@ -71,15 +72,15 @@ pub(crate) async fn start(
         false => read_stdin(io::stdin(), prompt.is_some()).await,
     };
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let (id, resumes) = match &settings.session {
-        SessionChoice::WithId(id) => (id.as_str().to_owned(), false),
+    let (id, resumes) = match &flags.options.session {
+        SessionChoice::WithId(id) => (id.clone(), false),
         SessionChoice::Resume(which) => (launch.session_library().session(which)?.id, true),
         SessionChoice::New => {
             let id = uuid::Uuid::new_v4().to_string();
             arguments.extend(["--session-id".into(), (&id).into()]);
             (id, false)
         }
-        SessionChoice::Fork { .. } | SessionChoice::Import(_) => {
+        _ => {
             return Err(input("`--bg` cannot be used with `--at` and `--session-file`".to_owned()));
         }
     };

@@ -8,7 +8,7 @@ use parallax_commands::{Catalog, CommandInfo, CommandSource};
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::Failure;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::extending::{Said, UserScopeOption, refused};
@@ -37,7 +37,7 @@ pub(crate) enum CommandsAction {
 ///
 /// # Errors
 /// Fails on an unknown name or a file that cannot be written.
-pub(crate) fn run(launch: &Launch, action: &CommandsAction) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &SessionConfig, action: &CommandsAction) -> Result<Said, Failure> {
     let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     match action {
         CommandsAction::List => Ok(list(&catalog)),

@@ -9,7 +9,7 @@ use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, ToolSt
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Display;
-use parallax_sdk::{Answers, Launch, LaunchOptions, demo};
+use parallax_sdk::{Answers, LaunchOptions, SessionConfig, demo};
 
 /// Maximum number of lines shown of a tool result.
 const OUTPUT_LINES: usize = 14;
@@ -45,7 +45,7 @@ async fn play() -> Result<ExitCode, Error> {
         .filter(|(name, _)| !name.to_string_lossy().starts_with("PARALLAX_"))
         .collect();
     variables.push(("GEMINI_CLI_HOME".into(), home.path().into()));
-    let launch = Launch::prepare(LaunchOptions {
+    let launch = SessionConfig::prepare(LaunchOptions {
         directory,
         variables,
         skip_trust: true,

@@ -7,7 +7,7 @@ use clap::Args;
 use parallax_devtools::{PAGE, SCRIPT, STYLE};
 use parallax_headless::{ExitCode, Signals};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_serve::{DevToolsFiles, DevToolsServer};
 
 use crate::devtools_source::{InspectedSession, ShownSession};
@@ -66,7 +66,7 @@ pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
 /// Returns a message if the port cannot be used.
 pub(crate) async fn bind(
     port: u16,
-    launch: Launch,
+    launch: SessionConfig,
     session: ShownSession,
 ) -> Result<DevToolsServer, String> {
     let files = DevToolsFiles { page: PAGE, style: STYLE, script: SCRIPT };

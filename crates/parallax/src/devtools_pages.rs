@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::{BoxFuture, CancellationToken};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_serve::DevToolsLinks;
 use parallax_tui::devtools::{DevToolsLink, DevToolsPages};
 
@@ -26,7 +26,11 @@ impl Drop for OwnDevTools {
 }
 
 impl OwnDevTools {
-    async fn links(&self, launch: Launch, session: &SessionId) -> Result<DevToolsLinks, String> {
+    async fn links(
+        &self,
+        launch: SessionConfig,
+        session: &SessionId,
+    ) -> Result<DevToolsLinks, String> {
         let running = || self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(links) = running().get(session.as_str()).cloned() {
             return Ok(links);
@@ -43,7 +47,7 @@ impl OwnDevTools {
 impl DevToolsPages for OwnDevTools {
     fn link(
         &self,
-        launch: Launch,
+        launch: SessionConfig,
         session: SessionId,
         opens_browser: bool,
     ) -> BoxFuture<'_, Result<DevToolsLink, String>> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parallax_devtools::TapConnection;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_serve::{DevToolsMessage, DevToolsSource};
 use parallax_sessions::SessionEntry;
 use parallax_sessions::{SessionSource, SourceError};
@@ -44,7 +44,7 @@ impl ShownSession {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(crate) fn source(&self, launch: &Launch) -> Result<SessionSource, SourceError> {
+    pub(crate) fn source(&self, launch: &SessionConfig) -> Result<SessionSource, SourceError> {
         match self {
             Self::Saved(entry) => SessionSource::open(&launch.session_library(), entry),
             Self::Own(id) => Ok(SessionSource::of_running(&launch.session_library(), id)),
@@ -54,7 +54,7 @@ impl ShownSession {
 
 /// The session that is shown.
 pub(crate) struct InspectedSession {
-    launch: Arc<Launch>,
+    launch: Arc<SessionConfig>,
     session: ShownSession,
     live: Arc<LiveMessages>,
     /// Started with the first page: without one, no viewer is attached.
@@ -63,7 +63,7 @@ pub(crate) struct InspectedSession {
 }
 
 impl InspectedSession {
-    pub(crate) fn new(launch: Launch, session: ShownSession) -> Self {
+    pub(crate) fn new(launch: SessionConfig, session: ShownSession) -> Self {
         Self {
             launch: Arc::new(launch),
             session,
@@ -165,7 +165,7 @@ impl LiveMessages {
 }
 
 /// Attaches to the session whenever it runs.
-async fn attach(launch: Arc<Launch>, id: SessionId, live: Arc<LiveMessages>) {
+async fn attach(launch: Arc<SessionConfig>, id: SessionId, live: Arc<LiveMessages>) {
     loop {
         if let Ok(mut connection) = TapConnection::open(&launch.homes(), &id).await {
             while let Some(line) = connection.next().await {
@@ -183,7 +183,7 @@ async fn attach(launch: Arc<Launch>, id: SessionId, live: Arc<LiveMessages>) {
 
 /// Sends the records, and those that are added until the page is gone.
 async fn follow(
-    launch: Arc<Launch>,
+    launch: Arc<SessionConfig>,
     session: ShownSession,
     live: Arc<LiveMessages>,
     sender: mpsc::Sender<DevToolsMessage>,

@@ -6,8 +6,9 @@ use clap::Args;
 use parallax_doctor::{self, CheckStatus, DoctorReport};
 use parallax_headless::{ExitCode, json_document, one_line};
 use parallax_protocol::event::Failure;
+use parallax_sdk::LaunchOptions;
 
-use crate::invocation::Settings;
+use crate::invocation::SessionFlags;
 use crate::program_name::called_name;
 use crate::start;
 
@@ -28,8 +29,7 @@ pub(crate) struct DoctorArguments {
 /// # Errors
 /// Returns an error if the working directory cannot be read.
 pub(crate) async fn run(typed: DoctorArguments) -> Result<(String, ExitCode), Failure> {
-    let settings = Settings { model: typed.model, ..Settings::default() };
-    let options = start::options(&settings)?;
+    let options = LaunchOptions { model: typed.model, ..start::options(&SessionFlags::default())? };
     let report = parallax_doctor::examine(options, &called_name()).await;
     let code = if report.has_errors() { ExitCode(1) } else { ExitCode::SUCCESS };
     let text = if typed.json { json_document(&report) } else { text_of(&report) };

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::settings::SettingScope;
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use serde_json::{Value, json};
 
 use crate::agents_command::{self, AgentsAction};
@@ -230,14 +230,14 @@ pub(crate) fn say(said: &Said, format: OutputFormat) -> ExitCode {
     }
 }
 
-/// Prepares a launch. Nothing in an untrusted folder is read or shown.
-pub(crate) fn launch() -> Result<Launch, Failure> {
+/// Prepares the configuration of a session. Nothing in an untrusted folder is read or shown.
+pub(crate) fn launch() -> Result<SessionConfig, Failure> {
     prepared(launch_options()?)
 }
 
-/// Prepares a launch with these options and prints warnings about the settings.
-pub(crate) fn prepared(options: LaunchOptions) -> Result<Launch, Failure> {
-    let launch = Launch::prepare(options)?;
+/// Prepares the configuration of a session with these options and prints warnings about the settings.
+pub(crate) fn prepared(options: LaunchOptions) -> Result<SessionConfig, Failure> {
+    let launch = SessionConfig::prepare(options)?;
     if LOGS.swap(false, Ordering::Relaxed) {
         crate::log::begin(&launch);
     }

@@ -13,7 +13,7 @@ use parallax_extensions::{
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::extending::{Said, Scope, refused};
@@ -204,7 +204,7 @@ impl ExtensionsAction {
 /// # Errors
 /// Fails if the source cannot be used, the extension is unknown, or the user does not
 /// agree.
-pub(crate) fn run(launch: &Launch, action: &ExtensionsAction) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &SessionConfig, action: &ExtensionsAction) -> Result<Said, Failure> {
     launch.extension_manager().tidy_extensions();
     let mut prompter = StdinPrompter::new(action.values()?);
     match action {
@@ -328,7 +328,7 @@ fn done(text: String, name: &str, what: &str) -> Said {
 
 /// Asks for the settings without a value, and returns a note about those still missing.
 fn ask_settings(
-    launch: &Launch,
+    launch: &SessionConfig,
     name: &str,
     skip: bool,
     prompter: &mut StdinPrompter,
@@ -365,7 +365,7 @@ fn ask_settings(
     Ok(missing)
 }
 
-fn list(launch: &Launch) -> Said {
+fn list(launch: &SessionConfig) -> Said {
     let extensions = launch.extensions();
     let (mut text, mut json) = (String::new(), Vec::new());
     for extension in &extensions.all {
@@ -384,7 +384,7 @@ fn list(launch: &Launch) -> Said {
 }
 
 fn update(
-    launch: &Launch,
+    launch: &SessionConfig,
     extension: &Extension,
     consent: bool,
     prompter: &mut StdinPrompter,
@@ -428,7 +428,7 @@ fn update(
 }
 
 /// A failed update does not stop the others.
-fn update_all(launch: &Launch, consent: bool, prompter: &mut StdinPrompter) -> Said {
+fn update_all(launch: &SessionConfig, consent: bool, prompter: &mut StdinPrompter) -> Said {
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for extension in &launch.extensions().all {
@@ -457,7 +457,7 @@ fn update_all(launch: &Launch, consent: bool, prompter: &mut StdinPrompter) -> S
     Said { errors, code, ..Said::new(text, Value::Array(list)) }
 }
 
-fn uninstall(launch: &Launch, names: &[String], all: bool) -> Said {
+fn uninstall(launch: &SessionConfig, names: &[String], all: bool) -> Said {
     let every: Vec<String> =
         launch.extensions().all.iter().map(|it| it.name().to_owned()).collect();
     let names = if all { &every } else { names };
@@ -489,7 +489,12 @@ fn uninstall(launch: &Launch, names: &[String], all: bool) -> Said {
     Said { errors, code, ..Said::new(text, Value::Array(list)) }
 }
 
-fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {
+fn switch(
+    launch: &SessionConfig,
+    name: &str,
+    on: bool,
+    scope: Option<Scope>,
+) -> Result<Said, Failure> {
     let extension = launch.extension_manager().switch_extension(name, on, scope.map(Into::into))?;
     let verb = if on { "enabled" } else { "disabled" };
     let place = match scope {
@@ -501,7 +506,7 @@ fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result
     Ok(Said::new(text, json!({"name": extension.name(), "enabled": on, "scope": place})))
 }
 
-fn validate(launch: &Launch, path: &std::path::Path) -> Result<Said, Failure> {
+fn validate(launch: &SessionConfig, path: &std::path::Path) -> Result<Said, Failure> {
     let (manifest, review) = launch.extension_manager().review_extension(path)?;
     if let Some(wrong) = manifest.misspelled.first().or(review.missing.first()) {
         let name = &manifest.name;

@@ -11,7 +11,7 @@ use parallax_protocol::Object;
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::hooks::{HookDecision, HookEvent};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::extending::{Said, Scope, UserScopeOption, refused, switched};
@@ -76,7 +76,7 @@ pub(crate) enum HooksAction {
 ///
 /// # Errors
 /// Fails on settings that cannot be read or written.
-pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &SessionConfig, action: &HooksAction) -> Result<Said, Failure> {
     match action {
         HooksAction::List => list(launch),
         HooksAction::Accept => {
@@ -98,7 +98,7 @@ pub(crate) fn run(launch: &Launch, action: &HooksAction) -> Result<Said, Failure
     }
 }
 
-fn list(launch: &Launch) -> Result<Said, Failure> {
+fn list(launch: &SessionConfig) -> Result<Said, Failure> {
     let found = launch.hook_library().list()?;
     let mut text = String::new();
     for hook in &found.hooks {
@@ -126,7 +126,7 @@ fn list(launch: &Launch) -> Result<Said, Failure> {
     ))
 }
 
-fn trace(launch: &Launch, session: Option<&str>) -> Result<Said, Failure> {
+fn trace(launch: &SessionConfig, session: Option<&str>) -> Result<Said, Failure> {
     let entries = parallax_hooks::hook_trace(&launch.homes(), launch.directory(), session)?;
     let mut text = String::new();
     for entry in &entries {
@@ -162,7 +162,7 @@ fn to_json(hook: &Hook) -> Value {
 }
 
 fn test(
-    launch: &Launch,
+    launch: &SessionConfig,
     event: &str,
     input: Option<&Path>,
     subject: Option<&str>,
@@ -239,7 +239,7 @@ fn test(
     Ok(Said::new(text, json))
 }
 
-fn migrate(launch: &Launch, wanted: Option<Scope>) -> Result<Said, Failure> {
+fn migrate(launch: &SessionConfig, wanted: Option<Scope>) -> Result<Said, Failure> {
     let mut scope = wanted.unwrap_or(Scope::Workspace);
     let mut done = parallax_hooks::migrate_hooks(launch.config(), scope.into())?;
     if wanted.is_none() && done.read.is_empty() {
@@ -274,7 +274,12 @@ fn migrate(launch: &Launch, wanted: Option<Scope>) -> Result<Said, Failure> {
     Ok(Said::new(text, json))
 }
 
-fn switch(launch: &Launch, name: &str, on: bool, scope: UserScopeOption) -> Result<Said, Failure> {
+fn switch(
+    launch: &SessionConfig,
+    name: &str,
+    on: bool,
+    scope: UserScopeOption,
+) -> Result<Said, Failure> {
     let file = launch.hook_library().switch(name, on, scope.into())?;
     Ok(switched("hook", name, on, &file))
 }

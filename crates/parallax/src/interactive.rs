@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use parallax_headless::ExitCode;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sessions::SessionChoice;
 use parallax_tui::debug_console::LogBook;
 use parallax_tui::{FaceOptions, Left};
 
 use crate::devtools_pages::OwnDevTools;
-use crate::invocation::Settings;
+use crate::invocation::SessionFlags;
 use crate::{log, start};
 
 /// The value of `--resume` that opens the session browser.
@@ -21,7 +21,7 @@ const PICK: &str = "pick";
 pub(crate) struct Typed {
     pub(crate) prompt: Option<String>,
     pub(crate) screen_reader: bool,
-    pub(crate) settings: Settings,
+    pub(crate) flags: SessionFlags,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Typed {
 /// Returns the reason if no session could be opened.
 pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
-    let mut launch = start::options(&typed.settings)?;
+    let mut launch = start::options(&typed.flags)?;
     launch.budget_questions = true;
     // The user selects the session in the browser.
     let browse = launch.session == SessionChoice::Resume(PICK.to_owned());
@@ -39,8 +39,8 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
         launch.session = SessionChoice::New;
     }
     // If the whole program is sandboxed, it is restarted inside the sandbox.
-    if typed.settings.sandbox.is_some() || std::env::var_os("GEMINI_SANDBOX").is_some() {
-        let prepared = Launch::prepare(launch.clone())?;
+    if typed.flags.options.sandbox.is_some() || std::env::var_os("GEMINI_SANDBOX").is_some() {
+        let prepared = SessionConfig::prepare(launch.clone())?;
         let arguments = std::env::args_os().skip(1).collect();
         if let Some(enclosure) =
             parallax_sdk::sandboxed_program(&prepared, arguments, stdin_is_terminal)?
@@ -49,7 +49,7 @@ pub(crate) async fn run(typed: Typed, stdin_is_terminal: bool) -> Result<ExitCod
         }
     }
     let book = LogBook::default();
-    let home = typed.settings.debug.then(crate::crash::home).flatten();
+    let home = typed.flags.debug.then(crate::crash::home).flatten();
     log::collect(&book, home.as_deref());
     let options = FaceOptions {
         launch,

@@ -11,10 +11,10 @@ use parallax_headless::{
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{EventBody, Failure, FailureKind, ItemDone, Level};
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::{EventReader, Launch, LaunchOptions, OpenSession};
+use parallax_sdk::{EventReader, LaunchOptions, OpenSession, SessionConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::invocation::{Invocation, OutputOptions, Settings};
+use crate::invocation::{Invocation, OutputOptions, SessionFlags};
 use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::start::{self, Started, delete_session, format_of, list_sessions, start};
@@ -166,7 +166,7 @@ enum Prompts {
 
 async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, Failed> {
     let _file_limit = outlive_file_limit();
-    let (prompts, settings, printing) = match invocation {
+    let (prompts, flags, printing) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
         // These ran before a runtime was started.
         Invocation::Version
@@ -208,12 +208,12 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, F
             let printed = print(&text);
             return Ok(if printed == ExitCode::SUCCESS { code } else { printed });
         }
-        Invocation::ListSessions { settings, format } => {
-            let launch = looking_on(&settings).map_err(|failure| early(failure, format))?;
+        Invocation::ListSessions { flags, format } => {
+            let launch = looking_on(&flags).map_err(|failure| early(failure, format))?;
             return Ok(print(&list_sessions(&launch)));
         }
-        Invocation::DeleteSession { session, settings, format } => {
-            let launch = looking_on(&settings).map_err(|failure| early(failure, format))?;
+        Invocation::DeleteSession { session, flags, format } => {
+            let launch = looking_on(&flags).map_err(|failure| early(failure, format))?;
             let said =
                 delete_session(&session, &launch).map_err(|failure| early(failure, format))?;
             return Ok(print(&said));
@@ -233,15 +233,15 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, F
             let done = tokio::task::spawn_blocking(move || background_command::run(action)).await;
             return done.unwrap_or(Ok(ExitCode::GENERAL)).map_err(|failure| early(failure, format));
         }
-        Invocation::Background { prompt, settings, printing } => {
+        Invocation::Background { prompt, flags, printing } => {
             let format = printing.format;
             match background_session::directory() {
                 Some(directory) => {
                     let hosted = Prompts::Hosted(directory);
-                    return worktree_run(hosted, *settings, printing, around).await;
+                    return worktree_run(hosted, *flags, printing, around).await;
                 }
                 None => {
-                    let started = background_session::start(prompt, &settings, format, around);
+                    let started = background_session::start(prompt, &flags, format, around);
                     return started.await.map_err(|failure| early(failure, format));
                 }
             }
@@ -252,38 +252,38 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, F
         Invocation::Eval(typed) => {
             return eval_command::run(*typed).await.map_err(|failure| early(failure, None));
         }
-        Invocation::Acp { settings } => return Ok(acp_command::run(settings).await),
+        Invocation::Acp { flags } => return Ok(acp_command::run(flags).await),
         Invocation::Demo => return Ok(demo::run().await),
-        Invocation::Interactive { prompt, screen_reader, settings, warnings } => {
+        Invocation::Interactive { prompt, screen_reader, flags, warnings } => {
             let worktree =
-                SessionWorktree::enter(&settings).map_err(|failure| early(failure, None))?;
-            let options = interactive::Typed { prompt, screen_reader, settings, warnings };
+                SessionWorktree::enter(&flags).map_err(|failure| early(failure, None))?;
+            let options = interactive::Typed { prompt, screen_reader, flags, warnings };
             let left = interactive::run(options, around.stdin_is_terminal).await;
             worktree.leave();
             return left.map_err(|failure| early(failure, None));
         }
-        Invocation::Prompt { prompt, settings, printing } => {
-            (Prompts::Assembled(prompt), settings, printing)
+        Invocation::Prompt { prompt, flags, printing } => {
+            (Prompts::Assembled(prompt), flags, printing)
         }
-        Invocation::StreamInput { settings, printing } => (Prompts::Streamed, settings, printing),
+        Invocation::StreamInput { flags, printing } => (Prompts::Streamed, flags, printing),
     };
-    worktree_run(prompts, settings, printing, around).await
+    worktree_run(prompts, flags, printing, around).await
 }
 
 /// Runs a session without a terminal interface, in the worktree that it requests.
 async fn worktree_run(
     prompts: Prompts,
-    settings: Settings,
+    flags: SessionFlags,
     printing: OutputOptions,
     around: StartupFacts,
 ) -> Result<ExitCode, Failed> {
-    if settings.worktree.is_some() {
+    if flags.worktree.is_some() {
         // An untrusted folder gets no worktree.
-        prepare(&settings).map_err(|failure| early(failure, printing.format))?;
+        prepare(&flags).map_err(|failure| early(failure, printing.format))?;
     }
     let worktree =
-        SessionWorktree::enter(&settings).map_err(|failure| early(failure, printing.format))?;
-    let result = headless(prompts, settings, printing, around).await;
+        SessionWorktree::enter(&flags).map_err(|failure| early(failure, printing.format))?;
+    let result = headless(prompts, flags, printing, around).await;
     worktree.leave();
     result
 }
@@ -291,11 +291,11 @@ async fn worktree_run(
 /// Runs a session without a terminal interface.
 async fn headless(
     prompts: Prompts,
-    settings: Settings,
+    flags: SessionFlags,
     printing: OutputOptions,
     around: StartupFacts,
 ) -> Result<ExitCode, Failed> {
-    let launch = prepare(&settings).map_err(|failure| early(failure, printing.format))?;
+    let launch = prepare(&flags).map_err(|failure| early(failure, printing.format))?;
     let arguments = std::env::args_os().skip(1).collect();
     let enclosure = parallax_sdk::sandboxed_program(&launch, arguments, around.stdin_is_terminal);
     if let Some(enclosure) = enclosure.map_err(|failure| early(failure, printing.format))? {
@@ -308,7 +308,7 @@ async fn headless(
         Ok(schema) => schema,
         Err(failure) => return Err(early(failure, printing.format)),
     };
-    if settings.debug {
+    if flags.debug {
         log::begin(&launch);
     }
     let format = printing.format.unwrap_or_else(|| format_of(&launch));
@@ -417,14 +417,14 @@ fn outlive_file_limit() -> Option<tokio::signal::unix::Signal> {
 #[cfg(not(unix))]
 fn outlive_file_limit() {}
 
-/// Reads settings and trust for a command line.
-fn prepare(settings: &Settings) -> Result<Launch, Failure> {
-    Launch::prepare(start::options(settings)?)
+/// Reads flags and trust for a command line.
+fn prepare(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
+    SessionConfig::prepare(start::options(flags)?)
 }
 
 /// Like [`prepare`], for commands that read nothing in the directory.
-fn looking_on(settings: &Settings) -> Result<Launch, Failure> {
-    Launch::prepare(LaunchOptions { look_only: true, ..start::options(settings)? })
+fn looking_on(flags: &SessionFlags) -> Result<SessionConfig, Failure> {
+    SessionConfig::prepare(LaunchOptions { look_only: true, ..start::options(flags)? })
 }
 
 /// Runs the prompts of the session until there are no more.

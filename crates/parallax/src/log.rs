@@ -5,14 +5,14 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_tui::debug_console::{LogBook, LogLevel};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Starts logging to `~/.parallax/logs`, one file per process. A failure to write the log is
 /// ignored.
-pub(crate) fn begin(launch: &Launch) {
+pub(crate) fn begin(launch: &SessionConfig) {
     let Some(file) = open(launch.home().join("logs")) else { return };
     let filter = EnvFilter::try_from_env("PARALLAX_LOG").unwrap_or_else(|_| {
         EnvFilter::new("warn,parallax=debug,parallax_engine=debug,parallax_gemini=debug,parallax_replay=debug,parallax_model_http=debug,parallax_tools=debug,parallax_exec=debug,parallax_mcp=debug")

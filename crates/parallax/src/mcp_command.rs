@@ -11,7 +11,7 @@ use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::Object;
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::{Launch, LaunchOptions, McpProbe, ProbeState};
+use parallax_sdk::{LaunchOptions, McpProbe, ProbeState, SessionConfig};
 use serde_json::{Value, json};
 
 use crate::extending::{launch_options, log_it, prepared, refused};
@@ -59,14 +59,14 @@ pub(crate) fn format(action: &McpAction) -> OutputFormat {
     }
 }
 
-pub(crate) fn launch() -> Result<Launch, Failure> {
+pub(crate) fn launch() -> Result<SessionConfig, Failure> {
     // Sandboxed servers are tested in the sandbox in which they will run.
     prepared(LaunchOptions { supervises: true, ..launch_options()? })
 }
 
-/// Prepares a launch for commands that start no servers, without warnings about other settings.
-fn quiet_launch() -> Result<Launch, Failure> {
-    Launch::prepare(launch_options()?)
+/// Prepares the configuration of a session for commands that start no servers, without warnings about other settings.
+fn quiet_launch() -> Result<SessionConfig, Failure> {
+    SessionConfig::prepare(launch_options()?)
 }
 
 /// Returns the object of a server in the format of the settings.
@@ -152,7 +152,7 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
         .map_err(|error| refused(error.to_string()))?;
     let launch = quiet_launch()?;
     let file =
-        scope_file(scope, launch.config_homes(), launch.directory(), name).ok_or_else(|| {
+        scope_file(scope, &launch.config().homes, launch.directory(), name).ok_or_else(|| {
             refused("The home directory is not a project; use `--scope user`".to_owned())
         })?;
     let edited = add_server(&file, name, server).map_err(|error| config(&error))?;
@@ -169,7 +169,7 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
              add --settings`.\n",
         );
     }
-    let settings = launch.mcp_servers();
+    let settings = launch.mcp_manager().servers();
     if let Some(there) =
         settings.servers.iter().find(|it| it.name == name && it.source == McpSource::User)
         && scope == McpScope::Project
@@ -186,13 +186,13 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
 
 fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     let launch = quiet_launch()?;
-    let file = scope_file(scope, launch.config_homes(), launch.directory(), name);
+    let file = scope_file(scope, &launch.config().homes, launch.directory(), name);
     let edited = match &file {
         Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
         None => Edited::NotThere,
     };
     let left = if edited == Edited::Removed { quiet_launch()? } else { launch };
-    let unread = left.unread_servers();
+    let unread = left.mcp_manager().unread();
     let unread = unread.into_iter().filter(|(it, _)| it == name).map(|(_, file)| file);
     let unread: Vec<_> = unread.collect();
     let left = places(&left, name);
@@ -222,12 +222,12 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the settings files that contain a server, for display.
-fn places(launch: &Launch, name: &str) -> Vec<String> {
-    let found = launch.mcp_servers();
+fn places(launch: &SessionConfig, name: &str) -> Vec<String> {
+    let found = launch.mcp_manager().servers();
     let Some(server) = found.servers.iter().find(|server| server.name == name) else {
         return Vec::new();
     };
-    let files = launch.files_of_server(name).into_iter();
+    let files = launch.mcp_manager().files_of(name).into_iter();
     let mut places: Vec<String> =
         files.map(|file| format!("`{}`", one_line(&file.display().to_string()))).collect();
     if places.is_empty() {
@@ -243,8 +243,8 @@ fn word(scope: McpScope) -> &'static str {
     }
 }
 
-pub(crate) fn find(launch: &Launch, name: &str) -> Result<McpServer, Failure> {
-    let found = launch.mcp_servers();
+pub(crate) fn find(launch: &SessionConfig, name: &str) -> Result<McpServer, Failure> {
+    let found = launch.mcp_manager().servers();
     found.servers.into_iter().find(|server| same_name(name, &server.name)).ok_or_else(|| {
         refused(format!(
             "Unknown MCP server `{}`. Run `parallax mcp list` to list the servers.",
@@ -310,13 +310,13 @@ fn source(source: &McpSource) -> String {
 
 async fn list(json: bool) -> Result<ExitCode, Failure> {
     let launch = launch()?;
-    let (probes, warnings) = launch.probe_servers().await;
+    let (probes, warnings) = launch.mcp_manager().probe().await;
     for warning in &warnings {
         warn(warning);
     }
     // The warnings describe what is wrong with these.
-    let unusable = launch.mcp_servers().errors;
-    let unread = launch.unread_servers();
+    let unusable = launch.mcp_manager().servers().errors;
+    let unread = launch.mcp_manager().unread();
     if json {
         let unusable = unusable.iter().map(|error| {
             json!({"name": error.name, "status": "unusable", "error": error.why, "tools": 0})
@@ -397,7 +397,7 @@ fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
     }
     let launch = quiet_launch()?;
     let server = find(&launch, name)?;
-    let files = EnablementFiles::of(launch.config_homes());
+    let files = EnablementFiles::of(&launch.config().homes);
     files.set(&server.name, on).map_err(|error| config(&error))?;
     let mut text = format!("MCP server \"{}\" {verb}d.\n", one_line(&server.name));
     let blocked = server.gate == parallax_config::mcp::Gate::Blocked;

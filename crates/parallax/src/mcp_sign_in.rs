@@ -20,7 +20,7 @@ pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<E
     let launch = launch()?;
     let server = find(&launch, name)?;
     let name = one_line(&server.name);
-    let files = launch.token_files();
+    let files = launch.mcp_manager().token_files();
     if forget {
         let forgotten = files.forget(&server.name);
         let forgotten =
@@ -33,8 +33,8 @@ pub(crate) async fn auth(name: &str, forget: bool, no_browser: bool) -> Result<E
     if server.gate == Gate::Untrusted {
         return Err(refused("The folder is not trusted (see `parallax trust`)".to_owned()));
     }
-    let port = launch.oauth_port();
-    let face = SignInTerminal { no_browser: no_browser || launch.without_browser() };
+    let port = launch.mcp_manager().oauth_port();
+    let face = SignInTerminal { no_browser: no_browser || launch.mcp_manager().without_browser() };
     parallax_mcp::sign_in(&server, &files, port, &launch.client_options(), &face)
         .await
         .map_err(|why| refused(format!("Failed to sign in to `{name}`: {why}")))?;

@@ -11,7 +11,7 @@ use parallax_protocol::Object;
 use parallax_protocol::event::Failure;
 use parallax_protocol::policy::{Decision, Origin, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_tools::run_shell_command::{LeftAlone, command_effects};
 use serde_json::{Value, json};
 
@@ -55,8 +55,8 @@ pub(crate) fn format(action: &PolicyAction) -> OutputFormat {
     if json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-/// Prepares a launch with the rules that the command line names.
-fn launch_with(rules: &RuleArguments) -> Result<Launch, Failure> {
+/// Prepares the configuration of a session with the rules that the command line names.
+fn launch_with(rules: &RuleArguments) -> Result<SessionConfig, Failure> {
     prepared(LaunchOptions {
         policy_paths: paths(&rules.policy),
         admin_policy_paths: paths(&rules.admin_policy),

@@ -15,13 +15,13 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_review::{Diff, SCHEMA, Severity, findings_of, findings_text, review_prompt, sarif};
-use parallax_sdk::{Launch, RunLimits};
+use parallax_sdk::{LaunchOptions, RunLimits, SessionConfig};
 use parallax_worktrees::{ReviewScope, review_diff};
 use serde_json::{Value, json};
 use tokio::io::AsyncWrite;
 
 use crate::arguments::dollars;
-use crate::invocation::Settings;
+use crate::invocation::SessionFlags;
 use crate::start::{self, Started};
 
 /// Maximum size of a diff in bytes.
@@ -194,18 +194,19 @@ fn patch(file: &Path) -> Result<String, Failure> {
 
 /// Lets the agent review the changes; returns its response, which matches the schema.
 async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
-    let settings = Settings {
+    let options = LaunchOptions {
         model: typed.model.clone(),
         approval_mode: Some(ApprovalMode::Default),
-        exclude_tools: Some(EXCLUDED.map(str::to_owned).to_vec()),
+        exclude_tools: EXCLUDED.map(str::to_owned).to_vec(),
         // No server or extension has this name.
         allowed_mcp_servers: vec!["none".to_owned()],
         extensions: vec!["none".to_owned()],
         skip_trust: typed.skip_trust,
         limits: RunLimits { cost: typed.max_cost, ..RunLimits::default() },
-        ..Settings::default()
+        ..LaunchOptions::default()
     };
-    let launch = Launch::prepare(start::options(&settings)?)?;
+    let flags = SessionFlags { options, ..SessionFlags::default() };
+    let launch = SessionConfig::prepare(start::options(&flags)?)?;
     let Started { session, mut events } = start::start(launch)?;
     let schema = OutputSchema::parse(SCHEMA).map_err(input)?;
     let mark = format!("review-{}", uuid::Uuid::new_v4().simple());

@@ -8,11 +8,11 @@ use parallax_headless::{ExitCode, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_sandbox::{MechanismSupport, Support, Tier};
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 
 use crate::arguments::SandboxAction;
 use crate::extending::warn;
-use crate::invocation::Settings;
+use crate::invocation::SessionFlags;
 use crate::start;
 
 /// The result: a text to print, or a command that ran.
@@ -32,7 +32,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
         SandboxAction::Explain { json } => explain(json).map(SandboxResult::Said),
         SandboxAction::Run { mode, network, host_loopback, write, read, command } => {
             let options =
-                LaunchOptions { look_only: true, ..start::options(&Settings::default())? };
+                LaunchOptions { look_only: true, ..start::options(&SessionFlags::default())? };
             let here = options.directory.clone();
             let real = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
                 paths.iter().map(|path| real(&here.join(path))).collect()
@@ -43,7 +43,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
                 file_system: FilePermissions { read: real(read), write: real(write) },
                 ..Permissions::default()
             };
-            let launch = Launch::prepare(options)?;
+            let launch = SessionConfig::prepare(options)?;
             warn(&launch.warnings);
             warn(&launch.policy_sources().sandbox_table().1);
             let (code, put_back) =

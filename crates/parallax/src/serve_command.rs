@@ -9,11 +9,12 @@ use parallax_acp::SharedSessions;
 use parallax_headless::{ExitCode, Signals};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::{BoxFuture, CancellationToken};
+use parallax_sdk::LaunchOptions;
 use parallax_serve::{Backend, HttpServer, ServeOptions};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use crate::acp_command::Editor;
-use crate::invocation::Settings;
+use crate::invocation::SessionFlags;
 
 /// The variable that holds the token.
 const TOKEN_VARIABLE: &str = "PARALLAX_SERVE_TOKEN";
@@ -60,9 +61,11 @@ pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
             status: None,
         })?,
     };
-    let settings = Settings { model: typed.model, interactive: true, ..Settings::default() };
+    let options =
+        LaunchOptions { model: typed.model, interactive: true, ..LaunchOptions::default() };
+    let flags = SessionFlags { options, ..SessionFlags::default() };
     let backend = Arc::new(Sessions {
-        editor: Arc::new(Editor { settings }),
+        editor: Arc::new(Editor { flags }),
         shared: SharedSessions::default(),
     });
     let options = ServeOptions {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_headless::{ExitCode, OutputFormat, Sanitizer, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sessions::export::{ENDINGS, ExportForm};
 use parallax_sessions::moves::{Moved, NewSession};
 use parallax_sessions::past::PastItem;
@@ -93,7 +93,7 @@ fn facts(entry: &SessionEntry) -> Value {
     })
 }
 
-fn list(launch: &Launch, here: bool, as_tree: bool, limit: usize) -> Said {
+fn list(launch: &SessionConfig, here: bool, as_tree: bool, limit: usize) -> Said {
     let mut sessions = if here {
         launch.session_library().sessions()
     } else {
@@ -151,7 +151,7 @@ fn flat(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
     rows
 }
 
-fn show(launch: &Launch, selector: &str) -> Result<Said, Failure> {
+fn show(launch: &SessionConfig, selector: &str) -> Result<Said, Failure> {
     let entry = launch.session_library().any_session(selector)?;
     let items = launch.session_library().session_items(&entry)?;
     let mut json = facts(&entry);
@@ -250,7 +250,7 @@ fn indented(text: &str, indent: &str) -> String {
     lines.join(&format!("\n{indent}"))
 }
 
-fn search(launch: &Launch, search: &SearchRequest) -> Result<Said, Failure> {
+fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<Said, Failure> {
     let progress = IndexProgress::new();
     let SearchResult { hits, left_out } =
         launch.session_library().search_sessions(search, &|step| progress.tell(step))?;
@@ -284,7 +284,7 @@ fn search(launch: &Launch, search: &SearchRequest) -> Result<Said, Failure> {
 }
 
 fn export(
-    launch: &Launch,
+    launch: &SessionConfig,
     selector: &str,
     form: Option<ExportForm>,
     output: Option<&Path>,
@@ -320,7 +320,11 @@ fn export(
 }
 
 /// Exports the sessions of all projects; reports the sessions that cannot be read.
-fn export_all(launch: &Launch, form: Option<ExportForm>, out: &Path) -> Result<Said, Failure> {
+fn export_all(
+    launch: &SessionConfig,
+    form: Option<ExportForm>,
+    out: &Path,
+) -> Result<Said, Failure> {
     let done = launch.session_library().export_all(form.unwrap_or(ExportForm::GeminiJson), out)?;
     let count = done.files.len();
     let mut text =

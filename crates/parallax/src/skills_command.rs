@@ -7,7 +7,7 @@ use clap::Subcommand;
 use parallax_extensions::skill_files::{self, FetchedSkills};
 use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::extending::{
@@ -80,7 +80,7 @@ impl SkillsAction {
 ///
 /// # Errors
 /// Fails if the source cannot be used, the skill is unknown, or the user does not agree.
-pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failure> {
+pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Said, Failure> {
     match action {
         SkillsAction::List { all } => Ok(list(launch, *all)),
         SkillsAction::Install { source, path, scope, consent } => {
@@ -114,7 +114,7 @@ pub(crate) fn run(launch: &Launch, action: &SkillsAction) -> Result<Said, Failur
     }
 }
 
-fn list(launch: &Launch, all: bool) -> Said {
+fn list(launch: &SessionConfig, all: bool) -> Said {
     let found = launch.skill_library().skills();
     let mut text = String::new();
     let listed = || found.skills.iter().filter(|skill| all || !skill.disabled);
@@ -168,7 +168,12 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> Said {
     Said::new(text, json!({"skills": list}))
 }
 
-fn switch(launch: &Launch, name: &str, on: bool, scope: Option<Scope>) -> Result<Said, Failure> {
+fn switch(
+    launch: &SessionConfig,
+    name: &str,
+    on: bool,
+    scope: Option<Scope>,
+) -> Result<Said, Failure> {
     if scope == Some(Scope::Workspace) && !launch.is_trusted() {
         return Err(refused(
             "The folder is not trusted, so no setting can be changed for it. Use `--scope user` \

@@ -8,18 +8,15 @@ use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coord
 use parallax_commands::{Commands, Expanded, PreparedCommand, built_in_names, own_of};
 use parallax_headless::info_commands::{self, CommandOutput, EngineAnswer, plans};
 use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
-use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{CancellationToken, Object};
-use parallax_sdk::{
-    Answers, EmbeddedTools, EventReader, Launch, LaunchOptions, OpenSession, Recording,
-};
-use parallax_sessions::{SessionChoice, SessionEntry};
+use parallax_sdk::{EventReader, LaunchOptions, OpenSession, SessionConfig};
+use parallax_sessions::SessionEntry;
 use serde_json::Value;
 
-use crate::invocation::{self, ModelSource, Settings};
+use crate::invocation::SessionFlags;
 
 /// An open session with its output format.
 pub(crate) struct Started {
@@ -27,73 +24,26 @@ pub(crate) struct Started {
     pub(crate) events: EventReader,
 }
 
-/// Converts the options of a command line for the sdk.
+/// Completes the options of a command line with what is read from the process and from disk.
 ///
 /// # Errors
-/// Returns an error if the working directory no longer exists.
-pub(crate) fn options(settings: &Settings) -> Result<LaunchOptions, Failure> {
+/// Returns an error if the working directory no longer exists, or if a file or directory that a
+/// flag names cannot be read.
+pub(crate) fn options(flags: &SessionFlags) -> Result<LaunchOptions, Failure> {
     let directory = std::env::current_dir().map_err(|error| Failure {
         kind: FailureKind::Input,
         message: format!("Failed to read the current directory: {error}"),
         status: None,
     })?;
     Ok(LaunchOptions {
-        auth_method: None,
-        exact_session: false,
-        tools: EmbeddedTools::default(),
         directory,
         variables: std::env::vars_os().collect(),
-        skip_trust: settings.skip_trust,
-        policy_paths: settings.policy_paths.clone(),
-        admin_policy_paths: settings.admin_policy_paths.clone(),
-        sandbox: settings.sandbox.clone(),
-        ignore_env: settings.ignore_env,
-        model: settings.model.clone(),
-        approval_mode: settings.approval_mode,
-        plan_exit_mode: settings.plan_exit_mode,
-        include_directories: settings.include_directories.clone(),
-        allowed_tools: settings.allowed_tools.clone().unwrap_or_default(),
-        mcp_servers: mcp_servers_of(&settings.mcp_config)?,
-        skill_directories: skill_directories_of(&settings.skill_directories)?,
-        exclude_tools: settings.exclude_tools.clone().unwrap_or_default(),
-        allowed_mcp_servers: settings.allowed_mcp_servers.clone(),
-        append_system_prompt: settings.append_system_prompt.clone(),
-        extensions: settings.extensions.clone(),
-        max_turns: settings.max_turns.map(std::num::NonZeroU32::get),
-        limits: settings.limits,
-        fallback: settings.fallback,
-        session: match &settings.session {
-            invocation::SessionChoice::New => SessionChoice::New,
-            invocation::SessionChoice::WithId(id) => SessionChoice::WithId(id.0.clone()),
-            invocation::SessionChoice::Resume(which) => SessionChoice::Resume(which.clone()),
-            invocation::SessionChoice::Fork { from, before } => {
-                SessionChoice::ForkBefore { from: from.clone(), prompt: *before }
-            }
-            invocation::SessionChoice::Import(file) => SessionChoice::Import(file.clone()),
-        },
-        interactive: settings.interactive,
-        waits_for_servers: settings.waits_for_servers,
-        budget_questions: false,
-        keeps_file_texts: false,
-        editor: SessionEditor::default(),
-        companion: None,
-        answers: match &settings.source {
-            ModelSource::Live => Answers::Service,
-            ModelSource::Fake { file, strict: true } => Answers::Fake(file.clone()),
-            ModelSource::Fake { file, strict: false } => Answers::FakeNonStrict(file.clone()),
-            ModelSource::Replay { file, strict } => {
-                Answers::Replay { file: file.clone(), strict: *strict }
-            }
-        },
-        recording: settings.recording.as_ref().map(|recording| match recording {
-            invocation::Recording::Exchange(file) => Recording::Ours(file.clone()),
-            invocation::Recording::Responses(file) => Recording::Reference(file.clone()),
-        }),
+        mcp_servers: mcp_servers_of(&flags.mcp_config)?,
+        skill_directories: skill_directories_of(&flags.options.skill_directories)?,
         version: env!("CARGO_PKG_VERSION"),
-        ephemeral: false,
-        look_only: false,
         supervises: true,
         colourist: Some(parallax_tui::code_pieces),
+        ..flags.options.clone()
     })
 }
 
@@ -134,7 +84,7 @@ fn skill_directories_of(directories: &[PathBuf]) -> Result<Vec<PathBuf>, Failure
 }
 
 /// Returns the output format if the command line does not select one.
-pub(crate) fn format_of(launch: &Launch) -> OutputFormat {
+pub(crate) fn format_of(launch: &SessionConfig) -> OutputFormat {
     match launch.output_format() {
         parallax_sdk::OutputFormat::Text => OutputFormat::Text,
         parallax_sdk::OutputFormat::Json => OutputFormat::Json,
@@ -146,7 +96,7 @@ pub(crate) fn format_of(launch: &Launch) -> OutputFormat {
 ///
 /// # Errors
 /// Returns the reason if it cannot be opened.
-pub(crate) fn start(launch: Launch) -> Result<Started, Failure> {
+pub(crate) fn start(launch: SessionConfig) -> Result<Started, Failure> {
     let (session, events) = launch.open()?;
     Ok(Started { session, events })
 }
@@ -198,7 +148,11 @@ pub(crate) async fn engine_command(
 }
 
 /// Returns the prompt of a built-in command.
-fn own_prompt(launch: &Launch, name: &str, arguments: &str) -> Result<Option<Prompt>, Failure> {
+fn own_prompt(
+    launch: &SessionConfig,
+    name: &str,
+    arguments: &str,
+) -> Result<Option<Prompt>, Failure> {
     let text = match (name, arguments.trim()) {
         ("commit", _) => COMMIT.to_owned(),
         ("commit:no-push", _) => COMMIT_NO_PUSH.to_owned(),
@@ -238,7 +192,7 @@ struct InputContext {
     expander: Expander,
     commands: Commands,
     mode: ApprovalMode,
-    launch: Launch,
+    launch: SessionConfig,
 }
 
 impl InputContext {
@@ -319,7 +273,7 @@ fn internal(message: &str) -> Failure {
 }
 
 /// Formats the list of the project's sessions, oldest first, numbered from 1.
-pub(crate) fn list_sessions(launch: &Launch) -> String {
+pub(crate) fn list_sessions(launch: &SessionConfig) -> String {
     let sessions = launch.session_library().sessions();
     if sessions.is_empty() {
         let others = match launch.session_library().all_sessions().len() {
@@ -351,7 +305,7 @@ fn line(entry: &SessionEntry) -> String {
 ///
 /// # Errors
 /// Returns the reason if it cannot be deleted.
-pub(crate) fn delete_session(which: &str, launch: &Launch) -> Result<String, Failure> {
+pub(crate) fn delete_session(which: &str, launch: &SessionConfig) -> Result<String, Failure> {
     let entry = launch.session_library().delete_session(which)?;
     Ok(format!("Deleted session {}: {}\n", entry.index, one_line(&entry.title)))
 }

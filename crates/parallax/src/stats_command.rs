@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use clap::Args;
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::event::Failure;
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::usage_report::{NamedUsage, UsageReport, parse_since};
 use parallax_sessions::usage_text;
 
-use crate::invocation::Settings;
+use crate::invocation::SessionFlags;
 use crate::start;
 
 /// `parallax stats`.
@@ -31,11 +31,11 @@ pub(crate) struct StatsArguments {
 /// Returns the output.
 ///
 /// # Errors
-/// Returns an error if `--since` is invalid or the settings cannot be used.
+/// Returns an error if `--since` is invalid or the flags cannot be used.
 pub(crate) fn run(typed: &StatsArguments) -> Result<String, Failure> {
     let since = typed.since.as_deref().map(parse_since).transpose()?;
-    let options = LaunchOptions { look_only: true, ..start::options(&Settings::default())? };
-    let report = Launch::prepare(options)?.session_library().usage_report(since);
+    let options = LaunchOptions { look_only: true, ..start::options(&SessionFlags::default())? };
+    let report = SessionConfig::prepare(options)?.session_library().usage_report(since);
     Ok(match (typed.json, typed.csv) {
         (true, _) => json_document(&report),
         (_, true) => csv(&report),

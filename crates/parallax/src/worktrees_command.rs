@@ -9,7 +9,7 @@ use parallax_headless::{json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_worktrees::{Worktree, WorktreeEnd, Worktrees};
 
-use crate::invocation::Settings;
+use crate::invocation::SessionFlags;
 
 /// `parallax worktrees`.
 #[derive(Debug, Args)]
@@ -123,11 +123,11 @@ impl SessionWorktree {
     ///
     /// # Errors
     /// Returns the reason if it cannot be created.
-    pub(crate) fn enter(settings: &Settings) -> Result<Self, Failure> {
-        let Some(request) = &settings.worktree else {
+    pub(crate) fn enter(flags: &SessionFlags) -> Result<Self, Failure> {
+        let Some(request) = &flags.worktree else {
             return Ok(Self { worktree: None });
         };
-        let asked = settings.sandbox.as_deref();
+        let asked = flags.options.sandbox.as_deref();
         if asked.is_some_and(|sandbox| !["true", "false"].contains(&sandbox)) {
             return Err(input(
                 "`--worktree` cannot be used with a sandbox for all of Parallax".to_owned(),

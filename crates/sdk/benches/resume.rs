@@ -7,7 +7,7 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{
     ContentRecord, Record, ResultRecord, RoundRecord, SessionHead, Store as _,
 };
-use parallax_sdk::{Answers, Launch, LaunchOptions};
+use parallax_sdk::{Answers, LaunchOptions, SessionConfig};
 use parallax_sessions::{SessionChoice, past};
 use parallax_store::{Homes, Journal};
 use serde_json::value::RawValue;
@@ -96,7 +96,7 @@ fn resume_1000_turns(bencher: divan::Bencher<'_, '_>) {
     let Ok(runtime) = tokio::runtime::Runtime::new() else { return };
     bencher.bench_local(|| {
         runtime.block_on(async {
-            let launch = Launch::prepare(options.clone()).ok()?;
+            let launch = SessionConfig::prepare(options.clone()).ok()?;
             let (session, events) = launch.open().ok()?;
             let shown = past::recent(&session.past(), 50).0.len();
             let closing = (session, events);

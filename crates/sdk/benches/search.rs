@@ -5,7 +5,7 @@ use std::path::Path;
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{ContentRecord, Record, SessionHead, Store as _};
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::search::SearchRequest;
 use parallax_store::{Homes, Journal};
 
@@ -83,8 +83,8 @@ fn fill(home: &Path) {
     }
 }
 
-fn launch(home: &Path) -> Option<Launch> {
-    Launch::prepare(LaunchOptions {
+fn launch(home: &Path) -> Option<SessionConfig> {
+    SessionConfig::prepare(LaunchOptions {
         directory: home.join("project"),
         variables: vec![("HOME".into(), home.as_os_str().to_owned())],
         look_only: true,
@@ -94,7 +94,7 @@ fn launch(home: &Path) -> Option<Launch> {
     .ok()
 }
 
-fn look_for(launch: &Launch, text: &str) -> usize {
+fn look_for(launch: &SessionConfig, text: &str) -> usize {
     let search = SearchRequest { text: text.to_owned(), here: false, limit: 20, rebuild: false };
     launch
         .session_library()

@@ -6,8 +6,8 @@ use parallax_protocol::tool::ToolKind;
 use parallax_sandbox::{Support, Tier};
 
 use crate::credential::{Credential, method_name};
-use crate::launch::Launch;
 use crate::open::OpenSession;
+use crate::session_config::SessionConfig;
 
 pub use parallax_models::ModelChoice;
 
@@ -50,7 +50,7 @@ pub struct ToolRow {
 
 impl About {
     /// Returns the facts. Blocking: probes the kernel for a few milliseconds.
-    pub fn of(launch: &Launch) -> Self {
+    pub fn of(launch: &SessionConfig) -> Self {
         let model = launch.model_name();
         let resolved = launch.provider_manager().resolved_model();
         Self {
@@ -70,7 +70,7 @@ impl About {
 
 /// Describes in a few words what confines commands. Blocking: probes the kernel for a few
 /// milliseconds.
-pub fn sandbox_words(launch: &Launch) -> String {
+pub fn sandbox_words(launch: &SessionConfig) -> String {
     match launch.sandbox {
         ProgramSandbox::Off => return "off".to_owned(),
         ProgramSandbox::Container(engine) => return engine.program().to_owned(),

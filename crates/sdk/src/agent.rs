@@ -28,8 +28,8 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Tool;
 use parallax_sessions::SessionChoice;
 
-use crate::launch::Launch;
 use crate::options::{Answers, EmbeddedTools, LaunchOptions, Recording};
+use crate::session_config::SessionConfig;
 
 pub use function_tool::function_tool;
 pub use session::{AgentEvent, AgentSession, AgentTurn};
@@ -101,7 +101,7 @@ impl Agent {
 
     fn open(&self, session: SessionChoice) -> Result<AgentSession, AgentError> {
         let options = LaunchOptions { session, ..self.options.clone() };
-        let (open, events) = Launch::prepare(options)?.open()?;
+        let (open, events) = SessionConfig::prepare(options)?.open()?;
         Ok(AgentSession::new(open, events, self.approver.clone()))
     }
 }

@@ -14,13 +14,13 @@ use parallax_files::Workspace;
 use parallax_mcp::Servers;
 use parallax_tools::SandboxOptions;
 
-use crate::launch::Launch;
 use crate::mcp;
+use crate::session_config::SessionConfig;
 use crate::system;
 
 /// The session of subagents.
 pub(crate) struct SessionEnvironment {
-    pub(crate) launch: Launch,
+    pub(crate) launch: SessionConfig,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) processes: Processes,
     /// For MCP servers of agents that run in the sandbox.
@@ -55,14 +55,14 @@ impl AgentEnvironment for SessionEnvironment {
 /// Returns the MCP servers of an agent without starting them, and the reasons why others are
 /// ignored. Blocking.
 fn servers(
-    launch: &Launch,
+    launch: &SessionConfig,
     agent: &Agent,
     workspace: &Arc<Workspace>,
     processes: Processes,
     sandbox: Option<SandboxOptions>,
     versions: &Option<Arc<Versions>>,
 ) -> (Option<Servers>, Vec<String>) {
-    let known = launch.mcp_servers();
+    let known = launch.mcp_manager().servers();
     let settings = &launch.config.settings;
     let allowed = settings.get("mcp.allowed").map(|_| settings.list("mcp.allowed"));
     let excluded = settings.list("mcp.excluded");

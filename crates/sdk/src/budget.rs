@@ -8,11 +8,15 @@ use parallax_protocol::model::Model;
 use parallax_protocol::store::{BudgetRecord, Record};
 use parallax_sessions::used::{self, Used};
 
-use crate::launch::Launch;
+use crate::session_config::SessionConfig;
 
 /// Returns the budget of a session with these records. A flag limits this run; settings and
 /// limits set during the session limit the whole session.
-pub(crate) fn session_budget(launch: &Launch, records: &[Record], model: &dyn Model) -> Budget {
+pub(crate) fn session_budget(
+    launch: &SessionConfig,
+    records: &[Record],
+    model: &dyn Model,
+) -> Budget {
     let flags = launch.options.limits;
     let set = limits(launch, "session");
     let session = BudgetLimits {
@@ -45,7 +49,7 @@ pub(crate) fn session_budget(launch: &Launch, records: &[Record], model: &dyn Mo
 }
 
 /// Returns the settings `budget.<of>.*`. Missing, zero, and negative values mean no limit.
-fn limits(launch: &Launch, of: &str) -> BudgetLimits {
+fn limits(launch: &SessionConfig, of: &str) -> BudgetLimits {
     let settings = &launch.config.settings;
     let number = |key: &str| {
         let number = settings.number(&format!("budget.{of}.{key}"))?;

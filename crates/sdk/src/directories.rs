@@ -11,13 +11,13 @@ use parallax_files::{Workspace, folder_tree_of};
 use parallax_protocol::event::FailureKind;
 use parallax_protocol::store::{Record, directories};
 
-use crate::launch::{Launch, failure};
+use crate::session_config::{SessionConfig, failure};
 
 /// Returns the directories of a resumed session that are not among the `given` ones, with
 /// notices. Trust is checked again: an untrusted or missing directory is skipped with a notice.
 /// Blocking.
 pub(crate) fn restored_directories(
-    launch: &Launch,
+    launch: &SessionConfig,
     records: &[Record],
     given: &[PathBuf],
 ) -> (Vec<PathBuf>, Vec<String>) {
@@ -36,7 +36,7 @@ pub(crate) fn restored_directories(
                 FailureKind::Input,
                 format!("`{}` is now a link to another directory", folder.display()),
             )),
-            false => launch.folder_to_add(&folder.display().to_string()),
+            false => launch.trust_manager().folder_to_add(&folder.display().to_string()),
         };
         match taken {
             Ok(folder) => kept.push(folder),
@@ -53,7 +53,7 @@ pub(crate) fn restored_directories(
 
 /// Returns the function that describes added directories to the model.
 pub(crate) fn describe_directories(
-    launch: &Launch,
+    launch: &SessionConfig,
     workspace: &Arc<Workspace>,
 ) -> DescribeDirectories {
     let with_tree = launch.config.settings.include_directory_tree();

@@ -23,7 +23,7 @@ use parallax_tools::ShellOptions;
 use parallax_tools::discovered::{Discovery, PREFIX};
 use tokio::sync::watch;
 
-use crate::launch::Launch;
+use crate::session_config::SessionConfig;
 
 /// How long the first request waits for a discovery command without cached results. Usual scripts
 /// finish within this time, and their results are cached.
@@ -36,7 +36,7 @@ const LOOKING: Duration = Duration::from_secs(10);
 /// Starts the discovery of tools if the settings configure a command. Must be called on a
 /// runtime.
 pub(crate) fn discover(
-    launch: &Launch,
+    launch: &SessionConfig,
     shell: ShellOptions,
     processes: Processes,
     versions: Option<Arc<Versions>>,

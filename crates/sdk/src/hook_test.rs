@@ -7,7 +7,7 @@ use parallax_protocol::event::Failure;
 use parallax_protocol::hooks::HookEvent;
 use parallax_protocol::ids::SessionId;
 
-use crate::launch::Launch;
+use crate::session_config::SessionConfig;
 use crate::toolbox::shell_options;
 
 /// Runs the hooks that match an event, as a session would, with an input that the user
@@ -16,7 +16,7 @@ use crate::toolbox::shell_options;
 /// # Errors
 /// Returns an error if settings are invalid.
 pub async fn try_hooks(
-    launch: &Launch,
+    launch: &SessionConfig,
     event: HookEvent,
     subject: &str,
     input: Object,

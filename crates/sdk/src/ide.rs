@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_config::Config;
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::launch::{Launch, failure};
 use crate::open::OpenSession;
+use crate::options::LaunchOptions;
+use crate::session_config::failure;
 
 pub use parallax_ide::{
     Companion, CompanionSnapshot, CompanionStatus, Diagnosis, DiffDecision, DisconnectReason,
@@ -52,36 +54,34 @@ fn without_controls(text: &str) -> String {
     text.chars().map(|char| if char.is_control() && char != '\n' { ' ' } else { char }).collect()
 }
 
-impl Launch {
+/// Finds, connects, and diagnoses the companion extension of an editor.
+#[derive(Clone, Copy)]
+pub struct CompanionManager<'a> {
+    pub(crate) options: &'a LaunchOptions,
+    pub(crate) config: &'a Config,
+}
+
+impl CompanionManager<'_> {
     /// Returns whether the connection is enabled (`ide.enabled`).
-    pub fn wants_companion(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.config.settings.flag("ide.enabled")
     }
 
-    /// Starts a companion for this launch, which connects in the background if enabled. Must be
+    /// Starts a companion, which connects in the background if enabled. Must be
     /// called on a tokio runtime.
-    pub fn start_companion(&self) -> Companion {
+    pub fn start(&self) -> Companion {
         let options = &self.options;
         // Only variables of the process, because a project could set others.
         let variables = options.variables.clone();
-        let enabled = self.wants_companion();
+        let enabled = self.is_enabled();
         Companion::start(&options.directory, variables, options.version, enabled)
-    }
-
-    /// Returns this launch with a companion, if enabled. Must be called on a tokio runtime.
-    #[must_use]
-    pub fn with_companion(mut self) -> Self {
-        if self.wants_companion() && self.options.companion.is_none() {
-            self.options.companion = Some(self.start_companion());
-        }
-        self
     }
 
     /// Returns the editor if the user should be asked once whether to connect: this is the terminal
     /// of a supported editor, and the user has not answered yet.
-    pub fn offers_companion(&self) -> Option<HostEditor> {
+    pub fn editor_to_offer(&self) -> Option<HostEditor> {
         let settings = &self.config.settings;
-        if self.wants_companion() || settings.flag("ide.hasSeenNudge") {
+        if self.is_enabled() || settings.flag("ide.hasSeenNudge") {
             return None;
         }
         parallax_ide::detect(&self.options.variables, None)
@@ -91,7 +91,7 @@ impl Launch {
     ///
     /// # Errors
     /// Returns an error if a thread cannot be created.
-    pub fn diagnose_companion(&self) -> Result<Diagnosis, Failure> {
+    pub fn diagnose(&self) -> Result<Diagnosis, Failure> {
         let diagnosed =
             parallax_ide::diagnose_blocking(&self.discovery_options(), self.options.version);
         diagnosed.map_err(|error| failure(FailureKind::Internal, error.to_string()))
@@ -102,7 +102,7 @@ impl Launch {
     ///
     /// # Errors
     /// Returns an error with instructions if the editor is unknown, has no installer, or fails.
-    pub fn install_companion(&self) -> Result<String, Failure> {
+    pub fn install(&self) -> Result<String, Failure> {
         let input = |text: String| failure(FailureKind::Input, text);
         let by_hand = format!("Install the extension `{EXTENSION}` from the editor's marketplace");
         let editor = parallax_ide::host_editor(&self.discovery_options()).ok_or_else(|| {
@@ -113,7 +113,7 @@ impl Launch {
             return Err(input(format!("{name} has no installer that Parallax knows. {by_hand}")));
         };
         let arguments = ["--install-extension", EXTENSION, "--force"];
-        let directory = self.home();
+        let directory = self.config.homes.parallax.as_path();
         let directory = if directory.is_dir() { directory } else { std::path::Path::new("/") };
         let limit = 1024 * 1024;
         let ran =
@@ -135,11 +135,11 @@ impl Launch {
     }
 
     /// Returns whether edits are reviewed in an editor, which needs whole file texts.
-    pub(crate) fn shows_diffs_in_editor(&self) -> bool {
-        self.options.interactive && self.options.companion.is_some() && self.wants_companion()
+    pub(crate) fn shows_diffs(&self) -> bool {
+        self.options.interactive && self.options.companion.is_some() && self.is_enabled()
     }
 
-    pub(crate) fn editor_context(&self) -> Option<Arc<parallax_ide::CompanionContext>> {
+    pub(crate) fn context(&self) -> Option<Arc<parallax_ide::CompanionContext>> {
         let companion = self.options.companion.clone()?;
         Some(Arc::new(parallax_ide::CompanionContext::new(companion)))
     }

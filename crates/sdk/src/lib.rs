@@ -1,9 +1,9 @@
 //! Connects the model, tools, policy, and store to the engine, and provides the handle of a running
 //! session. A front end needs no other crate of Parallax.
 //!
-//! [`Launch::prepare`] reads settings and checks that the directory is trusted
-//! ([`Launch::prepare_or_ask`] asks the user when it can). [`Launch::open`] then returns an
-//! [`OpenSession`], which takes operations and emits events.
+//! [`SessionConfig::prepare`] reads settings and checks that the directory is trusted
+//! ([`SessionConfig::prepare_or_ask`] asks the user when it can). [`SessionConfig::open`] then
+//! returns an [`OpenSession`], which takes operations and emits events.
 
 pub mod about;
 pub mod agent;
@@ -17,7 +17,6 @@ mod facts;
 pub mod going_back;
 mod hook_test;
 pub mod ide;
-mod launch;
 mod mcp;
 pub mod mcp_view;
 mod model;
@@ -30,15 +29,17 @@ mod program_sandbox;
 mod routing;
 mod sandbox;
 mod sandboxed_command;
+mod services;
+mod session_config;
 mod session_names;
 pub mod settings;
 mod system;
 mod toolbox;
 pub mod trust;
 
+pub use facts::{SessionFacts, ShellHistory};
 pub use hook_test::try_hooks;
-pub use launch::Launch;
-pub use mcp::{McpProbe, ProbeState};
+pub use mcp::{McpManager, McpProbe, ProbeState};
 pub use open::OpenSession;
 pub use options::{Answers, EmbeddedTools, LaunchOptions, Recording, RunLimits};
 pub use parallax_agents as agents;
@@ -57,6 +58,7 @@ pub use parallax_providers::{credential, model_listing, provider_credentials};
 pub use program_sandbox::{SandboxedProgram, sandboxed_program};
 pub use routing::fallback_policy;
 pub use sandboxed_command::{SandboxedCommand, sandboxed_command};
+pub use session_config::SessionConfig;
 
 /// Sends operations to the session. The channel is bounded, so a front end that sends too much
 /// waits.

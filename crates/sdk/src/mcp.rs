@@ -18,8 +18,8 @@ use parallax_files::Workspace;
 use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
 use parallax_tools::SandboxOptions;
 
-use crate::launch::Launch;
 use crate::sandbox;
+use crate::session_config::SessionConfig;
 use crate::toolbox::{clear, redaction};
 
 /// Timeout of a probe.
@@ -30,25 +30,9 @@ const TOLD: &str = ".told-of-server-variables";
 /// Returns the workspace directories to tell servers about.
 type Roots = Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
 
-impl Launch {
-    /// Returns the configured MCP servers, and which of them may start.
-    pub fn mcp_servers(&self) -> McpServers {
-        let allowed = self.options.allowed_mcp_servers.clone();
-        let choice = McpChoice { allowed, disabled: Vec::new() };
-        let mut servers = self.extensions().servers();
-        if !self.options.mcp_servers.is_empty() {
-            servers.push(ExtensionServers {
-                extension: EMBEDDER.to_owned(),
-                servers: self.options.mcp_servers.clone(),
-            });
-        }
-        self.config.mcp_servers(&servers, &choice)
-    }
-}
-
 /// Returns the servers whose tools need no approval: trusted ones, and those allowed by name.
-pub(crate) fn implicitly_allowed_servers(launch: &Launch) -> (Vec<String>, Vec<String>) {
-    let found = launch.mcp_servers();
+pub(crate) fn implicitly_allowed_servers(launch: &SessionConfig) -> (Vec<String>, Vec<String>) {
+    let found = launch.mcp_manager().servers();
     let settings = &launch.config.settings;
     let allowed = match (&launch.config.spared_servers, &launch.options.allowed_mcp_servers) {
         (None, named) if named.is_empty() => settings.list("mcp.allowed"),
@@ -64,14 +48,14 @@ pub(crate) fn implicitly_allowed_servers(launch: &Launch) -> (Vec<String>, Vec<S
 
 /// Creates the servers of a session without starting them. Also returns warnings for the user.
 pub(crate) fn open_servers(
-    launch: &Launch,
+    launch: &SessionConfig,
     workspace: &Arc<Workspace>,
     processes: Processes,
     sandbox: Option<SandboxOptions>,
     versions: &Option<Arc<Versions>>,
     hub: &EventBus,
 ) -> (Option<Servers>, Vec<String>) {
-    let found = launch.mcp_servers();
+    let found = launch.mcp_manager().servers();
     let mut warnings = found.warnings;
     warnings.extend(found.errors.iter().map(ToString::to_string));
     for server in found.servers.iter().filter(|server| server.source.is_foreign()) {
@@ -95,7 +79,7 @@ pub(crate) fn open_servers(
 }
 
 /// Warns once about variables of the user's own servers that change which program runs.
-fn variables_not_told_of(launch: &Launch, servers: &[McpServer]) -> Vec<String> {
+fn variables_not_told_of(launch: &SessionConfig, servers: &[McpServer]) -> Vec<String> {
     let own = servers.iter().filter(|server| !server.source.is_foreign());
     let sets: Vec<(&str, &str)> = own.flat_map(dangerous_variables).collect();
     if sets.is_empty() {
@@ -124,7 +108,7 @@ fn variables_not_told_of(launch: &Launch, servers: &[McpServer]) -> Vec<String> 
 
 /// `sandbox` confines the servers that require it; without it they do not start.
 pub(crate) fn servers_options(
-    launch: &Launch,
+    launch: &SessionConfig,
     servers: Vec<McpServer>,
     processes: Processes,
     roots: Roots,
@@ -161,7 +145,7 @@ pub(crate) fn servers_options(
 }
 
 /// Returns the variables of this process and of the user's own `.env` file.
-fn children_variables(launch: &Launch) -> Vec<(OsString, OsString)> {
+fn children_variables(launch: &SessionConfig) -> Vec<(OsString, OsString)> {
     let pairs = launch.config.environment.of_users_file();
     let more = pairs.map(|(name, value)| (name.into(), value.into()));
     launch.options.variables.iter().cloned().chain(more).collect()
@@ -169,7 +153,7 @@ fn children_variables(launch: &Launch) -> Vec<(OsString, OsString)> {
 
 /// Returns the share of the context window that tool declarations may use (`mcp.toolBudget`).
 /// Outside a session there is no limit.
-fn tool_budget(launch: &Launch) -> ToolBudget {
+fn tool_budget(launch: &SessionConfig) -> ToolBudget {
     let percent = launch.config.settings.count("mcp.toolBudget").unwrap_or(0);
     let sampling = launch.sampling.clone();
     Arc::new(move || {
@@ -181,7 +165,7 @@ fn tool_budget(launch: &Launch) -> ToolBudget {
 
 /// Returns how long the first prompt waits for servers. In an interactive session it does not
 /// wait; a headless run needs the tools.
-fn first_wait(launch: &Launch) -> Duration {
+fn first_wait(launch: &SessionConfig) -> Duration {
     let set = launch.config.settings.number("mcp.firstWaitMs").unwrap_or(0.0);
     match launch.options.interactive && !launch.options.waits_for_servers {
         true => Duration::ZERO,
@@ -224,58 +208,68 @@ pub enum ProbeState {
     Blocked,
 }
 
-impl Launch {
+/// The configured MCP servers outside of a session.
+#[derive(Clone, Copy)]
+pub struct McpManager<'a> {
+    pub(crate) launch: &'a SessionConfig,
+}
+
+impl McpManager<'_> {
+    /// Returns the configured MCP servers, and which of them may start.
+    pub fn servers(self) -> McpServers {
+        let allowed = self.launch.options.allowed_mcp_servers.clone();
+        let choice = McpChoice { allowed, disabled: Vec::new() };
+        let mut servers = self.launch.extensions().servers();
+        if !self.launch.options.mcp_servers.is_empty() {
+            servers.push(ExtensionServers {
+                extension: EMBEDDER.to_owned(),
+                servers: self.launch.options.mcp_servers.clone(),
+            });
+        }
+        self.launch.config.mcp_servers(&servers, &choice)
+    }
+
     /// Returns the settings files that define a server, lowest precedence first.
-    pub fn files_of_server(&self, name: &str) -> Vec<PathBuf> {
-        let origins = self.config.settings.origins(&format!("mcpServers.{name}"));
+    pub fn files_of(self, name: &str) -> Vec<PathBuf> {
+        let origins = self.launch.config.settings.origins(&format!("mcpServers.{name}"));
         origins.iter().map(|origin| origin.file.clone()).collect()
     }
 
     /// Returns the servers of the project's settings files that are ignored because the directory
     /// is not trusted, each with its file. Blocking: reads the files.
-    pub fn unread_servers(&self) -> Vec<(String, PathBuf)> {
-        if self.is_trusted() {
+    pub fn unread(self) -> Vec<(String, PathBuf)> {
+        if self.launch.is_trusted() {
             return Vec::new();
         }
         let files = [".gemini", ".parallax"]
-            .map(|folder| self.options.directory.join(folder).join("settings.json"));
+            .map(|folder| self.launch.options.directory.join(folder).join("settings.json"));
         let of = |file: PathBuf| names_in(&file).into_iter().map(move |name| (name, file.clone()));
         files.into_iter().flat_map(of).collect()
     }
 
-    /// Returns the configuration directories of the user.
-    pub fn config_homes(&self) -> &parallax_config::Homes {
-        &self.config.homes
-    }
-
     /// Returns the storage of OAuth tokens for servers.
-    pub fn token_files(&self) -> parallax_mcp::TokenFiles {
-        let homes = &self.config.homes;
+    pub fn token_files(self) -> parallax_mcp::TokenFiles {
+        let homes = &self.launch.config.homes;
         let theirs = std::slice::from_ref(&homes.gemini);
-        parallax_mcp::TokenFiles::new(&homes.parallax, theirs, self.config.keychain.clone())
+        parallax_mcp::TokenFiles::new(&homes.parallax, theirs, self.launch.config.keychain.clone())
     }
 
     /// Returns whether to print URLs instead of opening a browser (`NO_BROWSER`).
-    pub fn without_browser(&self) -> bool {
-        let set = self.config.user_variable("NO_BROWSER");
+    pub fn without_browser(self) -> bool {
+        let set = self.launch.config.user_variable("NO_BROWSER");
         set.is_some_and(|value| !matches!(value.trim(), "" | "0" | "false"))
     }
 
     /// Returns the port for OAuth callbacks (`OAUTH_CALLBACK_PORT`).
-    pub fn oauth_port(&self) -> Option<u16> {
-        self.config.user_variable("OAUTH_CALLBACK_PORT")?.trim().parse().ok()
-    }
-
-    /// Returns the working directory.
-    pub fn directory(&self) -> &std::path::Path {
-        &self.options.directory
+    pub fn oauth_port(self) -> Option<u16> {
+        self.launch.config.user_variable("OAUTH_CALLBACK_PORT")?.trim().parse().ok()
     }
 
     /// Probes all servers that may start, in parallel, with a timeout of five seconds or the
     /// server's own `timeout`. Must be called on a tokio runtime.
-    pub async fn probe_servers(&self) -> (Vec<McpProbe>, Vec<String>) {
-        let private = probing_folder(self);
-        let (found, servers, processes, warnings) = lone_servers(self, &private);
+    pub async fn probe(self) -> (Vec<McpProbe>, Vec<String>) {
+        let private = probing_folder(self.launch);
+        let (found, servers, processes, warnings) = lone_servers(self.launch, &private);
         let trying = found.into_iter().map(|server| {
             let servers = servers.clone();
             async move { probe(server, &servers).await }
@@ -293,7 +287,7 @@ impl Launch {
 }
 
 /// Returns the private sandbox directory for probed servers.
-fn probing_folder(launch: &Launch) -> PathBuf {
+fn probing_folder(launch: &SessionConfig) -> PathBuf {
     let project = parallax_store::project_folder(&launch.options.directory);
     let name = format!("mcp-{}", std::process::id());
     launch.config.homes.parallax.join("tmp").join(project).join(name)
@@ -301,10 +295,10 @@ fn probing_folder(launch: &Launch) -> PathBuf {
 
 /// Returns the servers outside a session and the process manager for them.
 fn lone_servers(
-    launch: &Launch,
+    launch: &SessionConfig,
     private: &Path,
 ) -> (Vec<McpServer>, Servers, Processes, Vec<String>) {
-    let found = launch.mcp_servers();
+    let found = launch.mcp_manager().servers();
     let mut warnings = found.warnings;
     warnings.extend(found.errors.iter().map(ToString::to_string));
     let processes = Processes::new(launch.config.homes.parallax.join("tmp"));

@@ -17,11 +17,11 @@ impl OpenSession {
         let launch = self.launch.clone();
         let access = McpAccess {
             homes: launch.config.homes.clone(),
-            tokens: launch.token_files(),
-            port: launch.oauth_port(),
+            tokens: launch.mcp_manager().token_files(),
+            port: launch.mcp_manager().oauth_port(),
             http: launch.client_options(),
-            opens_browser: !launch.without_browser(),
-            configured: Arc::new(move || launch.mcp_servers()),
+            opens_browser: !launch.mcp_manager().without_browser(),
+            configured: Arc::new(move || launch.mcp_manager().servers()),
         };
         Some(McpView::new(servers, access))
     }

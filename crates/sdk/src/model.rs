@@ -12,12 +12,12 @@ use parallax_providers::ProviderModels;
 use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
 
 use crate::demo;
-use crate::launch::{Launch, failure, script_name};
 use crate::options::{Answers, Recording};
+use crate::session_config::{SessionConfig, failure, script_name};
 
-/// Opens the model of a launch, with recording if requested.
+/// Opens the model of a session, with recording if requested.
 pub(crate) fn open(
-    launch: &Launch,
+    launch: &SessionConfig,
     folder: &Path,
     session: &SessionId,
     tap: Option<&Arc<SessionTap>>,
@@ -37,7 +37,7 @@ fn input(error: impl std::fmt::Display) -> Failure {
 }
 
 fn answers(
-    launch: &Launch,
+    launch: &SessionConfig,
     folder: &Path,
     session: &SessionId,
     tap: Option<&Arc<SessionTap>>,
@@ -78,7 +78,7 @@ fn answers(
 }
 
 fn service(
-    launch: &Launch,
+    launch: &SessionConfig,
     session: &SessionId,
     tap: Option<&Arc<SessionTap>>,
     secrets: &mut Vec<Secret>,

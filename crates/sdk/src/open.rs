@@ -24,7 +24,7 @@ use parallax_sessions::encrypted_sessions;
 use parallax_sessions::session_stats::SessionStats;
 use parallax_telemetry::Telemetry;
 
-use crate::launch::Launch;
+use crate::session_config::SessionConfig;
 use crate::{OpSender, toolbox};
 
 mod by_settings;
@@ -57,7 +57,7 @@ pub struct OpenSession {
     pub(crate) toolbox: toolbox::Toolbox,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) found: Arc<NestedContext>,
-    pub(crate) launch: Launch,
+    pub(crate) launch: SessionConfig,
     pub(crate) versions: Option<Arc<Versions>>,
     servers: Option<Servers>,
     agents: Option<Arc<SessionAgents>>,
@@ -163,8 +163,8 @@ impl OpenSession {
         self.launch.keeps_session(&self.id)
     }
 
-    /// Returns the launch that opened the session.
-    pub fn launch(&self) -> &Launch {
+    /// Returns the configuration that opened the session.
+    pub fn launch(&self) -> &SessionConfig {
         &self.launch
     }
 
@@ -254,7 +254,7 @@ impl OpenSession {
 }
 
 /// Trims the stored tool outputs of all sessions if this session stored any.
-async fn trim_outputs(launch: &Launch, id: &SessionId) {
+async fn trim_outputs(launch: &SessionConfig, id: &SessionId) {
     let homes = launch.homes();
     let own = homes.artifacts(&launch.options.directory, id).tool_outputs();
     let trimming = tokio::task::spawn_blocking(move || {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_config::LoadOptions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
 use parallax_protocol::tool::Tool;
@@ -131,6 +132,18 @@ pub struct LaunchOptions {
     pub supervises: bool,
     /// Highlights code in exported sessions.
     pub colourist: Option<SyntaxHighlighter>,
+}
+
+impl LaunchOptions {
+    /// Returns what reading the settings needs.
+    pub(crate) fn load_options(&self) -> LoadOptions {
+        LoadOptions {
+            cwd: self.directory.clone(),
+            variables: self.variables.clone(),
+            skip_trust: self.skip_trust,
+            ignore_env: self.ignore_env,
+        }
+    }
 }
 
 /// Tools of the program that embeds the session ([`crate::agent`]).

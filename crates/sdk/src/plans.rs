@@ -6,7 +6,7 @@ use parallax_files::{Workspace, lexical, real_path};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{self, Protection, folded_names, is_secret_environment};
 
-use crate::launch::Launch;
+use crate::session_config::SessionConfig;
 
 /// Directory of plans in a session's artifact directory.
 const FOLDER: &str = "plans";
@@ -16,7 +16,7 @@ const FOLDER: &str = "plans";
 ///
 /// # Errors
 /// Returns an error if it is not a suitable directory of the project.
-pub(crate) fn configured_folder(launch: &Launch) -> Result<Option<PathBuf>, String> {
+pub(crate) fn configured_folder(launch: &SessionConfig) -> Result<Option<PathBuf>, String> {
     let own = launch.config.settings.text("general.plan.directory");
     let own = own.filter(|set| !set.trim().is_empty());
     let key = if own.is_some() { "general.plan.directory" } else { "plan.directory" };
@@ -47,7 +47,7 @@ pub(crate) fn configured_folder(launch: &Launch) -> Result<Option<PathBuf>, Stri
 
 /// Returns the directory for the plans of a session.
 pub(crate) fn session_folder(
-    launch: &Launch,
+    launch: &SessionConfig,
     workspace: &Workspace,
     warnings: &mut Vec<String>,
 ) -> PathBuf {
@@ -61,7 +61,7 @@ pub(crate) fn session_folder(
 /// Returns the approval mode after a policy rule approved a plan in a session without a user. A
 /// run that began in plan mode continues in yolo mode, as in other programs, unless that is not
 /// allowed; other runs keep their mode.
-pub(crate) fn mode_after_plan(launch: &Launch) -> ApprovalMode {
+pub(crate) fn mode_after_plan(launch: &SessionConfig) -> ApprovalMode {
     match launch.options.plan_exit_mode {
         Some(ApprovalMode::Yolo) if launch.yolo_refusal().is_some() => {
             return ApprovalMode::Default;

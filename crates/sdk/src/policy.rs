@@ -6,11 +6,11 @@ use parallax_policy::Policy;
 use parallax_policy_sources::{ImplicitAllows, RuleRow, rule_rows};
 use parallax_protocol::policy::ApprovalMode;
 
-use crate::launch::Launch;
+use crate::session_config::SessionConfig;
 use crate::{mcp, plans};
 
 /// Returns the policy, with warnings about its files. Blocking.
-pub fn policy(launch: &Launch) -> (Policy, Vec<String>) {
+pub fn policy(launch: &SessionConfig) -> (Policy, Vec<String>) {
     let agents = launch.agent_library().agents();
     let (trusted_servers, allowed_servers) = mcp::implicitly_allowed_servers(launch);
     launch.policy_sources().policy(ImplicitAllows {
@@ -25,6 +25,6 @@ pub fn policy(launch: &Launch) -> (Policy, Vec<String>) {
 }
 
 /// Returns the policy rules by mode, for lists ([`rule_rows`](crate::rule_rows)). Blocking.
-pub fn policy_rules(launch: &Launch) -> Vec<(Option<ApprovalMode>, Vec<RuleRow>)> {
+pub fn policy_rules(launch: &SessionConfig) -> Vec<(Option<ApprovalMode>, Vec<RuleRow>)> {
     rule_rows(&policy(launch).0)
 }

@@ -1,4 +1,4 @@
-//! The sandbox around the whole program: which one a launch requests, and the command line that
+//! The sandbox around the whole program: which one a session requests, and the command line that
 //! starts it.
 
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use parallax_exec::seatbelt::{self, Profile, SandboxPaths};
 use parallax_exec::{Ending, container::ContainerPlan};
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::launch::{Launch, failure};
+use crate::session_config::{SessionConfig, failure};
 
 /// The sandboxed program, ready to start.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ fn refused(error: &ProgramSandboxError) -> Failure {
 /// # Errors
 /// Returns an error if the sandbox is not available.
 pub fn sandboxed_program(
-    launch: &Launch,
+    launch: &SessionConfig,
     arguments: Vec<OsString>,
     terminal: bool,
 ) -> Result<Option<SandboxedProgram>, Failure> {
@@ -67,7 +67,7 @@ pub fn sandboxed_program(
 }
 
 fn container(
-    launch: &Launch,
+    launch: &SessionConfig,
     engine: Engine,
     arguments: Vec<OsString>,
     terminal: bool,
@@ -107,7 +107,7 @@ fn container(
 }
 
 fn seatbelt(
-    launch: &Launch,
+    launch: &SessionConfig,
     arguments: &[OsString],
     terminal: bool,
 ) -> Result<SandboxedProgramKind, ProgramSandboxError> {
@@ -145,7 +145,7 @@ fn seatbelt(
 
 /// Reads a profile of the user. A project's profile is not used, because a project must not
 /// control its own sandbox.
-fn own_profile(launch: &Launch, name: &str) -> Result<String, ProgramSandboxError> {
+fn own_profile(launch: &SessionConfig, name: &str) -> Result<String, ProgramSandboxError> {
     let refused = |why: String| ProgramSandboxError::Setting { name: "SEATBELT_PROFILE", why };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if name.is_empty() || !name.bytes().all(plain) {
@@ -160,7 +160,7 @@ fn own_profile(launch: &Launch, name: &str) -> Result<String, ProgramSandboxErro
     }
 }
 
-fn expanded(launch: &Launch, paths: &[PathBuf]) -> Vec<PathBuf> {
+fn expanded(launch: &SessionConfig, paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().map(|path| launch.config.expand_home(path)).collect()
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parallax_engine::RoutingOptions;
 use parallax_protocol::routing::{FallbackPolicy, Router};
 
-use crate::launch::Launch;
+use crate::session_config::SessionConfig;
 
 /// Parses the values of `model.fallback` and `--fallback`.
 pub fn fallback_policy(word: &str) -> Option<FallbackPolicy> {
@@ -17,7 +17,7 @@ pub fn fallback_policy(word: &str) -> Option<FallbackPolicy> {
     }
 }
 
-pub(crate) fn routing_options(launch: &Launch) -> RoutingOptions {
+pub(crate) fn routing_options(launch: &SessionConfig) -> RoutingOptions {
     let settings = &launch.config.settings;
     let standard = RoutingOptions::default();
     let fallback = settings.text("model.fallback").and_then(|word| fallback_policy(&word));

@@ -12,11 +12,11 @@ use parallax_sandbox::{Support, Tier};
 use parallax_tools::SandboxOptions;
 use parallax_tools::run_shell_command::{ClosedNames, GitDirectories};
 
-use crate::launch::{Launch, failure};
+use crate::session_config::{SessionConfig, failure};
 
 /// Returns the sandbox options for the commands of a session, or `None` if the program cannot
 /// start itself again because another program embeds this library.
-pub(crate) fn sandbox_options(launch: &Launch, artifacts: &Path) -> Option<SandboxOptions> {
+pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Option<SandboxOptions> {
     if !launch.options.supervises {
         return None;
     }
@@ -61,7 +61,7 @@ pub(crate) fn sandbox_options(launch: &Launch, artifacts: &Path) -> Option<Sandb
 }
 
 /// Returns other home directories in which Parallax or other programs store secrets.
-fn other_homes(launch: &Launch, home: &Path) -> Vec<PathBuf> {
+fn other_homes(launch: &SessionConfig, home: &Path) -> Vec<PathBuf> {
     let homes = &launch.config.homes;
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     let named = ["HOME", "GEMINI_CLI_HOME"].map(|name| launch.config.environment.of_process(name));
@@ -78,7 +78,7 @@ fn other_homes(launch: &Launch, home: &Path) -> Vec<PathBuf> {
 
 /// Returns the record of the workspace files that were hidden so far, in this and earlier
 /// sessions.
-pub(crate) fn hidden_places(launch: &Launch) -> HiddenFileTracker {
+pub(crate) fn hidden_places(launch: &SessionConfig) -> HiddenFileTracker {
     let ours = &launch.config.homes.parallax;
     let ours = std::fs::canonicalize(ours).unwrap_or_else(|_| ours.clone());
     let project = parallax_store::project_folder(&launch.options.directory);
@@ -87,7 +87,7 @@ pub(crate) fn hidden_places(launch: &Launch) -> HiddenFileTracker {
 
 /// Returns the kind of sandbox for the system prompt. The machine is not probed before the
 /// first command.
-pub(crate) fn confinement(launch: &Launch) -> SandboxKind {
+pub(crate) fn confinement(launch: &SessionConfig) -> SandboxKind {
     match launch.sandbox {
         ProgramSandbox::Container(_) => return SandboxKind::Container,
         ProgramSandbox::Seatbelt => return SandboxKind::Seatbelt,
@@ -113,7 +113,7 @@ pub(crate) fn confinement(launch: &Launch) -> SandboxKind {
 ///
 /// # Errors
 /// Returns what is missing and what to do.
-pub(crate) fn require(launch: &Launch) -> Result<(), Failure> {
+pub(crate) fn require(launch: &SessionConfig) -> Result<(), Failure> {
     let required = launch.sandbox == ProgramSandbox::BuiltIn
         || launch.config.settings.sandbox().tools == ToolSandboxing::Required;
     if !required || launch.sandbox == ProgramSandbox::Off || !launch.options.supervises {
@@ -132,7 +132,7 @@ pub(crate) fn require(launch: &Launch) -> Result<(), Failure> {
 }
 
 /// Returns the sandbox tier. The variable selects a weaker one for tests.
-fn sandbox_tier(launch: &Launch) -> Tier {
+fn sandbox_tier(launch: &SessionConfig) -> Tier {
     match launch.config.environment.of_process("PARALLAX_SANDBOX_TIER") {
         Some("namespaces") => Tier::Namespaces,
         Some("bubblewrap") => Tier::Bubblewrap,

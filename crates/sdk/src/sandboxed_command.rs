@@ -13,8 +13,8 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Effects;
 use parallax_sandbox::Plan;
 
-use crate::launch::{Launch, failure};
 use crate::sandbox::sandbox_options;
+use crate::session_config::{SessionConfig, failure};
 use crate::toolbox;
 
 /// A command of the user that runs in the same sandbox as the agent's commands.
@@ -36,7 +36,7 @@ pub struct SandboxedCommand {
 /// # Errors
 /// Returns an error if this program cannot confine commands or a directory cannot be created.
 pub fn sandboxed_command(
-    launch: &Launch,
+    launch: &SessionConfig,
     words: Vec<OsString>,
     mode: ApprovalMode,
     permissions: &Permissions,

@@ -2,19 +2,27 @@
 
 use std::path::PathBuf;
 
+use parallax_config::Config;
+use parallax_extensions::ExtensionManager;
 use parallax_protocol::event::{Failure, FailureKind};
 use serde_json::Value;
 
-use crate::launch::{Launch, failure};
+use crate::session_config::failure;
 
 pub use parallax_config::{
     FooterItem, InlineImages, Layer, LoadingPhrases, NotificationMethod, SettingRow, SettingScope,
     SettingType, TitleMode, UiSettings, ValueOrigin,
 };
 
-impl Launch {
+/// Shows and changes settings.
+pub struct SettingsManager<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) extensions: ExtensionManager<'a>,
+}
+
+impl SettingsManager<'_> {
     /// Returns the settings of the dialog, by group.
-    pub fn setting_rows(&self) -> Vec<SettingRow> {
+    pub fn rows(&self) -> Vec<SettingRow> {
         parallax_config::setting_rows(&self.config.settings)
     }
 
@@ -23,37 +31,28 @@ impl Launch {
         self.config.settings.flag("general.devtools")
     }
 
-    /// Returns the user interface settings.
+    /// Returns the user interface settings. Blocking: reads extensions.
     pub fn ui(&self) -> UiSettings {
         let mut ui = UiSettings::of(&self.config.settings);
-        for (name, theme) in self.extensions().themes() {
+        for (name, theme) in self.extensions.extensions().themes() {
             ui.custom_themes.entry(name).or_insert(theme);
         }
         ui
     }
 
     /// Writes a setting to a Parallax settings file, or removes it with `None`. It applies to
-    /// launches prepared afterwards. Returns the file. Blocking.
+    /// sessions prepared afterwards. Returns the file. Blocking.
     ///
     /// # Errors
     /// Returns an error if the value has the wrong type, a project must not set it, or the file
     /// cannot be read or written.
-    pub fn set_setting(
+    pub fn set(
         &self,
         scope: SettingScope,
         key: &str,
         value: Option<&Value>,
     ) -> Result<PathBuf, Failure> {
-        parallax_config::set_setting(&self.config, scope, key, value)
+        parallax_config::set_setting(self.config, scope, key, value)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
-    }
-
-    /// Returns this launch with settings read again, for everything that does not need a new
-    /// session, such as the user interface and dialogs. Blocking.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Launch::prepare`], except for an untrusted directory.
-    pub fn reread(&self) -> Result<Self, Failure> {
-        Self::of(self.options.clone(), Self::load(&self.options)?)
     }
 }

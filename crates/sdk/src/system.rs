@@ -13,8 +13,8 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_protocol::tool::Tool;
 
-use crate::launch::{Launch, failure};
 use crate::sandbox;
+use crate::session_config::{SessionConfig, failure};
 
 /// Name of the skills section for `GEMINI_PROMPT_<SUFFIX>`; the engine does not define it.
 const SKILLS: &str = "AGENTSKILLS";
@@ -230,7 +230,7 @@ fn is_built_in(path: &Path) -> bool {
 
 /// Returns the sections of a non-interactive session with these tools, for a subagent that
 /// works like the session. Blocking.
-pub(crate) fn subagent_prompt(launch: &Launch, root: &Path, tools: &[String]) -> String {
+pub(crate) fn subagent_prompt(launch: &SessionConfig, root: &Path, tools: &[String]) -> String {
     let sandbox = sandbox::confinement(launch);
     let flags = PromptFlags { git: in_git(root), sandbox, tools, ..PromptFlags::default() };
     // Problems with the files were reported when the session was opened.
@@ -241,7 +241,7 @@ pub(crate) fn subagent_prompt(launch: &Launch, root: &Path, tools: &[String]) ->
 }
 
 /// Returns the user's prompt files. Blocking.
-pub(crate) fn prompt_files(launch: &Launch) -> Result<PromptFiles, Failure> {
+pub(crate) fn prompt_files(launch: &SessionConfig) -> Result<PromptFiles, Failure> {
     let sections: Vec<String> = suffixes().map(str::to_ascii_lowercase).collect();
     let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
     let config = &launch.config;
@@ -257,7 +257,7 @@ pub(crate) fn prompt_files(launch: &Launch) -> Result<PromptFiles, Failure> {
 
 /// Returns the names of the tools that are declared at the start.
 pub(crate) fn declared_tools(
-    launch: &Launch,
+    launch: &SessionConfig,
     tools: &[Arc<dyn Tool>],
     judge: &dyn Judge,
 ) -> Vec<String> {
@@ -269,7 +269,7 @@ pub(crate) fn declared_tools(
 
 /// Returns a warning if `tools.core` has entries but none of them is an available tool: a
 /// misspelled list leaves the model without tools.
-pub(crate) fn warning_without_tools(launch: &Launch, offered: &[String]) -> Option<String> {
+pub(crate) fn warning_without_tools(launch: &SessionConfig, offered: &[String]) -> Option<String> {
     let core = launch.config.settings.core_tools().unwrap_or_default();
     let of_server = |entry: &String| entry.starts_with("mcp_") || entry == "*";
     if !offered.is_empty() || core.is_empty() || core.iter().any(of_server) {
@@ -283,7 +283,7 @@ pub(crate) fn warning_without_tools(launch: &Launch, offered: &[String]) -> Opti
 }
 
 /// Returns the suffixes of sections that `GEMINI_PROMPT_<SUFFIX>=0` disables.
-pub(crate) fn disabled_sections(launch: &Launch) -> HashSet<String> {
+pub(crate) fn disabled_sections(launch: &SessionConfig) -> HashSet<String> {
     let is_off = |suffix: &&str| -> bool {
         let name = format!("GEMINI_PROMPT_{suffix}");
         matches!(launch.config.environment.get(&name), Some("0" | "false"))

@@ -34,9 +34,9 @@ use parallax_tools::write_file::{UnseenOverwrite, WriteFile};
 use parallax_tools::write_todos::WriteTodos;
 use parallax_tools::{MainModel, RedactionOptions, ShellOptions, UserShell};
 
-use crate::launch::Launch;
 use crate::plans;
 use crate::sandbox;
+use crate::session_config::SessionConfig;
 
 /// Timeout of a search.
 const SEARCH_LIMIT: Duration = Duration::from_secs(30);
@@ -158,7 +158,7 @@ fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
 
 /// Creates the tools.
 pub(crate) fn build(
-    launch: &Launch,
+    launch: &SessionConfig,
     workspace: &Arc<Workspace>,
     seen: &Arc<SeenFiles>,
     artifacts: PathBuf,
@@ -224,7 +224,7 @@ pub(crate) fn build(
 }
 
 /// Returns the files that `save_memory` writes to.
-fn memory_files(launch: &Launch) -> MemoryFiles {
+fn memory_files(launch: &SessionConfig) -> MemoryFiles {
     let config = &launch.config;
     let names = config.settings.memory_file_names();
     MemoryFiles {
@@ -234,7 +234,7 @@ fn memory_files(launch: &Launch) -> MemoryFiles {
     }
 }
 
-pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions {
+pub(crate) fn shell_options(launch: &SessionConfig, artifacts: PathBuf) -> ShellOptions {
     let settings = &launch.config.settings;
     let shell = settings.shell();
     let redaction = settings.environment_redaction();
@@ -271,7 +271,7 @@ pub(crate) fn shell_options(launch: &Launch, artifacts: PathBuf) -> ShellOptions
 }
 
 /// Returns which variables are removed from the environment of programs that are not commands.
-pub(crate) fn redaction(launch: &Launch) -> parallax_exec::environment::Redaction {
+pub(crate) fn redaction(launch: &SessionConfig) -> parallax_exec::environment::Redaction {
     let set = launch.config.settings.environment_redaction();
     parallax_exec::environment::Redaction {
         enabled: set.enabled,

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 
 use parallax_config::trust::TRUST_VARIABLE;
 use parallax_config::trust::{self, TrustFiles};
-use parallax_config::{ConfigError, LoadOptions, TrustReason};
+use parallax_config::{Config, ConfigError, LoadOptions, TrustReason};
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::launch::{Launch, failure};
 use crate::options::LaunchOptions;
+use crate::session_config::{SessionConfig, failure};
 
 pub use parallax_config::trust::{Standing, TrustLevel};
 pub use parallax_config::{Acceptance, LooseSettings, Survey, SurveyedHook, SurveyedServer, Trust};
 pub use parallax_policy_sources::PolicyUpdate;
 
-/// A launch, or a question that must be answered first.
+/// The configuration of a session, or a question that must be answered first.
 pub enum Prepared {
     /// The launch is ready to open.
-    Ready(Box<Launch>),
+    Ready(Box<SessionConfig>),
     /// It is not known whether the directory is trusted.
     NeedsTrust(Box<TrustQuestion>),
 }
@@ -68,12 +68,12 @@ impl TrustQuestion {
         self.wants_companion.then(start)
     }
 
-    /// Saves the answer and returns the launch. In an untrusted directory, the session opens
+    /// Saves the answer and returns the configuration. In an untrusted directory, the session opens
     /// without using anything of the directory.
     ///
     /// # Errors
     /// Returns an error if the trust file cannot be written or settings are invalid.
-    pub fn answer(mut self, answer: TrustAnswer) -> Result<Launch, Failure> {
+    pub fn answer(mut self, answer: TrustAnswer) -> Result<SessionConfig, Failure> {
         let level = match answer {
             TrustAnswer::Folder => Some(TrustLevel::TrustFolder),
             TrustAnswer::Parent => Some(TrustLevel::TrustParent),
@@ -87,8 +87,8 @@ impl TrustQuestion {
         if level.is_some() {
             trust::set(&self.files, &self.folder, level).map_err(|error| config(&error))?;
         }
-        let config = Launch::load(&self.options)?;
-        Launch::of(self.options, config)
+        let config = SessionConfig::load(&self.options)?;
+        SessionConfig::of(self.options, config)
     }
 }
 
@@ -96,8 +96,8 @@ fn config(error: &ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
 }
 
-impl Launch {
-    /// Reads settings like [`Launch::prepare`], for a front end that can ask the user. For an
+impl SessionConfig {
+    /// Reads settings like [`SessionConfig::prepare`], for a front end that can ask the user. For an
     /// unknown directory, returns a question. An untrusted directory opens without its files.
     ///
     /// # Errors
@@ -120,10 +120,19 @@ impl Launch {
             options,
         })))
     }
+}
 
+/// The trust of directories, and the project settings that need the user's acceptance.
+#[derive(Clone, Copy)]
+pub struct TrustManager<'a> {
+    pub(crate) options: &'a LaunchOptions,
+    pub(crate) config: &'a Config,
+}
+
+impl<'a> TrustManager<'a> {
     /// Returns the project settings that are ignored because they grant permissions and were not
     /// accepted.
-    pub fn loose_settings(&self) -> &[LooseSettings] {
+    pub fn loose_settings(self) -> &'a [LooseSettings] {
         &self.config.loose
     }
 
@@ -152,7 +161,7 @@ impl Launch {
     ///
     /// # Errors
     /// Returns an error if the trust file or a settings file is invalid.
-    pub fn trust_of(&self, folder: &Path) -> Result<Trust, Failure> {
+    pub fn of(&self, folder: &Path) -> Result<Trust, Failure> {
         Ok(self.standing(folder)?.trust)
     }
 
@@ -160,11 +169,11 @@ impl Launch {
     /// `GEMINI_CLI_TRUST_WORKSPACE` do not apply. Blocking.
     ///
     /// # Errors
-    /// Returns the errors of [`Launch::trust_of`].
-    pub(crate) fn trust_of_other(&self, folder: &Path) -> Result<Trust, Failure> {
+    /// Returns the errors of [`TrustManager::of`].
+    pub(crate) fn of_other(&self, folder: &Path) -> Result<Trust, Failure> {
         let mut variables = self.options.variables.clone();
         variables.retain(|(name, _)| name != TRUST_VARIABLE);
-        let options = LoadOptions { variables, skip_trust: false, ..self.load_options() };
+        let options = LoadOptions { variables, skip_trust: false, ..self.options.load_options() };
         trust::standing(&options, folder).map(|it| it.trust).map_err(|error| config(&error))
     }
 
@@ -173,22 +182,57 @@ impl Launch {
     ///
     /// # Errors
     /// Returns an error if the directory does not exist or a file cannot be read or written.
-    pub fn set_trust(&self, folder: &Path, level: Option<TrustLevel>) -> Result<Trust, Failure> {
+    pub fn set(&self, folder: &Path, level: Option<TrustLevel>) -> Result<Trust, Failure> {
         let standing = self.standing(folder)?;
         trust::set(&standing.files, folder, level).map_err(|error| config(&error))?;
-        self.trust_of(folder)
+        self.of(folder)
     }
 
-    fn load_options(&self) -> LoadOptions {
-        LoadOptions {
-            cwd: self.options.directory.clone(),
-            variables: self.options.variables.clone(),
-            skip_trust: self.options.skip_trust,
-            ignore_env: self.options.ignore_env,
+    /// Checks a directory that a resumed session worked in. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if it is not a directory or not trusted.
+    pub(crate) fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
+        let real = self.real_folder(typed)?;
+        if !self.of(&real)?.trusted {
+            let why = format!(
+                "`{0}` is not trusted; run `/permissions trust {0}` to trust it",
+                real.display()
+            );
+            return Err(failure(FailureKind::Input, why));
+        }
+        Ok(real)
+    }
+
+    /// Resolves a typed directory (with `~` or a relative path) to add to the workspace, and
+    /// returns whether it is trusted. Trust given to the session's directory for one run does not
+    /// apply to others. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if it is not an accessible directory.
+    pub fn folder_and_trust(&self, typed: &str) -> Result<(PathBuf, bool), Failure> {
+        let real = self.real_folder(typed)?;
+        let own = std::fs::canonicalize(&self.options.directory).unwrap_or_default();
+        let trust = match real.starts_with(own) {
+            true => self.of(&real)?,
+            false => self.of_other(&real)?,
+        };
+        Ok((real, trust.trusted))
+    }
+
+    fn real_folder(&self, typed: &str) -> Result<PathBuf, Failure> {
+        let path = self.options.directory.join(self.config.expand_home(Path::new(typed)));
+        let told = |why: String| failure(FailureKind::Input, why);
+        let real = path
+            .canonicalize()
+            .map_err(|error| told(format!("failed to add `{}`: {error}", path.display())))?;
+        match real.is_dir() {
+            true => Ok(real),
+            false => Err(told(format!("`{}` is not a directory", real.display()))),
         }
     }
 
     fn standing(&self, folder: &Path) -> Result<Standing, Failure> {
-        trust::standing(&self.load_options(), folder).map_err(|error| config(&error))
+        trust::standing(&self.options.load_options(), folder).map_err(|error| config(&error))
     }
 }

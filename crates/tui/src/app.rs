@@ -23,7 +23,7 @@ use std::time::Instant;
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{InputEvent, Line, Span, wrap};
-use parallax_sdk::{Launch, OpenSession};
+use parallax_sdk::{OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
 pub(crate) use frame::Layout;
@@ -97,7 +97,7 @@ pub(crate) struct App {
     pub(crate) facts: Facts,
     pub(crate) debug: DebugConsole,
     /// For queries about the project (sessions, models, rules, …).
-    pub(crate) launch: Option<Launch>,
+    pub(crate) launch: Option<SessionConfig>,
     effects: Vec<Effect>,
     clock: Clock,
 }
@@ -248,10 +248,10 @@ impl App {
         self.say(rows);
     }
 
-    /// Runs `work` with the launch on a thread, then `then` with its result.
+    /// Runs `work` with the configuration on a thread, then `then` with its result.
     pub(crate) fn ask<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce(&Launch) -> T + Send + 'static,
+        work: impl FnOnce(&SessionConfig) -> T + Send + 'static,
         then: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
         let Some(launch) = self.launch.clone() else { return self.too_early() };

@@ -2,7 +2,7 @@
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::ids::SessionId;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 
 /// A link to the page of a session; it works once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub trait DevToolsPages: Send + Sync {
     /// Returns a message if no port can be used.
     fn link(
         &self,
-        launch: Launch,
+        launch: SessionConfig,
         session: SessionId,
         opens_browser: bool,
     ) -> BoxFuture<'_, Result<DevToolsLink, String>>;

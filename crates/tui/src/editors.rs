@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 
 /// A known editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,15 +77,15 @@ pub(crate) struct EditorCommand {
 }
 
 /// Returns the known editors, each with whether it is installed. Blocking.
-pub(crate) fn installed(launch: &Launch) -> Vec<(Editor, bool)> {
+pub(crate) fn installed(launch: &SessionConfig) -> Vec<(Editor, bool)> {
     EDITORS.into_iter().map(|editor| (editor, program_of(launch, &editor).is_some())).collect()
 }
 
 /// Returns the editor to use: the one in settings if it is installed, otherwise `$VISUAL`,
 /// `$EDITOR`, or the first installed default. Variables from a project's `.env` are ignored.
 /// Blocking.
-pub(crate) fn command(launch: &Launch) -> Option<EditorCommand> {
-    let ui = launch.ui();
+pub(crate) fn command(launch: &SessionConfig) -> Option<EditorCommand> {
+    let ui = launch.settings_manager().ui();
     let chosen = ui.preferred_editor.as_deref();
     let chosen = EDITORS.iter().find(|editor| Some(editor.id) == chosen);
     let start = |editor: &Editor| {
@@ -127,13 +127,13 @@ pub(crate) fn command(launch: &Launch) -> Option<EditorCommand> {
     chosen.and_then(start).or_else(of_variables).or_else(usual)
 }
 
-fn program_of(launch: &Launch, editor: &Editor) -> Option<PathBuf> {
+fn program_of(launch: &SessionConfig, editor: &Editor) -> Option<PathBuf> {
     editor.programs.iter().find_map(|name| find_program(launch, name))
 }
 
 /// Finds a program in `PATH`. Relative directories are skipped, because they would refer to the
 /// project.
-fn find_program(launch: &Launch, name: &str) -> Option<PathBuf> {
+fn find_program(launch: &SessionConfig, name: &str) -> Option<PathBuf> {
     let path = launch.config().environment.of_process("PATH")?;
     std::env::split_paths(path)
         .filter(|folder| folder.is_absolute())

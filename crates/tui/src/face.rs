@@ -103,7 +103,7 @@ enum Woken {
 /// # Errors
 /// Returns an error if no session is possible: invalid settings or an unusable terminal.
 pub async fn run(options: FaceOptions) -> Result<Left, parallax_protocol::event::Failure> {
-    let prepared = parallax_sdk::Launch::prepare_or_ask(options.launch.clone())?;
+    let prepared = parallax_sdk::SessionConfig::prepare_or_ask(options.launch.clone())?;
     let (mut face, mut input, mut jobs) = Face::open(options, prepared)?;
     face.start();
     let mut signals = crate::signals::Signals::listen();

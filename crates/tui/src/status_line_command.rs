@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parallax_exec::environment::{is_secret, user_command_environment};
 
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 
 /// Timeout of the command.
 const TIME: Duration = Duration::from_millis(300);
@@ -21,8 +21,8 @@ pub(crate) struct StatusLineCommand {
 
 impl StatusLineCommand {
     /// Returns the status line command if the settings configure one.
-    pub(crate) fn of(launch: &Launch) -> Option<Self> {
-        let line = launch.ui().status_line?;
+    pub(crate) fn of(launch: &SessionConfig) -> Option<Self> {
+        let line = launch.settings_manager().ui().status_line?;
         Some(Self { line, directory: launch.options().directory.clone() })
     }
 

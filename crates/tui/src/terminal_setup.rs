@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use parallax_protocol::event::{Failure, FailureKind};
 
 use parallax_config::EditorKeys;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 
 /// An editor with an integrated terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl TerminalEditor {
 }
 
 /// Returns the editor whose terminal this program runs in, if it is a known one.
-pub(crate) fn terminal_editor(launch: &Launch) -> Option<TerminalEditor> {
+pub(crate) fn terminal_editor(launch: &SessionConfig) -> Option<TerminalEditor> {
     let variable = |name: &str| launch.config().environment.of_process(name);
     let helper = variable("VSCODE_GIT_ASKPASS_MAIN").unwrap_or_default().to_lowercase();
     if variable("CURSOR_TRACE_ID").is_some() || helper.contains("cursor") {
@@ -54,7 +54,7 @@ pub(crate) fn terminal_editor(launch: &Launch) -> Option<TerminalEditor> {
 ///
 /// # Errors
 /// Returns an error if there is no home directory.
-fn editor_keys_file(launch: &Launch, editor: TerminalEditor) -> Result<PathBuf, Failure> {
+fn editor_keys_file(launch: &SessionConfig, editor: TerminalEditor) -> Result<PathBuf, Failure> {
     let variable = |name: &str| {
         let path = launch.config().environment.of_process(name).map(PathBuf::from);
         path.filter(|path| path.is_absolute())
@@ -76,7 +76,7 @@ fn editor_keys_file(launch: &Launch, editor: TerminalEditor) -> Result<PathBuf, 
 /// # Errors
 /// Returns an error if the file cannot be parsed or written.
 pub(crate) fn set_up(
-    launch: &Launch,
+    launch: &SessionConfig,
     editor: TerminalEditor,
 ) -> Result<(PathBuf, EditorKeys), Failure> {
     let file = editor_keys_file(launch, editor)?;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 
 pub(crate) struct TestHome {
     folder: tempfile::TempDir,
@@ -24,8 +24,8 @@ impl TestHome {
         std::fs::write(path, text).expect("written");
     }
 
-    /// Prepares a launch in a trusted directory with these variables.
-    pub(crate) fn launch(&self, variables: &[(&str, &str)]) -> Launch {
+    /// Prepares the configuration of a session in a trusted directory with these variables.
+    pub(crate) fn launch(&self, variables: &[(&str, &str)]) -> SessionConfig {
         let project = self.path().join("project");
         std::fs::create_dir_all(&project).expect("project");
         let none = self.path().join("none.json");
@@ -35,7 +35,7 @@ impl TestHome {
             ("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), none.into()),
         ];
         all.extend(variables.iter().map(|(name, value)| (name.into(), value.into())));
-        Launch::prepare(LaunchOptions {
+        SessionConfig::prepare(LaunchOptions {
             directory: project,
             variables: all,
             skip_trust: true,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 
 /// Maximum number of tips.
 const MOST: usize = 3;
@@ -13,7 +13,7 @@ const LAST_VERSION: &str = "last-version";
 const CHANGELOG: &str = include_str!("../../../CHANGELOG.md");
 
 /// Returns up to three tips for this project. Checks a few file names.
-pub(crate) fn tips(launch: &Launch) -> Vec<String> {
+pub(crate) fn tips(launch: &SessionConfig) -> Vec<String> {
     let directory = &launch.options().directory;
     let mut tips = Vec::new();
     if !launch.is_trusted() {
@@ -31,14 +31,14 @@ pub(crate) fn tips(launch: &Launch) -> Vec<String> {
 }
 
 /// Returns the names of context files, such as `GEMINI.md`.
-fn context_file_names(launch: &Launch) -> Vec<String> {
+fn context_file_names(launch: &SessionConfig) -> Vec<String> {
     let names = launch.config().settings.list("context.fileName");
     if names.is_empty() { vec!["GEMINI.md".to_owned(), "AGENTS.md".to_owned()] } else { names }
 }
 
 /// After an update, returns a title and a few lines about what is new. Saves the running
 /// version. Blocking.
-pub(crate) fn news_after_update(launch: &Launch) -> Option<(String, Vec<String>)> {
+pub(crate) fn news_after_update(launch: &SessionConfig) -> Option<(String, Vec<String>)> {
     let version = launch.options().version;
     let file = launch.config().homes.parallax.join(LAST_VERSION);
     let before = std::fs::read_to_string(&file).unwrap_or_default();

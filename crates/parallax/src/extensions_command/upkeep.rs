@@ -7,7 +7,7 @@ use std::path::Path;
 use parallax_extensions::{ExtensionHome, Locked};
 use parallax_headless::{ExitCode, one_line};
 use parallax_protocol::event::Failure;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use super::asking::StdinPrompter;
@@ -26,7 +26,7 @@ pub(super) struct Sync<'a> {
 
 /// Installs the extensions that a lock file names. A failure of one does not stop the others.
 pub(super) fn sync(
-    launch: &Launch,
+    launch: &SessionConfig,
     what: &Sync,
     prompter: &mut StdinPrompter,
 ) -> Result<Said, Failure> {
@@ -83,7 +83,7 @@ pub(super) fn sync(
 }
 
 fn synced(
-    launch: &Launch,
+    launch: &SessionConfig,
     name: &str,
     locked: &Locked,
     consent: bool,
@@ -100,7 +100,7 @@ fn synced(
 }
 
 /// Reports problems of extensions.
-pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failure> {
+pub(super) fn doctor(launch: &SessionConfig, name: Option<&str>) -> Result<Said, Failure> {
     if let Some(name) = name {
         launch.extension_manager().known_extension(name)?;
     }
@@ -126,7 +126,11 @@ pub(super) fn doctor(launch: &Launch, name: Option<&str>) -> Result<Said, Failur
 }
 
 /// Runs the tests of the extension in a directory.
-pub(super) fn test(launch: &Launch, folder: &Path, names: &[String]) -> Result<Said, Failure> {
+pub(super) fn test(
+    launch: &SessionConfig,
+    folder: &Path,
+    names: &[String],
+) -> Result<Said, Failure> {
     let (manifest, _) = launch.extension_manager().review_extension(folder)?;
     let mut trials = launch.extension_manager().extension_trials(folder);
     if let Some(unknown) = names.iter().find(|name| trials.iter().all(|(known, _)| known != *name))

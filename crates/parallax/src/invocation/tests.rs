@@ -1,3 +1,5 @@
+use parallax_protocol::policy::ApprovalMode;
+
 use super::*;
 
 fn read(words: &[&str]) -> Result<Invocation, InvocationError> {
@@ -6,9 +8,9 @@ fn read(words: &[&str]) -> Result<Invocation, InvocationError> {
     Invocation::read(&argv, &StartupFacts::default())
 }
 
-fn prompt(words: &[&str]) -> (Option<String>, Settings, OutputOptions) {
+fn prompt(words: &[&str]) -> (Option<String>, SessionFlags, OutputOptions) {
     match read(words) {
-        Ok(Invocation::Prompt { prompt, settings, printing }) => (prompt, settings, printing),
+        Ok(Invocation::Prompt { prompt, flags, printing }) => (prompt, flags, printing),
         other => panic!("{words:?}: {other:?}"),
     }
 }
@@ -24,7 +26,7 @@ fn refusal(words: &[&str]) -> String {
 
 #[test]
 fn flags_stand_anywhere_and_the_last_wins() {
-    let (text, settings, printing) = prompt(&[
+    let (text, flags, printing) = prompt(&[
         "--approval-mode=yolo",
         "fix",
         "-m",
@@ -41,11 +43,11 @@ fn flags_stand_anywhere_and_the_last_wins() {
         "3",
     ]);
     assert_eq!(text.as_deref(), Some("fix the bug"));
-    assert_eq!(settings.approval_mode, Some(ApprovalMode::Yolo));
-    assert_eq!(settings.model.as_deref(), Some("b"));
-    assert_eq!(settings.max_turns.map(NonZeroU32::get), Some(3));
+    assert_eq!(flags.options.approval_mode, Some(ApprovalMode::Yolo));
+    assert_eq!(flags.options.model.as_deref(), Some("b"));
+    assert_eq!(flags.options.max_turns, Some(3));
     assert_eq!(printing.format, Some(OutputFormat::Json));
-    assert_eq!(settings.allowed_tools.unwrap(), ["x", "run_shell_command(git log, -1)", "y"]);
+    assert_eq!(flags.options.allowed_tools, ["x", "run_shell_command(git log, -1)", "y"]);
     assert_eq!(printing.warnings.len(), 1);
 }
 
@@ -64,10 +66,13 @@ fn prompts_may_look_like_lists_flags_or_commands() {
 
 #[test]
 fn sessions_are_chosen_by_one_flag() {
-    assert_eq!(prompt(&["-r", "-p", "x"]).1.session, SessionChoice::Resume("latest".into()));
-    assert_eq!(prompt(&["--resume=3", "x"]).1.session, SessionChoice::Resume("3".into()));
     assert_eq!(
-        prompt(&["--session-id", "a-1", "x"]).1.session,
+        prompt(&["-r", "-p", "x"]).1.options.session,
+        SessionChoice::Resume("latest".into())
+    );
+    assert_eq!(prompt(&["--resume=3", "x"]).1.options.session, SessionChoice::Resume("3".into()));
+    assert_eq!(
+        prompt(&["--session-id", "a-1", "x"]).1.options.session,
         SessionChoice::WithId("a-1".into())
     );
     assert!(refusal(&["--session-id", "a/b", "x"]).starts_with("42 Invalid session id `a/b`"));
@@ -112,12 +117,15 @@ fn a_sandbox_is_named_after_an_equals_sign_only() {
         (&["--sandbox=docker", "fix it"], "docker"),
         (&["-s=false", "fix it"], "false"),
     ] {
-        let (text, settings, _) = prompt(words);
-        assert_eq!((text.as_deref(), settings.sandbox.as_deref()), (Some("fix it"), Some(sandbox)));
+        let (text, flags, _) = prompt(words);
+        assert_eq!(
+            (text.as_deref(), flags.options.sandbox.as_deref()),
+            (Some("fix it"), Some(sandbox))
+        );
     }
-    let (_, settings, _) = prompt(&["--policy", "a,b", "--policy", "c", "--admin-policy=d", "x"]);
-    assert_eq!(settings.policy_paths, ["a", "b", "c"].map(PathBuf::from));
-    assert_eq!(settings.admin_policy_paths, ["d"].map(PathBuf::from));
+    let (_, flags, _) = prompt(&["--policy", "a,b", "--policy", "c", "--admin-policy=d", "x"]);
+    assert_eq!(flags.options.policy_paths, ["a", "b", "c"].map(PathBuf::from));
+    assert_eq!(flags.options.admin_policy_paths, ["d"].map(PathBuf::from));
 }
 
 #[test]
@@ -134,12 +142,11 @@ fn trust_without_an_action_says_how_things_stand() {
 #[test]
 fn flags_of_one_format_ask_for_it() {
     assert_eq!(prompt(&["--verbose-json", "x"]).2.format, Some(OutputFormat::Json));
-    let Ok(Invocation::StreamInput { settings, printing }) =
-        read(&["--input-format", "stream-json"])
+    let Ok(Invocation::StreamInput { flags, printing }) = read(&["--input-format", "stream-json"])
     else {
         panic!("no conversation")
     };
-    assert!(settings.interactive);
+    assert!(flags.options.interactive);
     assert_eq!(printing.format, Some(OutputFormat::StreamJson));
     assert_eq!(prompt(&["x"]).2.format, None);
 }
@@ -156,8 +163,8 @@ fn a_start_on_a_terminal_without_p_is_interactive() {
         Invocation::read(&argv, &around)
     };
     let prompt_of = |words: &[&str]| match start(words) {
-        Ok(Invocation::Interactive { prompt, settings, warnings, .. }) => {
-            assert!(settings.interactive);
+        Ok(Invocation::Interactive { prompt, flags, warnings, .. }) => {
+            assert!(flags.options.interactive);
             (prompt, warnings.len())
         }
         other => panic!("{words:?}: {other:?}"),

@@ -13,12 +13,12 @@ use parallax_protocol::ids::SessionId;
 use parallax_sessions::history::Resumed;
 
 use crate::directories;
-use crate::launch::{Launch, failure};
 use crate::sandbox;
+use crate::session_config::{SessionConfig, failure};
 
 /// Returns the compaction options of the settings.
 pub(crate) fn compaction_options(
-    launch: &Launch,
+    launch: &SessionConfig,
     artifacts: &Path,
     id: &SessionId,
 ) -> CompactionOptions {
@@ -69,7 +69,7 @@ pub(crate) fn compaction_options(
 
 /// Opens the checkpoint store, unless checkpoints are disabled.
 pub(crate) fn checkpoint_manager(
-    launch: &Launch,
+    launch: &SessionConfig,
     id: &SessionId,
     workspace: &Workspace,
     seen: &Arc<SeenFiles>,
@@ -84,7 +84,7 @@ pub(crate) fn checkpoint_manager(
     Some(Arc::new(Versions::new(store, Arc::clone(seen))))
 }
 
-pub(crate) fn approvals(launch: &Launch) -> Approvals {
+pub(crate) fn approvals(launch: &SessionConfig) -> Approvals {
     let settings = &launch.config.settings;
     Approvals {
         lasting: !settings.flag("security.disableAlwaysAllow"),
@@ -95,7 +95,7 @@ pub(crate) fn approvals(launch: &Launch) -> Approvals {
 
 /// Returns the delay before the first retry of a broken stream. Tests with scripted servers
 /// shorten it.
-pub(crate) fn retry_base(launch: &Launch) -> Duration {
+pub(crate) fn retry_base(launch: &SessionConfig) -> Duration {
     let set = launch.config.environment.get("PARALLAX_RETRY_BASE_MS");
     set.and_then(|text| text.parse().ok()).map_or(Duration::from_secs(1), Duration::from_millis)
 }
@@ -103,7 +103,7 @@ pub(crate) fn retry_base(launch: &Launch) -> Duration {
 /// Returns the workspace, the directory for files that tools store, and warnings about
 /// directories of the resumed session.
 pub(crate) fn open_workspace(
-    launch: &Launch,
+    launch: &SessionConfig,
     resumed: &Resumed,
 ) -> Result<(Workspace, PathBuf, Vec<String>), Failure> {
     let settings = &launch.config.settings;
@@ -153,7 +153,7 @@ pub(crate) fn open_workspace(
 }
 
 /// Returns the maximum number of model requests of the run.
-pub(crate) fn max_turns(launch: &Launch) -> Option<u32> {
+pub(crate) fn max_turns(launch: &SessionConfig) -> Option<u32> {
     let set = || launch.config.settings.max_session_turns();
     let set = || set().map(|turns| u32::try_from(turns).unwrap_or(u32::MAX));
     launch.options.max_turns.or_else(set)

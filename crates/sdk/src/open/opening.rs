@@ -1,4 +1,4 @@
-//! The second half of opening a session; [`Launch::prepare`] is the first.
+//! The second half of opening a session; [`SessionConfig::prepare`] is the first.
 //!
 //! Each step returns what later steps need. The order follows the dependencies: the resumed session
 //! determines the directories, the directories determine the tools, and the tools determine the
@@ -37,13 +37,13 @@ use super::{OpenSession, by_settings};
 use crate::agent_environment::SessionEnvironment;
 use crate::command_sources::SkillCommands;
 use crate::discovery::CombinedToolSource;
-use crate::launch::Launch;
+use crate::session_config::SessionConfig;
 use crate::{
     budget, directories, discovery, mcp, model, plans, routing, sandbox, session_names, system,
     toolbox,
 };
 
-impl Launch {
+impl SessionConfig {
     /// Opens the session. Must be called on a tokio runtime.
     ///
     /// The returned reader emits all events from the beginning.
@@ -58,14 +58,14 @@ impl Launch {
 
 /// Opens a session, step by step.
 struct SessionBuilder {
-    launch: Launch,
+    launch: SessionConfig,
     /// Warnings to show before the first prompt.
     warnings: Vec<String>,
 }
 
 impl SessionBuilder {
-    /// Begins with the warnings of the launch.
-    fn new(launch: Launch) -> Self {
+    /// Begins with the warnings of the configuration.
+    fn new(launch: SessionConfig) -> Self {
         let warnings = launch.warnings.clone();
         Self { launch, warnings }
     }
@@ -73,7 +73,7 @@ impl SessionBuilder {
     /// Opens the session.
     ///
     /// # Errors
-    /// Returns the errors of [`Launch::open`].
+    /// Returns the errors of [`SessionConfig::open`].
     fn open(mut self) -> Result<(OpenSession, EventReader), Failure> {
         self.check()?;
         let resumed = history::open(&self.launch.session_library(), &self.launch.options.session)?;
@@ -465,7 +465,7 @@ impl SessionBuilder {
                 mode: self.launch.mode,
                 interactive: self.launch.options.interactive,
                 keeps_file_texts: self.launch.options.keeps_file_texts
-                    || self.launch.shows_diffs_in_editor(),
+                    || self.launch.companion_manager().shows_diffs(),
                 replaces: self.launch.options.session == SessionChoice::Clear,
                 trusted: self.launch.config.trust.trusted,
                 workspace: Arc::new(move || folders.roots()),
@@ -488,7 +488,11 @@ impl SessionBuilder {
                 preface: inputs.memory.preface,
                 sources: inputs.memory.sources,
                 folder_context: Some(sources.found as Arc<dyn FolderContext>),
-                editor_context: self.launch.editor_context().map(|it| it as Arc<dyn EditorContext>),
+                editor_context: self
+                    .launch
+                    .companion_manager()
+                    .context()
+                    .map(|it| it as Arc<dyn EditorContext>),
                 plan: ApprovedPlan::of(records(), resumed.contents.len()),
                 pending: resumed.pending,
                 cut_off: resumed.cut_off,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::SessionChoice;
 use parallax_sessions::export::ExportForm;
 use parallax_sessions::past::PastItem;
@@ -12,7 +12,7 @@ use parallax_sessions::search::{MARKS, SearchHit, SearchRequest};
 
 use crate::support::World;
 
-fn search(launch: &Launch, text: &str) -> Vec<SearchHit> {
+fn search(launch: &SessionConfig, text: &str) -> Vec<SearchHit> {
     let search = SearchRequest { text: text.to_owned(), here: false, limit: 50, rebuild: false };
     launch.session_library().search_sessions(&search, &|_| true).expect("searched").hits
 }
@@ -21,11 +21,11 @@ fn ids(hits: &[SearchHit]) -> Vec<&str> {
     hits.iter().map(|hit| hit.id.as_str()).collect()
 }
 
-/// Prepares a launch in another directory of the same home.
-fn elsewhere(world: &World, folder: &str) -> Launch {
+/// Prepares the configuration of a session in another directory of the same home.
+fn elsewhere(world: &World, folder: &str) -> SessionConfig {
     let directory = world.root.join(folder);
     fs::create_dir_all(&directory).expect("folder");
-    Launch::prepare(LaunchOptions { directory, ..world.trusted() }).expect("prepared")
+    SessionConfig::prepare(LaunchOptions { directory, ..world.trusted() }).expect("prepared")
 }
 
 const GEMINI: &str = r#"{"sessionId":"9f6f3b2a-0000-4000-8000-000000000001","projectHash":"h","startTime":"2026-11-20T10:00:00.000Z","kind":"main"}
@@ -221,7 +221,7 @@ async fn a_copy_leaves_the_original_alone_and_a_move_takes_all_with_it() {
     let id = world.say(SessionChoice::New, &["one", "two"]).await;
     let other = elsewhere(&world, "moved/here");
     let copy = other.session_library().fork_session(&id, Some(2)).expect("copied");
-    let items = |launch: &Launch, id: &str| {
+    let items = |launch: &SessionConfig, id: &str| {
         let entry = launch.session_library().any_session(id).expect("found");
         launch.session_library().session_items(&entry).expect("items").len()
     };
@@ -320,7 +320,7 @@ async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
     let there = elsewhere(&world, "there");
     let rule = r#"{"general": {"sessionRetention": {"maxAge": "1d", "minRetention": "1h"}}}"#;
     world.write("there/.gemini/settings.json", rule);
-    let there = Launch::prepare(there.options().clone()).expect("prepared");
+    let there = SessionConfig::prepare(there.options().clone()).expect("prepared");
     let would = there.session_library().collect_sessions(true).expect("collected");
     let would: Vec<_> = would.sessions.into_iter().map(|one| (one.id, one.why)).collect();
     assert_eq!(would, wanted, "the user's rule");

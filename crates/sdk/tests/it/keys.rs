@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use parallax_protocol::event::FailureKind;
 use parallax_protocol::secret::Secret;
 use parallax_sdk::credential::{Credential, CredentialSource, KeyKind};
-use parallax_sdk::{Answers, Launch, LaunchOptions};
+use parallax_sdk::{Answers, LaunchOptions, SessionConfig};
 
 use crate::support::World;
 
@@ -69,7 +69,7 @@ async fn a_key_is_checked_where_sessions_go_and_never_told() {
             let (address, serving) = serve(status, body);
             let options =
                 LaunchOptions { skip_trust: true, ..world.options(&[(variable, &address)]) };
-            let launch = Launch::prepare(options).expect("prepared");
+            let launch = SessionConfig::prepare(options).expect("prepared");
             let checked = launch.provider_manager().check_key(kind, &key).await;
             let head = serving.join().expect("served");
             assert!(head.starts_with(path), "{head}");
@@ -80,7 +80,8 @@ async fn a_key_is_checked_where_sessions_go_and_never_told() {
         }
     }
     let options = world.options(&[("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")]);
-    let launch = Launch::prepare(LaunchOptions { skip_trust: true, ..options }).expect("prepared");
+    let launch =
+        SessionConfig::prepare(LaunchOptions { skip_trust: true, ..options }).expect("prepared");
     let failure = launch
         .provider_manager()
         .check_key(KeyKind::GeminiApi, &key)
@@ -96,7 +97,7 @@ fn a_kept_key_is_used_where_the_environment_has_none() {
     let world = World::new();
     let with = |variables: &[(&str, &str)]| {
         let options = LaunchOptions { skip_trust: true, ..world.options(variables) };
-        Launch::prepare(options).expect("prepared").provider_manager().credential()
+        SessionConfig::prepare(options).expect("prepared").provider_manager().credential()
     };
     let found = |method, source| Credential::Found { method, source };
     let (kept, environment) = (CredentialSource::Kept, CredentialSource::Environment);
@@ -116,7 +117,7 @@ fn a_kept_key_is_used_where_the_environment_has_none() {
     assert!(launch.provider_manager().forget_key().expect("forgotten"));
     assert!(matches!(with(&[]), Credential::Missing { .. }));
     let scripted = LaunchOptions { answers: Answers::Fake("x".into()), ..world.trusted() };
-    let scripted = Launch::prepare(scripted).expect("prepared");
+    let scripted = SessionConfig::prepare(scripted).expect("prepared");
     assert_eq!(scripted.provider_manager().credential(), Credential::NotNeeded);
 }
 
@@ -131,7 +132,7 @@ async fn no_tool_reads_the_kept_key_even_at_home() {
     world.write("home/.parallax/notes.txt", "hello");
     let home = world.root.join("home");
     let options = LaunchOptions { directory: home, ..world.trusted() };
-    let launch = Launch::prepare(options).expect("prepared");
+    let launch = SessionConfig::prepare(options).expect("prepared");
     let (session, _events) = launch.open().expect("opened");
     let expand = |text: &str| session.expander.prompt(text.to_owned()).expect("expanded");
     assert!(expand("@.parallax/notes.txt").attachments.len() > 1);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::EventBody;
 use parallax_protocol::op::{Op, Prompt};
-use parallax_sdk::{Answers, EventReader, Launch, LaunchOptions, OpenSession};
+use parallax_sdk::{Answers, EventReader, LaunchOptions, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
 /// A temporary home and project.
@@ -61,8 +61,8 @@ impl World {
         LaunchOptions { skip_trust: true, ..self.options(&[]) }
     }
 
-    pub fn launch(&self) -> Launch {
-        Launch::prepare(self.trusted()).expect("prepared")
+    pub fn launch(&self) -> SessionConfig {
+        SessionConfig::prepare(self.trusted()).expect("prepared")
     }
 
     /// Opens a session whose model always responds "the answer".
@@ -83,7 +83,7 @@ impl World {
             answers: Answers::Fake(self.root.join("script.jsonl")),
             ..self.trusted()
         };
-        Launch::prepare(options).expect("prepared").open().expect("opened")
+        SessionConfig::prepare(options).expect("prepared").open().expect("opened")
     }
 
     /// Sends prompts, waiting for the end of each turn; returns the session id.

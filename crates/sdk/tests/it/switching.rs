@@ -1,7 +1,7 @@
 //! Switching between sessions in one process.
 
 use parallax_protocol::event::FailureKind;
-use parallax_sdk::{Launch, LaunchOptions};
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::SessionChoice;
 use parallax_sessions::past::{self, PastItem};
 
@@ -75,13 +75,13 @@ async fn changed_settings_count_in_the_next_session() {
     let launch = world.launch();
     let user = parallax_sdk::settings::SettingScope::User;
     let value = serde_json::json!("flash");
-    launch.set_setting(user, "model.name", Some(&value)).expect("set");
+    launch.settings_manager().set(user, "model.name", Some(&value)).expect("set");
     assert_eq!(launch.model_name(), "auto");
     assert_eq!(launch.reread().expect("read").model_name(), "flash");
-    let again = Launch::prepare(launch.options().clone()).expect("prepared");
+    let again = SessionConfig::prepare(launch.options().clone()).expect("prepared");
     assert_eq!(again.model_name(), "flash");
     let gone =
         LaunchOptions { session: SessionChoice::Resume("nothing".into()), ..world.trusted() };
-    let failure = Launch::prepare(gone).expect("prepared").open().err().expect("no session");
+    let failure = SessionConfig::prepare(gone).expect("prepared").open().err().expect("no session");
     assert_eq!(failure.kind, FailureKind::Input);
 }

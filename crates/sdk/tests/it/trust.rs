@@ -1,19 +1,19 @@
 //! Questions about trusting a directory.
 
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::trust::{Acceptance, Prepared, TrustAnswer, TrustLevel, TrustQuestion};
 
 use crate::support::World;
 
 fn question(world: &World) -> TrustQuestion {
-    match Launch::prepare_or_ask(world.options(&[])).expect("asked") {
+    match SessionConfig::prepare_or_ask(world.options(&[])).expect("asked") {
         Prepared::NeedsTrust(question) => *question,
         Prepared::Ready(_) => unreachable!("the folder is known"),
     }
 }
 
-fn ready(world: &World, variables: &[(&str, &str)]) -> Launch {
-    match Launch::prepare_or_ask(world.options(variables)).expect("prepared") {
+fn ready(world: &World, variables: &[(&str, &str)]) -> SessionConfig {
+    match SessionConfig::prepare_or_ask(world.options(variables)).expect("prepared") {
         Prepared::Ready(launch) => *launch,
         Prepared::NeedsTrust(_) => unreachable!("the folder is not known"),
     }
@@ -31,15 +31,19 @@ fn unknown_folder_opens_one_trust_request() {
         let world = World::new();
         world.write("project/.gemini/settings.json", r#"{"ui": {"hideTips": true}}"#);
         world.write("project/.gemini/commands/x.toml", "prompt = 'x'");
-        assert!(Launch::prepare(world.options(&[])).is_err(), "headless ends");
+        assert!(SessionConfig::prepare(world.options(&[])).is_err(), "headless ends");
         let question = question(&world);
         assert_eq!(question.folder, world.project());
         assert_eq!(question.parent.as_deref(), Some(world.root.as_path()));
         assert_eq!(question.brings.commands, ["x"]);
         let launch = question.answer(answer).expect("answered");
-        assert_eq!((launch.is_trusted(), launch.ui().hide_tips), (trusted, trusted), "{answer:?}");
+        assert_eq!(
+            (launch.is_trusted(), launch.settings_manager().ui().hide_tips),
+            (trusted, trusted),
+            "{answer:?}"
+        );
         let asked = matches!(
-            Launch::prepare_or_ask(world.options(&[])).expect("prepared"),
+            SessionConfig::prepare_or_ask(world.options(&[])).expect("prepared"),
             Prepared::NeedsTrust(_)
         );
         assert_eq!(asked, again, "{answer:?}");
@@ -65,14 +69,25 @@ fn settings_that_loosen_and_new_rules_are_questions_too() {
     let rule = "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 10\n";
     world.write("project/.gemini/policies/mine.toml", rule);
     let launch = question(&world).answer(TrustAnswer::Folder).expect("answered");
-    let keys = |launch: &Launch| {
-        launch.loose_settings().iter().flat_map(|loose| loose.keys.clone()).collect::<Vec<_>>()
+    let keys = |launch: &SessionConfig| {
+        launch
+            .trust_manager()
+            .loose_settings()
+            .iter()
+            .flat_map(|loose| loose.keys.clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(keys(&launch), ["tools.allowed"]);
-    launch.decline_loose_settings().expect("declined");
+    launch.trust_manager().decline_loose_settings().expect("declined");
     let launch = ready(&world, &[]);
-    assert!(launch.loose_settings().iter().all(|loose| loose.acceptance == Acceptance::Declined));
-    launch.accept_loose_settings().expect("accepted");
+    assert!(
+        launch
+            .trust_manager()
+            .loose_settings()
+            .iter()
+            .all(|loose| loose.acceptance == Acceptance::Declined)
+    );
+    launch.trust_manager().accept_loose_settings().expect("accepted");
     let launch = ready(&world, &[]);
     assert_eq!(keys(&launch), Vec::<String>::new());
 
@@ -91,8 +106,8 @@ fn what_is_thought_of_a_folder_can_be_changed() {
     let world = World::new();
     let launch = world.launch();
     let level = Some(TrustLevel::DoNotTrust);
-    launch.set_trust(&world.project(), level).expect("set");
+    launch.trust_manager().set(&world.project(), level).expect("set");
     assert!(!ready(&world, &[]).is_trusted());
-    launch.set_trust(&world.project(), None).expect("taken back");
+    launch.trust_manager().set(&world.project(), None).expect("taken back");
     let _ = question(&world);
 }

@@ -378,7 +378,7 @@ impl App {
         if let Some(why) = refused {
             return self.error(why);
         }
-        match self.launch.as_ref().is_some_and(parallax_sdk::Launch::is_everything) {
+        match self.launch.as_ref().is_some_and(parallax_sdk::SessionConfig::is_everything) {
             true => {
                 let items = vec![
                     ListItem::new("no", "No, keep asking", ""),

@@ -6,7 +6,7 @@ use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
 use parallax_config::EditorKeys;
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::about::{INBOX, PRIVACY};
 use parallax_sdk::trust::TrustLevel;
 use parallax_sessions::SessionChoice;
@@ -223,7 +223,7 @@ fn add_directories(app: &mut App, paths: &str) {
     let paths: Vec<String> = paths.split(',').map(|path| path.trim().to_owned()).collect();
     app.ask(
         move |launch| {
-            let path = |typed: &String| launch.folder_and_trust(typed);
+            let path = |typed: &String| launch.trust_manager().folder_and_trust(typed);
             paths.iter().map(path).collect::<Vec<_>>()
         },
         |app, folders| {
@@ -269,7 +269,9 @@ pub(crate) fn folder_trust_said(app: &mut App, mut folders: Vec<PathBuf>, truste
         return ask_folder_trust(app, folders);
     }
     app.ask(
-        move |launch| launch.set_trust(&folder, Some(TrustLevel::TrustFolder)).map(|_| folder),
+        move |launch| {
+            launch.trust_manager().set(&folder, Some(TrustLevel::TrustFolder)).map(|_| folder)
+        },
         |app, said| {
             match said {
                 Ok(folder) => add_directory(app, folder),
@@ -330,7 +332,7 @@ fn reload_memory(app: &mut App) {
 }
 
 fn set_up_terminal(app: &mut App) {
-    let setup = |launch: &Launch| {
+    let setup = |launch: &SessionConfig| {
         let editor = terminal_setup::terminal_editor(launch)?;
         Some((editor, terminal_setup::set_up(launch, editor)))
     };

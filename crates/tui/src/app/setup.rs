@@ -1,9 +1,9 @@
-//! Applies settings, launches, and opened sessions to the state.
+//! Applies settings, configurations, and opened sessions to the state.
 
 use parallax_protocol::tool::{Display, Todo};
 use parallax_screen::Line;
 use parallax_sdk::settings::{SettingScope, UiSettings};
-use parallax_sdk::{Launch, OpenSession};
+use parallax_sdk::{OpenSession, SessionConfig};
 use parallax_sessions::past::PastItem;
 use serde_json::{Value, json};
 
@@ -49,18 +49,22 @@ fn branch_of(folder: Option<std::path::PathBuf>) -> Job {
 }
 
 impl App {
-    /// Applies the facts of a launch.
-    pub(crate) fn launched(&mut self, launch: &Launch) {
-        self.settings = UiSettings { screen_reader: self.settings.screen_reader, ..launch.ui() };
+    /// Applies the facts of a session before it opens.
+    pub(crate) fn launched(&mut self, launch: &SessionConfig) {
+        self.settings = UiSettings {
+            screen_reader: self.settings.screen_reader,
+            ..launch.settings_manager().ui()
+        };
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
         self.composer.set_escapes_at(self.settings.escape_pasted_at);
         self.facts.mode = launch.mode();
         self.facts.model = launch.model_name();
         self.facts.trusted = launch.is_trusted();
-        self.facts.warn_at = launch.compression_threshold();
-        self.facts.workspace = launch.folder_name();
-        self.facts.directory = crate::clean::one_row(&launch.short_directory()).into_owned();
+        self.facts.warn_at = launch.facts().compression_threshold();
+        self.facts.workspace = launch.facts().folder_name();
+        self.facts.directory =
+            crate::clean::one_row(&launch.facts().short_directory()).into_owned();
         for warning in launch.warnings.clone() {
             self.warn_once(warning);
         }
@@ -73,11 +77,11 @@ impl App {
         }
         let facts = launch.clone();
         self.effect(Effect::Run(Box::new(move || {
-            let sandbox = facts.sandbox_short();
-            let auth = facts.auth_name();
+            let sandbox = facts.facts().sandbox_short();
+            let auth = facts.facts().auth_name();
             let inputs = facts.session_library().input_history(HISTORY);
-            let commands = facts.shell_history();
-            let own_prompt = facts.has_own_prompt();
+            let commands = facts.shell_history().lines();
+            let own_prompt = facts.facts().has_own_prompt();
             let news = crate::welcome::news_after_update(&facts);
             Box::new(move |app| {
                 welcome::news(app, news);
@@ -106,7 +110,7 @@ impl App {
         self.session.set_shown(false);
         // Extensions may have added or removed themes.
         if let Some(launch) = &self.launch {
-            self.settings.custom_themes = launch.ui().custom_themes;
+            self.settings.custom_themes = launch.settings_manager().ui().custom_themes;
         }
         if open.scripted && !again {
             self.info("The model's answers are scripted.");
@@ -163,7 +167,7 @@ impl App {
             && !open.scripted
             && let Some(launch) = &self.launch
         {
-            words.push(format!("signed in: {}", launch.auth_name()));
+            words.push(format!("signed in: {}", launch.facts().auth_name()));
         }
         if !self.settings.hide_context_summary {
             match open.context_files.as_slice() {
@@ -251,7 +255,7 @@ impl App {
         let Some(launch) = self.launch.clone() else { return self.too_early() };
         let key = key.to_owned();
         self.effect(Effect::Run(Box::new(move || {
-            let written = launch.set_setting(scope, &key, value.as_ref());
+            let written = launch.settings_manager().set(scope, &key, value.as_ref());
             let fresh = written.and_then(|file| launch.reread().map(|launch| (file, launch)));
             Box::new(move |app| match fresh {
                 Ok((_, launch)) => app.settings_changed(launch),
@@ -261,9 +265,9 @@ impl App {
     }
 
     /// Applies changed settings of the user interface.
-    pub(super) fn settings_changed(&mut self, launch: Launch) {
+    pub(super) fn settings_changed(&mut self, launch: SessionConfig) {
         let plain = self.settings.screen_reader;
-        self.settings = launch.ui();
+        self.settings = launch.settings_manager().ui();
         self.settings.screen_reader |= plain;
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);

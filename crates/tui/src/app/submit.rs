@@ -174,7 +174,7 @@ impl App {
         if let Some(launch) = self.launch.clone() {
             let line = line.clone();
             self.effect(Effect::Run(Box::new(move || {
-                launch.remember_shell(&line);
+                launch.shell_history().remember(&line);
                 Box::new(|_| {})
             })));
         }

@@ -10,7 +10,7 @@ use parallax_sdk::ide::Companion;
 use parallax_sdk::mcp_view::{Asker, UserRequest, UserResponse, WantedSignIn};
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::{Acceptance, Prepared, TrustQuestion};
-use parallax_sdk::{Launch, OpenSession};
+use parallax_sdk::{OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 use tokio::sync::mpsc;
 
@@ -39,7 +39,9 @@ impl Face {
         prepared: Prepared,
     ) -> Result<(Self, Input, mpsc::Receiver<Then>), Failure> {
         let (ui, keys) = match &prepared {
-            Prepared::Ready(launch) => (launch.ui(), launch.keybindings()),
+            Prepared::Ready(launch) => {
+                (launch.settings_manager().ui(), launch.facts().keybindings())
+            }
             Prepared::NeedsTrust(question) => (question.ui(), String::new()),
         };
         let plain = options.screen_reader || ui.screen_reader || is_dumb();
@@ -138,12 +140,13 @@ impl Face {
     }
 
     /// Continues after settings and trust are known.
-    pub(super) fn prepared(&mut self, mut launch: Launch) {
+    pub(super) fn prepared(&mut self, mut launch: SessionConfig) {
         self.trust = None;
         let careful = launch.begin_careful();
         welcome::header(&mut self.app, &launch);
         self.app.launched(&launch);
         let loose: Vec<String> = launch
+            .trust_manager()
             .loose_settings()
             .iter()
             .filter(|loose| loose.acceptance == Acceptance::Undecided)
@@ -172,7 +175,7 @@ impl Face {
             return;
         }
         if let Some(launch) = &self.app.launch {
-            self.follow_companion(launch.start_companion());
+            self.follow_companion(launch.companion_manager().start());
         }
     }
 
@@ -275,7 +278,7 @@ impl Face {
                     &open,
                     crate::app::effect::Deliver(self.jobs.clone()),
                 );
-                let starts_devtools = open.launch().starts_devtools();
+                let starts_devtools = open.launch().settings_manager().starts_devtools();
                 self.session = Some(Session::new(open, events));
                 if starts_devtools {
                     self.open_devtools(true);

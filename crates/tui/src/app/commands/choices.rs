@@ -54,7 +54,7 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
 
 pub(crate) fn permissions_dialog(app: &mut App) {
     app.ask(
-        |launch| launch.trust_of(&launch.options().directory.clone()),
+        |launch| launch.trust_manager().of(&launch.options().directory.clone()),
         |app, trust| match trust {
             Err(failure) => app.error(failure.message),
             Ok(trust) => {
@@ -92,7 +92,7 @@ pub(crate) fn set_trust(app: &mut App, id: &str) {
                 "forget" => (here, None),
                 other => (here.join(other), Some(TrustLevel::TrustFolder)),
             };
-            launch.set_trust(&folder, level)
+            launch.trust_manager().set(&folder, level)
         },
         |app, said| match said {
             Ok(_) => {

@@ -4,7 +4,7 @@
 use parallax_protocol::event::Ask;
 use parallax_protocol::ids::AskId;
 use parallax_protocol::op::{AskOutcome, Decide, Op};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::ide::{
     CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text, status_text,
 };
@@ -97,9 +97,9 @@ pub(crate) fn connect(app: &mut App, on: bool) {
 
 /// Saves several user settings at once.
 fn save_settings(app: &mut App, settings: &'static [(&'static str, bool)]) {
-    let write = move |launch: &Launch| {
+    let write = move |launch: &SessionConfig| {
         for (key, on) in settings {
-            launch.set_setting(SettingScope::User, key, Some(&Value::Bool(*on)))?;
+            launch.settings_manager().set(SettingScope::User, key, Some(&Value::Bool(*on)))?;
         }
         launch.reread()
     };
@@ -111,21 +111,27 @@ fn save_settings(app: &mut App, settings: &'static [(&'static str, bool)]) {
 
 pub(crate) fn doctor(app: &mut App) {
     app.toast("searching for editors");
-    app.ask(Launch::diagnose_companion, |app, diagnosis| match diagnosis {
-        Ok(diagnosis) => app.say_wrapped(plain_rows(&diagnosis_text(&diagnosis))),
-        Err(failure) => app.error(failure.message),
-    });
+    app.ask(
+        |launch| launch.companion_manager().diagnose(),
+        |app, diagnosis| match diagnosis {
+            Ok(diagnosis) => app.say_wrapped(plain_rows(&diagnosis_text(&diagnosis))),
+            Err(failure) => app.error(failure.message),
+        },
+    );
 }
 
 pub(crate) fn install(app: &mut App) {
     app.toast("installing the companion extension");
-    app.ask(Launch::install_companion, |app, installed| match installed {
-        Ok(text) => {
-            app.info(format!("{text}. If `/ide enable` does not connect, reload its window."));
-            app.effect(Effect::ConnectEditor(true));
-        }
-        Err(failure) => app.error(failure.message),
-    });
+    app.ask(
+        |launch| launch.companion_manager().install(),
+        |app, installed| match installed {
+            Ok(text) => {
+                app.info(format!("{text}. If `/ide enable` does not connect, reload its window."));
+                app.effect(Effect::ConnectEditor(true));
+            }
+            Err(failure) => app.error(failure.message),
+        },
+    );
 }
 
 /// Asks once, in the terminal of a supported editor, whether to connect.
@@ -134,7 +140,11 @@ pub(crate) fn offer(app: &mut App) {
     if busy || app.editor.was_offered() {
         return;
     }
-    let Some(editor) = app.launch.as_ref().and_then(Launch::offers_companion) else { return };
+    let Some(editor) =
+        app.launch.as_ref().and_then(|launch| launch.companion_manager().editor_to_offer())
+    else {
+        return;
+    };
     let items = vec![
         ListItem::new("yes", "Yes", "the model knows your open files; changes open as diffs"),
         ListItem::new("no", "Not now", ""),

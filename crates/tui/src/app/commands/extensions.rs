@@ -6,7 +6,7 @@ use parallax_extensions::{
     Extension, ExtensionHome, ExtensionUpdate, FetchOptions, GALLERY, Uninstalled,
 };
 use parallax_screen::Line;
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::mcp_view::open_address;
 use parallax_sdk::settings::SettingScope;
 
@@ -76,7 +76,7 @@ fn panel(app: &mut App) {
 }
 
 fn with_extensions(app: &mut App, show: impl FnOnce(&mut App, &[Extension]) + Send + 'static) {
-    app.ask(Launch::extensions, |app, found| match found.all.as_slice() {
+    app.ask(SessionConfig::extensions, |app, found| match found.all.as_slice() {
         [] => app.info("No extensions installed. Install one with `/extensions install SOURCE`."),
         all => show(app, all),
     });

@@ -46,7 +46,7 @@ pub(crate) fn copy(app: &mut App, rest: &str) {
 }
 
 pub(crate) fn has_plan_mode(app: &App) -> bool {
-    app.launch.as_ref().is_none_or(parallax_sdk::Launch::has_plan_mode)
+    app.launch.as_ref().is_none_or(parallax_sdk::SessionConfig::has_plan_mode)
 }
 
 /// Opens the plan that waits for approval in the user's editor. The engine asks again and shows

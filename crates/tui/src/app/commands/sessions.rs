@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 use parallax_sessions::SessionChoice;
 use parallax_sessions::search::{IndexStep, SearchRequest, SearchResult};
 
@@ -244,7 +244,7 @@ fn reading_row(step: IndexStep) -> String {
 }
 
 fn look(
-    launch: &Launch,
+    launch: &SessionConfig,
     text: &str,
     watch: &dyn Fn(IndexStep) -> bool,
 ) -> Result<SearchResult, String> {

@@ -23,7 +23,7 @@ pub(crate) fn switch_scope(app: &mut App) {
 /// Reopens the settings list with its previous cursor position and search.
 pub(crate) fn reopen(app: &mut App) {
     let Some(launch) = &app.launch else { return app.too_early() };
-    let overlay = app.settings_view.list(&launch.setting_rows(), &app.theme);
+    let overlay = app.settings_view.list(&launch.settings_manager().rows(), &app.theme);
     app.open(overlay);
 }
 
@@ -31,12 +31,12 @@ pub(crate) fn reopen(app: &mut App) {
 pub(crate) fn refresh(app: &mut App) {
     let Some(launch) = &app.launch else { return };
     if let Some(list) = app.dialogs.list_for(&Purpose::Settings) {
-        list.replace(setting_items(&launch.setting_rows(), &app.theme));
+        list.replace(setting_items(&launch.settings_manager().rows(), &app.theme));
     }
 }
 
 fn row(app: &App, key: &str) -> Option<SettingRow> {
-    app.launch.as_ref()?.setting_rows().into_iter().find(|row| row.key == key)
+    app.launch.as_ref()?.settings_manager().rows().into_iter().find(|row| row.key == key)
 }
 
 /// Handles Enter on a setting: toggles a flag, selects the next choice, or opens a field.

@@ -23,8 +23,8 @@ pub(crate) fn ask_loose_settings(app: &mut App, keys: &[String]) {
 pub(crate) fn loose_settings_answered(app: &mut App, accepted: bool) {
     let Some(launch) = &app.launch else { return };
     let said = match accepted {
-        true => launch.accept_loose_settings(),
-        false => launch.decline_loose_settings(),
+        true => launch.trust_manager().accept_loose_settings(),
+        false => launch.trust_manager().decline_loose_settings(),
     };
     if let Err(failure) = said {
         app.error(failure.message);
@@ -54,9 +54,9 @@ pub(crate) fn ask_policy_update(app: &mut App, update: &parallax_sdk::trust::Pol
 pub(crate) fn policy_update_answered(app: &mut App, accepted: bool) {
     if accepted
         && let Some(launch) = &app.launch
-        && let Err(failure) = launch.accept_policy_update()
+        && let Err(why) = launch.policy_sources().accept_project_rules()
     {
-        app.error(failure.message);
+        app.error(why);
     }
     app.effect(Effect::Open(first_choice(app)));
 }

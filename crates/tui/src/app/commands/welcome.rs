@@ -1,7 +1,7 @@
 //! The header of a session: the product, the directory, and project-specific tips.
 
 use parallax_screen::{Line, Span, wrap};
-use parallax_sdk::Launch;
+use parallax_sdk::SessionConfig;
 
 use crate::app::App;
 use crate::tokens::SEPARATOR;
@@ -10,7 +10,7 @@ use crate::tokens::SEPARATOR;
 const INDENT: usize = 2;
 
 /// Prints the session header.
-pub(crate) fn header(app: &mut App, launch: &Launch) {
+pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
     if app.settings.hide_banner || app.settings.screen_reader {
         return;
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use parallax_sdk::{Launch, OpenSession};
+use parallax_sdk::{OpenSession, SessionConfig};
 
 use crate::app::App;
 use crate::app::commands::completions;
@@ -111,7 +111,7 @@ pub(crate) fn offer(app: &App, commands: &mut [CommandInfo]) {
 }
 
 /// Returns the names stored in files. Blocking.
-fn of_launch(of: &str, launch: &Launch) -> Vec<Argument> {
+fn of_launch(of: &str, launch: &SessionConfig) -> Vec<Argument> {
     match of {
         "chat" | "resume" => {
             let chats = launch.session_library().chats();

@@ -1,25 +1,19 @@
-//! The data of a session before it opens, and the first half of opening it: reading settings,
-//! checking trust, and applying flags. Nothing here needs an async runtime or the network.
+//! The configuration of a session before it opens: reading settings, checking trust, and applying
+//! flags. Nothing here needs an async runtime or the network.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use parallax_agents::{AgentLibrary, SkillLibrary};
 use parallax_config::extensions::Extensions;
-use parallax_config::{Config, LoadOptions, OuterSettings, OutputFormat};
-use parallax_context_files::ContextSources;
+use parallax_config::{Config, OuterSettings, OutputFormat};
 use parallax_exec::program_sandbox::{ProgramSandbox, choose};
-use parallax_extensions::ExtensionManager;
-use parallax_hooks::{HookLibrary, RunningHook};
-use parallax_http::ClientOptions;
+use parallax_hooks::RunningHook;
 use parallax_mcp::{Asker, Sampling};
-use parallax_policy_sources::PolicySources;
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_providers::ProviderManager;
-use parallax_sessions::SessionLibrary;
 
-use crate::options::{Answers, LaunchOptions};
+use crate::options::LaunchOptions;
 
 /// Prefix of model names that refer to a script.
 const SCRIPT: &str = "script:";
@@ -29,16 +23,18 @@ pub(crate) fn script_name(model: &str) -> Option<&str> {
     model.strip_prefix(SCRIPT)
 }
 
-/// A launch with settings read and trust checked. Opening a session consumes it. A front end that
-/// switches sessions keeps the options and prepares a new launch, so that changed settings apply,
-/// and keeps a clone to answer questions about the project.
+/// The configuration of a session, with settings read and trust checked. Opening a session consumes
+/// it. A front end that switches sessions keeps the options and prepares a new one, so that changed
+/// settings apply, and keeps a clone to answer questions about the project.
+///
+/// It is plain data. What lists, shows, or changes something is a service with its own type.
 #[derive(Clone)]
-pub struct Launch {
+pub struct SessionConfig {
     pub(crate) options: LaunchOptions,
     pub(crate) config: Arc<Config>,
     pub(crate) mode: ApprovalMode,
     pub(crate) extensions: Arc<OnceLock<Arc<Extensions>>>,
-    /// The hooks of the session that this launch opened.
+    /// The hooks of the session that was opened with it.
     pub(crate) running_hooks: Arc<OnceLock<Vec<RunningHook>>>,
     /// Answers elicitation requests of MCP servers.
     pub(crate) asker: Option<Arc<dyn Asker>>,
@@ -51,12 +47,12 @@ pub struct Launch {
     pub warnings: Vec<String>,
 }
 
-impl Launch {
+impl SessionConfig {
     /// Reads settings and checks that the directory is trusted.
     ///
     /// # Errors
     /// Returns an error if settings are invalid, the approval mode is disabled, or the directory is
-    /// not trusted. [`Launch::prepare_or_ask`] asks the user about trust instead.
+    /// not trusted. [`SessionConfig::prepare_or_ask`] asks the user about trust instead.
     pub fn prepare(options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
         if !config.trust.trusted && !options.look_only {
@@ -67,16 +63,11 @@ impl Launch {
 
     /// Reads settings. Project settings are read only if the directory is trusted.
     pub(crate) fn load(options: &LaunchOptions) -> Result<Config, Failure> {
-        parallax_config::load(LoadOptions {
-            cwd: options.directory.clone(),
-            variables: options.variables.clone(),
-            skip_trust: options.skip_trust,
-            ignore_env: options.ignore_env,
-        })
-        .map_err(|error| failure(FailureKind::Config, error.to_string()))
+        parallax_config::load(options.load_options())
+            .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// Builds a launch from loaded settings, whether the directory is trusted or not.
+    /// Builds the configuration from loaded settings, whether the directory is trusted or not.
     pub(crate) fn of(options: LaunchOptions, config: Config) -> Result<Self, Failure> {
         let mut warnings = config.warnings.clone();
         let mode = approval_mode(&options, &config, &mut warnings)?;
@@ -95,7 +86,26 @@ impl Launch {
         })
     }
 
-    /// Returns the options of this launch, for preparing another one.
+    /// Returns this configuration with settings read again, for everything that does not need a new
+    /// session, such as the user interface and dialogs. Blocking.
+    ///
+    /// # Errors
+    /// Returns the errors of [`SessionConfig::prepare`], except for an untrusted directory.
+    pub fn reread(&self) -> Result<Self, Failure> {
+        Self::of(self.options.clone(), Self::load(&self.options)?)
+    }
+
+    /// Prepares another session of the same process. Settings are read again.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// Returns the errors of [`SessionConfig::prepare`], except for an untrusted directory.
+    pub fn reopened(&self, options: LaunchOptions) -> Result<Self, Failure> {
+        let config = Self::load(&options)?;
+        Self::of(options, config)
+    }
+
+    /// Returns the options of the front end, for preparing another session.
     pub fn options(&self) -> &LaunchOptions {
         &self.options
     }
@@ -105,126 +115,27 @@ impl Launch {
         &self.config
     }
 
-    /// Returns the options of the HTTP client that connects to anything but a model.
-    pub fn client_options(&self) -> ClientOptions {
-        let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
-        ClientOptions {
-            user_agent: format!("Parallax/{}", self.options.version),
-            extra_roots: parallax_http::extra_roots_from_env(&env),
-            ..ClientOptions::default()
-        }
-    }
-
-    /// Returns what installs and lists extensions.
-    pub fn extension_manager(&self) -> ExtensionManager<'_> {
-        ExtensionManager {
-            config: &self.config,
-            only: &self.options.extensions,
-            known: &self.extensions,
-            client: self.client_options(),
-            variables: &self.options.variables,
-        }
-    }
-
-    /// Returns what lists the models of providers and manages their keys.
-    pub fn provider_manager(&self) -> ProviderManager {
-        let model = self.model_name();
-        ProviderManager {
-            config: Arc::clone(&self.config),
-            auth_method: self.options.auth_method.clone(),
-            version: self.options.version,
-            is_scripted: script_name(&model).is_some() || self.options.answers != Answers::Service,
-            model,
-        }
-    }
-
-    /// Returns what lists agents and changes their settings. Blocking: reads extensions.
-    pub fn agent_library(&self) -> AgentLibrary {
-        let launch = self.clone();
-        AgentLibrary {
-            config: Arc::clone(&self.config),
-            extensions: self.extensions(),
-            main_model: self.provider_manager().resolved_model(),
-            reread: Arc::new(move || Ok(launch.reread()?.agent_library())),
-        }
-    }
-
-    /// Returns what lists hooks and switches them. Blocking: reads extensions.
-    pub fn hook_library(&self) -> HookLibrary {
-        let launch = self.clone();
-        HookLibrary {
-            config: Arc::clone(&self.config),
-            extensions: self.extensions(),
-            running: Arc::clone(&self.running_hooks),
-            reread: Arc::new(move || Ok(launch.reread()?.hook_library())),
-        }
-    }
-
-    /// Returns where policy rules come from. Blocking: reads extensions.
-    pub fn policy_sources(&self) -> PolicySources {
-        let options = &self.options;
-        PolicySources {
-            config: Arc::clone(&self.config),
-            extensions: self.extensions(),
-            directory: options.directory.clone(),
-            interactive: options.interactive,
-            policy_paths: options.policy_paths.clone(),
-            admin_policy_paths: options.admin_policy_paths.clone(),
-            allowed_tools: options.allowed_tools.clone(),
-            exclude_tools: options.exclude_tools.clone(),
-        }
-    }
-
-    /// Returns where context files come from. Blocking: reads extensions.
-    pub fn context_sources(&self) -> ContextSources {
-        ContextSources {
-            config: Arc::clone(&self.config),
-            extensions: self.extensions(),
-            homes: self.homes(),
-            directory: self.options.directory.clone(),
-            ephemeral: self.options.ephemeral,
-            count_tokens: parallax_engine::tokens::of_text,
-        }
-    }
-
-    /// Returns this launch with someone who answers elicitation requests of MCP servers.
+    /// Returns this configuration with someone who answers elicitation requests of MCP servers.
     #[must_use]
     pub fn asked_by(mut self, asker: Arc<dyn Asker>) -> Self {
         self.asker = Some(asker);
         self
     }
 
-    /// Returns what lists skills and switches them. Blocking: reads extensions.
-    pub fn skill_library(&self) -> SkillLibrary {
-        let launch = self.clone();
-        SkillLibrary {
-            config: Arc::clone(&self.config),
-            extensions: self.extensions(),
-            directories: self.options.skill_directories.clone(),
-            reread: Arc::new(move || Ok(launch.reread()?.skill_library())),
-        }
+    /// Returns the working directory.
+    pub fn directory(&self) -> &Path {
+        &self.options.directory
     }
 
-    /// Returns all extensions, including inactive ones. The first call reads them and blocks.
-    pub fn extensions(&self) -> Arc<Extensions> {
-        self.extension_manager().extensions()
+    /// Returns whether the directory is trusted.
+    pub fn is_trusted(&self) -> bool {
+        self.config.trust.trusted
     }
 
-    /// Returns what lists, searches, and changes stored sessions.
-    pub fn session_library(&self) -> SessionLibrary<'_> {
-        SessionLibrary {
-            is_exact: self.options.exact_session,
-            config: &self.config,
-            directory: &self.options.directory,
-            highlighter: self.options.colourist,
-            interactive: self.options.interactive,
-            ephemeral: self.options.ephemeral,
-        }
-    }
-
-    /// Returns where sessions are stored and with which keys.
-    pub fn homes(&self) -> parallax_store::Homes {
-        parallax_sessions::encrypted_sessions::homes(&self.config)
+    /// Returns whether a session of the project is stored on disk and can be resumed. A session
+    /// without a prompt is not.
+    pub fn keeps_session(&self, id: &SessionId) -> bool {
+        self.homes().journal(&self.options.directory, id).is_file()
     }
 
     /// Returns the approval mode at the start of the session.
@@ -238,7 +149,7 @@ impl Launch {
     }
 
     /// Returns the directory of Parallax's own files (`~/.parallax`).
-    pub fn home(&self) -> &std::path::Path {
+    pub fn home(&self) -> &Path {
         &self.config.homes.parallax
     }
 
@@ -284,9 +195,9 @@ impl Launch {
     /// Returns whether the directory is the root or the home directory, where nothing should be
     /// changed without approval.
     pub fn is_everything(&self) -> bool {
-        let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let here = real(&self.options.directory);
-        let home = self.config.environment.get("HOME").map(std::path::Path::new);
+        let home = self.config.environment.get("HOME").map(Path::new);
         here.parent().is_none() || home.is_some_and(|home| real(home) == here)
     }
 

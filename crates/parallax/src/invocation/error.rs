@@ -1,0 +1,34 @@
+//! Why a command line is not run.
+
+use parallax_protocol::event::{Failure, FailureKind};
+
+use crate::usage::Usage;
+
+/// Why nothing is run.
+#[derive(Debug)]
+pub(crate) enum InvocationError {
+    Usage(Usage),
+    /// The help of a group of subcommands, when none of them is given.
+    Group(String),
+    Failure(Failure),
+}
+
+impl From<Usage> for InvocationError {
+    fn from(usage: Usage) -> Self {
+        Self::Usage(usage)
+    }
+}
+
+/// An input that cannot be used.
+pub(super) fn input_failure(message: impl Into<String>) -> InvocationError {
+    InvocationError::Failure(Failure {
+        kind: FailureKind::Input,
+        message: message.into(),
+        status: None,
+    })
+}
+
+/// Two flags that exclude each other.
+pub(super) fn exclusive(one: &str, other: &str) -> InvocationError {
+    Usage::new(format!("`{one}` and `{other}` cannot be used together"), "Omit one of them.").into()
+}

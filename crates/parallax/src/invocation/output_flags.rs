@@ -1,0 +1,83 @@
+//! Flags that select how a result is printed.
+
+use std::path::PathBuf;
+
+use parallax_headless::OutputFormat;
+
+use super::error::InvocationError;
+use crate::arguments::{Format, InputFormat, PrintingArguments};
+use crate::usage::Usage;
+
+/// How the result is printed.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct OutputOptions {
+    /// `None` uses the setting.
+    pub(crate) format: Option<OutputFormat>,
+    pub(crate) stream_version: u8,
+    pub(crate) verbose_json: bool,
+    pub(crate) raw_output: bool,
+    pub(crate) stream_text: bool,
+    pub(crate) quiet: bool,
+    pub(crate) schema: Option<PathBuf>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Interprets the flags of the output.
+///
+/// # Errors
+/// Returns an error if flags exclude each other.
+pub(super) fn output_options(typed: &PrintingArguments) -> Result<OutputOptions, InvocationError> {
+    let streams_in = typed.input_format == Some(InputFormat::StreamJson);
+    // Flags that only one format supports select that format.
+    let implied = [
+        ("--input-format stream-json", streams_in, Format::StreamJson),
+        ("--stream-version", typed.stream_version.is_some(), Format::StreamJson),
+        ("--verbose-json", typed.verbose_json, Format::Json),
+        ("--stream-text", typed.stream_text, Format::Text),
+    ];
+    let mut format = typed.output_format;
+    let mut asked_by = "--output-format";
+    for (flag, given, needs) in implied {
+        match format {
+            _ if !given => {}
+            None => {
+                format = Some(needs);
+                asked_by = flag;
+            }
+            Some(format) if format == needs => {}
+            Some(_) => {
+                return Err(Usage::new(
+                    format!("`{flag}` cannot be used with `{asked_by}`"),
+                    match needs {
+                        Format::Json => "It requires `--output-format json`.",
+                        Format::Text => "It requires `--output-format text`.",
+                        _ => "It requires `--output-format stream-json`.",
+                    },
+                )
+                .into());
+            }
+        }
+    }
+    let mut warnings = Vec::new();
+    if typed.raw_output && !typed.accept_raw_output_risk {
+        warnings.push(
+            "`--raw-output` lets the model's text control your terminal; use \
+             `--accept-raw-output-risk` to hide this warning"
+                .to_owned(),
+        );
+    }
+    Ok(OutputOptions {
+        format: format.map(|format| match format {
+            Format::Text => OutputFormat::Text,
+            Format::Json => OutputFormat::Json,
+            Format::StreamJson => OutputFormat::StreamJson,
+        }),
+        stream_version: typed.stream_version.unwrap_or(1),
+        verbose_json: typed.verbose_json,
+        raw_output: typed.raw_output || typed.accept_raw_output_risk,
+        stream_text: typed.stream_text,
+        quiet: typed.quiet,
+        schema: typed.output_schema.clone(),
+        warnings,
+    })
+}

@@ -1,0 +1,153 @@
+//! Flags that select a session and its options.
+
+use std::path::PathBuf;
+
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::policy::ApprovalMode;
+use parallax_sdk::{Answers, LaunchOptions, Recording, RunLimits};
+use parallax_sessions::SessionChoice;
+use parallax_worktrees::WorktreeRequest;
+
+use super::error::{InvocationError, exclusive, input_failure};
+use crate::arguments::{DoubleArguments, SessionArguments};
+use crate::surroundings::StartupFacts;
+use crate::usage::Usage;
+
+/// The session that a command line asks for.
+#[derive(Debug, Default)]
+pub(crate) struct SessionFlags {
+    /// What is passed to the sdk as it is, without what is read from disk later.
+    pub(crate) options: LaunchOptions,
+    /// `--mcp-config`.
+    pub(crate) mcp_config: Vec<PathBuf>,
+    /// The worktree to work in.
+    pub(crate) worktree: Option<WorktreeRequest>,
+    /// `--debug`.
+    pub(crate) debug: bool,
+}
+
+/// Interprets the flags of a session.
+///
+/// # Errors
+/// Returns an error if flags exclude each other or a value is invalid.
+pub(super) fn session_flags(
+    typed: SessionArguments,
+    doubles: DoubleArguments,
+    around: &StartupFacts,
+) -> Result<SessionFlags, InvocationError> {
+    if typed.yolo && typed.approval_mode.is_some() {
+        return Err(exclusive("--yolo", "--approval-mode"));
+    }
+    let recording = match (doubles.record, doubles.record_responses) {
+        (Some(_), Some(_)) => return Err(exclusive("--record", "--record-responses")),
+        (Some(file), None) => Some(Recording::Ours(file)),
+        (None, Some(file)) => Some(Recording::Reference(file)),
+        (None, None) => None,
+    };
+    let sources = [
+        ("--replay", doubles.replay.map(|file| Answers::Replay { file, strict: true })),
+        (
+            "--replay-non-strict",
+            doubles.replay_non_strict.map(|file| Answers::Replay { file, strict: false }),
+        ),
+        ("--fake-responses", doubles.fake_responses.map(Answers::Fake)),
+        (
+            "--fake-responses-non-strict",
+            doubles.fake_responses_non_strict.map(Answers::FakeNonStrict),
+        ),
+    ];
+    let session_id = typed
+        .session_id
+        .map(|id| {
+            if SessionId::is_valid(&id) {
+                Ok(SessionChoice::WithId(id))
+            } else {
+                Err(input_failure(format!(
+                    "Invalid session id `{id}`: use at most 128 letters, digits, `-`, and `_`"
+                )))
+            }
+        })
+        .transpose()?;
+    if typed.at.is_some() && typed.resume.is_none() {
+        let hint = "Use it as in `--resume SESSION --at PROMPT`.";
+        return Err(Usage::new("`--at` requires `--resume`", hint).into());
+    }
+    let resumed = typed.resume.map(|from| match typed.at {
+        Some(before) => SessionChoice::ForkBefore { from, prompt: before.get() },
+        None => SessionChoice::Resume(from),
+    });
+    let sessions = [
+        ("--resume", resumed),
+        ("--session-id", session_id),
+        ("--session-file", typed.session_file.map(SessionChoice::Import)),
+    ];
+    let options = LaunchOptions {
+        model: typed.model.filter(|model| !model.trim().is_empty()),
+        approval_mode: if typed.yolo { Some(ApprovalMode::Yolo) } else { typed.approval_mode },
+        plan_exit_mode: typed.plan_exit_mode,
+        allowed_tools: list(&typed.allowed_tools),
+        exclude_tools: list(&typed.exclude_tools),
+        allowed_mcp_servers: list(&typed.allowed_mcp_server_names),
+        skill_directories: typed.skill_dir,
+        extensions: list(&typed.extensions),
+        skip_trust: typed.skip_trust,
+        policy_paths: paths(&typed.rules.policy),
+        admin_policy_paths: paths(&typed.rules.admin_policy),
+        sandbox: typed.sandbox,
+        include_directories: paths(&typed.include_directories),
+        append_system_prompt: typed.append_system_prompt,
+        max_turns: typed.max_turns.map(std::num::NonZeroU32::get),
+        fallback: typed.fallback,
+        limits: RunLimits {
+            cost: typed.max_cost,
+            tokens: typed.max_tokens.map(std::num::NonZeroU64::get),
+            time: typed.timeout,
+        },
+        session: at_most_one(sessions)?,
+        answers: at_most_one(sources)?,
+        recording,
+        ignore_env: typed.ignore_env,
+        ..LaunchOptions::default()
+    };
+    let worktree =
+        typed.worktree.map(|name| WorktreeRequest { name, from: typed.from, carry: typed.carry });
+    let debug = typed.debug || around.debug;
+    Ok(SessionFlags { options, mcp_config: typed.mcp_config, worktree, debug })
+}
+
+/// Returns the paths of a list flag.
+pub(crate) fn paths(values: &[String]) -> Vec<PathBuf> {
+    list(values).into_iter().map(PathBuf::from).collect()
+}
+
+fn at_most_one<T: Default, const N: usize>(
+    choices: [(&'static str, Option<T>); N],
+) -> Result<T, InvocationError> {
+    let mut chosen: Option<(&str, T)> = None;
+    for (flag, choice) in choices {
+        match (choice, &chosen) {
+            (Some(_), Some((first, _))) => return Err(exclusive(first, flag)),
+            (Some(value), None) => chosen = Some((flag, value)),
+            (None, _) => {}
+        }
+    }
+    Ok(chosen.map(|(_, value)| value).unwrap_or_default())
+}
+
+/// Splits values at commas outside of brackets: `run_shell_command(a, b)` is one value.
+fn list(values: &[String]) -> Vec<String> {
+    let mut items = Vec::new();
+    for value in values {
+        let mut depth = 0usize;
+        let parts = value.split(|char| {
+            match char {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            char == ',' && depth == 0
+        });
+        items.extend(parts.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned));
+    }
+    items
+}

@@ -1,0 +1,179 @@
+//! The services of a session's configuration: each reads what it needs of it and knows nothing else.
+
+use std::sync::Arc;
+
+use parallax_agents::{AgentLibrary, SkillLibrary};
+use parallax_config::extensions::Extensions;
+use parallax_context_files::ContextSources;
+use parallax_extensions::ExtensionManager;
+use parallax_hooks::HookLibrary;
+use parallax_http::ClientOptions;
+use parallax_policy_sources::PolicySources;
+use parallax_providers::ProviderManager;
+use parallax_sessions::SessionLibrary;
+
+use crate::facts::{SessionFacts, ShellHistory};
+use crate::ide::CompanionManager;
+use crate::mcp::McpManager;
+use crate::options::Answers;
+use crate::session_config::{SessionConfig, script_name};
+use crate::settings::SettingsManager;
+use crate::trust::TrustManager;
+
+impl SessionConfig {
+    /// Returns the options of the HTTP client that connects to anything but a model.
+    pub fn client_options(&self) -> ClientOptions {
+        let env = |name: &str| self.config.environment.get(name).map(str::to_owned);
+        ClientOptions {
+            user_agent: format!("Parallax/{}", self.options.version),
+            extra_roots: parallax_http::extra_roots_from_env(&env),
+            ..ClientOptions::default()
+        }
+    }
+
+    /// Returns what shows and changes settings.
+    pub fn settings_manager(&self) -> SettingsManager<'_> {
+        SettingsManager { config: &self.config, extensions: self.extension_manager() }
+    }
+
+    /// Returns what reads and changes the trust of directories.
+    pub fn trust_manager(&self) -> TrustManager<'_> {
+        TrustManager { options: &self.options, config: &self.config }
+    }
+
+    /// Returns what connects to the companion extension of an editor.
+    pub fn companion_manager(&self) -> CompanionManager<'_> {
+        CompanionManager { options: &self.options, config: &self.config }
+    }
+
+    /// Returns what lists and probes MCP servers.
+    pub fn mcp_manager(&self) -> McpManager<'_> {
+        McpManager { launch: self }
+    }
+
+    /// Returns facts for display.
+    pub fn facts(&self) -> SessionFacts<'_> {
+        SessionFacts { launch: self }
+    }
+
+    /// Returns the shell history of the project.
+    pub fn shell_history(&self) -> ShellHistory {
+        ShellHistory { homes: self.homes(), directory: self.options.directory.clone() }
+    }
+
+    /// Returns what installs and lists extensions.
+    pub fn extension_manager(&self) -> ExtensionManager<'_> {
+        ExtensionManager {
+            config: &self.config,
+            only: &self.options.extensions,
+            known: &self.extensions,
+            client: self.client_options(),
+            variables: &self.options.variables,
+        }
+    }
+
+    /// Returns what lists the models of providers and manages their keys.
+    pub fn provider_manager(&self) -> ProviderManager {
+        let model = self.model_name();
+        ProviderManager {
+            config: Arc::clone(&self.config),
+            auth_method: self.options.auth_method.clone(),
+            version: self.options.version,
+            is_scripted: script_name(&model).is_some() || self.options.answers != Answers::Service,
+            model,
+        }
+    }
+
+    /// Returns what lists agents and changes their settings. Blocking: reads extensions.
+    pub fn agent_library(&self) -> AgentLibrary {
+        let launch = self.clone();
+        AgentLibrary {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            main_model: self.provider_manager().resolved_model(),
+            reread: Arc::new(move || Ok(launch.reread()?.agent_library())),
+        }
+    }
+
+    /// Returns what lists hooks and switches them. Blocking: reads extensions.
+    pub fn hook_library(&self) -> HookLibrary {
+        let launch = self.clone();
+        HookLibrary {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            running: Arc::clone(&self.running_hooks),
+            reread: Arc::new(move || Ok(launch.reread()?.hook_library())),
+        }
+    }
+
+    /// Returns where policy rules come from. Blocking: reads extensions.
+    pub fn policy_sources(&self) -> PolicySources {
+        let options = &self.options;
+        PolicySources {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            directory: options.directory.clone(),
+            interactive: options.interactive,
+            policy_paths: options.policy_paths.clone(),
+            admin_policy_paths: options.admin_policy_paths.clone(),
+            allowed_tools: options.allowed_tools.clone(),
+            exclude_tools: options.exclude_tools.clone(),
+        }
+    }
+
+    /// Returns where context files come from. Blocking: reads extensions.
+    pub fn context_sources(&self) -> ContextSources {
+        ContextSources {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            homes: self.homes(),
+            directory: self.options.directory.clone(),
+            ephemeral: self.options.ephemeral,
+            count_tokens: parallax_engine::tokens::of_text,
+        }
+    }
+
+    /// Returns what lists skills and switches them. Blocking: reads extensions.
+    pub fn skill_library(&self) -> SkillLibrary {
+        let launch = self.clone();
+        SkillLibrary {
+            config: Arc::clone(&self.config),
+            extensions: self.extensions(),
+            directories: self.options.skill_directories.clone(),
+            reread: Arc::new(move || Ok(launch.reread()?.skill_library())),
+        }
+    }
+
+    /// Returns this configuration with a companion, if enabled. Must be called on a tokio runtime.
+    #[must_use]
+    pub fn with_companion(mut self) -> Self {
+        let manager = self.companion_manager();
+        if manager.is_enabled() && self.options.companion.is_none() {
+            let companion = manager.start();
+            self.options.companion = Some(companion);
+        }
+        self
+    }
+
+    /// Returns all extensions, including inactive ones. The first call reads them and blocks.
+    pub fn extensions(&self) -> Arc<Extensions> {
+        self.extension_manager().extensions()
+    }
+
+    /// Returns what lists, searches, and changes stored sessions.
+    pub fn session_library(&self) -> SessionLibrary<'_> {
+        SessionLibrary {
+            is_exact: self.options.exact_session,
+            config: &self.config,
+            directory: &self.options.directory,
+            highlighter: self.options.colourist,
+            interactive: self.options.interactive,
+            ephemeral: self.options.ephemeral,
+        }
+    }
+
+    /// Returns where sessions are stored and with which keys.
+    pub fn homes(&self) -> parallax_store::Homes {
+        parallax_sessions::encrypted_sessions::homes(&self.config)
+    }
+}
