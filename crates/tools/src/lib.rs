@@ -11,6 +11,7 @@ mod change;
 mod citations;
 pub mod complete_task;
 pub mod discovered;
+mod edit_distance;
 pub mod enter_plan_mode;
 pub mod exit_plan_mode;
 pub mod failure;

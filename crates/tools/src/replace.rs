@@ -1,6 +1,5 @@
 //! `replace`: replaces text at one place of a file, or at all equal places.
 
-mod distance;
 mod indentation;
 mod matching;
 mod nearest;
@@ -32,7 +31,6 @@ use crate::change::{
 use crate::failure::{invalid, path_failure, read_failure, write_failure};
 use crate::plan_files::PlanFiles;
 use crate::suggest::close_names;
-pub(crate) use distance::distance;
 pub use matching::{Hit, MatchResult, Strategy, find};
 pub use source::SourceText;
 

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use parallax_files::{Access, Workspace};
 
+use crate::edit_distance::edit_distance;
+
 /// Maximum number of directory entries examined.
 const MAX_ENTRIES: usize = 5_000;
 
@@ -48,9 +50,9 @@ pub(crate) fn close_names(workspace: &Workspace, missing: &Path) -> String {
 
 /// Returns the distance of two lowercase names; `None` if they are not similar.
 fn likeness(wanted: &str, name: &str) -> Option<usize> {
-    let (one, two): (Vec<char>, Vec<char>) = (wanted.chars().collect(), name.chars().collect());
-    let limit = (one.len().max(two.len()) / 3).clamp(1, 6);
-    if let Some(distance) = crate::replace::distance(&one, &two, limit) {
+    let longer = wanted.chars().count().max(name.chars().count());
+    let limit = (longer / 3).clamp(1, 6);
+    if let Some(distance) = edit_distance(wanted, name, limit) {
         return Some(distance);
     }
     let stem = |text: &str| text.split('.').next().unwrap_or_default().to_owned();

@@ -1,12 +1,12 @@
-//! Unpacks tar archives: blocks of 512 bytes with a header before each file, including long names
-//! of GNU and POSIX.
+//! Unpacks tar archives, including long names of GNU and POSIX.
 
 use std::io::{self, Read};
 
+use tar::{Archive, Entry, EntryType, PaxExtensions};
+
 use super::{ArchiveError, UnpackTarget, shown};
 
-const BLOCK: usize = 512;
-/// Maximum bytes of an extended header.
+/// Maximum bytes of an extended header, or of a directory.
 const MAX_EXTENDED_HEADER: u64 = 1024 * 1024;
 
 /// What extended headers define for the next entry.
@@ -17,157 +17,92 @@ struct ExtendedHeader {
 }
 
 /// Unpacks a stream.
-pub(super) fn unpack(
-    mut from: impl Read,
-    target: &mut UnpackTarget<'_>,
-) -> Result<(), ArchiveError> {
-    let mut said = ExtendedHeader::default();
+pub(super) fn unpack(from: impl Read, target: &mut UnpackTarget<'_>) -> Result<(), ArchiveError> {
+    let mut archive = Archive::new(from);
+    let mut extended = ExtendedHeader::default();
     let mut headers = 0usize;
-    let mut block = [0; BLOCK];
-    loop {
-        match read_block(&mut from, &mut block)? {
-            // An archive may end without the two empty blocks.
-            false if headers > 0 => return Ok(()),
-            false => return Err(ArchiveError::Broken("it is empty")),
-            true => {}
-        }
-        if block.iter().all(|byte| *byte == 0) {
-            return match headers {
-                0 => Err(ArchiveError::Broken("it is empty")),
-                _ => Ok(()),
-            };
-        }
-        if !checks(&block) {
-            return Err(ArchiveError::Broken("it is neither a zip nor a tar archive"));
-        }
+    // Raw, because the library keeps extended headers of any size in memory.
+    for entry in archive.entries()?.raw(true) {
+        let mut entry = entry.map_err(invalid)?;
         headers += 1;
         // Headers without files are limited as well.
         if headers > target.limits.entries.saturating_mul(4).saturating_add(16) {
             return Err(target.too_large());
         }
-        let size = number(field(&block, 124, 12)).ok_or(ArchiveError::Broken("a size"))?;
-        match field(&block, 156, 1).first() {
-            Some(b'x') => extended(&text_of(&mut from, size)?, &mut said),
-            Some(b'L') => {
-                let name = text_of(&mut from, size)?;
-                said.path = Some(name.trim_end_matches('\0').to_owned());
+        match entry.header().entry_type() {
+            EntryType::XHeader => read_pax(&extended_header(&mut entry)?, &mut extended),
+            EntryType::GNULongName => {
+                let name = text(&extended_header(&mut entry)?);
+                extended.path = Some(name.trim_end_matches('\0').to_owned());
             }
-            Some(b'g' | b'K') => drop(text_of(&mut from, size)?),
-            kind => {
-                let ExtendedHeader { path, size: long } = std::mem::take(&mut said);
-                let name = path.unwrap_or_else(|| name_of(&block));
-                let size = long.unwrap_or(size);
-                entry(kind.copied(), &name, size, &block, &mut from, target)?;
+            EntryType::XGlobalHeader | EntryType::GNULongLink => {
+                extended_header(&mut entry)?;
             }
+            kind => unpack_entry(kind, &mut entry, std::mem::take(&mut extended), target)?,
         }
+    }
+    match headers {
+        0 => Err(ArchiveError::Broken("it is empty")),
+        _ => Ok(()),
     }
 }
 
-fn entry(
-    kind: Option<u8>,
-    name: &str,
-    size: u64,
-    block: &[u8; BLOCK],
-    from: &mut impl Read,
+fn unpack_entry(
+    kind: EntryType,
+    entry: &mut Entry<'_, impl Read>,
+    extended: ExtendedHeader,
     target: &mut UnpackTarget<'_>,
 ) -> Result<(), ArchiveError> {
+    let name = extended.path.unwrap_or_else(|| text(&entry.header().path_bytes()));
+    let size = entry.size();
+    // Only files of more than 8 GiB need one, and they exceed every limit.
+    if extended.size.is_some_and(|more| more != size) {
+        return Err(target.too_large());
+    }
     match kind {
         // Old archives mark a directory only by its name.
-        Some(b'0' | b'\0') if name.ends_with('/') => target.folder(name),
-        Some(b'0' | b'\0' | b'7') => {
-            let mode = number(field(block, 100, 8)).unwrap_or(0);
-            target.file(name, size, mode & 0o111 != 0, from)?;
-            skip(from, padding(size))
+        EntryType::Regular if name.ends_with('/') => target.folder(&name),
+        EntryType::Regular | EntryType::Continuous => {
+            let mode = entry.header().mode().unwrap_or(0);
+            target.file(&name, size, mode & 0o111 != 0, entry)
         }
-        Some(b'5') => {
-            target.folder(name)?;
-            skip(from, size.saturating_add(padding(size)).min(MAX_EXTENDED_HEADER))
+        EntryType::Directory if size > MAX_EXTENDED_HEADER => {
+            Err(ArchiveError::Broken("a directory has contents"))
         }
-        Some(b'1' | b'2') => Err(ArchiveError::Link(shown(name))),
-        _ => Err(ArchiveError::Entry { name: shown(name), why: "is not a file or directory" }),
+        EntryType::Directory => target.folder(&name),
+        EntryType::Link | EntryType::Symlink => Err(ArchiveError::Link(shown(&name))),
+        _ => Err(ArchiveError::Entry { name: shown(&name), why: "is not a file or directory" }),
     }
 }
 
-/// Reads a block. Returns `false` at the end of the stream.
-fn read_block(from: &mut impl Read, block: &mut [u8; BLOCK]) -> io::Result<bool> {
-    let mut filled = 0;
-    while let Some(rest) = block.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match from.read(rest) {
-            Ok(0) if filled == 0 => return Ok(false),
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+/// Returns the error of a header that cannot be parsed.
+fn invalid(error: io::Error) -> ArchiveError {
+    match error.kind() {
+        io::ErrorKind::Other => ArchiveError::Broken("it is neither a zip nor a tar archive"),
+        _ => error.into(),
     }
-    Ok(true)
 }
 
-fn field(block: &[u8; BLOCK], start: usize, length: usize) -> &[u8] {
-    block.get(start..start + length).unwrap_or_default()
-}
-
-/// Parses octal digits or a base-256 number.
-fn number(field: &[u8]) -> Option<u64> {
-    if field.first().is_some_and(|first| first & 0x80 != 0) {
-        let (first, rest) = field.split_first()?;
-        let start = u64::from(first & 0x7f);
-        return rest
-            .iter()
-            .try_fold(start, |sum, byte| sum.checked_mul(256)?.checked_add(u64::from(*byte)));
-    }
-    let text = std::str::from_utf8(field).ok()?;
-    let digits = text.trim_matches(['\0', ' ']);
-    if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
-}
-
-/// Verifies the checksum of a header, in which the checksum field counts as spaces.
-fn checks(block: &[u8; BLOCK]) -> bool {
-    let own = 148..156;
-    let byte = |(at, byte): (usize, &u8)| if own.contains(&at) { 32 } else { u64::from(*byte) };
-    let sum: u64 = block.iter().enumerate().map(byte).sum();
-    number(field(block, 148, 8)) == Some(sum)
-}
-
-fn text(field: &[u8]) -> String {
-    let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
-    String::from_utf8_lossy(field.get(..end).unwrap_or_default()).into_owned()
-}
-
-fn name_of(block: &[u8; BLOCK]) -> String {
-    let (prefix, name) = (text(field(block, 345, 155)), text(field(block, 0, 100)));
-    let is_posix = field(block, 257, 6) == b"ustar\0";
-    if is_posix && !prefix.is_empty() { format!("{prefix}/{name}") } else { name }
-}
-
-fn padding(size: u64) -> u64 {
-    size.next_multiple_of(BLOCK as u64) - size
-}
-
-fn skip(from: &mut impl Read, count: u64) -> Result<(), ArchiveError> {
-    // An archive may end without its padding.
-    io::copy(&mut from.take(count), &mut io::sink())?;
-    Ok(())
-}
-
-fn text_of(from: &mut impl Read, size: u64) -> Result<String, ArchiveError> {
-    if size > MAX_EXTENDED_HEADER {
+fn extended_header(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, ArchiveError> {
+    if entry.size() > MAX_EXTENDED_HEADER {
         return Err(ArchiveError::Broken("a header is too long"));
     }
     let mut bytes = Vec::new();
-    from.by_ref().take(size).read_to_end(&mut bytes)?;
-    skip(from, padding(size))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    entry.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
-/// Parses `LENGTH KEY=VALUE` lines; the last one of a key counts.
-fn extended(lines: &str, said: &mut ExtendedHeader) {
-    for line in lines.split('\n') {
-        let Some((_, pair)) = line.split_once(' ') else { continue };
-        match pair.split_once('=') {
-            Some(("path", path)) => said.path = Some(path.to_owned()),
-            Some(("size", size)) => said.size = size.parse().ok(),
+/// The last line of a key counts.
+fn read_pax(bytes: &[u8], extended: &mut ExtendedHeader) {
+    for line in PaxExtensions::new(bytes).flatten() {
+        match line.key_bytes() {
+            b"path" => extended.path = Some(text(line.value_bytes())),
+            b"size" => extended.size = text(line.value_bytes()).parse().ok(),
             _ => {}
         }
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

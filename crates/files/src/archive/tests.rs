@@ -104,7 +104,7 @@ fn refused(archive: &[u8]) -> String {
 #[test]
 fn both_kinds_come_out_as_they_went_in() {
     let long = format!("{}/file.txt", "d".repeat(120));
-    let pax = format!("{} path={long}\n", 9 + long.len());
+    let pax = format!("{} path={long}\n", 10 + long.len());
     let archives = [
         gzip(&tar(&[
             tar_entry("pax", b'g', b"52 comment=x\n", 0),

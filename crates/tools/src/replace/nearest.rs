@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use similar::TextDiff;
 
-use super::distance::distance;
 use super::source::{SourceText, plain_ends};
+use crate::edit_distance::edit_distance;
 
 /// Maximum number of lines in the shown difference.
 const SHOWN: usize = 5;
@@ -76,22 +76,24 @@ fn by_likeness(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
         .enumerate()
         .map(|(index, line)| (index, line.trim()))
         .max_by_key(|(_, line)| line.len())?;
-    let wanted: Vec<char> = wanted.chars().take(MAX_LINE).collect();
+    let wanted: String = wanted.chars().take(MAX_LINE).collect();
+    let length = wanted.chars().count();
     // At least half of it must match.
-    let mut limit = wanted.len() / 2;
+    let mut limit = length / 2;
     let mut best = None;
     let mut work = 0;
     for (place, line) in lines.iter().enumerate() {
-        let line: Vec<char> = line.trim().chars().take(MAX_LINE).collect();
-        if line.is_empty() || line.len().abs_diff(wanted.len()) > limit {
+        let line: String = line.trim().chars().take(MAX_LINE).collect();
+        let characters = line.chars().count();
+        if characters == 0 || characters.abs_diff(length) > limit {
             continue;
         }
-        work += line.len() * limit.max(1);
+        work += characters * length;
         if work > 100_000_000 {
             break;
         }
-        if let Some(far) = distance(&line, &wanted, limit) {
-            let score = 1.0 - far as f64 / wanted.len().max(1) as f64;
+        if let Some(far) = edit_distance(&line, &wanted, limit) {
+            let score = 1.0 - far as f64 / length.max(1) as f64;
             best = Some((place.saturating_sub(index), score));
             if far == 0 {
                 break;
@@ -99,7 +101,7 @@ fn by_likeness(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
             limit = far - 1;
         }
     }
-    best.filter(|_| wanted.len() >= 4)
+    best.filter(|_| length >= 4)
 }
 
 /// Returns the first differing lines: `-` from the old text, `+` from the file.
