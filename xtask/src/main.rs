@@ -1,4 +1,5 @@
-//! Development tasks: `cargo xtask dist` builds the packages, `cargo xtask docs` the documentation site.
+//! Development tasks: `cargo xtask dist` builds the packages, `cargo xtask docs` the documentation site,
+//! and `cargo xtask messages` prints what users can read.
 //!
 //! Not part of the product: nothing here is compiled by `cargo build` in the root.
 
@@ -11,6 +12,7 @@ mod dist;
 mod docs;
 mod licenses;
 mod manifests;
+mod messages;
 mod npm;
 mod package_files;
 mod product;
@@ -40,11 +42,14 @@ enum XtaskCommand {
     Dist(dist::DistOptions),
     /// Build the documentation site with mdBook
     Docs(docs::DocsOptions),
+    /// Print the strings that users can see, with file and line
+    Messages(messages::MessagesOptions),
 }
 
 fn main() -> anyhow::Result<()> {
     match XtaskArguments::parse().task {
         XtaskCommand::Dist(options) => dist::run(&options),
         XtaskCommand::Docs(options) => docs::run(&options),
+        XtaskCommand::Messages(options) => messages::run(&options),
     }
 }
