@@ -60,7 +60,7 @@ struct Config {
     exit: i32,
     #[serde(default)]
     signal: Option<SignalAt>,
-    #[serde(default = "ten_seconds")]
+    #[serde(default = "thirty_seconds")]
     limit_ms: u64,
     #[serde(default)]
     filters: Vec<(String, String)>,
@@ -102,8 +102,9 @@ struct SignalAt {
     name: String,
 }
 
-fn ten_seconds() -> u64 {
-    10_000
+/// Long enough for a busy machine: only a scenario that hangs takes longer.
+fn thirty_seconds() -> u64 {
+    30_000
 }
 
 /// Runs every scenario in a directory (or the one that `SCENARIO` names), two at a time.

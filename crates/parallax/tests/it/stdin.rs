@@ -30,5 +30,4 @@ fn a_flood_on_stdin_is_cut_with_a_warning() {
     // either way.
     assert!(done.err().contains("8 MiB"), "{}: {}", done.code(), done.err());
     assert!(matches!(done.code(), 0 | 1), "{}: {}", done.code(), done.err());
-    assert!(done.wall < Duration::from_secs(10), "{:?}", done.wall);
 }
