@@ -14,6 +14,7 @@ use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::protected_names::START_UP;
 use parallax_protocol::tool::Effects;
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +131,9 @@ pub fn open(
     let mut options = CheckpointOptions::new(folder, project, session, roots);
     options.total_bytes = total_bytes.unwrap_or(options.total_bytes);
     options.blobs = Some(BlobReader::new(read_blob));
+    let home = std::env::home_dir().into_iter();
+    let start_up = home.flat_map(|home| START_UP.patterns.iter().map(move |name| home.join(name)));
+    options.protected_links = start_up.collect();
     parallax_store::Checkpoints::open(options)
 }
 

@@ -91,6 +91,7 @@ impl CommandWishes {
         match key {
             "mode" => {
                 let mode = ApprovalMode::parse(text.trim());
+                let mode = mode.filter(|mode| *mode != ApprovalMode::Yolo);
                 self.mode = Some(mode.ok_or("`plan`, `default`, `auto_edit`")?);
             }
             "timeout" => {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::error::ConfigError;
 use crate::expand::Expander;
 use crate::homes::Homes;
-use crate::keys::default_of;
+use crate::keys::{KEYS, default_of};
 use crate::layers::{self, Layer, LayerFile, OuterSettings};
 use crate::mcp::same_name;
 use crate::migrate::{self, look, take};
@@ -323,7 +323,15 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
         let mut loose = Vec::new();
         loose_leaves("security", security, &mut loose);
         let is_in_use = |key: &str| AUTH.contains(&key) && difference.uses_auth_method(outer, key);
-        for key in loose.into_iter().filter(|key| difference.is_in(key) && !is_in_use(key)) {
+        let is_loose = |key: &String| {
+            let narrower = || {
+                look(values, key)
+                    .is_some_and(|value| is_narrower(key, value, outer, &difference, project))
+            };
+            difference.is_in(key) && !is_in_use(key) && !narrower()
+        };
+        let loose: Vec<String> = loose.into_iter().filter(is_loose).collect();
+        for key in loose {
             take(values, &key);
             taken.push(key);
         }
@@ -332,7 +340,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
         let is_loose = look(values, key).is_some_and(|value| {
             !value.is_null()
                 && !harmless.iter().any(|text| is(value, text))
-                && !is_narrower(key, value, difference.without(), project)
+                && !is_narrower(key, value, outer, &difference, project)
         });
         if is_loose && difference.is_in(key) {
             take(values, key);
@@ -362,10 +370,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
     for key in ["context.includeDirectories", "context.fileName"] {
         let users: Vec<String> = texts(look(difference.without(), key));
         keep_entries(values, key, &mut taken, |path| {
-            let expanded = Expander::new(&outer.environment).text(path);
-            // Paths are equal with and without a final separator.
-            is_inside(path, project)
-                || users.iter().any(|own| Path::new(own) == Path::new(&expanded))
+            is_inside(path, project) || is_below(path, &users, outer)
         });
     }
     servers::tighten(values, outer, &mut taken);
@@ -390,9 +395,41 @@ fn drop_unused_telemetry(values: &mut Object, outer: &OuterSettings) {
     }
 }
 
-/// Whether a value is stricter than the user's, in another form.
-fn is_narrower(key: &str, value: &Value, users: &Object, project: &Path) -> bool {
+/// Whether a path, in any spelling, is one of these or below one.
+fn is_below(path: &str, users: &[String], outer: &OuterSettings) -> bool {
+    let spelled = |path: &str| {
+        let path = path.strip_prefix('~').map_or(path.to_owned(), |rest| format!("$HOME{rest}"));
+        PathBuf::from(Expander::new(&outer.environment).text(&path))
+    };
+    let own = spelled(path);
+    let leads_up = own.components().any(|part| part == Component::ParentDir);
+    users.iter().map(|user| spelled(user)).any(|user| {
+        own == user || (!leads_up && !user.as_os_str().is_empty() && own.starts_with(user))
+    })
+}
+
+/// Whether a value is stricter than the user's, in another form, or has no effect.
+fn is_narrower(
+    key: &str,
+    value: &Value,
+    outer: &OuterSettings,
+    difference: &SettingsDifference,
+    project: &Path,
+) -> bool {
+    let users = difference.without();
     match key {
+        "tools.sandboxAllowedPaths" => {
+            let users = texts(look(users, key));
+            value.is_array() && texts(Some(value)).iter().all(|own| is_below(own, &users, outer))
+        }
+        "security.environmentVariableRedaction.allowed" => {
+            let users = texts(look(users, key));
+            value.is_array() && texts(Some(value)).iter().all(|own| users.contains(own))
+        }
+        "security.allowedExtensions" => is(value, "[]") && texts(look(users, key)).is_empty(),
+        "general.defaultApprovalMode" => {
+            KEYS.iter().any(|known| known.name == key && known.kind.accept(value).is_none())
+        }
         "tools.allowed" => {
             let (users, own) = (texts(look(users, key)), texts(Some(value)));
             let is_covered = |own: &String| users.iter().any(|it| core_tools::covers(it, own));

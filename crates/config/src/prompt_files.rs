@@ -117,8 +117,11 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
 /// Whether a project file resolves to a path outside of the project: it could be a link to the
 /// user's secrets.
 fn leads_out(path: &Path, root: &Path) -> bool {
-    let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-    std::fs::canonicalize(path).is_ok_and(|real| !real.starts_with(root))
+    // Usually the file does not exist, which takes one call to find out.
+    path.symlink_metadata().is_ok() && {
+        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+        std::fs::canonicalize(path).is_ok_and(|real| !real.starts_with(root))
+    }
 }
 
 /// Returns the project's file for the whole system prompt.
@@ -133,6 +136,9 @@ fn sections_of(
     places: &PromptPlaces<'_>,
     found: &mut PromptFiles,
 ) {
+    if !folder.is_dir() {
+        return;
+    }
     for section in places.sections {
         let file = folder.join(format!("{section}.md"));
         if let Some(text) = found_text(&file, root, &mut found.warnings) {

@@ -278,7 +278,6 @@ impl Survey {
             &mut self.policies,
             &mut self.context_files,
             &mut self.env_files,
-            &mut self.programs,
             &mut self.loosening,
             &mut self.problems,
         ] {
@@ -286,7 +285,10 @@ impl Survey {
             list.truncate(places::MOST);
             list.iter_mut().for_each(shorten);
         }
-        *cut |= self.hooks.len() > places::MOST || self.mcp_servers.len() > places::MOST;
+        *cut |= self.hooks.len() > places::MOST
+            || self.mcp_servers.len() > places::MOST
+            || self.programs.len() > places::MOST;
+        self.programs.truncate(places::MOST);
         self.hooks.truncate(places::MOST);
         self.mcp_servers.truncate(places::MOST);
         // What runs is never shortened: the user agrees to all of it.
@@ -306,7 +308,8 @@ fn shorten(text: &mut String) {
     }
 }
 
-/// Returns the command line or the URL of a server.
+/// Returns the URL of a server, or its command line with the variables and the directory that decide
+/// what it runs.
 fn target(server: &Value) -> String {
     let field = |name: &str| server.get(name);
     if let Some(url) = field("httpUrl").or_else(|| field("url")).or_else(|| field("tcp")) {
@@ -318,6 +321,13 @@ fn target(server: &Value) -> String {
             text.push(' ');
             text.push_str(&words(argument));
         }
+    }
+    let variables = field("env").and_then(Value::as_object).into_iter().flatten();
+    let variables = variables.map(|(name, value)| format!("{name}={}", words(value)));
+    let directory = field("cwd").map(|directory| format!("in {}", words(directory)));
+    let more: Vec<String> = directory.into_iter().chain(variables).collect();
+    if !more.is_empty() {
+        text.push_str(&format!(" ({})", more.join(", ")));
     }
     text
 }

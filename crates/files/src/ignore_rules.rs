@@ -240,15 +240,16 @@ impl IgnoreRules {
         if !self.flags.git {
             return None;
         }
-        let chain = self.chain(path.parent()?, 0);
-        for rules in chain.rules.iter().rev() {
-            match rules.matched(path, is_folder) {
-                Match::Ignore(glob) => return Some(ignored(RuleSource::Git, glob)),
-                Match::Whitelist(_) => return None,
-                Match::None => {}
-            }
-        }
-        None
+        matched_by_git(&self.chain(path.parent()?, 0), path, is_folder)
+    }
+
+    /// Whether rules that were read by earlier calls of [`entry`](Self::entry) ignore an entry:
+    /// files that changed or were created since then do not count.
+    pub fn was_ignored(&self, path: &Path, is_folder: bool) -> bool {
+        let chains = self.chains.read().unwrap_or_else(PoisonError::into_inner);
+        let chain = path.ancestors().skip(1).find_map(|folder| chains.get(folder));
+        path.file_name().is_some_and(|name| name == ".git")
+            || chain.is_some_and(|chain| matched_by_git(chain, path, is_folder).is_some())
     }
 
     /// Returns the git rules for the entries of a directory.
@@ -280,6 +281,17 @@ impl IgnoreRules {
             .insert(folder.to_path_buf(), Arc::clone(&chain));
         chain
     }
+}
+
+fn matched_by_git(chain: &GitChain, path: &Path, is_folder: bool) -> Option<IgnoredBy> {
+    for rules in chain.rules.iter().rev() {
+        match rules.matched(path, is_folder) {
+            Match::Ignore(glob) => return Some(ignored(RuleSource::Git, glob)),
+            Match::Whitelist(_) => return None,
+            Match::None => {}
+        }
+    }
+    None
 }
 
 fn ignored(source: RuleSource, glob: &ignore::gitignore::Glob) -> IgnoredBy {

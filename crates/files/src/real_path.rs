@@ -10,6 +10,25 @@ const MAX_LINKS: usize = 40;
 /// Resolves every symbolic link of an absolute path, even if its last components do not exist.
 /// Returns `None` if the links form a cycle.
 pub fn real_path(path: &Path) -> Option<PathBuf> {
+    resolve(path, |_| {})
+}
+
+/// Returns where the symbolic links in an absolute path lead: each further link on the way, and the
+/// resolved path, even if it does not exist. Empty without links; without the resolved path if the
+/// links form a cycle.
+pub fn link_targets(path: &Path) -> Vec<PathBuf> {
+    let mut links = Vec::new();
+    let real = resolve(path, |link| links.push(link.to_owned()));
+    if links.is_empty() {
+        return links;
+    }
+    links.retain(|link| link != path);
+    links.extend(real.filter(|real| real != path));
+    links
+}
+
+/// Resolves a path, and reports each symbolic link with its parent directory resolved.
+fn resolve(path: &Path, mut found: impl FnMut(&Path)) -> Option<PathBuf> {
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = names(path).collect();
     let mut links = 0;
@@ -26,6 +45,7 @@ pub fn real_path(path: &Path) -> Option<PathBuf> {
             real = next;
             continue;
         };
+        found(&next);
         links += 1;
         if links > MAX_LINKS {
             return None;
@@ -64,5 +84,18 @@ mod tests {
         assert_eq!(real_path(&base.join("out/x")), Some(PathBuf::from("/nowhere/at/all/x")));
         assert_eq!(real_path(&base.join("in/new")), Some(base.join("deep/new")));
         assert_eq!(real_path(&base.join("loop")), None);
+    }
+
+    #[test]
+    fn link_targets_are_all_links_on_the_way_and_the_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let base = folder.path().canonicalize().expect("real");
+        symlink("between/file", base.join("first")).expect("link");
+        symlink("deep", base.join("between")).expect("link");
+        symlink("loop", base.join("loop")).expect("link");
+        let found = link_targets(&base.join("first"));
+        assert_eq!(found, [base.join("between"), base.join("deep/file")]);
+        assert_eq!(link_targets(&base.join("deep/file")), Vec::<PathBuf>::new());
+        assert_eq!(link_targets(&base.join("loop")), Vec::<PathBuf>::new());
     }
 }

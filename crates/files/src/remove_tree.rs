@@ -29,8 +29,16 @@ struct DirectoryLevel {
 /// # Errors
 /// Returns an error if something cannot be removed; the rest is removed anyway.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
+    remove_tree_at(CWD, path)
+}
+
+/// Like [`remove_tree`], for a path below an open directory.
+///
+/// # Errors
+/// See [`remove_tree`].
+pub fn remove_tree_at(directory: impl AsFd, path: &Path) -> io::Result<()> {
     let mut failure = None;
-    let mut current = open(CWD, path)?;
+    let mut current = open(&directory, path)?;
     let mut levels = vec![enter(&current, CString::default(), &mut failure)?];
     while let Some(level) = levels.last_mut() {
         if let Some(name) = level.waiting.pop() {
@@ -61,7 +69,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
     match failure {
         Some(error) => Err(error),
-        None => std::fs::remove_dir(path),
+        None => Ok(rustix::fs::unlinkat(&directory, path, AtFlags::REMOVEDIR)?),
     }
 }
 

@@ -425,9 +425,11 @@ fn temporary_name(attempt: u32) -> String {
     format!(".parallax-{:016x}.tmp", state.finish())
 }
 
+/// Returns a mode without the set-user-ID and set-group-ID bits: new contents must not run with the
+/// rights of another user.
 fn mode_of(mode: u32) -> Mode {
-    // The width of a mode differs between systems; twelve bits fit in all of them.
-    Mode::from_raw_mode((mode & 0o7777) as rustix::fs::RawMode)
+    // The width of a mode differs between systems; these bits fit in all of them.
+    Mode::from_raw_mode((mode & 0o1777) as rustix::fs::RawMode)
 }
 
 /// Copies extended attributes as far as the system permits.

@@ -90,14 +90,26 @@ pub(crate) fn interpret(hook: &Hook, end: &PipedOutput) -> Single {
     if hook.event.can_be_refused() { single } else { single.heard_only(hook) }
 }
 
+/// Returns what a hook that did not end by itself printed, to be appended to the reason.
+fn last_words(end: &PipedOutput) -> String {
+    let raw = if blank(&end.stderr) { &end.stdout } else { &end.stderr };
+    match trimmed(&String::from_utf8_lossy(raw)) {
+        "" => String::new(),
+        text => format!(": {}", clean(text, TEXT)),
+    }
+}
+
 fn answer(hook: &Hook, end: &PipedOutput) -> Single {
     let code = match end.ending {
         None => {
             let timeout = hook.timeout.as_secs_f64();
-            return Single::failed(hook, &format!("it timed out after {timeout} seconds"));
+            let seconds = if timeout == 1.0 { "second" } else { "seconds" };
+            let why = format!("it timed out after {timeout} {seconds}{}", last_words(end));
+            return Single::failed(hook, &why);
         }
         Some(Ending::Signalled { signal }) => {
-            return Single::failed(hook, &format!("it was terminated by signal {signal}"));
+            let why = format!("it was terminated by signal {signal}{}", last_words(end));
+            return Single::failed(hook, &why);
         }
         Some(Ending::Exited { code }) => code,
     };

@@ -66,7 +66,9 @@ impl Open {
         match serde_json::from_str::<Vec<&RawValue>>(&text) {
             Ok(items) if items.len() > MOST_IN_BATCH => Received::default(),
             Ok(items) => Received::of(items.iter().map(|item| self.one(item.get(), posted))),
-            Err(_) => Received::of([self.one(&text, posted)]),
+            Err(_) => {
+                Received::of(objects(&text).into_iter().map(|object| self.one(object, posted)))
+            }
         }
     }
 
@@ -212,6 +214,23 @@ impl Received {
 /// has `jsonrpc`, because log lines may also contain `error` or `id`.
 fn is_field(name: &str) -> bool {
     matches!(name, "jsonrpc" | "id" | "method" | "params" | "result" | "error")
+}
+
+/// Splits a line into the JSON values at its start and the rest: a server may forget a line ending.
+fn objects(text: &str) -> Vec<&str> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    let mut found = Vec::new();
+    while let Some(Ok(value)) = values.next() {
+        found.push(value.get());
+        if found.len() == MOST_IN_BATCH {
+            break;
+        }
+    }
+    let rest = text.get(values.byte_offset()..).unwrap_or_default();
+    if found.is_empty() || !rest.trim().is_empty() {
+        found.push(rest);
+    }
+    found
 }
 
 fn answer_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {

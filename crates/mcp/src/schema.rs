@@ -46,7 +46,8 @@ pub(crate) fn declared(schema: &Value, form: SchemaForm) -> Value {
     schema
 }
 
-/// Removes hidden characters, and the `$schema` keyword, which services reject.
+/// Removes hidden characters, what has them in its name, and the `$schema` keyword, which services
+/// reject.
 fn clean(schema: &mut Value, depth: usize) {
     if depth > DEEPEST {
         return;
@@ -61,6 +62,11 @@ fn clean(schema: &mut Value, depth: usize) {
             if fields.get("$schema").is_some_and(Value::is_string) {
                 fields.shift_remove("$schema");
             }
+            let is_plain = |name: &str| matches!(sanitize(name), Cow::Borrowed(_));
+            if let Some(Value::Array(required)) = fields.get_mut("required") {
+                required.retain(|name| name.as_str().is_none_or(is_plain));
+            }
+            fields.retain(|name, _| is_plain(name));
             fields.values_mut().for_each(|field| clean(field, depth + 1));
         }
         Value::Array(items) => items.iter_mut().for_each(|item| clean(item, depth + 1)),

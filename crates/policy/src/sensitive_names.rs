@@ -27,6 +27,15 @@ pub(crate) fn named(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> 
     let patterns = patterns.filter(|text| text.contains(['*', '?', '[']));
     let mut found: Vec<PathBuf> =
         patterns.filter(|text| matches_secret(text, home)).map(PathBuf::from).collect();
+    // The home directory of another user.
+    let words = commands.iter().flat_map(Command::arguments);
+    let others = words.filter_map(|word| {
+        let (user, below) = word.text.as_deref()?.strip_prefix('~')?.split_once('/')?;
+        let is_secret = is_sensitive(&Path::new("/").join(below), Some(Path::new("/")));
+        let path = word.text.as_deref().map(PathBuf::from);
+        path.filter(|_| !user.is_empty() && word.glob && is_secret)
+    });
+    found.extend(others);
     let interpreted: Vec<&Command> = commands.iter().filter(|it| is_interpreter(it)).collect();
     let code = interpreted.iter().flat_map(|command| command.arguments());
     let input = shell.line.redirections.iter().filter(|redirection| {

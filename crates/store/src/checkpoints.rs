@@ -88,6 +88,8 @@ pub struct CheckpointOptions {
     pub session: SessionId,
     /// The workspace directories.
     pub roots: Vec<PathBuf>,
+    /// Paths elsewhere that are protected; if one is a link into the workspace, its target is, too.
+    pub protected_links: Vec<PathBuf>,
     /// The reader for git blobs. Without it, clean tracked files are copied as well.
     pub blobs: Option<BlobReader>,
     /// Size limit of the whole store in bytes.
@@ -114,6 +116,7 @@ impl CheckpointOptions {
             project,
             session,
             roots,
+            protected_links: Vec::new(),
             blobs: None,
             total_bytes: 1024 * MEBIBYTE,
             file_bytes: 20 * MEBIBYTE,

@@ -111,7 +111,7 @@ fn names(key: &str, value: Value) -> Result<Vec<String>, CommandParseError> {
 }
 
 /// Splits at commas outside parentheses.
-fn outer_commas(text: &str) -> Vec<String> {
+pub(super) fn outer_commas(text: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0u32);
     for char in text.chars() {
         match char {

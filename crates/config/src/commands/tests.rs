@@ -126,14 +126,22 @@ fn descriptions_are_one_short_line() {
 }
 
 #[test]
-fn fields_of_ours_that_say_something_else_are_left_out() {
-    let text =
-        "prompt = 'x'\ntools = 'read_file'\nmodel = 5\nagent = ['a']\nargs = [1]\nmode = true";
-    let written = toml_form::read(text).expect("a command all the same");
-    let mut unused = written.unused.clone();
-    unused.sort();
-    assert_eq!(unused, ["agent", "args", "mode", "model", "tools"]);
-    assert_eq!(written.wishes, CommandWishes::default());
+fn known_field_with_wrong_type_is_an_error() {
+    for (field, expected) in [
+        ("tools = 5", "`tools` must be a list of tool names"),
+        ("tools = ['glob', 3]", "`tools` must be a list of tool names"),
+        ("model = 5", "`model` must be a text"),
+        ("agent = ['a']", "`agent` must be a text"),
+        ("args = [1]", "`args` must be a list of arguments"),
+        ("args = 'file'", "`args` must be a list of arguments"),
+        ("mode = true", "`mode` must be a text"),
+        ("mode = 'yolo'", "`mode` must be `plan`, `default`, `auto_edit`"),
+    ] {
+        let error = toml_form::read(&format!("prompt = 'x'\n{field}")).expect_err(field);
+        assert_eq!((error.line, error.message.as_str()), (Some(2), expected), "{field}");
+    }
+    let written = toml_form::read("prompt = 'x'\ntools = 'read_file, glob'").expect("read");
+    assert_eq!(written.wishes.tools, Some(vec!["read_file".to_owned(), "glob".to_owned()]));
 }
 
 #[test]

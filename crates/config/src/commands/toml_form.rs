@@ -2,6 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
+use super::markdown_form::outer_commas;
 use super::{CommandArgument, CommandParseError, ParsedCommand};
 
 /// Maximum number of arguments of one command.
@@ -42,11 +43,10 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             ("description", _) => return Err(wrong("a text")),
             ("args", DeValue::Array(items)) => {
                 let arguments = items.iter().take(MOST).map(|item| argument(item.get_ref()));
-                match arguments.collect::<Option<Vec<_>>>() {
-                    Some(arguments) => written.arguments = arguments,
-                    None => written.unused.push("args".to_owned()),
-                }
+                let arguments = arguments.collect::<Option<Vec<_>>>();
+                written.arguments = arguments.ok_or_else(|| wrong("a list of arguments"))?;
             }
+            ("args", _) => return Err(wrong("a list of arguments")),
             ("model" | "agent", DeValue::String(name)) => {
                 let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
                 match key.get_ref().as_ref() {
@@ -54,13 +54,17 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     _ => written.wishes.agent = name,
                 }
             }
+            ("model" | "agent", _) => return Err(wrong("a text")),
+            ("tools", DeValue::String(names)) => {
+                written.wishes.tools = Some(outer_commas(names));
+            }
             ("tools", DeValue::Array(items)) => {
                 let names = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
-                match names.collect::<Option<Vec<String>>>() {
-                    Some(names) => written.wishes.tools = Some(names),
-                    None => written.unused.push("tools".to_owned()),
-                }
+                let names = names.collect::<Option<Vec<String>>>();
+                written.wishes.tools = Some(names.ok_or_else(|| wrong("a list of tool names"))?);
             }
+            // Without the list, the command could use all tools.
+            ("tools", _) => return Err(wrong("a list of tool names")),
             (
                 key @ ("mode" | "timeout"),
                 DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_),
@@ -73,7 +77,8 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                 };
                 written.wishes.take(key, &text).map_err(&wrong)?;
             }
-            // Possibly meant for another program, even if the name is one of Parallax's.
+            ("mode" | "timeout", _) => return Err(wrong("a text")),
+            // Possibly meant for another program.
             (other, _) => written.unused.push(other.to_owned()),
         }
     }

@@ -89,9 +89,23 @@ impl UsersServer {
             Expander::new(&outer.environment).value(&mut value);
             value
         };
-        let (own, users) = (expanded(server), expanded(self.value.clone()));
+        let plain = |value: Value| with_plain_url(expanded(value));
+        let (own, users) = (plain(server), plain(self.value.clone()));
         own != users && !is_narrower(&own, &users)
     }
+}
+
+/// Spells `url` with the type `http` as `httpUrl`, which means the same.
+fn with_plain_url(mut server: Value) -> Value {
+    if let Some(fields) = server.as_object_mut()
+        && fields.get("type").and_then(Value::as_str) == Some("http")
+        && !fields.contains_key("httpUrl")
+        && let Some(url) = fields.shift_remove("url")
+    {
+        fields.shift_remove("type");
+        fields.insert("httpUrl".to_owned(), url);
+    }
+    server
 }
 
 /// Whether a project server equals the user's server with fewer tools or less trust.

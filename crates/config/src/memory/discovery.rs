@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+use parallax_protocol::paths::lexical;
+
 use super::imports::{ImportExpander, is_closed};
 use super::{Memory, MemoryFile, MemoryOptions};
 use crate::read::{ReadError, is_binary, read_at_most, to_text};
@@ -167,11 +169,18 @@ struct MemoryReader<'a> {
 
 impl MemoryReader<'_> {
     /// Whether a file of a project or an extension really lies inside its directory: it could be a
-    /// link to the user's secrets.
+    /// link to the user's secrets. A name that leads outside is one that the user accepted.
     fn is_inside(&mut self, path: &Path, root: &Path) -> bool {
         let Ok(real) = std::fs::canonicalize(path) else { return true };
+        let is_named_outside = !lexical(root, path).starts_with(root);
         let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
         let problem = match real.strip_prefix(&root) {
+            Err(_)
+                if is_named_outside
+                    && !real.file_name().is_some_and(|name| is_closed(Path::new(name))) =>
+            {
+                return true;
+            }
             Err(_) => "it is a link to a file outside the project",
             Ok(below) if is_closed(below) => "files with this name are closed to tools",
             Ok(_) if real != path && (self.options.ignored)(&real) => {

@@ -211,24 +211,20 @@ fn git(command: &Command) -> Vec<Word> {
     };
     let mut found = values(&rest, '\0', "output");
     match call.name {
-        "clone" => found.extend(
-            operands(
-                &rest,
-                "bocuj",
-                &[
-                    "--branch",
-                    "--origin",
-                    "--config",
-                    "--depth",
-                    "--reference",
-                    "--template",
-                    "--jobs",
-                ],
-            )
-            .into_iter()
-            .skip(1)
-            .take(1),
-        ),
+        "clone" => {
+            let long = [
+                "--branch",
+                "--origin",
+                "--config",
+                "--depth",
+                "--reference",
+                "--template",
+                "--jobs",
+            ];
+            let mut operands = operands(&rest, "bocuj", &long).into_iter();
+            let source = operands.next();
+            found.extend(operands.next().or_else(|| source.map(|source| clone_target(&source))));
+        }
         "init" => found
             .extend(operands(&rest, "b", &["--initial-branch", "--template"]).into_iter().take(1)),
         "rm" | "mv" | "restore" => found.extend(operands(&rest, "s", &["--source"])),
@@ -252,4 +248,18 @@ fn git(command: &Command) -> Vec<Word> {
         _ => {}
     }
     found
+}
+
+/// Returns the directory that `git clone` derives from the repository: the last part of its path,
+/// without `.git` or `.bundle`.
+fn clone_target(source: &Word) -> Word {
+    let path = source.text.as_deref().unwrap_or(source.source.trim_matches(['"', '\'']));
+    let path = path.trim_end_matches('/');
+    let path = path.strip_suffix("/.git").unwrap_or(path).trim_end_matches('/');
+    let name = path.rsplit(['/', ':']).next().unwrap_or_default();
+    let name = name.strip_suffix(".git").or_else(|| name.strip_suffix(".bundle")).unwrap_or(name);
+    if name.is_empty() || (source.text.is_none() && name.contains(['$', '`', ')'])) {
+        return source.clone();
+    }
+    Word { text: Some(name.to_owned()), source: name.to_owned(), ..Word::default() }
 }

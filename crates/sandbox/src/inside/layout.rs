@@ -7,9 +7,12 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2};
+use rustix::fs::{
+    FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, readlinkat,
+};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::thread::UnshareFlags;
@@ -21,6 +24,9 @@ use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::overmounts::{self, Stage};
 use crate::plan::Plan;
+
+/// Number of symbolic links that the kernel follows.
+const MAX_LINKS: usize = 40;
 
 pub(crate) const READ_ONLY: MountRestrictions = MountRestrictions { read_only: true, ..WRITABLE };
 const WRITABLE: MountRestrictions = MountRestrictions {
@@ -240,6 +246,10 @@ impl View<'_> {
     /// Makes a path below a writable tree read-only and every parent directory in that tree a
     /// separate mount. A mount cannot be renamed or removed, so the path cannot be replaced.
     fn protect(&mut self, path: &Path) -> SandboxResult<()> {
+        self.protect_through_links(path, MAX_LINKS)
+    }
+
+    fn protect_through_links(&mut self, path: &Path, links: usize) -> SandboxResult<()> {
         let Some(tree) = mounted_tree(self.plan, path) else { return Ok(()) };
         if tree == path {
             let Ok(itself) = self.open(path) else { return Ok(()) };
@@ -250,8 +260,14 @@ impl View<'_> {
             Err(_) => return Ok(()),
         };
         let rest = path.strip_prefix(tree).unwrap_or(Path::new(""));
-        let mut names = names_of(rest).peekable();
-        while let Some(name) = names.next() {
+        let mut names = rest.components().peekable();
+        while let Some(component) = names.next() {
+            let Component::Normal(name) = component else {
+                // The path so far has no links, so this is its parent.
+                here.pop();
+                let next = here.join(names.collect::<PathBuf>());
+                return self.protect_through_links(&next, links);
+            };
             here.push(name);
             let found = match open_entry(&at, name) {
                 Ok(found) => found,
@@ -262,14 +278,15 @@ impl View<'_> {
             let link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
             let last = names.peek().is_none();
             if link {
-                // The link itself and its target are both protected.
+                // The link, all that it leads through, and its target are protected.
                 self.pin(&found, &here)?;
-                let end: PathBuf = std::iter::once(name).chain(names).collect();
-                let flags = OFlags::PATH | OFlags::CLOEXEC;
-                let resolve = ResolveFlags::NO_MAGICLINKS;
-                return match openat2(&at, &end, flags, Mode::empty(), resolve) {
-                    Ok(end) => self.cover_with_itself(&end, path, READ_ONLY),
-                    Err(_) => Ok(()),
+                let Ok(target) = readlinkat(&at, name, Vec::new()) else { return Ok(()) };
+                let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+                here.pop();
+                let next = here.join(target).join(names.collect::<PathBuf>());
+                return match links.checked_sub(1) {
+                    Some(links) => self.protect_through_links(&next, links),
+                    None => Ok(()),
                 };
             }
             if last {

@@ -56,6 +56,10 @@ pub(crate) fn guard_all(plan: &Plan) -> SandboxResult<()> {
     };
     let temporary = overmounts::temporary_folder(plan)?;
     let hidden = hidden_paths(plan);
+    let readable = siblings_of(&hidden);
+    let mut closed = hidden.clone();
+    closed.extend(plan.read_only.iter().cloned());
+    let writable = siblings_of(&closed);
     for path in plan.writable.iter().chain([&temporary]) {
         if fs::canonicalize(path).ok().as_ref() != Some(path) {
             return Err(SandboxFailure::Refused(format!(
@@ -66,9 +70,15 @@ pub(crate) fn guard_all(plan: &Plan) -> SandboxResult<()> {
         let whole = path == &temporary
             || plan.workspace.contains(path)
             || !hidden.iter().any(|hidden| hidden.starts_with(path));
-        // The parts of it that contain nothing hidden are made readable below.
-        let access = if whole { handled } else { handled & !BitFlags::from(AccessFs::ReadFile) };
-        rules = allow(rules, path, access)?;
+        if whole {
+            rules = allow(rules, path, handled)?;
+            continue;
+        }
+        // A rule for a directory holds for everything in it, so nothing new can be created beside
+        // what is hidden or protected.
+        for part in writable.iter().filter(|part| part.starts_with(path)) {
+            rules = allow(rules, part, handled)?;
+        }
     }
     for device in HARMLESS {
         let access = device_access() | AccessFs::ReadFile;
@@ -79,8 +89,8 @@ pub(crate) fn guard_all(plan: &Plan) -> SandboxResult<()> {
     for path in plan.readable.iter().filter(|path| !holds_hidden(path)) {
         rules = allow(rules, path, AccessFs::ReadFile.into())?;
     }
-    for path in readable_around(&hidden) {
-        rules = allow(rules, &path, AccessFs::ReadFile.into())?;
+    for path in &readable {
+        rules = allow(rules, path, AccessFs::ReadFile.into())?;
     }
     enforce(allow_standard_streams(rules, AccessFs::ReadFile.into())?)
 }
@@ -99,14 +109,14 @@ fn hidden_paths(plan: &Plan) -> Vec<PathBuf> {
     hidden
 }
 
-/// Returns every path that may be read as a whole: the siblings of the hidden paths and of their
+/// Returns every path that may be opened as a whole: the siblings of the closed paths and of their
 /// parent directories.
-fn readable_around(hidden: &[PathBuf]) -> Vec<PathBuf> {
+fn siblings_of(closed: &[PathBuf]) -> Vec<PathBuf> {
     // Use sets for lookups: comparing each entry with each path would dominate the start time of a
     // command.
-    let closed: HashSet<&Path> = hidden.iter().map(PathBuf::as_path).collect();
     let on_the_way: HashSet<&Path> =
-        hidden.iter().flat_map(|path| path.ancestors().skip(1)).collect();
+        closed.iter().flat_map(|path| path.ancestors().skip(1)).collect();
+    let closed: HashSet<&Path> = closed.iter().map(PathBuf::as_path).collect();
     let mut found = Vec::new();
     let mut seen = 0;
     let mut open = vec![PathBuf::from("/")];
@@ -222,7 +232,7 @@ mod tests {
         for name in ["a/.ssh", "a/work", "b"] {
             fs::create_dir_all(home.join(name)).unwrap();
         }
-        let found = readable_around(&[home.join("a/.ssh"), PathBuf::from("/dev")]);
+        let found = siblings_of(&[home.join("a/.ssh"), PathBuf::from("/dev")]);
         assert!(found.contains(&home.join("a/work")));
         assert!(found.contains(&home.join("b")));
         assert!(!found.contains(&home.join("a")) && !found.contains(&home.join("a/.ssh")));

@@ -237,6 +237,11 @@ impl EntryHandle {
         Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::REMOVEDIR)?)
     }
 
+    /// Removes a directory with everything in it.
+    pub fn remove_tree(&self) -> io::Result<()> {
+        parallax_files::remove_tree_at(&self.folder, Path::new(&self.name))
+    }
+
     /// Creates a directory; succeeds if it exists.
     pub fn make_folder(&self) -> io::Result<()> {
         match rustix::fs::mkdirat(&self.folder, &self.name, Mode::from_raw_mode(0o700)) {

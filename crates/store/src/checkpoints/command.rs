@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use parallax_files::{IgnoreFlags, real_path};
+use parallax_files::{IgnoreFlags, IgnoreRules, real_path};
 use parallax_protocol::checkpoint::Reach;
 use rustix::fs::{Access, AtFlags, CWD, accessat, statat};
 
@@ -230,7 +230,10 @@ impl Checkpoints {
     fn begin(&self, turn: u64, without_git: bool) -> Result<CommandMark, CheckpointError> {
         self.recover_first();
         let began = self.moment();
-        let walked = self.walk(Some(self.options.command_time / 2));
+        let mut walked = self.walk(Some(self.options.command_time / 2));
+        if let Some((roots, _)) = self.places() {
+            walked.find_linked(self.options.protected_links.iter().cloned(), &roots);
+        }
         lock(&self.caches).too_large.clone_from(&walked.too_large);
         let old = self.keep(&walked, without_git);
         let kept = old.iter().filter_map(|old| match old {
@@ -278,10 +281,13 @@ impl Checkpoints {
     }
 
     fn changes_since(&self, mark: &CommandMark, reach: &Reach) -> (Changes, Vec<FileRecord>) {
-        let after = self.walk_after(&mark.walked.unseen);
+        let rules = mark.walked.rules.as_deref();
+        let after = self.walk_after(&mark.walked.unseen, rules);
         let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
         let mut records = found.run();
-        records.retain(|(place, ..)| reach.holds(&place.path()));
+        records.retain(|(place, ..)| {
+            reach.holds(&place.path()) || mark.walked.hard_linked.contains(place)
+        });
         let mut changes = Changes { turn: mark.turn, began: mark.began, ..Changes::default() };
         let newly = after.unsearched.iter().filter(|(place, _)| {
             !mark.walked.unsearched.contains_key(place) && !mark.walked.unseen.contains(place)
@@ -295,8 +301,11 @@ impl Checkpoints {
         changes.new_repositories = new.map(|(place, _)| place.path()).collect();
         changes.moved_repositories = repositories::moved(&mark.walked, &after);
         changes.moved_repositories.retain(|moved| reach.holds(&moved.path));
-        let protected =
-            |place: &ConfinedPath| is_protected(&place.relative) || is_of_planted_repository(place);
+        let protected = |place: &ConfinedPath| {
+            is_protected(&place.relative)
+                || is_of_planted_repository(place)
+                || mark.walked.is_linked(&place.path())
+        };
         let moved = records.iter().any(|(place, ..)| protected(place));
         let moved = moved.then(|| MovedFolders::between(&mark.walked, &after));
         for (place, before, after) in records {
@@ -326,19 +335,25 @@ impl Checkpoints {
 
     /// Walks the workspace before a command.
     pub(super) fn walk(&self, added_time: Option<Duration>) -> WalkResult {
-        self.walk_with(added_time, None)
+        self.walk_with(added_time, None, None)
     }
 
     /// Walks the workspace after a command and makes directories readable that were not closed
-    /// before.
-    pub(super) fn walk_after(&self, closed_before: &HashSet<ConfinedPath>) -> WalkResult {
-        self.walk_with(None, Some(closed_before))
+    /// before. Directories that are ignored only since then, unlike by `rules_before`, are searched
+    /// for protected files.
+    pub(super) fn walk_after(
+        &self,
+        closed_before: &HashSet<ConfinedPath>,
+        rules_before: Option<&IgnoreRules>,
+    ) -> WalkResult {
+        self.walk_with(None, Some(closed_before), rules_before)
     }
 
     fn walk_with(
         &self,
         added_time: Option<Duration>,
         opening: Option<&HashSet<ConfinedPath>>,
+        rules_before: Option<&IgnoreRules>,
     ) -> WalkResult {
         let Some((roots, workspace)) = self.places() else { return WalkResult::default() };
         let flags = IgnoreFlags { git: true, gemini: false, custom: false };
@@ -354,8 +369,9 @@ impl Checkpoints {
             too_large: caches.too_large.clone(),
             added_time,
             opening,
+            rules_before,
         };
-        walk(&roots, &rules, &mut caches.indexes, limits)
+        walk(&roots, Arc::new(rules), &mut caches.indexes, limits)
     }
 
     /// Saves the contents of every file, as far as the limits allow.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::beneath::ConfinedPath;
+use parallax_files::{IgnoreRules, link_targets};
+
+use super::beneath::{ConfinedPath, Roots};
 use super::git::Known;
 use super::state::{PathText, Stamp};
 
@@ -56,6 +58,12 @@ pub(super) struct WalkResult {
     pub unsearched: BTreeMap<ConfinedPath, &'static str>,
     /// Added directories that are too large to scan.
     pub too_large: BTreeSet<PathBuf>,
+    /// Where protected links lead; what is there is protected, too.
+    pub linked: BTreeSet<PathBuf>,
+    /// Protected files with other hard links, through which a command can write them.
+    pub hard_linked: HashSet<ConfinedPath>,
+    /// The ignore rules, as they were read.
+    pub rules: Option<Arc<IgnoreRules>>,
     /// When the walk began, in nanoseconds since 1970.
     pub began: i64,
 }
@@ -64,6 +72,28 @@ impl WalkResult {
     pub fn get(&self, place: &ConfinedPath) -> Option<&WorkspaceEntry> {
         let at = self.entries.binary_search_by(|entry| entry.place.cmp(place)).ok()?;
         self.entries.get(at)
+    }
+
+    /// Whether a protected link leads to a path or above it.
+    pub fn is_linked(&self, path: &Path) -> bool {
+        !self.linked.is_empty() && path.ancestors().any(|above| self.linked.contains(above))
+    }
+
+    /// Finds where protected links lead, and marks what is there as protected.
+    pub fn find_linked(&mut self, more: impl IntoIterator<Item = PathBuf>, roots: &Roots) {
+        let links = self.entries.iter().filter(|entry| entry.protected);
+        let links = links.filter(|entry| matches!(entry.found, EntryKind::Link(_)));
+        let links = links.map(|entry| entry.place.path()).chain(more);
+        let targets = links.flat_map(|link| link_targets(&link));
+        // A link to a whole workspace directory does not protect everything in it.
+        self.linked = targets.filter(|path| roots.place(path).is_some()).collect();
+        let linked = std::mem::take(&mut self.linked);
+        if !linked.is_empty() {
+            for entry in &mut self.entries {
+                entry.protected |= entry.place.path().ancestors().any(|it| linked.contains(it));
+            }
+        }
+        self.linked = linked;
     }
 
     /// Removes a root from the result.
@@ -80,6 +110,7 @@ impl WalkResult {
         self.ignored_names.append(&mut other.ignored_names);
         self.cut |= other.cut;
         self.unsearched.append(&mut other.unsearched);
+        self.hard_linked.extend(other.hard_linked);
     }
 
     /// Whether the walk has no information about this entry.

@@ -175,7 +175,7 @@ impl Checkpoints {
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
         let closed = unseen.iter().filter_map(|path| roots.place(path)).collect();
-        for entry in self.walk_after(&closed).entries.iter().filter(|_| !saved.cut) {
+        for entry in self.walk_after(&closed, None).entries.iter().filter(|_| !saved.cut) {
             let path = entry.place.path();
             let protected =
                 is_protected(&entry.place.relative) || is_of_planted_repository(&entry.place);

@@ -44,6 +44,17 @@ pub(super) fn is_protected(relative: &Path) -> bool {
     }
 }
 
+/// How many levels of directories in a protected one are listed. Below it, a directory is one entry
+/// and is removed as a whole: listing them takes time that grows with the cube of the depth.
+pub(super) const NESTED: usize = 32;
+
+/// Whether a path is a directory that a walk lists without its contents.
+pub(super) fn is_nested_too_deep(relative: &Path) -> bool {
+    let levels = relative.ancestors().filter(|path| !path.as_os_str().is_empty());
+    let outermost = levels.enumerate().filter(|(_, path)| is_protected(path)).last();
+    outermost.is_some_and(|(below, _)| below >= NESTED)
+}
+
 /// Whether a path relative to a workspace directory is protected only because it is an instruction
 /// file for agents.
 pub(super) fn is_instruction(relative: &Path) -> bool {

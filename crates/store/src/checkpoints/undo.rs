@@ -17,7 +17,7 @@ use super::journal::{FileRecord, Record};
 use super::missing::{Missing, identity, is_lost_file, move_back};
 use super::objects::{blob_id, file_blob_id, hash_of};
 use super::observe::ContentHandling;
-use super::protected::is_of_lost_repository;
+use super::protected::{is_nested_too_deep, is_of_lost_repository};
 use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
@@ -589,7 +589,10 @@ fn make_way(plan: &RestoreTarget) -> Result<(), String> {
     if matches!(plan.now, PathState::Folder { .. }) {
         return match leaf.remove_folder() {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                Err(NOT_EMPTY.to_owned())
+                match is_nested_too_deep(&plan.place.relative) {
+                    true => leaf.remove_tree().map_err(|error| error.to_string()),
+                    false => Err(NOT_EMPTY.to_owned()),
+                }
             }
             Err(error) if is_nothing(&error) => Ok(()),
             result => result.map_err(|error| error.to_string()),

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::beneath::{ConfinedPath, Roots, folder_at, link_target, open_root, set_folder_mode};
 use super::git::{Attributes, Indexes, Known, Repository};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
-use super::protected::{is_git_private, is_protected_name, may_hold_git_private};
+use super::protected::{NESTED, is_git_private, is_protected_name, may_hold_git_private};
 use super::shared_work::WorkQueue;
 use super::state::{Stamp, now};
 
@@ -60,16 +60,20 @@ pub(super) struct WalkLimits<'a> {
     /// Makes directories of this user readable, except for these. A command could otherwise close a
     /// directory to hide what it put there.
     pub opening: Option<&'a HashSet<ConfinedPath>>,
+    /// The rules of the walk before the command, which may have written others to keep protected
+    /// files from being found.
+    pub rules_before: Option<&'a IgnoreRules>,
 }
 
 /// Walks all roots except for the root of the file system.
 pub(super) fn walk(
     roots: &Roots,
-    rules: &IgnoreRules,
+    rules: Arc<IgnoreRules>,
     indexes: &mut Indexes,
     limits: WalkLimits<'_>,
 ) -> WalkResult {
-    let WalkLimits { excluded, entries: limit, too_large, added_time, opening } = limits;
+    let WalkLimits { excluded, entries: limit, too_large, added_time, opening, rules_before } =
+        limits;
     let mut walked = WalkResult { began: now(), too_large, ..WalkResult::default() };
     let (count, mut added_until) = (AtomicUsize::new(0), None);
     for (root, is_added) in roots.by_weight() {
@@ -98,13 +102,16 @@ pub(super) fn walk(
                 repository: Arc::new(found),
             }),
             ignored: false,
+            newly_ignored: false,
+            nested_in_protected: 0,
             protected: false,
             git: None,
             depth: 0,
         };
         let first = UnreadDirectory { above: Arc::new(folder), path: ".".into(), here };
         let ground = Ground {
-            rules,
+            rules: &rules,
+            rules_before,
             excluded,
             limit,
             count: &count,
@@ -112,6 +119,7 @@ pub(super) fn walk(
             is_late: AtomicBool::new(false),
             opening,
             search_until: OnceLock::new(),
+            search_ignored_until: OnceLock::new(),
             indexes: Mutex::new(&mut *indexes),
             unread: WorkQueue::new(first),
         };
@@ -123,6 +131,7 @@ pub(super) fn walk(
     }
     walked.entries.sort_unstable_by(|one, two| one.place.cmp(&two.place));
     walked.repositories.sort_unstable();
+    walked.rules = Some(rules);
     walked
 }
 
@@ -168,6 +177,11 @@ struct CurrentDirectory {
     repository: Option<InRepository>,
     /// Whether it is below an ignored directory, where only tracked files count.
     ignored: bool,
+    /// Whether it is below a directory that is ignored only since the command; only protected
+    /// entries are listed.
+    newly_ignored: bool,
+    /// The number of directories since the protected one that it is in.
+    nested_in_protected: usize,
     protected: bool,
     /// The path inside a git directory, if it is in one.
     git: Option<PathBuf>,
@@ -193,9 +207,10 @@ impl UnreadDirectory {
     }
 }
 
-/// State shared by the threads of a walk.
+/// PathState shared by the threads of a walk.
 struct Ground<'a> {
     rules: &'a IgnoreRules,
+    rules_before: Option<&'a IgnoreRules>,
     excluded: &'a Path,
     limit: usize,
     /// Number of entries found, in all roots.
@@ -207,6 +222,8 @@ struct Ground<'a> {
     opening: Option<&'a HashSet<ConfinedPath>>,
     /// When to stop searching for protected entries, set once there are too many others.
     search_until: OnceLock<Instant>,
+    /// When to stop searching directories that are newly ignored.
+    search_ignored_until: OnceLock<Instant>,
     indexes: Mutex<&'a mut Indexes>,
     unread: WorkQueue<UnreadDirectory>,
 }
@@ -284,7 +301,7 @@ impl Walker<'_, '_> {
         // The count of all threads; other threads add little while this one reads.
         let before = ground.count.load(Ordering::Relaxed);
         let room = ground.limit.saturating_sub(before) + self.walked.entries.len();
-        if self.is_search_over() {
+        if self.is_search_over(here) {
             self.walked
                 .miss(ConfinedPath { root: here.root.clone(), relative: PathBuf::new() }, TOO_MANY);
             return Vec::new();
@@ -329,7 +346,7 @@ impl Walker<'_, '_> {
         let top: Option<Arc<Path>> =
             repository.as_ref().map(|found| Arc::from(found.repository.top.as_path()));
         for (number, name) in names.into_iter().enumerate() {
-            if number % BETWEEN == BETWEEN - 1 && self.is_search_over() {
+            if number % BETWEEN == BETWEEN - 1 && self.is_search_over(here) {
                 self.walked.miss(here.place(), TOO_MANY);
                 return Vec::new();
             }
@@ -347,12 +364,15 @@ impl Walker<'_, '_> {
                 ConfinedPath { root: here.root.clone(), relative: here.relative.join(&name) };
             let protected = here.protected || is_protected_name(&place.relative);
             let kind = FileType::from_raw_mode(stat.st_mode);
+            if protected && kind == FileType::RegularFile && stat.st_nlink > 1 {
+                self.walked.hard_linked.insert(place.clone());
+            }
             let is_over = self.walked.entries.len() >= room;
             if is_over {
                 self.walked.cut = true;
                 ground.search_until.get_or_init(|| Instant::now() + SEARCH);
             }
-            let is_deep = here.depth > DEEP;
+            let is_deep = here.depth > DEEP || here.newly_ignored;
             let is_over = is_over || is_deep;
             let counts = protected || here.git.is_some() || is_git(&name);
             if is_over && kind != FileType::Directory && !counts {
@@ -398,8 +418,16 @@ impl Walker<'_, '_> {
                     name.push(b'/');
                     InRepository { name, ..found.clone() }
                 });
-                let ignored = here.ignored
+                let is_ignored = here.ignored
                     || (!protected && !is_deep && ground.rules.entry(&path, true).is_some());
+                if protected && here.nested_in_protected >= NESTED {
+                    self.walked.unseen.insert(place.clone());
+                    self.push(place, stamp, EntryKind::Folder, true);
+                    continue;
+                }
+                let newly_ignored = here.newly_ignored
+                    || (is_ignored && !here.ignored && self.is_newly_ignored(&place));
+                let ignored = is_ignored && !newly_ignored;
                 if ignored {
                     let tracks = inside
                         .as_ref()
@@ -412,11 +440,13 @@ impl Walker<'_, '_> {
                     if !tracks {
                         continue;
                     }
-                } else if !is_over || protected {
+                } else if !(is_over || newly_ignored) || protected {
                     self.push(place.clone(), stamp, EntryKind::Folder, protected);
                 }
+                let below = here.below(place, protected, inside, None);
+                let nested_in_protected = usize::from(protected) * (here.nested_in_protected + 1);
                 let below =
-                    CurrentDirectory { ignored, ..here.below(place, protected, inside, None) };
+                    CurrentDirectory { ignored, newly_ignored, nested_in_protected, ..below };
                 folders.push((name, below));
                 continue;
             }
@@ -456,8 +486,19 @@ impl Walker<'_, '_> {
     }
 
     /// Whether the time for finding protected entries is over.
-    fn is_search_over(&self) -> bool {
-        self.ground.search_until.get().is_some_and(|until| Instant::now() >= *until)
+    fn is_search_over(&self, here: &CurrentDirectory) -> bool {
+        let until = match here.newly_ignored {
+            true => Some(self.ground.search_ignored_until.get_or_init(|| Instant::now() + SEARCH)),
+            false => self.ground.search_until.get(),
+        };
+        until.is_some_and(|until| Instant::now() >= *until)
+    }
+
+    /// Whether a directory that is ignored now was not ignored before the command.
+    fn is_newly_ignored(&self, place: &ConfinedPath) -> bool {
+        let is_known = self.ground.opening.is_some_and(|unseen| unseen.contains(place));
+        let before = self.ground.rules_before;
+        !is_known && before.is_some_and(|rules| !rules.was_ignored(&place.path(), true))
     }
 
     /// Makes a directory of this user readable, if that is requested, and returns its stamp.
@@ -527,10 +568,20 @@ impl CurrentDirectory {
         repository: Option<InRepository>,
         git: Option<PathBuf>,
     ) -> Self {
-        let ignored = self.ignored;
+        let Self { ignored, newly_ignored, nested_in_protected, .. } = *self;
         let depth = self.depth + 1;
         let ConfinedPath { root, relative } = place;
-        Self { root, relative, repository, ignored, protected, git, depth }
+        Self {
+            root,
+            relative,
+            repository,
+            ignored,
+            newly_ignored,
+            nested_in_protected,
+            protected,
+            git,
+            depth,
+        }
     }
 
     fn place(&self) -> ConfinedPath {

@@ -347,6 +347,12 @@ impl Confinement for Ran {
                 || self.is_read_only_below_tmp(&path, access))
     }
 
+    fn first_to_create(&self, path: &Path) -> PathBuf {
+        let has_parent = |path: &&Path| path.parent().is_none_or(|parent| parent.is_dir());
+        let first = path.ancestors().find(has_parent).unwrap_or(path);
+        if path.symlink_metadata().is_ok() { path.to_owned() } else { first.to_owned() }
+    }
+
     fn is_offline(&self) -> bool {
         matches!(self.plan.network, Network::Own | Network::Loopback)
     }

@@ -211,6 +211,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         options.hidden_places.record(&left_alone);
     }
     left_alone.extend(found.secrets.iter().cloned());
+    secrets::add_targets(&mut left_alone, &plan.readable);
     let readable = plan.readable.clone();
     left_alone.retain(|path| !readable.contains(path));
     if bash::uses_git(line) {
@@ -221,6 +222,9 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     // The ignore file determines what is hidden, so it is read-only even in YOLO mode.
     let ignores = subject.roots.iter().map(|root| root.join(".geminiignore"));
     plan.read_only.extend(ignores.filter(|_| options.hides_ignored).filter(|path| path.exists()));
+    // What decides over later sessions, too, if the workspace holds it.
+    let holds_ours = subject.roots.iter().any(|root| options.ours.starts_with(root));
+    plan.read_only.extend(holds_ours.then(|| options.ours.clone()));
     if tracked::removes_worktrees(line) {
         // Mount points must not block the removal of a working tree.
         let trees = linked_trees(&found);
@@ -371,6 +375,10 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
             plan.read_only.push(repository);
         }
     }
+    let mut linked = plan.read_only.clone();
+    let hooks = repositories(options, subject.roots, found).into_iter();
+    linked.extend(hooks.map(|repository| repository.join("hooks")));
+    plan.read_only.extend(secrets::targets_of_links(&linked, subject.roots));
     if bash::moves_worktrees(subject.line) {
         // Git itself removes them, so nothing in them may be a mount point.
         let tops = linked_trees(found);

@@ -23,7 +23,11 @@ pub(super) enum DeniedAccess {
 /// What is known about the sandbox in which a command ran.
 pub(super) trait Confinement {
     /// Whether it denies the access to the path.
-    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool;
+    fn refuses(&self, path: &Path, access: Access) -> bool;
+    /// Returns the directory that had to be created first to write the path, or the path itself.
+    fn first_to_create(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
     /// Whether other machines were unreachable.
     fn is_offline(&self) -> bool;
     /// Whether servers on this machine, outside of the sandbox, were unreachable.
@@ -75,6 +79,9 @@ const UNREACHED: [&str; 12] = [
 
 /// Git prints this if no credential helper knew the user, which is not a network failure.
 const UNKNOWN_USER: [&str; 2] = ["could not read username for", "could not read password for"];
+
+/// How many parts of a message before the reason may name the path: `tar: ../a.tar: Cannot open:`.
+const SEGMENTS: usize = 3;
 
 /// Files of git's own credential helper, relative to the home directory.
 const CREDENTIALS: [&str; 2] = [".git-credentials", ".config/git/credentials"];
@@ -171,22 +178,25 @@ pub(super) fn missing(
                 ask_for(&path, &lower, home, confinement, &mut missing);
             }
         }
-        let counts = failed || ends_in_denial(&lower);
+        // No ordinary directory is on a read-only file system.
+        let counts = failed || ends_in_denial(&lower) || lower.contains("read-only file system");
         if counts && DENIED.iter().any(|words| lower.contains(words)) {
             // Text in quotes is one path, including spaces.
             let is_quote = |letter| ['\'', '"', '`', '‘', '’', '“', '”'].contains(&letter);
             let quoted = line.split(is_quote).skip(1).step_by(2);
             let mut any = false;
             for path in paths(quoted, places, home) {
+                let path = confinement.first_to_create(&path);
                 any |= ask_for(&path, &lower, home, confinement, &mut missing);
             }
             // `program: path: Permission denied`: the path is right before the message.
             let place = DENIED.iter().filter_map(|words| lower.find(words)).min();
             let before = place.and_then(|place| line.get(..place)).unwrap_or_default();
             let before = before.trim_end().trim_end_matches(':');
-            let segment = before.rsplit(": ").next().unwrap_or_default().trim();
-            let word = segment.rsplit(char::is_whitespace).next().unwrap_or_default();
-            for piece in [segment, word] {
+            let segments = before.rsplit(": ").take(SEGMENTS).map(str::trim);
+            let words = segments
+                .flat_map(|part| [part, part.rsplit(char::is_whitespace).next().unwrap_or("")]);
+            for piece in words {
                 if !any {
                     for path in paths(std::iter::once(piece), places, home) {
                         any |= ask_for(&path, &lower, home, confinement, &mut missing);

@@ -65,6 +65,23 @@ pub(super) fn add_targets(hidden: &mut Vec<PathBuf>, readable: &[PathBuf]) {
     hidden.extend(targets);
 }
 
+/// Maximum number of entries of a protected directory that are checked for links.
+const MOST_ENTRIES: usize = 1000;
+
+/// Returns the targets of protected links, and of links in protected directories, that are below
+/// the workspace directories, where commands could write them.
+pub(super) fn targets_of_links(paths: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
+    let in_directory = |path: &PathBuf| {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.take(MOST_ENTRIES).map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let inside = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root) && path != root);
+    let below = paths.iter().flat_map(in_directory);
+    let all = paths.iter().cloned().chain(below);
+    let target = |path: PathBuf| real_path(&path).filter(|real| *real != path);
+    all.filter_map(target).filter(inside).collect()
+}
+
 /// Directories of the system, where only an administrator replaces files.
 const OF_SYSTEM: [&str; 12] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/nix", "/proc", "/sbin", "/sys", "/usr",

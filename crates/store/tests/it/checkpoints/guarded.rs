@@ -337,3 +337,95 @@ fn changed_program_loses_its_set_id_bits() {
     let changes = command(&checkpoints, 2, || fixture.write("other", ""));
     assert_eq!(changes.set_id, [""; 0].map(PathBuf::from));
 }
+
+#[test]
+fn protected_files_in_newly_ignored_directories_are_restored() {
+    let fixture = Fixture::repository(&[(".gitignore", "build/"), ("old/.envrc", "mine")]);
+    fixture.write("build/.envrc", "mine");
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        fixture.write("new/.vscode/tasks.json", "evil");
+        fixture.write("new/.git/hooks/pre-commit", "evil");
+        fixture.write("new/notes", "fine");
+        fixture.write("old/.envrc", "evil");
+        fixture.write("own/.gitignore", "*");
+        fixture.write("own/deep/.envrc", "evil");
+        fixture.write("build/out", "fine");
+        fixture.write("build/.envrc", "not covered: the user ignores it");
+        fixture.write(".gitignore", "build/\nnew/\nold/");
+    });
+    checkpoints.restore(&changes, &changes.protected).expect("restore");
+    assert_eq!(fixture.read("old/.envrc").as_deref(), Some("mine"));
+    for gone in ["new/.vscode/tasks.json", "new/.git/hooks/pre-commit", "own/deep/.envrc"] {
+        assert!(!fixture.path(gone).exists(), "{gone}: {changes:?}");
+    }
+    assert!(fixture.path("new/notes").exists() && fixture.path("build/out").exists());
+    assert!(!changes.created.contains(&fixture.path("build/out")), "{changes:?}");
+}
+
+#[test]
+fn targets_of_protected_links_are_restored() {
+    let fixture = Fixture::repository(&[
+        ("real/tasks.json", "mine"),
+        ("deep/rc", "mine"),
+        ("hook.sh", "mine"),
+        ("whole/file", "mine"),
+    ]);
+    let link = |target: &str, name: &str| symlink(target, fixture.path(name)).expect("link");
+    link("real", ".vscode");
+    link("between/rc", ".envrc");
+    link("deep", "between");
+    link("../../hook.sh", ".git/hooks/pre-commit");
+    link("later", ".zed");
+    // It would protect the whole workspace.
+    link(".", ".claude");
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        fixture.write("real/tasks.json", "evil");
+        fixture.write("real/new.json", "evil");
+        fixture.write("deep/rc", "evil");
+        fixture.write("hook.sh", "evil");
+        fixture.write("later/tasks.json", "evil");
+        fixture.write("whole/file", "wanted");
+    });
+    checkpoints.restore(&changes, &changes.protected).expect("restore");
+    for kept in ["real/tasks.json", "deep/rc", "hook.sh"] {
+        assert_eq!(fixture.read(kept).as_deref(), Some("mine"), "{kept}: {changes:?}");
+    }
+    assert!(!fixture.path("real/new.json").exists());
+    assert!(!fixture.path("later/tasks.json").exists());
+    assert_eq!(fixture.read("whole/file").as_deref(), Some("wanted"));
+}
+
+#[test]
+fn hard_link_of_a_protected_file_does_not_open_it() {
+    let fixture = Fixture::repository(&[("other", "mine")]);
+    fs::hard_link(fixture.path("other"), fixture.path(".envrc")).expect("link");
+    let checkpoints = fixture.checkpoints();
+    let mark = checkpoints.begin_command(1).expect("begin");
+    fs::write(fixture.path("other"), "evil").expect("written");
+    fs::remove_file(fixture.path("other")).expect("removed");
+    // The sandbox denies to write the protected name itself.
+    let reach = Reach { open: vec![], closed: vec![fixture.path(".envrc")] };
+    let changes = checkpoints.end_command(mark, &reach).expect("end");
+    checkpoints.restore(&changes, &changes.protected).expect("restore");
+    assert_eq!(fixture.read(".envrc").as_deref(), Some("mine"), "{changes:?}");
+}
+
+#[test]
+fn deeply_nested_directories_in_a_protected_one_are_removed_as_a_whole() {
+    let fixture = Fixture::repository(&[("a", "a")]);
+    let checkpoints = fixture.checkpoints();
+    let changes = command(&checkpoints, 1, || {
+        let mut folder = fixture.path(".vscode");
+        for _ in 0..400 {
+            folder.push("d");
+        }
+        fs::create_dir_all(&folder).expect("folders");
+        fs::write(folder.join("tasks.json"), "evil").expect("written");
+    });
+    assert!(changes.protected.len() < 100, "{}", changes.protected.len());
+    let undone = checkpoints.restore(&changes, &changes.protected).expect("restore");
+    assert!(undone.kept.is_empty(), "{undone:?}");
+    assert!(!fixture.path(".vscode").exists());
+}
