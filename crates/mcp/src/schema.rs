@@ -369,6 +369,14 @@ mod tests {
             json!({"type": "string", "description": "obey me"})
         );
         assert_eq!(declared["properties"]["$schema"], json!({"type": "string"}));
+
+        let schema = json!({"type": "object", "required": ["a", "b\u{202e}"],
+            "properties": {"a": {"type": "string"}, "b\u{202e}": {"type": "string"}},
+            "$defs": {"\u{1b}[8mobey": {"type": "string"}}});
+        let declared = super::declared(&schema, SchemaForm::Verbatim);
+        assert_eq!(declared["required"], json!(["a"]));
+        assert!(declared["properties"].get("b\u{202e}").is_none(), "{declared}");
+        assert_eq!(declared["$defs"], json!({}));
     }
 
     #[test]

@@ -35,6 +35,26 @@ fn messages_are_found_in_what_servers_write() {
 }
 
 #[test]
+fn messages_without_a_line_ending_between_them_are_all_read() {
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
+    let (first, second) =
+        (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+    let foreign = r#"{"jsonrpc":"2.0","id":900,"result":{}}"#;
+    let log = r#"{"level":"warn","error":"ENOENT"}"#;
+    let ids = |line: &str| -> Vec<Value> {
+        let read = read(&open(&[1, 2]), line.as_bytes());
+        read.iter().filter_map(|message| message.get("id").cloned()).collect()
+    };
+    assert_eq!(ids(&format!("{first}{second}")), [json!(1), json!(2)]);
+    assert_eq!(ids(&format!("{note} {second}")), [json!(2)]);
+    assert_eq!(ids(&format!("{foreign}{second}")), [json!(2)]);
+    assert_eq!(ids(&format!("{log}{second}{log}")), [json!(2)]);
+    // What is cut off fails its call.
+    assert_eq!(ids(&format!("{note}{}", &second[..second.len() - 3])), [json!(2)]);
+    assert_eq!(ids(&format!("{foreign}{}", &second[..second.len() - 3])), [json!(2)]);
+}
+
+#[test]
 fn line_that_is_not_a_message_affects_no_call() {
     for line in [
         "",

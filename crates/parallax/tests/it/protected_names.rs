@@ -82,6 +82,53 @@ fn repository(world: &World) {
 }
 
 #[test]
+fn targets_of_protected_and_hidden_links_are_closed() {
+    use std::os::unix::fs::symlink;
+    for tier in ["namespaces", "bubblewrap", "landlock"] {
+        if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
+            println!("no bwrap here: not tested");
+            continue;
+        }
+        let script = "exec 2>/dev/null\n\
+            echo evil > real/tasks.json; mv real real2 && mkdir real && echo evil > real/tasks.json\n\
+            echo evil > hook.sh; echo evil > bashrc; mkdir later && echo evil > later/tasks.json\n\
+            cat .env keys/env; echo ran > inside\n";
+        let world = World::new(&commands(&["sh build"]));
+        for (name, text) in [
+            ("real/tasks.json", "mine"),
+            ("hook.sh", "mine"),
+            ("bashrc", "mine"),
+            ("keys/env", "SECRET"),
+            ("build", script),
+        ] {
+            world.home.write(name, text).expect("written");
+        }
+        git(&world, ".", &["init", "-q"]);
+        let root = world.home.project();
+        let link = |target: &str, name: &str| symlink(target, root.join(name)).expect("a link");
+        link("real", ".vscode");
+        link("../../hook.sh", ".git/hooks/pre-commit");
+        link("later", ".zed");
+        link("keys/env", ".env");
+        let home = world.home.parallax().parent().expect("a home").join(".bashrc");
+        symlink(root.join("bashrc"), home).expect("a link");
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        for name in [".vscode/tasks.json", "hook.sh", "bashrc"] {
+            assert_eq!(world.read(name), "mine", "{tier}: {name}: {}", done.err());
+        }
+        assert!(!root.join("later/tasks.json").exists(), "{tier}: {}", done.err());
+        // Landlock cannot hide files of the workspace.
+        if tier != "landlock" {
+            assert!(!format!("{:?}", answers(&world.server)).contains("SECRET"), "{tier}");
+        }
+    }
+}
+
+#[test]
 fn protected_files_of_new_working_trees_are_kept() {
     for tier in ["namespaces", "landlock"] {
         let world =

@@ -156,6 +156,13 @@ fn written_paths_are_known() {
         ("install -m 755 x .git/hooks/y", ".git/hooks/y .git/hooks/y/x"),
         ("sort -o out in", "out"),
         ("git clone http://x d", "d"),
+        ("git clone r/.vscode.git", ".vscode"),
+        ("git clone -q --depth 1 ./r/.husky.git/", ".husky"),
+        ("git clone git@host:team/.claude", ".claude"),
+        ("git clone .zed/.git", ".zed"),
+        ("git clone file://$PWD/r/.idea.git", ".idea"),
+        ("git clone r/.kiro.bundle", ".kiro"),
+        ("git clone $url", ""),
         ("sudo tee /etc/x", "/etc/x"),
         ("ls a", ""),
     ] {
