@@ -23,7 +23,7 @@ pub(super) enum DeniedAccess {
 /// What is known about the sandbox in which a command ran.
 pub(super) trait Confinement {
     /// Whether it denies the access to the path.
-    fn refuses(&self, path: &Path, access: Access) -> bool;
+    fn refuses(&self, path: &Path, access: DeniedAccess) -> bool;
     /// Returns the directory that had to be created first to write the path, or the path itself.
     fn first_to_create(&self, path: &Path) -> PathBuf {
         path.to_owned()
