@@ -14,7 +14,8 @@ pub struct AtToken {
 /// Returns the `@path` references in order.
 ///
 /// An `@` starts a reference at the start of the text and after whitespace, a comma, a semicolon,
-/// an opening bracket, or a character of a script without spaces, so `a@b.org` is not a reference.
+/// an opening bracket, a quotation mark, a dash, `*`, or a character of a script without spaces, so
+/// `a@b.org` is not a reference. A quotation mark or `*` in front ends it, too.
 /// `\\@` is a plain at sign. The path is quoted (`@"with spaces"`) or ends at whitespace, at one of
 /// `, ; ! ? ( ) [ ] { }` or their full-width forms, or at dots or a colon that end a sentence. A
 /// backslash escapes the next character; `\u{1b}` is the control character with that code.
@@ -26,7 +27,8 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
         let next = at + char.len_utf8();
         if char == '@'
             && before.is_none_or(opens)
-            && let Some((path, length)) = read_path(prompt.get(next..).unwrap_or(""))
+            && let Some((path, length)) =
+                read_path(prompt.get(next..).unwrap_or(""), before.and_then(closing))
         {
             let range = at..next + length;
             at = range.end;
@@ -41,10 +43,26 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
 }
 
 fn opens(char: char) -> bool {
-    char.is_whitespace() || matches!(char, '(' | '[' | '{' | '<' | ',' | ';') || is_cjk(char)
+    char.is_whitespace()
+        || matches!(char, '(' | '[' | '{' | ',' | ';' | '—' | '–')
+        || closing(char).is_some()
+        || is_cjk(char)
 }
 
-fn closes(char: char) -> bool {
+/// Returns the mark that ends what a mark before the `@` begins.
+fn closing(opening: char) -> Option<char> {
+    Some(match opening {
+        '"' | '\'' | '`' | '*' => opening,
+        '<' => '>',
+        '“' => '”',
+        '‘' => '’',
+        '«' => '»',
+        _ => return None,
+    })
+}
+
+/// Whether a character ends a reference that is not quoted.
+pub(crate) fn closes(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, ',' | ';' | '!' | '?' | '(' | ')' | '[' | ']' | '{' | '}')
         || matches!(char, '\u{3001}' | '\u{3002}' | '\u{3008}'..='\u{3011}' | '\u{3014}'..='\u{301b}')
@@ -66,13 +84,13 @@ pub fn is_cjk(char: char) -> bool {
 }
 
 /// Parses the path after an `@` and returns it with its length in bytes.
-fn read_path(text: &str) -> Option<(String, usize)> {
+fn read_path(text: &str, closing: Option<char>) -> Option<(String, usize)> {
     let (path, length) = match text.strip_prefix('"') {
         Some(quoted) => {
             let (path, length) = read_quoted(quoted)?;
             (path, length + 1)
         }
-        None => read_bare(text),
+        None => read_bare(text, closing),
     };
     (!path.is_empty()).then_some((path, length))
 }
@@ -110,7 +128,8 @@ fn control(text: &str) -> Option<(char, usize)> {
     char.is_control().then_some((char, digits.len() + 3))
 }
 
-fn read_bare(text: &str) -> (String, usize) {
+fn read_bare(text: &str, closing: Option<char>) -> (String, usize) {
+    let closes = |char: char| closes(char) || Some(char) == closing;
     let mut path = String::new();
     let mut at = 0;
     while let Some(char) = text.get(at..).and_then(|rest| rest.chars().next()) {
@@ -181,6 +200,11 @@ mod tests {
             ("@a.py、@b.py」", vec!["a.py", "b.py"]),
             (r"@a\u{1b}b\u{9}c d", vec!["a\u{1b}b\tc"]),
             (r#"@"a\u{1b}b c" d"#, vec!["a\u{1b}b c"]),
+            (
+                "\"@a.py\" '@b.py', `@c.py` **@d.py** <@e.py>",
+                vec!["a.py", "b.py", "c.py", "d.py", "e.py"],
+            ),
+            ("see “@a.py” —@b.py", vec!["a.py", "b.py"]),
             // Not a control character, or not a number.
             (r"@\u{41}x @\user", vec!["u", "user"]),
         ] {

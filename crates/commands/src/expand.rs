@@ -14,7 +14,7 @@ use parallax_sessions::past::READ_FILES;
 use parallax_tools::read_many_files::{ReadMany, read_many};
 
 use crate::StartableAgents;
-use crate::at_paths::{is_cjk, tokens};
+use crate::at_paths::{AtToken, closes, is_cjk, tokens};
 
 /// Expands `@path` references. Cheap to clone.
 #[derive(Clone)]
@@ -93,7 +93,9 @@ impl Expander {
                 if !resources.iter().any(|(known, _)| *known == token.path) {
                     resources.push((token.path, resource));
                 }
-            } else if let Some(pattern) = self.pattern_at_start(&token.path) {
+            } else if let Some(pattern) =
+                self.with_punctuation(&text, &token).or_else(|| self.pattern_at_start(&token.path))
+            {
                 if !include.contains(&pattern) {
                     include.push(pattern);
                 }
@@ -192,13 +194,33 @@ impl Expander {
         text.map(Some).map_err(|message| Failure::new(FailureKind::Input, message))
     }
 
-    /// Like [`Self::pattern`], but in scripts without spaces, text may follow the path, so the
-    /// longest existing prefix is used.
+    /// Returns the path of an existing file whose name continues with the punctuation at which a
+    /// reference ends.
+    fn with_punctuation(&self, text: &str, token: &AtToken) -> Option<String> {
+        let rest = text.get(token.range.end..)?;
+        if !rest.starts_with(closes) || rest.starts_with(char::is_whitespace) {
+            return None;
+        }
+        let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+        let ends = word.char_indices().map(|(at, letter)| at + letter.len_utf8());
+        let ends: Vec<usize> = ends.take(MOST_BORDERS).collect();
+        ends.into_iter().rev().find_map(|end| {
+            let path = format!("{}{}", token.path, word.get(..end)?);
+            let place = self.workspace.resolve(&path, Access::Read).ok()?;
+            place.path().is_file().then_some(path)
+        })
+    }
+
+    /// Like [`Self::pattern`], but text may follow the path without a space: in some scripts, as a
+    /// line number, or as punctuation. The longest existing prefix is used.
     fn pattern_at_start(&self, path: &str) -> Option<String> {
         if let Some(pattern) = self.pattern(path) {
             return Some(pattern);
         }
-        let borders = path.char_indices().rev().filter(|(_, letter)| is_cjk(*letter));
+        let is_border = |letter: char| {
+            is_cjk(letter) || matches!(letter, ':' | '#' | '\'' | '’' | '…' | '—' | '–')
+        };
+        let borders = path.char_indices().rev().filter(|(_, letter)| is_border(*letter));
         borders.take(MOST_BORDERS).find_map(|(at, _)| {
             let start = path.get(..at)?.trim_end_matches(['.', ':']);
             let place = self.workspace.resolve(start, Access::Read).ok()?;

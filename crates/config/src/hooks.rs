@@ -192,7 +192,9 @@ pub fn find_hooks(config: &Config, extensions: &Extensions) -> Result<HookList, 
             .iter()
             .filter(|file| of_project || source_of(file.layer) != HookSource::Project)
             .filter_map(|file| migrate::look(&file.values, "hooksConfig.disabled")?.as_array());
-        counting.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        // An empty name would mean all hooks without one.
+        let names = counting.flatten().filter_map(Value::as_str).filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
     };
     let (off_here, off_everywhere) = (off(true), off(false));
     for file in &files {

@@ -96,7 +96,8 @@ impl HookLibrary {
     /// the hook, or the project scope would disable a hook of the user.
     pub fn switch(&self, name: &str, on: bool, scope: SettingScope) -> Result<PathBuf, Failure> {
         let hooks = (self.reread)()?.list()?.hooks;
-        let is_it = |hook: &Hook| hook.name == name || hook.command == name;
+        // A hook without a name is known by its command.
+        let is_it = |hook: &Hook| !name.is_empty() && (hook.name == name || hook.command == name);
         let is_listed = self.config.settings.get(DISABLED).is_some_and(|list| {
             list.as_array().is_some_and(|names| names.iter().any(|it| it == name))
         });

@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 
-use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, ValueEnum};
 use parallax_headless::{ErrorObject, ExitCode, OutputFormat, one_line};
 
 use parallax_config::near;
 
 use crate::arguments::Arguments;
+use crate::man_command::CompletionShell;
 use crate::other_agents;
 use crate::program_name::with_called_name;
 
@@ -147,6 +148,13 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
 
 /// Returns the error for an unknown `help WORD`, or for a typo in the second word of a command.
 pub(crate) fn unknown_second(first: &str, second: &str) -> Option<String> {
+    if ["completions", "completion"].iter().any(|name| first.eq_ignore_ascii_case(name)) {
+        let shells =
+            CompletionShell::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let shells: Vec<String> = shells.map(|shell| format!("`{}`", shell.get_name())).collect();
+        let shells = shells.join(", ");
+        return Some(format!("Unknown shell `{second}`; `parallax completions` supports {shells}"));
+    }
     let all = Arguments::command();
     let (group, shown) = match all.find_subcommand(first) {
         Some(group) => (group, format!("{first} {second}")),

@@ -1,7 +1,6 @@
 //! Endless or blocking standard input.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use testkit::measure::Running;
 

@@ -406,6 +406,7 @@ fn open_git_directories(
     plan: &mut Plan,
 ) {
     let roots = subject.roots;
+    plan.readable.extend(options.git_directories.borrowed(roots));
     for repository in repositories(options, roots, found) {
         let folders = options.git_directories.of(&repository, roots);
         plan.readable.extend(git_directories::to_show(&repository, &folders, roots));

@@ -31,6 +31,8 @@ struct RootRepository {
     git: Option<PathBuf>,
     /// The directories that it names if it is a file or a link.
     named: Vec<PathBuf>,
+    /// The object directories of other repositories that it borrows from (`git clone --shared`).
+    borrowed: Vec<PathBuf>,
 }
 
 impl RootRepository {
@@ -39,7 +41,8 @@ impl RootRepository {
         let pointer = git.as_deref().filter(|git| !is_plain_directory(git));
         let roots = [root.to_owned()];
         let named = pointer.map(|git| named_by_root(git, &roots)).unwrap_or_default();
-        Self { git, named }
+        let borrowed = git.iter().chain(&named).flat_map(|git| borrowed_objects(git)).collect();
+        Self { git, named, borrowed }
     }
 }
 
@@ -73,6 +76,15 @@ impl GitDirectories {
         found.sort();
         found.dedup();
         found
+    }
+
+    /// Returns the object directories from which the repositories of the roots borrowed when the
+    /// session started, if commands have a private directory there.
+    pub(super) fn borrowed(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+        self.record(roots);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = known.values().flat_map(|root| &root.borrowed);
+        all.filter(|path| is_concealed(path, roots)).cloned().collect()
     }
 
     /// Returns the directories in which git stores a repository: the `.git` itself or the directory
@@ -236,13 +248,24 @@ fn value(folder: &Path, section: &str, key: &str) -> Option<String> {
 /// Returns what must be made visible of a repository where commands have a private directory
 /// (`/tmp`): the git directories, and the files around a package directory.
 pub(super) fn to_show(repository: &Path, folders: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
-    let is_outside = |path: &Path| {
-        !roots.iter().any(|root| path.starts_with(root))
-            && PRIVATE.iter().any(|top| path.starts_with(top) && path != Path::new(top))
-    };
     let top = repository.parent().filter(|top| roots.iter().any(|root| root.starts_with(top)));
     let all = folders.iter().map(PathBuf::as_path).chain(top);
-    all.filter(|path| is_outside(path)).map(Path::to_owned).collect()
+    all.filter(|path| is_concealed(path, roots)).map(Path::to_owned).collect()
+}
+
+/// Whether commands have a private directory where the path is.
+fn is_concealed(path: &Path, roots: &[PathBuf]) -> bool {
+    !is_inside(path, roots)
+        && PRIVATE.iter().any(|top| path.starts_with(top) && path != Path::new(top))
+}
+
+/// Reads the object directories in `objects/info/alternates` of a git directory.
+fn borrowed_objects(git: &Path) -> Vec<PathBuf> {
+    let list = bytes_of(&git.join("objects/info/alternates"), LARGEST).unwrap_or_default();
+    let list = String::from_utf8_lossy(&list);
+    let paths = list.lines().filter(|line| !line.starts_with('#')).map(Path::new);
+    let real = paths.filter_map(|path| git.join("objects").join(path).canonicalize().ok());
+    real.filter(|path| path.ends_with("objects") && path.is_dir()).collect()
 }
 
 #[cfg(test)]
