@@ -106,7 +106,7 @@ pub trait Host: Send + Sync + 'static {
     fn providers(&self) -> Vec<String>;
 
     /// Returns the built-in slash commands: names, descriptions, and argument hints.
-    fn commands(&self) -> &'static [(&'static str, &'static str, &'static str)];
+    fn commands(&self) -> Vec<(&'static str, &'static str, &'static str)>;
 }
 
 /// A running session.

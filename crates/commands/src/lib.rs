@@ -17,6 +17,7 @@ mod prepared;
 mod prompts;
 mod shell;
 mod skill_commands;
+mod table;
 mod template_files;
 mod wishes;
 
@@ -36,14 +37,15 @@ use parallax_tools::ShellOptions;
 pub use catalog::{Catalog, CommandInfo};
 pub use expand::{Expander, FileSearch};
 pub use names::{
-    OWN, OWN_PREFIX, RESERVED, built_in_names, hint_of_other_agent, is_alias, is_own, is_reserved,
-    of_other_agent, own_of,
+    OWN_PREFIX, built_in_names, hint_of_other_agent, is_alias, is_own, is_reserved, of_other_agent,
+    own_of,
 };
 pub use new_command::new_command;
 pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
 pub use prepared::{Expanded, PreparedCommand};
 pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;
+pub use table::{CommandSpec, EditorCommand, SlashCommand, TABLE};
 
 /// Maximum number of names suggested in an error.
 const OFFERED: usize = 5;

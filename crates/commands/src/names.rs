@@ -1,108 +1,45 @@
-//! Names of the built-in commands, shared by all front ends.
+//! Names of the built-in commands: which ones custom commands may override, and what other agents
+//! call them.
 
-/// Names of Gemini CLI's built-in commands, which custom commands cannot override. Their aliases
-/// are not reserved.
-pub const RESERVED: &[&str] = &[
-    "about",
-    "agents",
-    "auth",
-    "bug",
-    "chat",
-    "clear",
-    "commands",
-    "compress",
-    "copy",
-    "directory",
-    "docs",
-    "editor",
-    "export-session",
-    "extensions",
-    "footer",
-    "help",
-    "hooks",
-    "ide",
-    "init",
-    "mcp",
-    "memory",
-    "model",
-    "permissions",
-    "plan",
-    "policies",
-    "privacy",
-    "quit",
-    "restore",
-    "resume",
-    "rewind",
-    "settings",
-    "setup-github",
-    "shells",
-    "shortcuts",
-    "skills",
-    "stats",
-    "tasks",
-    "terminal-setup",
-    "theme",
-    "tools",
-    "upgrade",
-    "vim",
-];
+use crate::table::TABLE;
 
-/// Aliases of built-in commands that Gemini CLI has too. A file of the user or the project can
-/// override one, because the command also has its main name.
-const ALIASES: &[&str] = &[
-    "?",
-    "background",
-    "bashes",
-    "bg",
-    "compact",
-    "dir",
-    "exit",
-    "new",
-    "statusline",
-    "summarize",
-    "usage",
-];
+/// Names of Gemini CLI that are aliases here, and reserved like its other names.
+const RESERVED_ALIASES: &[&str] = &["tasks"];
 
-/// Built-in commands that Gemini CLI does not have. A file or skill written for Gemini CLI
-/// overrides them; the built-in command can then be called with [`OWN_PREFIX`], which always works.
-pub const OWN: &[&str] = &[
-    "budget",
-    "commit",
-    "commit:no-push",
-    "commit:pr",
-    "context",
-    "continue",
-    "cost",
-    "debug",
-    "devtools",
-    "diff",
-    "extension",
-    "fork",
-    "load",
-    "mode",
-    "parallax",
-    "todos",
-    "transcript",
-    "undo",
-];
+/// Names of Gemini CLI's commands that Parallax does not have.
+const NONE_HERE: &[&str] = &["setup-github", "upgrade"];
+
+/// Aliases that Gemini CLI does not have, neither as names nor as aliases.
+const OWN_ALIASES: &[&str] = &["cost", "extension"];
 
 /// Prefix for built-in commands whose plain name may be overridden.
 pub const OWN_PREFIX: &str = "parallax:";
 
-/// Returns whether Gemini CLI has a built-in command with this name. A custom command gets a longer
-/// name then.
+/// Returns whether Gemini CLI has a built-in command with this name, so that custom commands cannot
+/// override it: a custom command gets a longer name then. Its aliases are not reserved.
 pub fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+    names(false).any(|known| known == name)
+        || RESERVED_ALIASES.contains(&name)
+        || NONE_HERE.contains(&name)
 }
 
-/// Returns whether this is a built-in command that custom commands override; see [`OWN`].
+/// Returns whether Parallax alone has a built-in command with this name. A file or skill written for
+/// Gemini CLI overrides it; the built-in command can then be called with [`OWN_PREFIX`], which
+/// always works.
 pub fn is_own(name: &str) -> bool {
-    OWN.contains(&name)
+    names(true).any(|known| known == name) || OWN_ALIASES.contains(&name)
 }
 
-/// Returns whether this is only an alias of a built-in command; see [`ALIASES`].
+/// Returns whether this is only an alias of a built-in command that Gemini CLI has too. A file of the
+/// user or the project can override it, because the command also has its main name.
 pub fn is_alias(name: &str) -> bool {
-    ALIASES.contains(&name)
+    let is_known = TABLE.iter().any(|command| command.aliases.contains(&name));
+    is_known && !is_own(name) && !is_reserved(name)
+}
+
+/// Returns the names of the table that only Parallax has, or the others.
+fn names(own: bool) -> impl Iterator<Item = &'static str> {
+    TABLE.iter().filter(move |command| command.own == own).map(|command| command.name)
 }
 
 /// Returns the plain name of `parallax:NAME`, if it is a built-in command or an alias of one.
@@ -155,11 +92,12 @@ pub fn hint_of_other_agent(name: &str) -> Option<&'static str> {
     HINTS.iter().find(|(there, _)| *there == name).map(|(_, hint)| *hint)
 }
 
-/// Names of Gemini CLI's commands that Parallax does not have.
-const NONE_HERE: &[&str] = &["?", "setup-github", "upgrade"];
-
 /// Returns the names of the built-in commands, for suggestions.
 pub fn built_in_names() -> impl Iterator<Item = &'static str> {
-    let reserved = RESERVED.iter().filter(|name| !NONE_HERE.contains(name));
-    reserved.chain(OWN).copied()
+    let sorted = |own, aliases: &[&'static str]| {
+        let mut all: Vec<&'static str> = names(own).chain(aliases.iter().copied()).collect();
+        all.sort_unstable();
+        all
+    };
+    sorted(false, RESERVED_ALIASES).into_iter().chain(sorted(true, OWN_ALIASES))
 }

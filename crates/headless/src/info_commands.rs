@@ -2,7 +2,7 @@
 //! `-o json`.
 
 use parallax_commands::command_groups;
-use parallax_commands::{is_alias, is_own, is_reserved, of_other_agent, own_of};
+use parallax_commands::{TABLE, is_alias, is_own, is_reserved, of_other_agent, own_of};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::Usage;
 use parallax_protocol::policy::Decision;
@@ -30,31 +30,10 @@ pub struct CommandOutput {
     pub data: Value,
 }
 
-/// The informational commands, as in the help.
-const INFO_COMMANDS: &[&str] = &[
-    "/about",
-    "/agents [list]",
-    "/chat list",
-    "/commands [list]",
-    "/compress [what matters]",
-    "/context",
-    "/directory [show]",
-    "/extensions [list]",
-    "/help",
-    "/hooks [list]",
-    "/ide [status|doctor]",
-    "/mcp [list|desc|schema]",
-    "/memory [show|list]",
-    "/model [why]",
-    "/permissions",
-    "/plan TEXT",
-    "/policies [list]",
-    "/privacy",
-    "/skills [list]",
-    "/stats [session|model|tools]",
-    "/todos",
-    "/tools [desc]",
-];
+/// Returns the commands that work without a terminal, as in the help.
+fn without_terminal() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|command| command.headless).filter(|usage| !usage.is_empty())
+}
 
 /// Returns whether the argument of `/plan` is a text to plan rather than a subcommand.
 pub fn plans(arguments: &str) -> bool {
@@ -428,23 +407,24 @@ fn count(models: &mut Vec<(String, u64, Tokens)>, model: &str, usage: &Usage) {
 }
 
 fn help() -> CommandOutput {
+    let commands: Vec<&str> = without_terminal().collect();
     let text = format!(
         "These commands work without a terminal, and with `-o json` they print data:\n  \
          {}\n`parallax --help` lists the flags; custom commands and skills work, too.\n",
-        INFO_COMMANDS.join("\n  ")
+        commands.join("\n  ")
     );
-    CommandOutput { text, data: json!({ "commands": INFO_COMMANDS }) }
+    CommandOutput { text, data: json!({ "commands": commands }) }
 }
 
 fn needs_terminal(name: &str, word: &str) -> Failure {
     // The command may work here without this subcommand.
-    let answers = INFO_COMMANDS.iter().any(|known| {
+    let answers = without_terminal().any(|known| {
         known.strip_prefix('/').and_then(|known| known.split(' ').next()) == Some(name)
     });
     let line = if answers && !word.is_empty() { format!("{name} {word}") } else { name.to_owned() };
     let message = format!(
         "`/{line}` requires the terminal: run `parallax` without `-p`. Commands that work here: {}",
-        INFO_COMMANDS.join(", ")
+        without_terminal().collect::<Vec<_>>().join(", ")
     );
     Failure::new(FailureKind::Input, message)
 }

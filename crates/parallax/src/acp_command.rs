@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parallax_acp::{Host, OpenRequest, SlashReply};
+use parallax_commands::TABLE;
 use parallax_headless::{ExitCode, Expand, Signals};
 use parallax_protocol::event::Failure;
 use parallax_sdk::trust::{Prepared, TrustAnswer};
@@ -90,27 +91,7 @@ impl Host for Editor {
         })
     }
 
-    fn commands(&self) -> &'static [(&'static str, &'static str, &'static str)] {
-        COMMANDS
+    fn commands(&self) -> Vec<(&'static str, &'static str, &'static str)> {
+        TABLE.iter().flat_map(|command| command.editors).copied().collect()
     }
 }
-
-/// The built-in commands that work without a terminal.
-const COMMANDS: &[(&str, &str, &str)] = &[
-    ("about", "Show the version and the environment", ""),
-    ("agents", "List subagents", ""),
-    ("compress", "Summarize the conversation to free context", "what matters"),
-    ("context", "Show what fills the context", ""),
-    ("extensions", "List extensions", ""),
-    ("help", "List commands", ""),
-    ("hooks", "List hooks", ""),
-    ("init", "Write a GEMINI.md for the project", ""),
-    ("mcp", "List MCP servers and their tools", "list | desc | schema"),
-    ("memory show", "Show the loaded context files", ""),
-    ("memory list", "List the loaded context files", ""),
-    ("plan", "Plan a task without changing anything", "task"),
-    ("policies", "List policy rules", ""),
-    ("skills", "List skills", ""),
-    ("stats", "Show tokens, time, and cost", ""),
-    ("tools", "List tools", ""),
-];

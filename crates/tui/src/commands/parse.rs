@@ -1,11 +1,9 @@
 //! Parses slash commands.
 
 use parallax_commands::{
-    OWN_PREFIX, hint_of_other_agent, is_alias, is_own, of_other_agent, own_of,
+    CommandSpec, OWN_PREFIX, TABLE, hint_of_other_agent, is_alias, is_own, of_other_agent, own_of,
 };
 use parallax_config::near;
-
-use super::table::{CommandSpec, TABLE};
 
 /// Commands that can be abbreviated.
 const CUT_SHORT: [&str; 2] = ["chat", "resume"];

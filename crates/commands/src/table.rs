@@ -1,8 +1,9 @@
-//! The table of slash commands.
+//! The table of built-in slash commands of all front ends: names, help, and where each one works. The
+//! reference page is generated from it.
 
 /// The action of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SlashCommand {
+pub enum SlashCommand {
     About,
     Agents,
     AgentsPanel,
@@ -121,31 +122,40 @@ pub(crate) enum SlashCommand {
 
 /// A slash command as typed.
 #[derive(Debug)]
-pub(crate) struct CommandSpec {
+pub struct CommandSpec {
     /// The name without the slash.
-    pub(crate) name: &'static str,
-    pub(crate) aliases: &'static [&'static str],
+    pub name: &'static str,
+    pub aliases: &'static [&'static str],
     /// One line for lists and help.
-    pub(crate) summary: &'static str,
+    pub summary: &'static str,
     /// The arguments as shown in help.
-    pub(crate) arguments: &'static str,
+    pub arguments: &'static str,
     /// The action without a subcommand.
-    pub(crate) command: SlashCommand,
+    pub command: SlashCommand,
     /// Whether the command may run while the agent is running.
-    pub(crate) concurrent: bool,
-    pub(crate) subcommands: &'static [CommandSpec],
+    pub concurrent: bool,
+    pub subcommands: &'static [CommandSpec],
     /// Whether the command is hidden from lists and completion.
-    pub(crate) hidden: bool,
+    pub hidden: bool,
     /// Whether the command opens a dialog when it has no arguments.
-    pub(crate) opens: bool,
+    pub opens: bool,
     /// Whether the command, without arguments, only opens a dialog or a panel. It leaves no row in the
     /// transcript.
-    pub(crate) panel: bool,
+    pub panel: bool,
     /// Whether the command sends a prompt to the model.
-    pub(crate) prompts: bool,
+    pub prompts: bool,
     /// The heading of the command in the list.
-    pub(crate) section: &'static str,
+    pub section: &'static str,
+    /// Whether Gemini CLI has no such command. A custom command with the name overrides it.
+    pub own: bool,
+    /// How it is typed without a terminal; empty if it requires one.
+    pub headless: &'static str,
+    /// How editors list it: the name, what it does, and a hint about its arguments.
+    pub editors: &'static [EditorCommand],
 }
+
+/// A command as editors list it: the name, what it does, and a hint about its arguments.
+pub type EditorCommand = (&'static str, &'static str, &'static str);
 
 const fn is_panel(command: SlashCommand) -> bool {
     matches!(
@@ -186,6 +196,9 @@ const fn plain(name: &'static str, command: SlashCommand, summary: &'static str)
         panel: is_panel(command),
         prompts: false,
         section: "",
+        own: false,
+        headless: "",
+        editors: &[],
     }
 }
 
@@ -229,6 +242,24 @@ impl CommandSpec {
         self
     }
 
+    /// Marks a command that Gemini CLI does not have.
+    const fn own(mut self) -> Self {
+        self.own = true;
+        self
+    }
+
+    /// Lets the command work without a terminal, typed like this.
+    const fn headless(mut self, usage: &'static str) -> Self {
+        self.headless = usage;
+        self
+    }
+
+    /// Offers the command to editors.
+    const fn editors(mut self, commands: &'static [EditorCommand]) -> Self {
+        self.editors = commands;
+        self
+    }
+
     const fn under(mut self, section: &'static str) -> Self {
         self.section = section;
         self
@@ -236,12 +267,12 @@ impl CommandSpec {
 
     /// Whether Enter in the completion list runs the command, because nothing needs to be typed
     /// after it.
-    pub(crate) fn runs_at_once(&self) -> bool {
+    pub fn runs_at_once(&self) -> bool {
         (self.arguments.is_empty() || self.opens) && !self.prompts
     }
 
     /// Whether this is the command's name or an alias.
-    pub(crate) fn is(&self, name: &str) -> bool {
+    pub fn is(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }
 }
@@ -315,153 +346,215 @@ const EXTENSIONS: &[CommandSpec] = &[
 ];
 
 /// All commands, sorted by name.
-pub(crate) static TABLE: &[CommandSpec] = &[
+pub static TABLE: &[CommandSpec] = &[
     plain("about", SlashCommand::About, "Show version, model, sandbox, and authentication")
-        .anytime(),
-    plain("agents", SlashCommand::AgentsPanel, "Manage subagents").with(&[
-        plain("list", SlashCommand::Agents, "List subagents with their descriptions"),
-        plain("reload", SlashCommand::AgentsReload, "Reload their files").aka(&["refresh"]),
-        plain("enable", SlashCommand::AgentsEnable, "Enable a subagent").takes("NAME"),
-        plain("disable", SlashCommand::AgentsDisable, "Disable a subagent").takes("NAME"),
-        plain("accept", SlashCommand::AgentsAccept, "Accept subagents of the project")
-            .takes("[NAME]")
-            .aka(&["acknowledge"]),
-        plain("config", SlashCommand::AgentsConfig, "Show or change the settings of a subagent")
+        .anytime()
+        .headless("/about")
+        .editors(&[("about", "Show the version and the environment", "")]),
+    plain("agents", SlashCommand::AgentsPanel, "Manage subagents")
+        .with(&[
+            plain("list", SlashCommand::Agents, "List subagents with their descriptions"),
+            plain("reload", SlashCommand::AgentsReload, "Reload their files").aka(&["refresh"]),
+            plain("enable", SlashCommand::AgentsEnable, "Enable a subagent").takes("NAME"),
+            plain("disable", SlashCommand::AgentsDisable, "Disable a subagent").takes("NAME"),
+            plain("accept", SlashCommand::AgentsAccept, "Accept subagents of the project")
+                .takes("[NAME]")
+                .aka(&["acknowledge"]),
+            plain(
+                "config",
+                SlashCommand::AgentsConfig,
+                "Show or change the settings of a subagent",
+            )
             .takes("NAME [SETTING VALUE]"),
-    ]),
+        ])
+        .headless("/agents [list]")
+        .editors(&[("agents", "List subagents", "")]),
     plain("auth", SlashCommand::Auth, "Sign in").with(&[
         plain("signin", SlashCommand::Auth, "Sign in").aka(&["login"]),
         plain("signout", SlashCommand::AuthSignOut, "Delete the saved key").aka(&["logout"]),
     ]),
     plain("budget", SlashCommand::Budget, "Show or set budgets")
         .takes("[[prompt] cost|tokens|time AMOUNT|off]")
-        .anytime(),
+        .anytime()
+        .own(),
     plain("bug", SlashCommand::Bug, "Report a bug").takes("[TITLE]"),
-    plain("chat", SlashCommand::Chat, "Browse, save, and share conversations").with(CHATS),
+    plain("chat", SlashCommand::Chat, "Browse, save, and share conversations")
+        .with(CHATS)
+        .headless("/chat list"),
     plain("clear", SlashCommand::Clear, "Start a new session with empty context").aka(&["new"]),
-    plain("commands", SlashCommand::CommandsList, "List custom commands").with(&[
-        plain("list", SlashCommand::CommandsList, "List custom commands by source"),
-        plain("reload", SlashCommand::CommandsReload, "Reload their files").aka(&["refresh"]),
-    ]),
-    plain("commit", SlashCommand::Commit, "Commit and push the changes").prompts(),
+    plain("commands", SlashCommand::CommandsList, "List custom commands")
+        .with(&[
+            plain("list", SlashCommand::CommandsList, "List custom commands by source"),
+            plain("reload", SlashCommand::CommandsReload, "Reload their files").aka(&["refresh"]),
+        ])
+        .headless("/commands [list]"),
+    plain("commit", SlashCommand::Commit, "Commit and push the changes").prompts().own(),
     plain("commit:no-push", SlashCommand::CommitNoPush, "Commit the changes without pushing")
-        .prompts(),
+        .prompts()
+        .own(),
     plain("commit:pr", SlashCommand::CommitPr, "Commit the changes and open a pull request")
-        .prompts(),
+        .prompts()
+        .own(),
     plain("compress", SlashCommand::Compress, "Compact the history, keeping what matters")
         .aka(&["summarize", "compact"])
         .takes("[FOCUS]")
         .anytime()
-        .with(&[plain("undo", SlashCommand::CompressUndo, "Undo the latest compaction").anytime()]),
+        .with(&[plain("undo", SlashCommand::CompressUndo, "Undo the latest compaction").anytime()])
+        .headless("/compress [what matters]")
+        .editors(&[("compress", "Summarize the conversation to free context", "what matters")]),
     plain(
         "context",
         SlashCommand::Context,
         "Show what fills the context window; drop or pin results",
     )
-    .anytime(),
-    plain("continue", SlashCommand::Continue, "Continue an interrupted turn").prompts(),
+    .anytime()
+    .own()
+    .headless("/context")
+    .editors(&[("context", "Show what fills the context", "")]),
+    plain("continue", SlashCommand::Continue, "Continue an interrupted turn").prompts().own(),
     plain("copy", SlashCommand::Copy, "Copy the last answer").anytime(),
     plain("debug", SlashCommand::Debug, "Show the log and all requests with size and time")
-        .anytime(),
+        .anytime()
+        .own(),
     plain(
         "devtools",
         SlashCommand::DevTools,
         "Show the session in the browser, as it goes over the wire",
     )
     .takes("[--no-open]")
-    .anytime(),
+    .anytime()
+    .own(),
     plain("diff", SlashCommand::Diff, "Show what the agent's edits changed in this session")
-        .anytime(),
-    plain("directory", SlashCommand::Directory, "Manage workspace directories").aka(&["dir"]).with(
-        &[
+        .anytime()
+        .own(),
+    plain("directory", SlashCommand::Directory, "Manage workspace directories")
+        .aka(&["dir"])
+        .with(&[
             plain("add", SlashCommand::DirectoryAdd, "Add directories").takes("PATH[,PATH…]"),
             plain("show", SlashCommand::Directory, "List the directories"),
-        ],
-    ),
+        ])
+        .headless("/directory [show]"),
     plain("docs", SlashCommand::Docs, "Open the documentation").takes("[PAGE]").anytime(),
     plain("editor", SlashCommand::Editor, "Choose the editor for prompts and changes"),
     plain("export-session", SlashCommand::ExportSession, "Export the whole session to a file")
         .takes("FILE"),
     plain("extensions", SlashCommand::ExtensionsPanel, "Manage extensions")
         .aka(&["extension"])
-        .with(EXTENSIONS),
+        .with(EXTENSIONS)
+        .headless("/extensions [list]")
+        .editors(&[("extensions", "List extensions", "")]),
     plain("footer", SlashCommand::Footer, "Choose the items of the status line")
         .aka(&["statusline"])
         .anytime(),
     plain("fork", SlashCommand::Fork, "Continue in a copy: from here, or from before a prompt")
-        .takes("[PROMPT]"),
-    plain("help", SlashCommand::Help, "Show commands and keys").aka(&["?"]).anytime(),
-    plain("hooks", SlashCommand::Hooks, "Manage hooks").with(&[
-        plain("panel", SlashCommand::Hooks, "Show, enable, and disable hooks")
-            .aka(&["list", "show"]),
-        plain("accept", SlashCommand::HooksAccept, "Accept the project's hooks as they are now"),
-        plain("enable", SlashCommand::HooksEnable, "Enable a hook").takes("NAME"),
-        plain("disable", SlashCommand::HooksDisable, "Disable a hook").takes("NAME"),
-        plain("enable-all", SlashCommand::HooksEnableAll, "Enable all hooks"),
-        plain("disable-all", SlashCommand::HooksDisableAll, "Disable all hooks"),
-        plain(
-            "trace",
-            SlashCommand::HooksTrace,
-            "Show the hook runs of this session and their results",
-        ),
-    ]),
-    plain("ide", SlashCommand::Ide, "Connect to the editor").anytime().with(&[
-        plain("status", SlashCommand::Ide, "Show the connection and the open files").anytime(),
-        plain("enable", SlashCommand::IdeEnable, "Connect, now and in later sessions").anytime(),
-        plain("disable", SlashCommand::IdeDisable, "Disconnect, now and in later sessions")
-            .anytime(),
-        plain("install", SlashCommand::IdeInstall, "Install the companion extension").anytime(),
-        plain("doctor", SlashCommand::IdeDoctor, "Explain why there is no connection").anytime(),
-    ]),
-    plain("init", SlashCommand::Init, "Generate a GEMINI.md for the project").prompts(),
+        .takes("[PROMPT]")
+        .own(),
+    plain("help", SlashCommand::Help, "Show commands and keys")
+        .aka(&["?"])
+        .anytime()
+        .headless("/help")
+        .editors(&[("help", "List commands", "")]),
+    plain("hooks", SlashCommand::Hooks, "Manage hooks")
+        .with(&[
+            plain("panel", SlashCommand::Hooks, "Show, enable, and disable hooks")
+                .aka(&["list", "show"]),
+            plain(
+                "accept",
+                SlashCommand::HooksAccept,
+                "Accept the project's hooks as they are now",
+            ),
+            plain("enable", SlashCommand::HooksEnable, "Enable a hook").takes("NAME"),
+            plain("disable", SlashCommand::HooksDisable, "Disable a hook").takes("NAME"),
+            plain("enable-all", SlashCommand::HooksEnableAll, "Enable all hooks"),
+            plain("disable-all", SlashCommand::HooksDisableAll, "Disable all hooks"),
+            plain(
+                "trace",
+                SlashCommand::HooksTrace,
+                "Show the hook runs of this session and their results",
+            ),
+        ])
+        .headless("/hooks [list]")
+        .editors(&[("hooks", "List hooks", "")]),
+    plain("ide", SlashCommand::Ide, "Connect to the editor")
+        .anytime()
+        .with(&[
+            plain("status", SlashCommand::Ide, "Show the connection and the open files").anytime(),
+            plain("enable", SlashCommand::IdeEnable, "Connect, now and in later sessions")
+                .anytime(),
+            plain("disable", SlashCommand::IdeDisable, "Disconnect, now and in later sessions")
+                .anytime(),
+            plain("install", SlashCommand::IdeInstall, "Install the companion extension").anytime(),
+            plain("doctor", SlashCommand::IdeDoctor, "Explain why there is no connection")
+                .anytime(),
+        ])
+        .headless("/ide [status|doctor]"),
+    plain("init", SlashCommand::Init, "Generate a GEMINI.md for the project")
+        .prompts()
+        .editors(&[("init", "Write a GEMINI.md for the project", "")]),
     plain("load", SlashCommand::Load, "Resume a session, or load a file of another program")
-        .takes("[ID|FILE]"),
-    plain("mcp", SlashCommand::McpPanel, "Manage MCP servers").anytime().with(&[
-        plain("list", SlashCommand::Mcp, "List servers with the names of their tools")
-            .aka(&["ls", "nodesc"])
+        .takes("[ID|FILE]")
+        .own(),
+    plain("mcp", SlashCommand::McpPanel, "Manage MCP servers")
+        .anytime()
+        .with(&[
+            plain("list", SlashCommand::Mcp, "List servers with the names of their tools")
+                .aka(&["ls", "nodesc"])
+                .anytime(),
+            plain("desc", SlashCommand::McpDescriptions, "Include descriptions").anytime(),
+            plain("schema", SlashCommand::McpSchemas, "Include the schemas of tools").anytime(),
+            plain("auth", SlashCommand::McpAuth, "Sign in to a server").takes("[SERVER]").anytime(),
+            plain("reload", SlashCommand::McpReload, "Restart the servers").aka(&["refresh"]),
+            plain("enable", SlashCommand::McpEnable, "Enable a server").takes("SERVER [--session]"),
+            plain("disable", SlashCommand::McpDisable, "Disable a server")
+                .takes("SERVER [--session]"),
+        ])
+        .headless("/mcp [list|desc|schema]")
+        .editors(&[("mcp", "List MCP servers and their tools", "list | desc | schema")]),
+    plain("memory", SlashCommand::Memory, "Manage context files")
+        .with(&[
+            plain("show", SlashCommand::Memory, "Show the contents"),
+            plain("list", SlashCommand::MemoryList, "List the files"),
+            plain("reload", SlashCommand::MemoryReload, "Reload the files").aka(&["refresh"]),
+            plain("add", SlashCommand::MemoryAdd, "Save a fact for all later sessions")
+                .takes("TEXT"),
+            plain(
+                "inbox",
+                SlashCommand::MemoryInbox,
+                "List memory suggestions that wait for your approval",
+            )
             .anytime(),
-        plain("desc", SlashCommand::McpDescriptions, "Include descriptions").anytime(),
-        plain("schema", SlashCommand::McpSchemas, "Include the schemas of tools").anytime(),
-        plain("auth", SlashCommand::McpAuth, "Sign in to a server").takes("[SERVER]").anytime(),
-        plain("reload", SlashCommand::McpReload, "Restart the servers").aka(&["refresh"]),
-        plain("enable", SlashCommand::McpEnable, "Enable a server").takes("SERVER [--session]"),
-        plain("disable", SlashCommand::McpDisable, "Disable a server").takes("SERVER [--session]"),
-    ]),
-    plain("memory", SlashCommand::Memory, "Manage context files").with(&[
-        plain("show", SlashCommand::Memory, "Show the contents"),
-        plain("list", SlashCommand::MemoryList, "List the files"),
-        plain("reload", SlashCommand::MemoryReload, "Reload the files").aka(&["refresh"]),
-        plain("add", SlashCommand::MemoryAdd, "Save a fact for all later sessions").takes("TEXT"),
-        plain(
-            "inbox",
-            SlashCommand::MemoryInbox,
-            "List memory suggestions that wait for your approval",
-        )
-        .anytime(),
-    ]),
-    plain("mode", SlashCommand::Mode, "Choose the approval mode"),
-    plain("model", SlashCommand::Model, "Choose the model").with(&[
-        plain("manage", SlashCommand::Model, "Choose the model"),
-        plain("set", SlashCommand::ModelSet, "Use a model by name").takes("NAME [--persist]"),
-        plain("why", SlashCommand::ModelWhy, "Explain how the model was chosen").anytime(),
-    ]),
+        ])
+        .headless("/memory [show|list]")
+        .editors(&[
+            ("memory show", "Show the loaded context files", ""),
+            ("memory list", "List the loaded context files", ""),
+        ]),
+    plain("mode", SlashCommand::Mode, "Choose the approval mode").own(),
+    plain("model", SlashCommand::Model, "Choose the model")
+        .with(&[
+            plain("manage", SlashCommand::Model, "Choose the model"),
+            plain("set", SlashCommand::ModelSet, "Use a model by name").takes("NAME [--persist]"),
+            plain("why", SlashCommand::ModelWhy, "Explain how the model was chosen").anytime(),
+        ])
+        .headless("/model [why]"),
     plain("parallax", SlashCommand::Parallax, "Reach a goal with coordinated subagents")
-        .takes("GOAL"),
-    plain("permissions", SlashCommand::Permissions, "Manage trusted folders").with(&[plain(
-        "trust",
-        SlashCommand::PermissionsTrust,
-        "Trust a folder",
-    )
-    .takes("[FOLDER]")]),
+        .takes("GOAL")
+        .own(),
+    plain("permissions", SlashCommand::Permissions, "Manage trusted folders")
+        .with(&[plain("trust", SlashCommand::PermissionsTrust, "Trust a folder").takes("[FOLDER]")])
+        .headless("/permissions"),
     plain("plan", SlashCommand::Plan, "Plan first: no changes until you approve a plan")
         .takes("[WHAT]")
-        .with(&[plain("copy", SlashCommand::PlanCopy, "Copy the plan")]),
-    plain("policies", SlashCommand::Policies, "Show the rules in effect").with(&[plain(
-        "list",
-        SlashCommand::Policies,
-        "Show the rules in effect",
-    )]),
-    plain("privacy", SlashCommand::Privacy, "Show what data is sent where").anytime(),
+        .with(&[plain("copy", SlashCommand::PlanCopy, "Copy the plan")])
+        .headless("/plan TEXT")
+        .editors(&[("plan", "Plan a task without changing anything", "task")]),
+    plain("policies", SlashCommand::Policies, "Show the rules in effect")
+        .with(&[plain("list", SlashCommand::Policies, "Show the rules in effect")])
+        .headless("/policies [list]")
+        .editors(&[("policies", "List policy rules", "")]),
+    plain("privacy", SlashCommand::Privacy, "Show what data is sent where")
+        .anytime()
+        .headless("/privacy"),
     plain("quit", SlashCommand::Quit, "Leave").aka(&["exit"]).takes("[--delete]").anytime(),
     plain(
         "restore",
@@ -480,16 +573,24 @@ pub(crate) static TABLE: &[CommandSpec] = &[
         .aka(&["tasks", "bg", "background", "bashes"])
         .anytime(),
     plain("shortcuts", SlashCommand::Shortcuts, "Show the keys").anytime(),
-    plain("skills", SlashCommand::SkillsPanel, "Manage skills").takes("[nodesc] [all]").with(&[
-        plain("list", SlashCommand::Skills, "List enabled skills").takes("[nodesc] [all]"),
-        plain("enable", SlashCommand::SkillsEnable, "Enable a skill").takes("NAME"),
-        plain("disable", SlashCommand::SkillsDisable, "Disable a skill").takes("NAME"),
-        plain("link", SlashCommand::SkillsLink, "Use the skills of a directory in place")
-            .takes("DIRECTORY [--scope user|workspace]"),
-        plain("reload", SlashCommand::SkillsReload, "Reload their files").aka(&["refresh"]),
-        plain("unload", SlashCommand::SkillsUnload, "Remove the text of a skill from the context")
+    plain("skills", SlashCommand::SkillsPanel, "Manage skills")
+        .takes("[nodesc] [all]")
+        .with(&[
+            plain("list", SlashCommand::Skills, "List enabled skills").takes("[nodesc] [all]"),
+            plain("enable", SlashCommand::SkillsEnable, "Enable a skill").takes("NAME"),
+            plain("disable", SlashCommand::SkillsDisable, "Disable a skill").takes("NAME"),
+            plain("link", SlashCommand::SkillsLink, "Use the skills of a directory in place")
+                .takes("DIRECTORY [--scope user|workspace]"),
+            plain("reload", SlashCommand::SkillsReload, "Reload their files").aka(&["refresh"]),
+            plain(
+                "unload",
+                SlashCommand::SkillsUnload,
+                "Remove the text of a skill from the context",
+            )
             .takes("NAME"),
-    ]),
+        ])
+        .headless("/skills [list]")
+        .editors(&[("skills", "List skills", "")]),
     plain("stats", SlashCommand::StatsPanel, "Show tokens, cost, time, and tools of this session")
         .aka(&["usage", "cost"])
         .anytime()
@@ -497,41 +598,51 @@ pub(crate) static TABLE: &[CommandSpec] = &[
             plain("session", SlashCommand::Stats, "Show the session").anytime(),
             plain("model", SlashCommand::StatsModel, "Show statistics by model").anytime(),
             plain("tools", SlashCommand::StatsTools, "Show statistics by tool").anytime(),
-        ]),
+        ])
+        .headless("/stats [session|model|tools]")
+        .editors(&[("stats", "Show tokens, time, and cost", "")]),
     plain(
         "terminal-setup",
         SlashCommand::TerminalSetup,
         "Configure Shift+Enter in the terminals of editors",
     ),
     plain("theme", SlashCommand::Theme, "Choose a theme").takes("[NAME]").opens(),
-    plain("todos", SlashCommand::Todos, "Show the agent's to-do list").anytime(),
-    plain("tools", SlashCommand::Tools, "List the model's tools").with(&[
-        plain("list", SlashCommand::Tools, "Names only").aka(&["nodesc"]),
-        plain(
-            "desc",
-            SlashCommand::ToolsDescriptions,
-            "Include the descriptions that the model sees",
-        )
-        .aka(&["descriptions"]),
-    ]),
+    plain("todos", SlashCommand::Todos, "Show the agent's to-do list")
+        .anytime()
+        .own()
+        .headless("/todos"),
+    plain("tools", SlashCommand::Tools, "List the model's tools")
+        .with(&[
+            plain("list", SlashCommand::Tools, "Names only").aka(&["nodesc"]),
+            plain(
+                "desc",
+                SlashCommand::ToolsDescriptions,
+                "Include the descriptions that the model sees",
+            )
+            .aka(&["descriptions"]),
+        ])
+        .headless("/tools [desc]")
+        .editors(&[("tools", "List tools", "")]),
     plain(
         "transcript",
         SlashCommand::Transcript,
         "Show the whole transcript, to scroll and search",
     )
-    .anytime(),
-    plain("undo", SlashCommand::Undo, "Undo the file changes of a turn").takes("[TURN] [--force]"),
+    .anytime()
+    .own(),
+    plain("undo", SlashCommand::Undo, "Undo the file changes of a turn")
+        .takes("[TURN] [--force]")
+        .own(),
     plain("vim", SlashCommand::Vim, "Turn vi keys on or off").anytime(),
 ];
 
 #[cfg(test)]
 mod tests {
-    use parallax_commands::{OWN, RESERVED, is_alias};
-
     use super::*;
+    use crate::names::{built_in_names, is_alias, is_own, is_reserved};
 
     #[test]
-    fn no_name_is_given_twice() {
+    fn names_and_aliases_are_unique_and_of_one_kind() {
         fn check(commands: &[CommandSpec]) {
             let mut names: Vec<&str> = Vec::new();
             for command in commands {
@@ -547,21 +658,13 @@ mod tests {
         check(TABLE);
         let names = || TABLE.iter().flat_map(|it| std::iter::once(&it.name).chain(it.aliases));
         for name in names() {
-            let lists = [OWN.contains(name), RESERVED.contains(name), is_alias(name)];
+            let lists = [is_own(name), is_reserved(name), is_alias(name)];
             let count = lists.into_iter().filter(|is_in| *is_in).count();
-            assert_eq!(count, 1, "{name} is in exactly one list");
+            assert_eq!(count, 1, "{name} is of exactly one kind");
         }
-        for name in OWN {
-            assert!(names().any(|known| known == name), "{name} is not a command");
+        for name in built_in_names() {
+            assert!(names().any(|known| *known == name), "{name} is no command");
         }
         assert!(TABLE.is_sorted_by_key(|command| command.name));
-    }
-
-    #[test]
-    fn every_name_can_be_told_where_no_terminal_is() {
-        let known: Vec<&str> = parallax_commands::built_in_names().collect();
-        for command in TABLE {
-            assert!(known.contains(&command.name), "{}", command.name);
-        }
     }
 }

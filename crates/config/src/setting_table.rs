@@ -1,0 +1,64 @@
+//! The table of all settings: names, types, defaults, descriptions, and labels of the settings dialog.
+//! Settings files are checked against it, and the reference documentation is generated from it.
+//! Unknown keys are kept unchanged.
+
+mod advanced;
+mod appearance;
+mod context;
+mod customization;
+mod experimental;
+mod general;
+mod model;
+mod security;
+mod tools;
+
+use serde_json::Value;
+
+use crate::setting_spec::SettingSpec;
+
+/// Returns all known settings, in the order of the settings dialog.
+pub fn settings_table() -> impl Iterator<Item = &'static SettingSpec> {
+    [
+        general::SETTINGS,
+        appearance::SETTINGS,
+        model::SETTINGS,
+        context::SETTINGS,
+        tools::SETTINGS,
+        security::SETTINGS,
+        experimental::SETTINGS,
+        advanced::SETTINGS,
+        customization::SETTINGS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Returns the default of a key, if it has one.
+pub(crate) fn default_of(name: &str) -> Option<Value> {
+    let key = settings_table().find(|key| key.name == name)?;
+    serde_json::from_str(key.default).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{default_of, settings_table};
+
+    #[test]
+    fn the_table_is_sound() {
+        let mut names = HashSet::new();
+        for key in settings_table() {
+            assert!(names.insert(key.name), "{} stands twice", key.name);
+            assert!(!key.doc.is_empty() && !key.doc.ends_with('.'), "{}", key.name);
+            if !key.default.is_empty() {
+                let default = default_of(key.name);
+                assert!(
+                    default.is_some_and(|default| key.kind.accept(&default) == Some(default)),
+                    "{}",
+                    key.name
+                );
+            }
+        }
+    }
+}

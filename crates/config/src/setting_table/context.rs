@@ -1,0 +1,73 @@
+//! Context files and which files are visible.
+
+use crate::setting_spec::SettingType::{Choice, Flag, Number as Num, TextOrTexts, Texts};
+use crate::setting_spec::{SettingSpec, key};
+
+pub(super) const SETTINGS: &[SettingSpec] = &[
+    key("context.fileName", TextOrTexts, "[\"GEMINI.md\",\"AGENTS.md\"]", "Names of context files")
+        .shown_after_restart("Context file names"),
+    key(
+        "context.importFormat",
+        Choice(&["tree", "flat"]),
+        "\"tree\"",
+        "How imports of context files are formatted",
+    )
+    .shown_after_restart("Format of context file imports"),
+    key(
+        "context.includeDirectoryTree",
+        Flag,
+        "true",
+        "Include the directory tree in the first request",
+    )
+    .shown_after_restart("Directory tree in the first request"),
+    key("context.discoveryMaxDirs", Num, "200", "Accepted without effect"),
+    key(
+        "context.memoryMaxTokens",
+        Num,
+        "10000",
+        "Warn about context files with more tokens than this; 0: never (Parallax only)",
+    ),
+    key(
+        "context.memoryBoundaryMarkers",
+        Texts,
+        "[\".git\"]",
+        "Names that mark the root of a project; empty: do not search parent directories",
+    ),
+    key("context.includeDirectories", Texts, "[]", "Additional workspace directories")
+        .shown_after_restart("Additional workspace directories"),
+    key(
+        "context.loadMemoryFromIncludeDirectories",
+        Flag,
+        "false",
+        "Load context files from additional workspace directories",
+    )
+    .shown_after_restart("Context files of additional directories"),
+    key("context.fileFiltering.respectGitIgnore", Flag, "true", "Skip files ignored by git")
+        .shown_after_restart("Respect .gitignore"),
+    key(
+        "context.fileFiltering.respectGeminiIgnore",
+        Flag,
+        "true",
+        "Skip files listed in `.geminiignore`",
+    )
+    .shown_after_restart("Respect .geminiignore"),
+    key(
+        "context.fileFiltering.enableRecursiveFileSearch",
+        Flag,
+        "true",
+        "Include subdirectories in `@` completion",
+    ),
+    key(
+        "context.fileFiltering.enableFuzzySearch",
+        Flag,
+        "true",
+        "Use fuzzy matching in `@` completion",
+    ),
+    key(
+        "context.fileFiltering.customIgnoreFilePaths",
+        Texts,
+        "[]",
+        "Additional ignore files, highest precedence first",
+    )
+    .shown_after_restart("Additional ignore files"),
+];

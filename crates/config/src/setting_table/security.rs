@@ -1,0 +1,132 @@
+//! Sandbox, checkpoints, approvals, trust, and keys.
+
+use crate::setting_spec::SettingType::{Choice, Flag, FlagOr, Number as Num, Text, Texts};
+use crate::setting_spec::{SettingSpec, key};
+
+pub(super) const SETTINGS: &[SettingSpec] = &[
+    key("security.toolSandboxing", FlagOr(&["auto"]), "\"auto\"", "Sandbox for commands").shown_after_restart("Sandbox for commands"),
+    key(
+        "security.sandbox.network.default",
+        Flag,
+        "false",
+        "Allow network access of commands (Parallax only)",
+    ).shown_after_restart("Network access of commands"),
+    key(
+        "security.sandbox.network.auto_edit",
+        Flag,
+        "false",
+        "Allow network access of commands in `auto_edit` mode (Parallax only)",
+    ).shown_after_restart("Network access in auto-edit mode"),
+    key(
+        "security.sandbox.network.plan",
+        Flag,
+        "false",
+        "Allow network access of commands in `plan` mode (Parallax only)",
+    ).shown_after_restart("Network access in plan mode"),
+    key(
+        "security.sandbox.network.yolo",
+        Flag,
+        "true",
+        "Allow network access of commands in `yolo` mode (Parallax only)",
+    ).shown_after_restart("Network access in yolo mode"),
+    key(
+        "security.sandbox.hostLoopback",
+        Flag,
+        "false",
+        "Allow commands to reach servers on this machine; in `yolo` mode, follows the network setting by default (Parallax only)",
+    ).shown_after_restart("Access to local servers"),
+    key(
+        "security.sandbox.caches",
+        Flag,
+        "",
+        "Allow commands to write package caches (Parallax only)",
+    ),
+    key(
+        "security.sandbox.writable",
+        Texts,
+        "[]",
+        "Additional paths that commands can write (Parallax only)",
+    ),
+    key(
+        "security.sandbox.hidden",
+        Texts,
+        "[]",
+        "Additional paths that are hidden from commands (Parallax only)",
+    ),
+    key(
+        "security.sandbox.readable",
+        Texts,
+        "[]",
+        "Hidden paths that commands can read anyway (Parallax only)",
+    ),
+    key(
+        "security.checkpoints.enabled",
+        Flag,
+        "true",
+        "Record file changes so that they can be undone (Parallax only)",
+    ).shown_after_restart("Undo"),
+    key(
+        "security.checkpoints.maxBytes",
+        Num,
+        "",
+        "Maximum bytes of stored checkpoints (Parallax only)",
+    ),
+    key("security.disableYoloMode", Flag, "false", "Disable `yolo` mode").shown_after_restart("Disable yolo mode"),
+    key(
+        "security.disableAlwaysAllow",
+        Flag,
+        "false",
+        "Disable \"always allow\" in approval requests",
+    ).shown_after_restart("Disable \"always allow\""),
+    key(
+        "security.enablePermanentToolApproval",
+        Flag,
+        "false",
+        "Allow saving \"always allow\" rules",
+    ).shown_after_restart("Save \"always allow\" rules"),
+    key(
+        "security.autoAddToPolicyByDefault",
+        Flag,
+        "false",
+        "Preselect saving the rule in approval requests",
+    ),
+    key(
+        "security.buildFileGuard",
+        Choice(&["ask", "off"]),
+        "\"ask\"",
+        "Require approval for edits of build files (Parallax only)",
+    ).shown_after_restart("Build file guard"),
+    key("security.folderTrust.enabled", Flag, "true", "Require trust for folders").shown_after_restart("Folder trust"),
+    key(
+        "security.secretStorage",
+        Choice(&["auto", "file"]),
+        "\"auto\"",
+        "Where keys and tokens are stored: the system keychain if available, or files (Parallax only)",
+    ),
+    key(
+        "security.environmentVariableRedaction.enabled",
+        Flag,
+        "true",
+        "Withhold secrets from child processes",
+    ).shown_after_restart("Withhold secrets from commands"),
+    key(
+        "security.environmentVariableRedaction.allowed",
+        Texts,
+        "[]",
+        "Variables that are always passed to child processes",
+    ),
+    key(
+        "security.environmentVariableRedaction.blocked",
+        Texts,
+        "[]",
+        "Variables that are never passed to child processes",
+    ),
+    key("security.auth.selectedType", Text, "", "Authentication method"),
+    key("security.auth.enforcedType", Text, "", "The only allowed authentication method"),
+    key(
+        "security.auth.useExternal",
+        Flag,
+        "false",
+        "A gateway authenticates requests; no key is required",
+    ),
+];
