@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use crate::error::ConfigError;
 use crate::expand::Expander;
 use crate::homes::Homes;
-use crate::keys::{KEYS, default_of};
 use crate::layers::{self, Layer, LayerFile, OuterSettings};
 use crate::mcp::same_name;
 use crate::migrate::{self, look, take};
+use crate::setting_table::{default_of, settings_table};
 use crate::{Config, jsonc, state};
 pub(crate) use core_tools::narrow as narrow_core_tools;
 use effective::{SettingsDifference, effective};
@@ -428,7 +428,7 @@ fn is_narrower(
         }
         "security.allowedExtensions" => is(value, "[]") && texts(look(users, key)).is_empty(),
         "general.defaultApprovalMode" => {
-            KEYS.iter().any(|known| known.name == key && known.kind.accept(value).is_none())
+            settings_table().any(|known| known.name == key && known.kind.accept(value).is_none())
         }
         "tools.allowed" => {
             let (users, own) = (texts(look(users, key)), texts(Some(value)));

@@ -22,7 +22,6 @@ mod gate;
 mod homes;
 pub mod hooks;
 mod jsonc;
-mod keys;
 mod layers;
 mod load;
 pub mod mcp;
@@ -40,6 +39,9 @@ mod sandbox_settings;
 mod saved_rules;
 mod session_context;
 mod set;
+mod setting_check;
+mod setting_spec;
+mod setting_table;
 mod settings;
 pub mod skills;
 mod state;
@@ -61,7 +63,6 @@ pub use error::ConfigError;
 pub use gate::{Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings};
 pub use homes::Homes;
 pub use jsonc::read_object as jsonc_object;
-pub use keys::{KEYS, SettingSpec, SettingType};
 pub use layers::OuterSettings;
 pub use layers::{Layer, ValueOrigin};
 pub use load::{Config, LoadOptions, load};
@@ -87,9 +88,9 @@ pub use sandbox_settings::{
 pub use saved_rules::save_rule;
 pub use session_context::{SessionContext, session_context};
 pub use set::{SettingError, SettingScope, set_setting, setting_of};
-pub use settings::{
-    EnvironmentRedaction, OutputFormat, SessionRetention, Settings, ShellSettings, parse_age,
-};
+pub use setting_spec::{SettingSpec, SettingType, parse_age};
+pub use setting_table::settings_table;
+pub use settings::{EnvironmentRedaction, OutputFormat, SessionRetention, Settings, ShellSettings};
 pub use state::rewrite as rewrite_file;
 pub use survey::{Survey, SurveyedHook, SurveyedServer, survey};
 pub use trust::{Trust, TrustReason};

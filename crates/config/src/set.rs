@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::error::ConfigError;
 use crate::gate;
-use crate::keys::KEYS;
 use crate::load::Config;
+use crate::setting_table::settings_table;
 use crate::{jsonc, layers, migrate, state};
 
 /// The settings file to change.
@@ -65,7 +65,7 @@ pub fn set_setting(
     key: &str,
     value: Option<&Value>,
 ) -> Result<PathBuf, SettingError> {
-    let known = KEYS.iter().find(|known| known.name == key);
+    let known = settings_table().find(|known| known.name == key);
     let known = known.ok_or_else(|| SettingError::Unknown { key: key.to_owned() })?;
     let wrong = || SettingError::Value { key: known.name, expected: known.kind.expected() };
     let value = match value {

@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use crate::environment::Environment;
 use crate::expand::Expander;
-use crate::keys;
 use crate::layers::{Layer, LayerFile, ValueOrigin};
 use crate::memory::ImportFormat;
 use crate::merge::{self, Origins};
 use crate::migrate::look;
+use crate::setting_spec::parse_age;
 use crate::without_effect;
+use crate::{setting_check, setting_table};
 
 /// The merged settings of all layers. `merged` does not contain built-in defaults; the accessors
 /// apply them.
@@ -103,7 +104,7 @@ impl Settings {
                     _ => expander.value(value),
                 }
             }
-            warnings.extend(keys::check(&mut file.values, &file.path));
+            warnings.extend(setting_check::check(&mut file.values, &file.path));
             warnings.extend(without_effect::notice(&file.values, &file.path));
             let origin = ValueOrigin { layer: file.layer, file: file.path };
             if !matches!(file.layer, Layer::WorkspaceGemini | Layer::Workspace)
@@ -130,7 +131,7 @@ impl Settings {
     }
 
     fn value(&self, key: &str) -> Value {
-        self.get(key).cloned().or_else(|| keys::default_of(key)).unwrap_or(Value::Null)
+        self.get(key).cloned().or_else(|| setting_table::default_of(key)).unwrap_or(Value::Null)
     }
 
     /// Returns a boolean by its dotted key.
@@ -237,7 +238,7 @@ impl Settings {
     /// nothing is deleted.
     pub fn unusable_retention(&self) -> Option<String> {
         let enabled = self.flag("general.sessionRetention.enabled");
-        self.text(crate::keys::UNUSABLE_RETENTION).filter(|_| !enabled)
+        self.text(setting_check::UNUSABLE_RETENTION).filter(|_| !enabled)
     }
     /// `output.format`.
     pub fn output_format(&self) -> OutputFormat {
@@ -385,22 +386,4 @@ impl Settings {
     pub fn show_citations(&self) -> bool {
         self.flag("ui.showCitations")
     }
-}
-
-/// Parses a duration: `12h`, `30d`, `2w`, or `6m` (months of 30 days).
-pub fn parse_age(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let unit = text.chars().last()?;
-    let seconds = match unit {
-        'h' => 3_600,
-        'd' => 86_400,
-        'w' => 7 * 86_400,
-        'm' => 30 * 86_400,
-        _ => return None,
-    };
-    let count = text.strip_suffix(unit)?;
-    // Signs and zero are not allowed.
-    let count = Some(count).filter(|count| count.bytes().all(|byte| byte.is_ascii_digit()))?;
-    let count: u64 = count.parse().ok().filter(|count| *count > 0)?;
-    count.checked_mul(seconds).map(Duration::from_secs)
 }

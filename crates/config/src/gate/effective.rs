@@ -5,10 +5,10 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::expand::Expander;
-use crate::keys::{KEYS, default_of};
 use crate::layers::{Layer, OuterSettings, ValueOrigin};
 use crate::merge::{Origins, merge};
 use crate::migrate::look;
+use crate::setting_table::{default_of, settings_table};
 
 /// Merges the layers outside of the project, with the values of a project file in their position,
 /// and expands the user's variables.
@@ -70,6 +70,6 @@ impl SettingsDifference {
 fn value_of(values: &Object, key: &str) -> Option<Value> {
     let value = look(values, key).filter(|value| !value.is_null());
     let Some(value) = value else { return default_of(key) };
-    let known = KEYS.iter().find(|known| known.name == key);
+    let known = settings_table().find(|known| known.name == key);
     known.and_then(|known| known.kind.accept(value)).or_else(|| Some(value.clone()))
 }
