@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parallax_protocol::Object;
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::op::Prompt;
-use parallax_protocol::{BoxFuture, Object};
-use parallax_sdk::mcp_view::Asker;
-use parallax_sdk::{EventReader, OpenSession, SessionConfig};
+use parallax_sdk::SessionConfig;
 use parallax_sessions::SessionChoice;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite};
@@ -22,6 +20,7 @@ use crate::client_files::ClientFiles;
 use crate::client_terminal::ClientTerminal;
 use crate::clients::SessionClients;
 use crate::connection::{ClientConnection, ClientLine, read_line};
+use crate::host::{Host, OpenRequest};
 use crate::mcp_servers;
 use crate::rpc::{self, Incoming, RpcError, text};
 use crate::server_questions;
@@ -36,78 +35,6 @@ const PAGE: usize = 50;
 const PROVIDERS: Duration = Duration::from_millis(25);
 /// How long all sessions may take to end after the client is gone.
 const FAREWELL: Duration = Duration::from_millis(1700);
-
-/// A request to open a session.
-pub struct OpenRequest {
-    /// Absolute path of the working directory.
-    pub directory: PathBuf,
-    /// Additional workspace directories.
-    pub additional: Vec<PathBuf>,
-    /// Which session to open.
-    pub session: SessionChoice,
-    /// MCP servers of the client, as entries of the setting `mcpServers`.
-    pub mcp_servers: Object,
-    /// Whether the client can show the model's questions to its user.
-    pub asks_user: bool,
-    /// The client's files.
-    pub editor: SessionEditor,
-    /// Asks the client's user on behalf of MCP servers.
-    pub asker: Option<Arc<dyn Asker>>,
-    /// How the client authenticated.
-    pub authentication: Authentication,
-}
-
-impl OpenRequest {
-    /// Returns a request that only reads the settings of a directory.
-    fn look(directory: PathBuf, authentication: Authentication) -> Self {
-        Self {
-            directory,
-            additional: Vec::new(),
-            session: SessionChoice::New,
-            mcp_servers: Object::new(),
-            asks_user: false,
-            editor: SessionEditor::default(),
-            asker: None,
-            authentication,
-        }
-    }
-}
-
-/// The reply of a slash command; `None` if the text is a prompt.
-pub type SlashReply<'a> = BoxFuture<'a, Result<Option<String>, Failure>>;
-
-/// What the embedding program provides.
-pub trait Host: Send + Sync + 'static {
-    /// Returns the version of the program.
-    fn version(&self) -> &str;
-
-    /// Reads the settings for a session. Blocking.
-    ///
-    /// # Errors
-    /// Returns an error if settings are invalid.
-    fn prepare(&self, request: OpenRequest) -> Result<SessionConfig, Failure>;
-
-    /// Returns a function that converts a text to a prompt: it reads referenced files and expands
-    /// custom commands.
-    fn expand(
-        &self,
-        session: &OpenSession,
-    ) -> Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
-
-    /// Runs a built-in slash command.
-    fn slash<'a>(
-        &'a self,
-        session: &'a OpenSession,
-        events: &'a mut EventReader,
-        text: &'a str,
-    ) -> SlashReply<'a>;
-
-    /// Returns the names of the providers that need a key, besides the Gemini API. Blocking.
-    fn providers(&self) -> Vec<String>;
-
-    /// Returns the built-in slash commands: names, descriptions, and argument hints.
-    fn commands(&self) -> Vec<(&'static str, &'static str, &'static str)>;
-}
 
 /// A running session.
 struct Handle {

@@ -11,6 +11,7 @@ mod clients;
 mod connection;
 mod dispatch;
 mod history;
+mod host;
 mod mcp_servers;
 mod options;
 mod permission;
@@ -22,4 +23,5 @@ mod tool_updates;
 mod updates;
 
 pub use authentication::Authentication;
-pub use dispatch::{Host, OpenRequest, SharedSessions, SlashReply, serve, serve_shared};
+pub use dispatch::{SharedSessions, serve, serve_shared};
+pub use host::{Host, OpenRequest, SlashReply};

@@ -9,12 +9,15 @@ pub mod at_paths;
 pub mod built_in;
 mod catalog;
 pub mod expand;
+mod expansion_step;
 mod files;
 mod making;
 mod names;
 mod new_command;
 mod prepared;
 mod prompts;
+#[cfg(test)]
+mod reference_page;
 mod shell;
 mod skill_commands;
 mod table;

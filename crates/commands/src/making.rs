@@ -9,7 +9,7 @@ use parallax_protocol::policy::ApprovalMode;
 use crate::ExpansionContext;
 use crate::arguments::{fill, fill_command, words};
 use crate::catalog::{Catalog, CommandInfo};
-use crate::prepared::ExpansionStep;
+use crate::expansion_step::ExpansionStep;
 use crate::shell;
 use parallax_config::commands::template::{TemplatePiece, TextPart, parse, takes_arguments};
 

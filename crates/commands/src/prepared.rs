@@ -8,11 +8,12 @@ use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::{Prompt, TurnOverrides};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_tools::activate_skill::{SkillEntry, activation};
+use parallax_tools::activate_skill::activation;
 use tokio::time::{Instant, timeout_at};
 
 use crate::catalog::{Catalog, CommandInfo};
 use crate::expand::{Expander, delegation};
+use crate::expansion_step::ExpansionStep;
 use crate::making::Making;
 use crate::shell::{self, CheckedCommand};
 use crate::skill_commands::SkillCommand;
@@ -36,21 +37,6 @@ pub struct PreparedCommand {
     /// The agent to delegate the work to.
     agent: Option<String>,
     notices: Vec<String>,
-}
-
-/// A piece of the template that is expanded when the command runs.
-pub(crate) enum ExpansionStep {
-    Text(String),
-    File(String),
-    Shell(CheckedCommand),
-    /// The messages of an MCP server's prompt.
-    Prompt {
-        server: String,
-        prompt: String,
-        values: Vec<(String, String)>,
-    },
-    /// The instructions of a skill.
-    Skill(SkillEntry),
 }
 
 /// The result of expanding a command.

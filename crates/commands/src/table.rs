@@ -663,7 +663,7 @@ mod tests {
             assert_eq!(count, 1, "{name} is of exactly one kind");
         }
         for name in built_in_names() {
-            assert!(names().any(|known| *known == name), "{name} is no command");
+            assert!(names().any(|known| *known == name), "{name} is not a command");
         }
         assert!(TABLE.is_sorted_by_key(|command| command.name));
     }

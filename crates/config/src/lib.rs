@@ -40,6 +40,7 @@ mod saved_rules;
 mod session_context;
 mod set;
 mod setting_check;
+mod setting_reference;
 mod setting_spec;
 mod setting_table;
 mod settings;
@@ -88,6 +89,7 @@ pub use sandbox_settings::{
 pub use saved_rules::save_rule;
 pub use session_context::{SessionContext, session_context};
 pub use set::{SettingError, SettingScope, set_setting, setting_of};
+pub use setting_reference::settings_schema;
 pub use setting_spec::{SettingSpec, SettingType, parse_age};
 pub use setting_table::settings_table;
 pub use settings::{EnvironmentRedaction, OutputFormat, SessionRetention, Settings, ShellSettings};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use parallax_protocol::Object;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::migrate::{look, take};
 use crate::setting_table::settings_table;

@@ -16,21 +16,28 @@ use serde_json::Value;
 
 use crate::setting_spec::SettingSpec;
 
+/// The settings by subject, in the order of the settings dialog.
+const SUBJECTS: &[(&str, &[SettingSpec])] = &[
+    ("General", general::SETTINGS),
+    ("Appearance", appearance::SETTINGS),
+    ("Models and budgets", model::SETTINGS),
+    ("Context", context::SETTINGS),
+    ("Tools and MCP servers", tools::SETTINGS),
+    ("Security", security::SETTINGS),
+    ("Experimental", experimental::SETTINGS),
+    ("Advanced", advanced::SETTINGS),
+    ("Commands, skills, hooks, and rules", customization::SETTINGS),
+];
+
 /// Returns all known settings, in the order of the settings dialog.
 pub fn settings_table() -> impl Iterator<Item = &'static SettingSpec> {
-    [
-        general::SETTINGS,
-        appearance::SETTINGS,
-        model::SETTINGS,
-        context::SETTINGS,
-        tools::SETTINGS,
-        security::SETTINGS,
-        experimental::SETTINGS,
-        advanced::SETTINGS,
-        customization::SETTINGS,
-    ]
-    .into_iter()
-    .flatten()
+    SUBJECTS.iter().flat_map(|(_, settings)| *settings)
+}
+
+/// Returns the settings by subject.
+#[cfg(test)]
+pub(crate) fn settings_by_subject() -> &'static [(&'static str, &'static [SettingSpec])] {
+    SUBJECTS
 }
 
 /// Returns the default of a key, if it has one.

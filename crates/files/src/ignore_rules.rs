@@ -9,10 +9,30 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 
 use crate::real_path::real_path;
-use crate::workspace::Filtering;
 
 /// Maximum size of an ignore file.
 const MAX_IGNORE_FILE: u64 = 1024 * 1024;
+
+/// Which ignore files are used (`context.fileFiltering`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filtering {
+    /// `.gitignore`, `.git/info/exclude`, and `core.excludesFile`.
+    pub respect_git_ignore: bool,
+    /// `.geminiignore` in the root of each workspace directory.
+    pub respect_gemini_ignore: bool,
+    /// Additional ignore files, in rising precedence; relative to the root.
+    pub custom_ignore_files: Vec<PathBuf>,
+}
+
+impl Default for Filtering {
+    fn default() -> Self {
+        Self {
+            respect_git_ignore: true,
+            respect_gemini_ignore: true,
+            custom_ignore_files: Vec::new(),
+        }
+    }
+}
 
 /// Which kinds of ignore files an operation uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

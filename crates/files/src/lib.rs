@@ -29,7 +29,7 @@ pub use encoding::{Decoded, EncodeError, SHOWN_NUL, Splice, TextEncoding, decode
 pub use error::{FileError, PathError};
 pub use exchange::exchange;
 pub use hidden_file_tracker::{HiddenFileTracker, TrackedPaths};
-pub use ignore_rules::{IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
+pub use ignore_rules::{Filtering, IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
 pub use lines::{LineRange, TextLines, lines_from_bytes, read_capped, read_head, read_lines};
 pub use parallax_protocol::paths::lexical;
 pub use protected_names::{is_protected_name, is_secret_file};
@@ -38,7 +38,7 @@ pub use remove_tree::{remove_tree, remove_tree_at};
 pub use seen_files::{Freshness, Hash, SeenFiles, Snapshot, hash};
 pub use tree::{folder_tree, folder_tree_of};
 pub use walk::{SkippedEntries, WalkOptions, walk};
-pub use workspace::{Access, Filtering, Workspace, WorkspaceOptions};
+pub use workspace::{Access, Workspace, WorkspaceOptions};
 pub use write::{ExpectedState, WriteResult, atomic_write};
 
 /// The parallel walker, for crates that use it directly.

@@ -10,30 +10,9 @@ use parallax_protocol::paths::lexical;
 use crate::confined::Confined;
 use crate::error::PathError;
 use crate::hidden_file_tracker::{HiddenFileTracker, MovedFiles};
-use crate::ignore_rules::{IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
+use crate::ignore_rules::{Filtering, IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
 use crate::protected_names::{is_protected_name, is_secret_file};
 use crate::real_path::real_path;
-
-/// Which ignore files are used (`context.fileFiltering`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filtering {
-    /// `.gitignore`, `.git/info/exclude`, and `core.excludesFile`.
-    pub respect_git_ignore: bool,
-    /// `.geminiignore` in the root of each workspace directory.
-    pub respect_gemini_ignore: bool,
-    /// Additional ignore files, in rising precedence; relative to the root.
-    pub custom_ignore_files: Vec<PathBuf>,
-}
-
-impl Default for Filtering {
-    fn default() -> Self {
-        Self {
-            respect_git_ignore: true,
-            respect_gemini_ignore: true,
-            custom_ignore_files: Vec::new(),
-        }
-    }
-}
 
 /// Options of a [`Workspace`].
 #[derive(Debug, Clone, Default)]

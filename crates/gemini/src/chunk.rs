@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::client::CREDENTIALS;
+use crate::credential_hints::CREDENTIALS;
 use crate::error_classification::classify;
 
 /// Why an event could not be parsed.

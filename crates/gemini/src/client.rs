@@ -21,18 +21,10 @@ use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 use crate::auth::Auth;
 use crate::body::body_for_attempt;
 use crate::chunk::{ChunkError, read_chunk};
+use crate::credential_hints::{CREDENTIALS, PROJECT_CREDENTIALS};
 use crate::endpoint::{self, Endpoint, EndpointError, EndpointParts};
 use crate::error_classification::classify;
 use crate::headers::{HeaderParts, headers};
-
-/// What to check when the service rejects the credentials.
-pub(crate) const CREDENTIALS: &str = "the API key (`GEMINI_API_KEY`, or `GOOGLE_API_KEY` for \
-    Vertex AI) and its permissions";
-
-/// What to check for a Google Cloud project.
-const PROJECT_CREDENTIALS: &str = "the application default credentials (`gcloud auth \
-    application-default login`), their role `roles/aiplatform.user` in the project, and \
-    `GOOGLE_CLOUD_PROJECT` and `GOOGLE_CLOUD_LOCATION`";
 
 /// Variables that locate application default credentials.
 pub const CREDENTIAL_VARIABLES: &[&str] = &[

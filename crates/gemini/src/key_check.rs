@@ -7,7 +7,8 @@ use parallax_http::reqwest::{Method as Verb, RequestBuilder, header};
 use parallax_model_http::{ErrorClass, ErrorPayload, ErrorResponse, parse_retry_after, user_agent};
 use parallax_protocol::model::ModelError;
 
-use crate::client::{CREDENTIALS, Gemini};
+use crate::client::Gemini;
+use crate::credential_hints::CREDENTIALS;
 use crate::error_classification::classify;
 use crate::headers::{HeaderParts, headers};
 

@@ -9,6 +9,7 @@ mod auth;
 mod body;
 mod chunk;
 mod client;
+mod credential_hints;
 mod endpoint;
 mod error_classification;
 mod headers;

@@ -10,8 +10,9 @@ use parallax_sdk::{EventReader, OpSender};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::exit::ExitCode;
-use crate::face::{Face, More, Summary, face_for};
+use crate::face::{Face, More, Summary};
 use crate::failure::{RunOutcome, push_error_document};
+use crate::formats::face_for;
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::output::{MessageStyle, OutputStreams};
 use crate::signals::Signals;

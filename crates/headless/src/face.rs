@@ -5,11 +5,8 @@ use serde_json::Value;
 
 use crate::answer::LastAnswer;
 use crate::failure::RunOutcome;
-use crate::json::JsonFormatter;
 use crate::options::{OutputFormat, RunOptions};
 use crate::output::Pending;
-use crate::stream_json::StreamJsonFormatter;
-use crate::text::TextFormatter;
 use parallax_sessions::stats::Stats;
 
 /// Data about the run for the end of the output.
@@ -72,15 +69,6 @@ pub(crate) trait Face: Send {
     /// Called at the end of the run, or of a turn of a conversation. Called again while it returns
     /// [`More::Yes`], so that a long answer is never in memory twice.
     fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More;
-}
-
-/// Returns the output format of the options. `display_prompt` is shown instead of the first prompt.
-pub(crate) fn face_for(options: &RunOptions, display_prompt: Option<String>) -> Box<dyn Face> {
-    match options.format {
-        OutputFormat::Text => Box::new(TextFormatter::new(options)),
-        OutputFormat::Json => Box::new(JsonFormatter::new(options, display_prompt)),
-        OutputFormat::StreamJson => Box::new(StreamJsonFormatter::new(options, display_prompt)),
-    }
 }
 
 /// Describes a retry.

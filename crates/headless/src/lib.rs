@@ -12,6 +12,7 @@ mod continuation;
 mod exit;
 mod face;
 mod failure;
+mod formats;
 #[cfg(test)]
 mod harness;
 pub mod info_commands;

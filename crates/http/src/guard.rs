@@ -9,7 +9,8 @@ use reqwest::redirect::{Attempt, Policy};
 use url::Url;
 
 use crate::address::{AddressError, blocked_host_name, check_url, is_public};
-use crate::client::{ClientOptions, HttpError, Redirects, builder, finish, system_proxies};
+use crate::client::{HttpError, builder, finish, system_proxies};
+use crate::client_options::{ClientOptions, Redirects};
 
 /// A client whose connections all go to public addresses: literal private addresses and local names
 /// are rejected, names are resolved once and the connection uses the checked address, and every

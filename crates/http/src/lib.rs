@@ -7,12 +7,14 @@
 
 pub mod address;
 mod client;
+mod client_options;
 mod failure;
 mod guard;
 mod proxy;
 mod rs256;
 
-pub use client::{ClientOptions, HttpError, Redirects, client, error_chain, extra_roots_from_env};
+pub use client::{HttpError, client, error_chain, extra_roots_from_env};
+pub use client_options::{ClientOptions, Redirects};
 pub use failure::{Failure, FailureKind};
 pub use guard::{GuardedClient, guarded_client, is_private_host, refusal};
 pub use proxy::proxy_of;

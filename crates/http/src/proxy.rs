@@ -3,7 +3,7 @@
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::NoProxy;
 
-use crate::client::ClientOptions;
+use crate::client_options::ClientOptions;
 
 /// Returns the hosts that are reached without a proxy. Like in the HTTP library, the first variable
 /// that is set is used.

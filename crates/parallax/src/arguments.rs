@@ -123,6 +123,8 @@ pub(crate) enum SchemaOf {
     Events,
     /// The report of `parallax doctor --json`
     Doctor,
+    /// The files `settings.json`
+    Settings,
 }
 
 /// `parallax policy`.

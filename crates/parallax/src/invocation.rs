@@ -225,6 +225,7 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
             let schema = match of {
                 SchemaOf::Events => parallax_headless::stream_schema(),
                 SchemaOf::Doctor => parallax_doctor::report_schema(),
+                SchemaOf::Settings => parallax_config::settings_schema(),
             };
             return Ok(Invocation::Help(parallax_headless::json_document(&schema)));
         }

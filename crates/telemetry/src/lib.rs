@@ -8,6 +8,7 @@
 //! Names of records and attributes: those of Gemini CLI (`gemini_cli.*`), and the OpenTelemetry
 //! semantic conventions for generative AI (`gen_ai.*`).
 
+mod error;
 mod file;
 mod fold;
 mod input;
@@ -22,7 +23,8 @@ mod telemetry;
 mod thread;
 mod trace_context;
 
+pub use error::TelemetryError;
 pub use options::{OtlpOptions, TelemetryOptions};
 pub use settings::TelemetrySettings;
-pub use telemetry::{Telemetry, TelemetryError};
+pub use telemetry::Telemetry;
 pub use trace_context::TraceContext;

@@ -15,14 +15,13 @@ use parallax_protocol::Object;
 use parallax_protocol::observer::EventScope;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::error::{Problems, TelemetryError};
 use crate::input::{InputKind, TelemetryInput};
 use crate::metrics::Metrics;
 use crate::options::OtlpOptions;
 use crate::otlp_messages::Program;
 use crate::record::LogRecord;
 use crate::spans::Span;
-use crate::telemetry::TelemetryError;
-use crate::thread::Problems;
 
 /// Requests that wait for the collector.
 const QUEUE: usize = 64;

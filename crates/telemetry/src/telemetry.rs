@@ -8,31 +8,17 @@ use parallax_protocol::event::EventBody;
 use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::file::FileError;
+use crate::error::{Problems, TelemetryError};
 use crate::fold::Facts;
 use crate::input::{InputKind, TelemetryInput};
 use crate::options::TelemetryOptions;
-use crate::thread::{Problems, Sinks, TelemetryThread};
+use crate::thread::{Sinks, TelemetryThread};
 use crate::trace_context::TraceContext;
 
 /// Observations that wait for the thread; more are dropped and counted.
 const QUEUE: usize = 8192;
 /// How long the end of a session may wait until everything is written and sent.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
-
-/// Telemetry cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// The file cannot be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The HTTP client cannot be built.
-    #[error("cannot set up the export of telemetry: {0}")]
-    Http(#[from] parallax_http::HttpError),
-    /// The system starts no thread.
-    #[error("cannot start the telemetry thread: {0}")]
-    Thread(#[from] std::io::Error),
-}
 
 /// Records what happens in a session.
 pub struct Telemetry {

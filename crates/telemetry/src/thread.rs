@@ -1,12 +1,13 @@
 //! The telemetry thread: folds observations and hands the results to the file and the exporter.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use parallax_protocol::Object;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::error::{Problems, TelemetryError};
 use crate::file::TelemetryFile;
 use crate::fold::{Facts, Fold, TelemetryOutput};
 use crate::input::{InputKind, TelemetryInput};
@@ -15,10 +16,6 @@ use crate::options::TelemetryOptions;
 use crate::otlp::Exporter;
 use crate::record::LogRecord;
 use crate::spans::Span;
-use crate::telemetry::TelemetryError;
-
-/// What the user should know at the end.
-pub(crate) type Problems = Arc<Mutex<Vec<String>>>;
 
 /// Spans and records of one request to the collector.
 const BATCH: usize = 512;
