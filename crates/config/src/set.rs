@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::cst::CstObject;
+use jsonc_parser::cst::{CstArray, CstObject, CstObjectProp};
 use parallax_protocol::Object;
 use serde_json::Value;
 
@@ -145,11 +145,56 @@ fn workspace_file(
 fn put(object: &CstObject, pieces: &[&str], value: &Value) {
     match pieces {
         [] => {}
-        [name] => match object.get(name) {
-            Some(property) => property.set_value(jsonc::input(value)),
-            None => drop(object.append(name, jsonc::input(value))),
+        [name] => match (last(object, name), value) {
+            (Some(property), Value::Array(items)) if property.array_value().is_some() => {
+                put_items(&property.array_value_or_set(), items);
+            }
+            (Some(property), value) => property.set_value(jsonc::input(value)),
+            (None, value) => drop(object.append(name, jsonc::input(value))),
         },
-        [name, rest @ ..] => put(&object.object_value_or_set(name), rest, value),
+        [name, rest @ ..] => {
+            let group = match last(object, name) {
+                Some(property) => property.object_value_or_set(),
+                None => object.object_value_or_set(name),
+            };
+            put(&group, rest, value);
+        }
+    }
+}
+
+/// Returns the last property with a name: of several, it is the one that counts.
+fn last(object: &CstObject, name: &str) -> Option<CstObjectProp> {
+    let is_it = |property: &CstObjectProp| {
+        property.name().and_then(|found| found.decoded_value().ok()).as_deref() == Some(name)
+    };
+    object.properties().into_iter().rfind(is_it)
+}
+
+/// Changes the items of a list one by one, so that comments beside the others stay.
+fn put_items(list: &CstArray, items: &[Value]) {
+    let mut left: Vec<&Value> = items.iter().collect();
+    let mut is_ordered = true;
+    for element in list.elements() {
+        let value = serde_json::from_str::<Value>(&element.to_string()).ok();
+        match left.iter().position(|item| Some(*item) == value.as_ref()) {
+            Some(at) => {
+                is_ordered &= at == 0;
+                left.remove(at);
+            }
+            None => element.remove(),
+        }
+    }
+    for item in left {
+        list.append(jsonc::input(item));
+    }
+    if !is_ordered {
+        let all: Vec<Value> = items.to_vec();
+        for element in list.elements() {
+            element.remove();
+        }
+        for item in &all {
+            list.append(jsonc::input(item));
+        }
     }
 }
 
@@ -157,12 +202,13 @@ fn take(object: &CstObject, pieces: &[&str]) {
     match pieces {
         [] => {}
         [name] => {
-            if let Some(property) = object.get(name) {
+            // Without the last one, an earlier one would count.
+            while let Some(property) = last(object, name) {
                 property.remove();
             }
         }
         [name, rest @ ..] => {
-            if let Some(group) = object.object_value(name) {
+            if let Some(group) = last(object, name).and_then(|it| it.object_value()) {
                 take(&group, rest);
             }
         }

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
 
@@ -25,9 +26,15 @@ pub fn record_name(head: &SessionHead) -> String {
     format!("session-{minute}-{id}.jsonl")
 }
 
-/// A journal that is mirrored as a Gemini CLI record at the end of each turn.
+/// Minimum time between two updates of the mirror within a turn.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// A journal that is mirrored as a Gemini CLI record: about once a second, and at the end of each
+/// turn.
 pub struct MirroredJournal {
     journal: Arc<dyn Store>,
+    /// When the mirror was updated last.
+    updated: Mutex<Option<Instant>>,
     /// `None`: the mirror cannot be written.
     mirror: Mutex<Option<Making>>,
     /// A problem that the user has not been told yet.
@@ -36,7 +43,14 @@ pub struct MirroredJournal {
 
 impl Store for MirroredJournal {
     fn append(&self, record: &Record) -> Result<(), StoreError> {
-        self.journal.append(record)
+        self.journal.append(record)?;
+        let mut updated = self.updated.lock().unwrap_or_else(PoisonError::into_inner);
+        if updated.is_some_and(|updated| updated.elapsed() < BETWEEN) {
+            return Ok(());
+        }
+        *updated = Some(Instant::now());
+        drop(updated);
+        self.sync()
     }
 
     fn sync(&self) -> Result<(), StoreError> {
@@ -75,6 +89,7 @@ impl SessionLibrary<'_> {
         let mirror = error.is_none().then(|| Making::new(path, self.homes().keys, chats));
         Arc::new(MirroredJournal {
             journal,
+            updated: Mutex::default(),
             mirror: Mutex::new(mirror),
             problem: Mutex::new(error.map(|error| problem(&error))),
         })

@@ -301,6 +301,29 @@ fn a_setting_is_changed_in_our_file_and_nothing_else_of_it() {
 }
 
 #[test]
+fn changed_list_keeps_its_comments_and_the_last_of_equal_keys_counts() {
+    let world = World::new();
+    let text = "{\n  \"ui\": {},\n  \"skills\": {\n    \"disabled\": [\n      \"bar\", // slow\n      \
+                \"old\" // gone\n    ]\n  },\n  \"ui\": { \"theme\": \"x\" }\n}\n";
+    world.write("home/.parallax/settings.json", text);
+    let config = world.load(&[]).expect("config");
+    let set = |key: &str, value: Value| {
+        set_setting(&config, SettingScope::User, key, Some(&value)).expect("set");
+    };
+    set("skills.disabled", json!(["bar", "new"]));
+    set("ui.hideTips", json!(true));
+    let file = world.root.join("home/.parallax/settings.json");
+    let text = std::fs::read_to_string(&file).expect("the file");
+    assert!(text.contains("\"bar\", // slow") && !text.contains("\"old\""), "{text}");
+    let config = world.load(&[]).expect("config");
+    assert_eq!(config.settings.list("skills.disabled"), ["bar", "new"], "{text}");
+    assert_eq!(config.settings.get("ui.hideTips"), Some(&json!(true)), "{text}");
+    set("skills.disabled", json!(["new", "bar"]));
+    let config = world.load(&[]).expect("config");
+    assert_eq!(config.settings.list("skills.disabled"), ["new", "bar"]);
+}
+
+#[test]
 fn a_project_is_given_no_setting_that_loosens_and_keeps_those_accepted() {
     let world = World::new();
     world.trust();
