@@ -215,9 +215,8 @@ def call(params, session, identity):
         session.send(GARBLED[arguments["how"]] % identity, last=True)
         return None
     if name == "flood":
-        for _ in range(5000):
-            session.send({"jsonrpc": "2.0", "method": "notifications/message",
-                          "params": {"level": "info", "data": "x"}})
+        session.repeat({"jsonrpc": "2.0", "method": "notifications/message",
+                        "params": {"level": "info", "data": "x"}}, 5000)
         return text("flooded")
     if name == "slow":
         token = (params.get("_meta") or {}).get("progressToken")
@@ -378,6 +377,12 @@ class Stdio(Session):
     def send(self, message, last=False):
         with LOCK:
             sys.stdout.buffer.write(text_of(message) + b"\n")
+            sys.stdout.buffer.flush()
+
+    def repeat(self, message, count):
+        """Sends a message many times at once, as fast on a busy machine."""
+        with LOCK:
+            sys.stdout.buffer.write((text_of(message) + b"\n") * count)
             sys.stdout.buffer.flush()
 
 

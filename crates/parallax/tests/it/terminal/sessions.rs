@@ -179,7 +179,7 @@ fn the_browser_finds_what_was_said_and_shows_it() {
         &sized(),
     );
     seat.prompts("about animals");
-    seat.sees("no seal");
+    seat.sees("not a seal");
     seat.is_idle();
     seat.prompts("/clear");
     seat.settles();
@@ -193,7 +193,7 @@ fn the_browser_finds_what_was_said_and_shows_it() {
     seat.sees("❯ about animals");
     seat.sees("prompt 1:");
     seat.press(Key::Enter);
-    seat.sees("no seal");
+    seat.sees("not a seal");
     // The session browser is shown at startup.
     let arguments = ["--resume", "pick"];
     let seat = again(seat, "[]", &arguments);
