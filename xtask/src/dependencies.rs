@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slash_means_or() {
+    fn slash_in_a_license_means_or() {
         assert_eq!(spdx("MIT/Apache-2.0"), "MIT OR Apache-2.0");
     }
 }

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn license_files_are_known_by_their_names() {
+    fn license_files_are_recognized_by_name() {
         for name in ["LICENSE-MIT", "license.md", "COPYING", "NOTICE"] {
             assert!(is_license(Path::new(name)), "{name}");
         }

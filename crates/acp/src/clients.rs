@@ -102,7 +102,7 @@ impl SessionClients {
             let params = params.clone();
             asked.spawn(async move { client.request(method, params).await });
         }
-        let mut error = RpcError::internal("the client is gone");
+        let mut error = RpcError::internal("the client disconnected");
         while let Some(answer) = asked.join_next().await {
             match answer {
                 Ok(Ok(answer)) => return Ok(answer),

@@ -55,7 +55,7 @@ impl ClientConnection {
         Arc::ptr_eq(&self.pending, &other.pending)
     }
 
-    /// Sends a message. Returns `false` if the client is gone.
+    /// Sends a message. Returns `false` if the client disconnected.
     async fn send(&self, message: &Value) -> bool {
         let mut line = message.to_string().into_bytes();
         line.push(b'\n');
@@ -82,7 +82,7 @@ impl ClientConnection {
     /// Sends a request and waits for the answer without a time limit.
     ///
     /// # Errors
-    /// Returns the client's error, or an error if the client is gone.
+    /// Returns the client's error, or an error if the client disconnected.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answered, answer) = oneshot::channel();
@@ -92,7 +92,7 @@ impl ClientConnection {
         if !self.send(&message).await {
             pending().remove(&id);
         }
-        answer.await.unwrap_or_else(|_| Err(RpcError::internal("the client is gone")))
+        answer.await.unwrap_or_else(|_| Err(RpcError::internal("the client disconnected")))
     }
 
     /// Handles the answer to a request. Unexpected answers are ignored.

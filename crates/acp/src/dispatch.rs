@@ -33,7 +33,7 @@ const ORDERS: usize = 64;
 const PAGE: usize = 50;
 /// How long `initialize` may wait for the names of the providers.
 const PROVIDERS: Duration = Duration::from_millis(25);
-/// How long all sessions may take to end after the client is gone.
+/// How long all sessions may take to end after the client disconnected.
 const FAREWELL: Duration = Duration::from_millis(1700);
 
 /// A running session.
@@ -455,7 +455,7 @@ impl AcpDispatcher {
         sessions.extract_if(|_, handle| left(handle)).map(|(_, handle)| handle).collect()
     }
 
-    /// Closes everything, because the client is gone.
+    /// Closes everything, because the client disconnected.
     async fn close(self) {
         self.connection.hang_up();
         for task in &self.opening {

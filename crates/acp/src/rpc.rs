@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart() {
+    fn requests_responses_and_notifications_are_distinguished() {
         let request = parse(br#"{"jsonrpc":"2.0","id":"a","method":"m","params":{}}"#);
         let expected =
             Incoming::Request { id: json!("a"), method: "m".to_owned(), params: Object::new() };
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_message_names_the_request_where_it_can() {
+    fn malformed_message_names_its_request_if_known() {
         assert_eq!(code("{nonsense"), (Value::Null, PARSE_ERROR));
         assert_eq!(code("[]"), (Value::Null, INVALID_REQUEST));
         assert_eq!(code(r#"{"id":1,"method":"m"}"#), (json!(1), INVALID_REQUEST));

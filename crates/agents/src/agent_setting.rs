@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_goes_in_and_out_and_leaves_the_others() {
+    fn setting_change_is_written_and_removed_without_touching_others() {
         let Value::Object(mut changes) = json!({"tools": ["glob"], "runConfig": {"maxTurns": 3}})
         else {
             unreachable!("an object")
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_checked() {
+    fn typed_setting_values_are_validated() {
         assert_eq!(AgentSetting::MaxTurns.read(" 7 "), Ok(json!(7)));
         assert_eq!(AgentSetting::Enabled.read("off"), Ok(json!(false)));
         assert!(AgentSetting::MaxTimeMinutes.read("1441").is_err());

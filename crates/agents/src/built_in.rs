@@ -103,7 +103,7 @@ fn cli_help() -> Agent {
                     "sources": {
                         "type": "array",
                         "items": {"type": "string"},
-                        "description": "The pages that the answer is from."
+                        "description": "The pages that the answer is based on."
                     }
                 },
                 "required": ["answer", "sources"]
@@ -151,7 +151,7 @@ mod tests {
     use super::searching;
 
     #[test]
-    fn a_search_is_for_the_quick_model_of_the_same_service() {
+    fn search_subagent_uses_the_fast_model_of_the_same_provider() {
         for (main, model) in [
             ("gemini-3-pro-preview", Some("flash")),
             ("gemini-4-argon", Some("flash")),

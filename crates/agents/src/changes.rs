@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_what_is_new_changed_and_gone() {
+    fn summary_line_lists_new_changed_and_removed_agents() {
         let all = |pairs: &[(&str, u8)]| -> Vec<(String, u8)> {
             pairs.iter().map(|(name, thing)| ((*name).to_owned(), *thing)).collect()
         };

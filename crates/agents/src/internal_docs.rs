@@ -8,7 +8,7 @@ pub const PAGES: Pages = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_pages_are_here() {
+    fn internal_docs_are_embedded() {
         for wanted in ["index.md", "agents.md", "decisions/0001-raw-parts.md"] {
             let page = super::PAGES.iter().find(|(path, _)| *path == wanted);
             assert!(page.is_some_and(|(_, text)| text.starts_with("# ")), "{wanted}");

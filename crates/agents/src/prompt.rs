@@ -107,7 +107,7 @@ mod tests {
     const SAFETY: &str = "# Safety\n\nDo not work around a denied call.\n";
 
     #[test]
-    fn the_task_stands_where_the_definition_wants_it() {
+    fn task_is_inserted_at_the_placeholder() {
         let agent = Agent::new("a", "d", AgentTier::User, "Look into ${query}.");
         let around = Around { safety: SAFETY, memory: "memory", ..Around::default() };
         let text = system(&agent, "the bug", &around);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_agent_has_the_rules_of_safety_once() {
+    fn safety_rules_appear_once_in_every_subagent_prompt() {
         let agent = Agent::new("a", "d", AgentTier::User, "Work.");
         let core = format!("Core.\n\n{SAFETY}\nMore.\n");
         for core in ["", core.as_str()] {

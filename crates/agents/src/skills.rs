@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_skill_of_the_program_is_one() {
+    fn built_in_skill_is_listed_once() {
         let skill = built_in().expect("a skill");
         assert_eq!((skill.name.as_str(), skill.place().as_str()), ("skill-creator", "built in"));
     }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_projects_skills_are_described_first() {
+    fn project_skills_are_described_first() {
         let of = |name: &str, tier, length| Skill { tier, ..skill(name, &"z".repeat(length)) };
         let skills = [
             of("a", SkillTier::BuiltIn, 10),

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn models_think_as_their_version_does() {
+    fn thinking_settings_follow_the_model_version() {
         for (model, expected) in [
             ("claude-sonnet-5", ThinkingKind::Adaptive),
             ("claude-opus-4-6", ThinkingKind::Adaptive),

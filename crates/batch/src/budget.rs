@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_task_starts_that_the_rest_does_not_pay_for() {
+    fn task_does_not_start_when_the_remaining_budget_is_too_small() {
         let mut budget = BatchBudget::new(Some(1.0));
         assert_eq!(budget.allow(&task("a", None), 4), BudgetDecision::Start(Some(0.25)));
         budget.start(&task("a", None), Some(0.25));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_end_at_the_cent() {
+    fn costs_are_summed_exactly() {
         let mut budget = BatchBudget::new(Some(0.3));
         for id in ["a", "b", "c"] {
             assert!(matches!(budget.allow(&task(id, None), 1), BudgetDecision::Start(_)), "{id}");

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_summed_as_they_come_and_half_ones_wait() {
+    fn event_lines_are_summed_and_partial_lines_wait() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("events.jsonl");
         let mut reader = EventReader::new(&path);

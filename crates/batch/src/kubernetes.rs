@@ -126,7 +126,10 @@ pub async fn run_kubernetes(
             waiting.len()
         ));
     } else if matches!(followed, Followed::Gone) && !waiting.is_empty() {
-        run.notice("The job is gone; run the same command again to run the rest".to_owned());
+        run.notice(
+            "The job no longer exists; run the same command again to run the remaining tasks"
+                .to_owned(),
+        );
     }
     let states = tasks.iter().map(|task| directory.task(&task.id).result_of(task));
     let all_succeeded =
@@ -329,7 +332,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         self.kubectl.run(&words).await?;
         let Some(object) = self.kubectl.get(&format!("job/{}", job.record.name)).await? else {
             return Err(BatchError::Input(format!(
-                "The job `{}` is gone right after it was created",
+                "The job `{}` disappeared right after it was created",
                 job.record.name
             )));
         };
@@ -375,7 +378,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                 // The cluster may be busy, or the network gone for a while.
                 Err(error) => {
                     if !std::mem::replace(&mut is_silent, true) {
-                        self.notice(format!("{error}. Trying again; the job goes on"));
+                        self.notice(format!("{error}. Retrying; the job keeps running"));
                     }
                     Some(JobStatus { active: 1, ..JobStatus::default() })
                 }

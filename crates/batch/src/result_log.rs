@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_back_from_a_log_with_other_lines() {
+    fn files_are_restored_from_a_log_with_other_lines() {
         let patch = noise(100_000);
         let log = format!("something else\n{{\"parallax\": 1}}\n{}", log(&patch));
         assert!(log.lines().all(|line| line.len() < 16 * 1024));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn result_of_another_task_or_with_a_missing_part_is_not_taken() {
+    fn foreign_or_incomplete_result_is_rejected() {
         let log = log(&noise(100_000));
         assert!(read(&log, "b").result().is_none());
         let cut: Vec<&str> =
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn patch_that_no_log_holds_is_reported() {
+    fn missing_patch_is_reported() {
         let log = log(&noise(8 << 20));
         assert!(log.len() < LARGEST_LOG);
         assert_eq!(read(&log, "a").result().expect("a result").state, TaskState::Failed);

@@ -42,7 +42,7 @@ impl Undo {
     /// files last. Project settings are read only if the session is encrypted.
     ///
     /// # Errors
-    /// Returns an error if there is no home directory or no session of the project changed a file.
+    /// Returns an error if the home directory is unknown or no session of the project changed a file.
     pub fn of_project(
         directory: &Path,
         variables: Vec<(OsString, OsString)>,

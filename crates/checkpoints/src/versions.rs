@@ -671,7 +671,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_may_take_gits_objects_away_are_known() {
+    fn lines_that_may_delete_git_objects_are_recognized() {
         for line in ["rm -rf .git", "mv n/.git /tmp", "python3 -c 'rmtree(\".git\")'", "git gc"] {
             assert!(may_lose_objects(line), "{line}");
         }
@@ -711,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn only_git_itself_makes_repositories() {
+    fn only_git_may_create_repositories() {
         for line in [
             "git clone . x",
             "git init && ls -la",

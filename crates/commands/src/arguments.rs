@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_escaped_for_where_they_stand() {
+    fn arguments_are_escaped_for_their_position() {
         for (template, arguments, command) in [
             ("grep {{args}} .", "word", "grep word ."),
             ("grep {{args}} .", "a; rm -rf /", "grep 'a; rm -rf /' ."),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_escaped_is_refused() {
+    fn argument_that_cannot_be_escaped_is_rejected() {
         for (template, arguments) in [
             ("echo `ls {{args}}`", "a'b"),
             ("cat <<EOF\n{{args}}\nEOF", "$(id)"),
@@ -201,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn words_hold_together_in_quotes() {
+    fn quoted_words_stay_together() {
         assert_eq!(words(r#" a "b c" 'd\' e\ f "" "#), ["a", "b c", r"d\", "e f", ""]);
     }
 
     proptest::proptest! {
         /// Bash prints any input back unchanged and does nothing else.
         #[test]
-        fn bash_reads_arguments_back(text in "[a-z'\"$`\\\\;&|()<>{}!*?~# -]{1,24}") {
+        fn escaped_arguments_round_trip_through_bash(text in "[a-z'\"$`\\\\;&|()<>{}!*?~# -]{1,24}") {
             for template in ["printf %s {{args}}", "printf %s '{{args}}'", "printf %s \"{{args}}\""] {
                 let Ok(command) = filled(template, &text) else { continue };
                 let root = std::path::Path::new("/");

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_found_where_people_write_them() {
+    fn at_paths_are_found_at_common_positions() {
         for (prompt, expected) in [
             ("@src/main.rs", vec!["src/main.rs"]),
             ("Look at @a.rs, @b.rs; and (@c.rs)!", vec!["a.rs", "b.rs", "c.rs"]),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn other_at_signs_are_text() {
+    fn other_at_signs_are_plain_text() {
         for prompt in
             ["bob@inner.txt", r"\@name", "a @ b", "@", "@,", r#"@"" x"#, r#"@"open"#, "@!x"]
         {
@@ -222,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_of_dots_is_read_once() {
+    fn long_run_of_dots_is_scanned_in_linear_time() {
         let prompt = format!("@{}x", ".".repeat(1_000_000));
         assert_eq!(tokens(&prompt).len(), 1);
     }
 
     #[test]
-    fn a_range_covers_the_word_as_written() {
+    fn at_path_range_covers_the_word_as_written() {
         let prompt = r#"see @"a b" and @c\ d."#;
         let words: Vec<&str> =
             tokens(prompt).into_iter().map(|token| &prompt[token.range]).collect();
@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_ordered_and_inside_the_text(prompt in r#"[@a."\\ ,/é(:\n]{0,40}"#) {
+        fn at_path_ranges_are_ordered_and_within_the_text(prompt in r#"[@a."\\ ,/é(:\n]{0,40}"#) {
             let mut end = 0;
             for token in tokens(&prompt) {
                 prop_assert!(token.range.start >= end && token.range.end <= prompt.len());
@@ -248,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn a_quoted_path_comes_back(path in any::<String>().prop_filter("not empty", |path| !path.is_empty())) {
+        fn quoted_path_round_trips(path in any::<String>().prop_filter("not empty", |path| !path.is_empty())) {
             let quoted = path.replace('\\', r"\\").replace('"', "\\\"");
             prop_assert_eq!(paths(&format!("x @\"{quoted}\" y")), vec![path]);
         }

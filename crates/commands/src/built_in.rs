@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_filled_in_once_and_encoded() {
+    fn url_argument_is_encoded_once() {
         assert_eq!(
             fill("https://x/?t={title}&i={info}&p={problem}&{y}", "a {info} & ü", "1\n2"),
             "https://x/?t=a%20%7Binfo%7D%20%26%20%C3%BC&i=1%0A2&p=a%20%7Binfo%7D%20%26%20%C3%BC&{y}"

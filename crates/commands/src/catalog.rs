@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_project_wins_and_all_stay_reachable() {
+    fn project_command_wins_and_shadowed_ones_stay_reachable() {
         use CommandSource::{Extension, Project, User};
         let catalog = catalog(vec![
             file("deploy", Project, "p"),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_reports_files_with_the_name_of_a_built_in_command() {
+    fn command_file_named_like_a_built_in_is_reported_at_startup() {
         let user = |name: &str| file(name, CommandSource::User, "u");
         let catalog = catalog(vec![user("help"), user("memory"), user("summarize"), user("mine")]);
         let found: Vec<&str> = catalog.clashes().iter().map(String::as_str).collect();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_wins_over_what_gemini_cli_does_not_have() {
+    fn command_file_overrides_commands_unknown_to_gemini_cli() {
         let catalog = catalog(vec![
             file("diff", CommandSource::User, "u"),
             file("commit:pr", CommandSource::Project, "p"),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_of_the_program_keep_their_names() {
+    fn built_in_commands_keep_their_names() {
         let catalog = catalog(vec![
             file("help", CommandSource::User, "u"),
             file("user.help", CommandSource::User, "odd"),

@@ -58,7 +58,7 @@ mod tests {
     use crate::expand::FileSearch;
 
     #[test]
-    fn files_are_listed_without_what_is_ignored() {
+    fn ignored_files_are_not_listed() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("project");
         let other = folder.path().join("other");

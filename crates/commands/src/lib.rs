@@ -130,7 +130,8 @@ impl ExpansionContext {
         }
         let known = agents.map(|agents| agents.names()).unwrap_or_default();
         let near = parallax_config::near(name, known.iter().map(String::as_str));
-        let near = near.first().map(|near| format!(" (perhaps `{near}`?)")).unwrap_or_default();
+        let near =
+            near.first().map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
         (None, Some(format!("unknown agent `{name}`{near}; the command runs without it")))
     }
 }

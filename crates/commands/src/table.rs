@@ -400,8 +400,8 @@ pub static TABLE: &[CommandSpec] = &[
         .takes("[FOCUS]")
         .anytime()
         .with(&[plain("undo", SlashCommand::CompressUndo, "Undo the latest compaction").anytime()])
-        .headless("/compress [what matters]")
-        .editors(&[("compress", "Summarize the conversation to free context", "what matters")]),
+        .headless("/compress [FOCUS]")
+        .editors(&[("compress", "Summarize the conversation to free context", "focus")]),
     plain(
         "context",
         SlashCommand::Context,
@@ -416,14 +416,10 @@ pub static TABLE: &[CommandSpec] = &[
     plain("debug", SlashCommand::Debug, "Show the log and all requests with size and time")
         .anytime()
         .own(),
-    plain(
-        "devtools",
-        SlashCommand::DevTools,
-        "Show the session in the browser, as it goes over the wire",
-    )
-    .takes("[--no-open]")
-    .anytime()
-    .own(),
+    plain("devtools", SlashCommand::DevTools, "Inspect the requests of the session in the browser")
+        .takes("[--no-open]")
+        .anytime()
+        .own(),
     plain("diff", SlashCommand::Diff, "Show what the agent's edits changed in this session")
         .anytime()
         .own(),
@@ -555,7 +551,7 @@ pub static TABLE: &[CommandSpec] = &[
     plain("privacy", SlashCommand::Privacy, "Show what data is sent where")
         .anytime()
         .headless("/privacy"),
-    plain("quit", SlashCommand::Quit, "Leave").aka(&["exit"]).takes("[--delete]").anytime(),
+    plain("quit", SlashCommand::Quit, "Exit").aka(&["exit"]).takes("[--delete]").anytime(),
     plain(
         "restore",
         SlashCommand::Restore,

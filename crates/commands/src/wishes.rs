@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_of_both_kinds_become_rules() {
+    fn allowed_and_denied_entries_become_rules() {
         let wishes = CommandWishes {
             allowed: ["Bash(git add:*)", "Edit", "Read", "Bash", "web_fetch"]
                 .map(str::to_owned)
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_choose_a_mode_that_lets_less_run_and_no_file_all() {
+    fn foreign_command_file_can_only_choose_a_stricter_mode() {
         use ApprovalMode::{AutoEdit, Default, Plan, Yolo};
         use CommandSource::{Project, User};
         for (wanted, source, now, got, told) in [

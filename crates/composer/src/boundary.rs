@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cursor_passes_clusters_and_labels_whole() {
+    fn cursor_skips_grapheme_clusters_and_labels_as_units() {
         let mut labels = Labels::default();
         labels.add("[Pasted Text: 6 lines]".to_owned());
         let line = "e\u{301}👩‍👩‍👧[Pasted Text: 6 lines]\u{301}x";

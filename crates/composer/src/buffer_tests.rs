@@ -210,7 +210,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn commands_do_what_they_do_to_a_string(commands in prop::collection::vec(command(), 0..60)) {
+    fn edit_commands_match_a_string_model(commands in prop::collection::vec(command(), 0..60)) {
         let mut buffer = Buffer::default();
         buffer.set_columns(100_000);
         let mut model = Model::default();
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn any_keys_and_pastes_leave_a_place_for_the_cursor(
+    fn cursor_stays_valid_after_any_keys_and_pastes(
         keys in prop::collection::vec((0usize..24, pieces()), 0..50),
         columns in 1usize..30,
         rows in 1usize..6,
@@ -291,7 +291,7 @@ proptest! {
 }
 
 #[test]
-fn typing_is_undone_by_words_and_killing_joins() {
+fn undo_removes_words_and_consecutive_kills_are_joined() {
     let mut buffer = Buffer::default();
     for char in "one two".chars() {
         buffer.insert(&char.to_string());
@@ -316,7 +316,7 @@ fn typing_is_undone_by_words_and_killing_joins() {
 }
 
 #[test]
-fn the_key_for_older_cuts_is_taken_where_there_are_none() {
+fn yank_pop_key_is_consumed_when_the_kill_ring_is_empty() {
     let mut buffer = Buffer::default();
     buffer.insert("one");
     buffer.delete_left_all();

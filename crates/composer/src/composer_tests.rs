@@ -87,7 +87,7 @@ fn enter_sends_steers_or_queues() {
 }
 
 #[test]
-fn a_refused_text_comes_back_with_its_pastes() {
+fn rejected_text_is_restored_with_its_pastes() {
     let mut desk = Desk::new();
     desk.composer.paste(&"line\n".repeat(7));
     assert_eq!(desk.text(), "[Pasted Text: 7 lines]");
@@ -103,7 +103,7 @@ fn a_refused_text_comes_back_with_its_pastes() {
 }
 
 #[test]
-fn a_backslash_or_a_modifier_makes_enter_a_new_line() {
+fn backslash_or_a_modifier_makes_enter_a_new_line() {
     let mut desk = Desk::new();
     desk.type_in("a\\");
     desk.press(KeyCode::Enter);
@@ -116,7 +116,7 @@ fn a_backslash_or_a_modifier_makes_enter_a_new_line() {
 }
 
 #[test]
-fn an_exclamation_mark_switches_to_the_shell_and_back() {
+fn exclamation_mark_switches_to_the_shell_and_back() {
     let mut desk = Desk::new();
     desk.composer.set_history(vec!["prompt".to_owned()], vec!["ls -l".to_owned()]);
     desk.type_in("!");
@@ -163,7 +163,7 @@ fn escape_twice_clears_or_rewinds() {
 }
 
 #[test]
-fn control_y_inserts_what_was_deleted_or_is_the_programs() {
+fn control_y_yanks_or_is_passed_to_the_program() {
     let mut desk = Desk::new();
     assert_eq!(desk.key(Key::ctrl('y')), ComposerAction::Ignored);
     desk.type_in("one two");
@@ -174,7 +174,7 @@ fn control_y_inserts_what_was_deleted_or_is_the_programs() {
 }
 
 #[test]
-fn a_question_mark_alone_shows_the_keys() {
+fn question_mark_alone_shows_the_keys() {
     let mut desk = Desk::new();
     assert_eq!(desk.press(KeyCode::Char('?')), ComposerAction::ToggleShortcuts);
     desk.type_in("a?");
@@ -182,7 +182,7 @@ fn a_question_mark_alone_shows_the_keys() {
 }
 
 #[test]
-fn up_and_down_go_through_the_history_at_the_edges() {
+fn up_and_down_recall_history_at_the_edges() {
     let mut desk = Desk::new();
     desk.composer
         .set_history(vec!["old".to_owned(), "a\nb".to_owned(), "a\nb".to_owned()], Vec::new());
@@ -215,7 +215,7 @@ fn up_and_down_go_through_the_history_at_the_edges() {
 }
 
 #[test]
-fn the_history_is_searched() {
+fn history_search_finds_matches() {
     let mut desk = Desk::new();
     let history = ["fix the tests", "write docs", "fix the docs"].map(str::to_owned);
     desk.composer.set_history(history.to_vec(), Vec::new());
@@ -241,7 +241,7 @@ fn the_history_is_searched() {
 }
 
 #[test]
-fn rows_show_the_part_around_the_cursor() {
+fn visible_rows_follow_the_cursor() {
     let mut desk = Desk::new();
     assert_eq!(desk.rows(60, 3), [">  Type your message or @path/to/file"]);
     desk.composer.set_text("one two three four\nfive\nsix\nseven");
@@ -256,7 +256,7 @@ fn rows_show_the_part_around_the_cursor() {
 }
 
 #[test]
-fn images_are_shown_short_until_the_cursor_is_there() {
+fn image_path_is_abbreviated_until_the_cursor_reaches_it() {
     let mut desk = Desk::new();
     desk.composer.set_text("see @some/where/deep/shot.png now");
     assert_eq!(desk.rows(80, 3), ["> see [Image …shot.png] now"]);
@@ -265,7 +265,7 @@ fn images_are_shown_short_until_the_cursor_is_there() {
 }
 
 #[test]
-fn the_external_editor_gets_everything_and_its_text_comes_back() {
+fn external_editor_round_trips_the_whole_text() {
     let mut desk = Desk::new();
     assert_eq!(desk.key(Key::ctrl('g')), ComposerAction::OpenEditor);
     desk.composer.set_editor_text("edited\ntext\n");
@@ -275,7 +275,7 @@ fn the_external_editor_gets_everything_and_its_text_comes_back() {
 }
 
 #[test]
-fn in_vi_modes_enter_sends_and_the_shell_is_reached() {
+fn vi_mode_enter_sends_and_shell_mode_is_reachable() {
     let mut desk = Desk::new();
     desk.composer.set_vim(true);
     desk.type_in("one two");

@@ -86,12 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_control_characters_can_be_written() {
+    fn path_with_control_characters_is_quoted() {
         assert_eq!(escape("e\u{1b}v il\n"), "e\\u{1b}v\\ il\\u{a}");
     }
 
     #[test]
-    fn only_existing_paths_become_words() {
+    fn only_existing_dropped_paths_are_quoted() {
         let exists = |path: &Path| {
             ["/a/b c.txt", "/a/d.txt", "/home/x/e"].iter().any(|known| path == Path::new(known))
         };

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_found_and_shown_short() {
+    fn image_paths_are_detected_and_abbreviated() {
         let line = r"see @a/b\ c/shot.PNG and @notes.md, x@y.png @e.jpg";
         let words: Vec<&str> = ranges(line).into_iter().map(|range| &line[range]).collect();
         assert_eq!(words, [r"@a/b\ c/shot.PNG", "@e.jpg"]);

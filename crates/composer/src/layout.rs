@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn simple_lines_are_broken_as_all_others(line in "[a-c ]{0,60}", columns in 1usize..12) {
+        fn fast_path_breaks_lines_like_the_general_path(line in "[a-c ]{0,60}", columns in 1usize..12) {
             prop_assert!(is_simple(&line));
             let starts = row_starts(atoms(&line, Vec::new(), columns), columns);
             prop_assert_eq!(simple_row_starts(&line, columns), starts);

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_texts_get_labels_of_their_own() {
+    fn long_pastes_get_unique_labels() {
         assert!(!Pastes::is_long("1\n2\n3\n4\n5"));
         assert!(Pastes::is_long("1\n2\n3\n4\n5\n6"));
         assert!(!Pastes::is_long(&"ü".repeat(500)));

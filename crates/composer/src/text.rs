@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_and_positions_are_each_others_way_back() {
+    fn offsets_and_positions_round_trip() {
         let text = Text::from("añb\n\nc");
         for offset in [0, 1, 3, 4, 5, 6, 7] {
             assert_eq!(text.offset(text.position(offset)), offset);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_do_not_get_in() {
+    fn control_characters_are_not_inserted() {
         assert_eq!(clean("a\r\nb\rc\td"), "a\nb\nc\td");
         assert_eq!(clean("\u{1b}[31mred\u{1b}[0m\u{7}\u{9b}!\u{1b}"), "red!");
     }

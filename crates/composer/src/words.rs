@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_the_script() {
+    fn word_boundaries_follow_the_script() {
         for (text, first, last) in [
             ("hello, world", 5, 7),
             ("  don't stop", 7, 8),

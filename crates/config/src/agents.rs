@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_of_equal_names_counts_and_drafts_do_not() {
+    fn highest_precedence_name_wins_and_drafts_are_ignored() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let agent = |text: &str| format!("---\nname: helper\ndescription: {text}\n---\nDo it.");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_names_in_a_folder_the_first_counts() {
+    fn first_of_equal_names_in_a_directory_wins() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let agent = |text: &str| format!("---\nname: mine\ndescription: {text}\n---\nDo it.");
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_of_the_project_counts_as_it_was_agreed_to() {
+    fn project_agent_is_used_only_as_accepted() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let one = "---\nname: one\ndescription: d\n---\nDo it.";
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_change_an_agent() {
+    fn settings_override_agent_fields() {
         let folder = tempfile::tempdir().expect("folder");
         let found = find(
             folder.path(),

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_comes_back_and_is_its_owners_alone() {
+    fn saved_key_is_readable_only_by_its_owner() {
         let folder = tempfile::tempdir().expect("a folder");
         let homes = Homes {
             user: folder.path().to_owned(),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_reference_is_read_and_ours_is_kept_in_its_form() {
+    fn gemini_cli_key_is_read_and_new_key_keeps_its_format() {
         let folder = tempfile::tempdir().expect("a folder");
         let homes = Homes {
             user: folder.path().to_owned(),
@@ -226,7 +226,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn where_there_is_a_keychain_the_file_holds_no_key() {
+    fn key_file_is_empty_when_a_keychain_exists() {
         let folder = tempfile::tempdir().expect("a folder");
         let homes = Homes {
             user: folder.path().to_owned(),

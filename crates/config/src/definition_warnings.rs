@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_shows_one_line_of_each_kind() {
+    fn startup_shows_one_line_per_warning_kind() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let mut warnings =
             DefinitionWarnings { invalid: texts(&["a", "b", "c"]), ..Default::default() };

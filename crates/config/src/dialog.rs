@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_a_known_setting_with_a_default_of_its_kind() {
+    fn every_dialog_row_is_a_known_setting_with_a_valid_default() {
         let rows = setting_rows(&Settings::default());
         for row in &rows {
             assert_eq!(row.value, row.default, "{}", row.key);

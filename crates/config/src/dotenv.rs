@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_as_node_reads_them() {
+    fn dotenv_values_are_parsed_like_node() {
         let text = "# comment\r\nA=1\r\nexport B = two words # said\nC='x # y'\nD=\"a\\nb \\\"q\\\"\"\nE=\nF=`z`\n\
                     G='one\ntwo'\nnot an assignment\n=x\nH=a=b\nexportJ=3\nK.L-M=\"q\" # c\n1 2=3\nN='a'b";
         let wanted = [
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unclosed_quote_does_not_swallow_the_file() {
+    fn unclosed_quote_does_not_consume_the_file() {
         assert_eq!(
             pairs("I=\"unclosed\nJ=3"),
             vec![("I".to_owned(), "\"unclosed".to_owned()), ("J".to_owned(), "3".to_owned())]
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read(text in "(\\PC|[\n\r=\"'`\\\\# ]){0,200}") {
+        fn any_header_text_is_parsed(text in "(\\PC|[\n\r=\"'`\\\\# ]){0,200}") {
             for (name, _) in pairs(&text) {
                 prop_assert!(!name.is_empty());
             }

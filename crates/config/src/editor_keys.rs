@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bindings_are_added_once_and_what_was_there_stays() {
+    fn key_bindings_are_added_once_and_existing_ones_kept() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("User/keybindings.json");
         let added = add_editor_keys(&file).expect("added");

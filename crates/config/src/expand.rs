@@ -102,7 +102,7 @@ mod tests {
     use crate::environment::Environment;
 
     #[test]
-    fn forms() {
+    fn all_variable_forms_are_expanded() {
         let environment = Environment::new([("A".into(), "x".into()), ("E".into(), "".into())]);
         let expand = |text: &str| Expander::new(&environment).text(text);
         for (text, wanted) in [
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn expansion_cannot_fill_the_memory() {
+    fn expansion_uses_bounded_memory() {
         let environment = Environment::new([("A".into(), "x".repeat(100_000).into())]);
         assert!(Expander::new(&environment).text(&"$A".repeat(100_000)).len() < 5_000_000);
     }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_and_text_come_apart() {
+    fn front_matter_is_split_from_the_text() {
         let file = read("---\nname: a\ntools: [x, y]\n---\nBody\n---\nmore").expect("read");
         assert_eq!(Value::Object(file.fields), json!({"name": "a", "tools": ["x", "y"]}));
         assert_eq!(file.body, "Body\n---\nmore");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_careless_description_still_counts() {
+    fn unquoted_description_is_accepted() {
         let text = "---\nname: \"x\"\ndescription: Use when: asked\n  or not\nother: | \n---\n";
         let file = read_leniently(text);
         assert_eq!(file.fields["name"], "x");
@@ -153,7 +153,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_read(text in "(---\n)?[-:a-z&*!|>{}\\[\\]\"' \n\t#]{0,200}(\n---\n)?.{0,20}") {
+        fn any_header_text_is_parsed(text in "(---\n)?[-:a-z&*!|>{}\\[\\]\"' \n\t#]{0,200}(\n---\n)?.{0,20}") {
             let _ = read(&text);
             let _ = read_leniently(&text);
         }

@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_that_cannot_be_run_stays() {
+    fn guard_that_cannot_run_is_kept() {
         let (hooks, warnings) = read(&json!({"BeforeTool": [{"hooks": [
             {"type": "http", "url": "https://x", "failClosed": true},
             {"type": "http", "url": "https://x"},
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_script_is_another_hook() {
+    fn changed_script_is_a_different_hook() {
         let folder = tempfile::tempdir().expect("folder");
         let script = folder.path().join("check.sh");
         std::fs::write(&script, "one").expect("written");

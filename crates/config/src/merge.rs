@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_by_its_strategy() {
+    fn keys_are_merged_by_their_strategy() {
         let (all, origins) = merged(&[
             json!({"tools": {"core": ["a"], "exclude": ["x", "y"]}, "mcpServers": {"s": {"command": "c", "args": []}, "t": {}},
                    "context": {"includeDirectories": ["1"]}, "hooks": {"BeforeTool": [1]}, "mcp": {"allowed": ["A", "b"]}, "telemetry": true}),

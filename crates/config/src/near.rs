@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_and_beginnings_are_near() {
+    fn typos_and_prefixes_are_similar() {
         let known = ["git:commit", "git:push", "review", "fix", "about", "at", "cat", "stats"];
         assert_eq!(near("git:comit", known.into_iter()), ["git:commit"]);
         assert_eq!(near("git", known.into_iter()), ["git:push", "git:commit"]);

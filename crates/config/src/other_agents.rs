@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_others_become_ours() {
+    fn tool_names_of_other_agents_are_mapped() {
         for (theirs, ours) in
             [("Bash", "run_shell_command"), ("mcp__docs__find", "mcp_docs_find"), ("glob", "glob")]
         {

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_project_count_when_it_is_trusted() {
+    fn project_prompt_files_are_used_only_when_trusted() {
         let folder = tempfile::tempdir().expect("folder");
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);

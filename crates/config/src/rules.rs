@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tier_has_its_place_and_names_are_in_order() {
+    fn every_tier_has_a_directory_and_files_are_sorted() {
         let world = World::new();
         assert_eq!(world.find(|_| {}), super::RuleFiles::default());
         for (path, text) in [
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_the_home_are_the_users_even_when_it_is_the_project() {
+    fn home_rules_are_user_rules_even_when_home_is_the_project() {
         let world = World::new();
         world.write("home/.gemini/policies/a.toml", "u");
         let found = world.find(|places| places.cwd = &world.homes.user);

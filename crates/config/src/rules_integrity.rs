@@ -127,7 +127,7 @@ mod tests {
     use crate::homes::Homes;
 
     #[test]
-    fn a_change_of_the_projects_rules_is_seen() {
+    fn changed_project_rules_are_detected() {
         let folder = tempfile::tempdir().expect("folder");
         let cwd = folder.path();
         let homes = Homes {

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_the_safe_way() {
+    fn missing_sandbox_settings_use_safe_defaults() {
         let (settings, _) = settings(&json!({}));
         let sandbox = settings.sandbox();
         assert_eq!(sandbox.tools, ToolSandboxing::Auto);

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_added_once_and_a_broken_file_is_set_aside() {
+    fn saved_rules_are_deduplicated_and_invalid_file_is_renamed() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policies/auto-saved.toml");
         let rule = RuleDraft {

@@ -60,7 +60,7 @@ mod tests {
     use super::{SessionContext, session_context};
 
     #[test]
-    fn only_what_is_there_is_said() {
+    fn session_context_contains_only_known_facts() {
         let mut context = SessionContext {
             date: "Sunday".into(),
             os: "linux".into(),

@@ -113,7 +113,7 @@ mod tests {
     use super::check;
 
     #[test]
-    fn wrong_types_are_taken_out_and_named() {
+    fn settings_of_the_wrong_type_are_removed_and_reported() {
         let mut values = json!({
             "general": {"vimMode": "true", "maxAttempts": "3", "retryFetchErrors": 1, "defaultApprovalMode": "yolo",
                         "sessionRetention": {"maxAge": "soon"}},

@@ -53,7 +53,7 @@ mod tests {
     use super::{default_of, settings_table};
 
     #[test]
-    fn the_table_is_sound() {
+    fn settings_table_is_consistent() {
         let mut names = HashSet::new();
         for key in settings_table() {
             assert!(names.insert(key.name), "{} stands twice", key.name);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_of_equal_names_counts() {
+    fn highest_precedence_skill_name_wins() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let skill =

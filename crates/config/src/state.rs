@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_of_changes_at_once_and_no_lock_stays() {
+    fn concurrent_state_changes_are_all_saved_and_no_lock_remains() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("state");
         std::thread::scope(|scope| {

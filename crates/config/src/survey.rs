@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_would_count_is_named() {
+    fn trust_preview_lists_everything_that_would_apply() {
         let folder = tempfile::tempdir().expect("folder");
         let folder = folder.path();
         assert_eq!(survey(folder, &OuterSettings::default()), Survey::default());
@@ -422,7 +422,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_settings_are_looked_into(text in "[{}\\[\\]\":,/*a-z\\\\ \u{0}-\u{1f}]{0,200}") {
+        fn any_settings_are_previewed(text in "[{}\\[\\]\":,/*a-z\\\\ \u{0}-\u{1f}]{0,200}") {
             let folder = tempfile::tempdir().expect("folder");
             write(folder.path(), ".gemini/settings.json", &text);
             let servers = format!("{{\"mcpServers\": {text}}}");

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn the_footer_is_what_is_listed_or_what_the_switches_leave() {
+    fn footer_items_follow_the_list_or_the_switches() {
         use FooterItem::{
             ContextUsed, Cost, GitBranch, MemoryUsage, Mode, ModelName, Quota, Sandbox, TokenCount,
             Trust, Workspace,
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_and_notifications_follow_their_switches() {
+    fn title_and_notification_settings_are_applied() {
         assert_eq!(ui(serde_json::json!({})).title, TitleMode::Dynamic);
         let set = |key: &str, value: bool| serde_json::json!({"ui": {key: value}});
         assert_eq!(ui(set("dynamicWindowTitle", false)).title, TitleMode::Static);

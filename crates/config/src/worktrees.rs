@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_safe_as_file_and_branch() {
+    fn worktree_names_are_valid_for_files_and_branches() {
         for name in ["fix", "a.b", "Fix_2", "x-1"] {
             assert!(is_valid_name(name), "{name}");
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn worktree_without_a_record_is_a_project_of_its_own() {
+    fn worktree_without_a_record_is_a_separate_project() {
         let scratch = tempfile::tempdir().expect("a directory");
         let top = scratch.path().canonicalize().expect("a path");
         let homes = Homes {

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_is_small_and_names_nothing_outside() {
+    fn devtools_page_is_small_and_self_contained() {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         for part in [PAGE, STYLE, SCRIPT] {
             packed.write_all(part.as_bytes()).expect("memory");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn json_of_a_script_element_has_no_markup() {
+    fn embedded_json_contains_no_markup() {
         let text = json_for_script(r#"{"a":"</script><!--<script>"}"#);
         assert!(!text.contains('<'), "{text}");
         let value: serde_json::Value = serde_json::from_str(&text).expect("json");

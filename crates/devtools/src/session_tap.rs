@@ -162,7 +162,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn secrets_are_redacted_also_where_json_escapes_them() {
+    fn secrets_are_redacted_even_when_json_escaped() {
         let tap = SessionTap::default();
         tap.add_secrets(["plain-secret-1".to_owned(), "quote\"and\\slash".to_owned()]);
         let queue = tap.attach();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn is_only_active_while_a_viewer_is_attached() {
+    fn session_tap_is_active_only_while_a_viewer_is_attached() {
         let tap = SessionTap::default();
         assert!(!tap.has_viewers());
         let (one, other) = (tap.attach(), tap.attach());

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_tells_no_usage_does_not_escape_a_budget() {
+    fn missing_usage_is_estimated_against_the_budget() {
         let limits = BudgetLimits { tokens: Some(1_000), ..BudgetLimits::default() };
         let budget = Budget::new(limits, BudgetLimits::default(), Spending::default());
         let silent = |error: Option<&str>| ModelCall {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shorter_time_ends_the_turn() {
+    fn shorter_time_limit_ends_the_turn() {
         let time = |seconds| BudgetLimits {
             time: Some(Duration::from_secs(seconds)),
             ..BudgetLimits::default()

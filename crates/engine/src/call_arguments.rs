@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn values_other_than_objects_are_refused() {
+    fn non_object_arguments_are_rejected() {
         for value in [json!([1]), json!(3), json!("[1]"), json!(true)] {
             assert_eq!(problem(value).as_deref(), Some("are not a JSON object"));
         }

@@ -351,7 +351,7 @@ impl Conversation {
             notices.show(Level::Warning, notice);
         }
         if let Some(trouble) = self.history.take_storage_error() {
-            let text = format!("This session is no longer saved: {trouble}");
+            let text = format!("Saving this session stopped: {trouble}");
             notices.show(Level::Warning, text);
         }
     }

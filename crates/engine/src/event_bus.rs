@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lagging_reader_gets_merged_deltas_and_loses_nothing() {
+    fn lagging_reader_gets_merged_deltas_and_loses_nothing() {
         let bus = EventBus::new();
         let mut reader = bus.subscribe();
         for _ in 0..10_000 {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lagging_reader_gets_the_newest_screen_only() {
+    fn lagging_reader_gets_the_newest_screen_only() {
         use parallax_protocol::shell::Screen;
         let bus = EventBus::new();
         let mut reader = bus.subscribe();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_reader_keeps_nothing() {
+    fn dropped_reader_releases_its_events() {
         let bus = EventBus::new();
         drop(bus.subscribe());
         bus.send(delta("a", "x"));

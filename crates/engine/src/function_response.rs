@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_an_error_and_keeps_partial_output() {
+    fn failure_is_an_error_and_keeps_partial_output() {
         let mut outcome =
             Outcome::failure(ToolError::new(ToolErrorKind::ExecutionFailed, "went wrong"));
         outcome.for_model.output = "half".into();

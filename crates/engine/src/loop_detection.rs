@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn process_numbers_and_the_order_of_arguments_make_no_difference() {
+    fn process_ids_and_argument_order_are_ignored() {
         let mut guard = LoopDetector::default();
         let orders = [r#"{"a":1,"b":{"c":2,"d":3}}"#, r#"{"b":{"d":3,"c":2},"a":1}"#];
         let found = (0..5).filter_map(|turn| {
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn chanting_is_found_and_prose_is_not() {
+    fn repetition_is_detected_and_prose_is_not() {
         let mut guard = RepetitionDetector::default();
         assert!(
             (0..40).any(|_| guard.push("I will now check the file again and see what it says. "))

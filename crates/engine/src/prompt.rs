@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tag_is_left_and_the_prompt_is_short() {
+    fn prompt_has_no_template_tags_and_is_short() {
         let all = [
             "grep_search",
             "glob",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_not_declared_is_not_spoken_of() {
+    fn undeclared_tool_is_not_mentioned_in_the_prompt() {
         // Plan mode and sandboxes have sections of their own.
         let names = |text: &str| -> Vec<String> {
             let quoted = text.split('`').skip(1).step_by(2);

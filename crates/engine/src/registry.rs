@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_declared_where_a_schema_takes_it() {
+    fn wait_parameter_is_declared_where_the_schema_allows() {
         let waits = |name: &str, parameters: Value| {
             let told = declaration(&spec(name, parameters), "");
             told["parametersJsonSchema"]["properties"]["wait_for_previous"]["type"] == "boolean"

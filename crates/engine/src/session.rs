@@ -238,7 +238,7 @@ impl Session {
         if matches!(input, TurnInput::Prompt(_)) || self.conversation.is_interrupted() {
             return true;
         }
-        self.inbox.notice(Level::Warning, "There is no interrupted turn to continue");
+        self.inbox.notice(Level::Warning, "Nothing to continue: the last turn was not interrupted");
         self.bus.send(EventBody::NotContinued);
         false
     }

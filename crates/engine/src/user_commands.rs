@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_names_the_command_and_its_result() {
+    fn user_command_report_names_the_command_and_its_result() {
         let text = report("echo `x`", &outcome(ShellEnding::Exited { code: 0 }, "a ``` b\n"));
         assert_eq!(
             text,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_result_is_cut_and_a_change_of_folder_told() {
+    fn long_result_is_truncated_and_directory_change_reported() {
         let mut long = outcome(ShellEnding::Exited { code: 0 }, &"ü".repeat(20_000));
         long.directory = Some("/else".into());
         let text = report("x", &long);

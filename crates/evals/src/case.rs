@@ -353,7 +353,7 @@ pub fn find_cases(paths: &[PathBuf]) -> Result<Vec<Case>, EvalError> {
         if !is_case {
             return Err(EvalError::path(
                 path,
-                "no case here: a case is a directory with `case.toml`",
+                "no case found: a case is a directory with `case.toml`",
             ));
         }
     }

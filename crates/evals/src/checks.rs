@@ -106,7 +106,7 @@ impl CaseOutcome<'_> {
                 (used > *n).then(|| format!("the run used {used} tokens"))
             }
             Check::CostAtMost { usd } => match self.conversation.cost {
-                None => Some("the price of the model is not known".to_owned()),
+                None => Some("the price of the model is unknown".to_owned()),
                 Some(cost) => (cost > *usd).then(|| format!("the run cost ${cost:.4}")),
             },
         }

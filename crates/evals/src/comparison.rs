@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn clear_and_unclear_differences_are_told_apart() {
+    fn clear_and_unclear_differences_are_distinguished() {
         let names: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
         let all = |pass: bool| -> Vec<RunResult> {
             results(&names.iter().map(|name| (name.as_str(), pass)).collect::<Vec<_>>())

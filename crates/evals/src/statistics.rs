@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_those_of_the_literature() {
+    fn confidence_intervals_match_the_literature() {
         let (low, high) = Proportion { passed: 8, total: 10 }.interval();
         assert!(near(low, 0.490) && near(high, 0.943), "{low} {high}");
         let (low, high) = Proportion { passed: 0, total: 10 }.interval();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_that_all_runs_pass() {
+    fn all_pass_probability_is_computed() {
         assert!(near(all_pass(3, 3, 3), 1.0));
         assert!(near(all_pass(2, 3, 3), 0.0));
         assert!(near(all_pass(2, 4, 2), 1.0 / 6.0));

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_history_forgets_what_ended_first() {
+    fn background_history_drops_the_oldest_ended_process() {
         let mut history = BackgroundHistory::default();
         for pid in 1..=100 {
             history.add(pid, "c", Path::new("/l"), false);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_log_is_read_and_no_link_followed() {
+    fn log_tail_is_read_without_following_links() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, "a\nb\nc").unwrap();

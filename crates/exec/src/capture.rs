@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn up_to_the_threshold_nothing_is_lost() {
+    fn output_below_the_threshold_is_complete() {
         let mut capture = Capture::new(CaptureLimits::from_threshold(10));
         capture.push("äbcd");
         capture.push("efghiü");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_it_a_fifth_and_the_end_stay() {
+    fn output_above_the_threshold_keeps_a_fifth_and_the_end() {
         for step in [1, 7, 1000] {
             let mut capture = Capture::new(CaptureLimits::from_threshold(100));
             let text: Vec<char> = ('a'..='z').cycle().take(1000).collect();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_part_starts_at_a_line() {
+    fn newest_part_starts_at_a_line() {
         let mut newest = TailBuffer::new(20);
         for number in 0..100 {
             newest.push(&format!("line {number}\n"));

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_line() {
+    fn container_command_line_has_the_documented_form() {
         let plan = plan(&request(Engine::Docker)).expect("plan");
         let ours = "--volume /home/jo/.parallax:/home/jo/.parallax:ro ".to_owned();
         let written = WRITABLE_DIRECTORIES.iter().map(|name| {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_has_its_place_and_no_secret_stands_on_the_line() {
+    fn container_variables_are_placed_and_no_secret_is_on_the_line() {
         let mut asked = request(Engine::Runsc);
         asked.terminal = true;
         asked.allowed_paths = vec!["/data".into()];
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_network_and_a_proxy() {
+    fn closed_network_uses_a_proxy() {
         let mut asked = request(Engine::Docker);
         asked.network = Some(false);
         let closed = plan(&asked).expect("plan");
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_has_an_order_and_must_be_named() {
+    fn container_image_follows_precedence_and_is_required() {
         let mut asked = request(Engine::Docker);
         asked.variables.clear();
         assert!(matches!(plan(&asked), Err(ProgramSandboxError::NoImage)));
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn unusable_container_settings_are_named() {
         for (name, value) in [
             ("SANDBOX_MOUNTS", "relative"),
             ("SANDBOX_MOUNTS", "/gone"),

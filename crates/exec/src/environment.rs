@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn each_variable_passes_or_stays_by_the_first_rule_that_speaks() {
+    fn each_variable_follows_the_first_matching_rule() {
         let redaction = Redaction {
             allowed: vec!["my_token".into(), "BOTH".into(), "FROM_DOTENV_ALLOWED".into()],
             blocked: vec!["harmless".into(), "both".into(), "path".into()],
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn switched_off_only_our_credentials_and_the_dotenv_stay() {
+    fn disabled_filter_still_withholds_credentials_and_dotenv() {
         let redaction = Redaction {
             enabled: false,
             dotenv_names: vec!["FROM_DOTENV".into()],
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_says_why_and_what_keeps_it() {
+    fn dropped_variable_names_the_reason_and_the_remedy() {
         let redaction = Redaction {
             blocked: vec!["B".into()],
             dotenv_names: vec!["E".into()],
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn on_the_runner_only_known_names_pass_even_when_switched_off() {
+    fn ci_runner_passes_only_known_names_even_if_disabled() {
         let redaction = Redaction { enabled: false, ..Redaction::default() };
         for mark in [("GITHUB_SHA", "abc"), ("SURFACE", "Github")] {
             let parent = parent(&[mark, ("PATH", "/bin"), ("EDITOR", "vi"), ("TITLE", "t")]);
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_are_off_and_ours_replace_the_parents() {
+    fn prompts_are_disabled_and_own_variables_replace_inherited_ones() {
         let parent = parent(&[("PAGER", "less"), ("TERM", "dumb"), ("DISPLAY", ":0")]);
         let built = build(parent, &Redaction::default(), "more", GitConfiguration::User);
         for (name, expected) in [
@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_git_keeps_its_pairs_and_gets_no_monitor() {
+    fn user_git_keeps_its_config_pairs_and_gets_no_fsmonitor() {
         let parent = parent(&[
             ("GIT_CONFIG_COUNT", "1"),
             ("GIT_CONFIG_KEY_0", "user.name"),

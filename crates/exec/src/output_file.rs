@@ -269,7 +269,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[tokio::test]
-    async fn a_copy_is_private_and_stops_at_its_limit() {
+    async fn copy_is_private_and_stops_at_its_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("copy.txt");
         let mut recorder = OutputFileWriter::new(path.clone(), 10, LimitBehavior::Stop);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_that_comes_in_pieces_is_none_in_the_file() {
+    async fn split_secret_is_redacted_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let redact: Arc<dyn Redact> =
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_keeps_its_end() {
+    async fn log_keeps_its_tail() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut recorder = OutputFileWriter::new(path.clone(), 200_000, LimitBehavior::KeepNewest);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_disk_that_refuses_is_remembered() {
+    async fn write_failure_is_remembered() {
         let mut recorder = OutputFileWriter::new("/dev/null/copy".into(), 10, LimitBehavior::Stop);
         recorder.append("x").await;
         recorder.flush().await;

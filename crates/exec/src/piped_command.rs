@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_text_goes_in_and_another_comes_out() {
+    async fn piped_command_transforms_text() {
         let end = run("read a; echo \"$a!\"; echo oh >&2; exit 3", b"hi\n", 10_000).await;
         assert_eq!(end.ending, Some(Ending::Exited { code: 3 }));
         assert_eq!((end.stdout.as_slice(), end.stderr.as_slice()), (&b"hi!\n"[..], &b"oh\n"[..]));
     }
 
     #[tokio::test]
-    async fn what_takes_too_long_may_clean_up() {
+    async fn timed_out_command_may_clean_up() {
         let folder = tempfile::tempdir().expect("a folder");
         let mark = folder.path().join("clean");
         let text = format!(
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hangs_end_and_floods_are_bounded() {
+    async fn hanging_command_is_ended_and_output_is_bounded() {
         let end = run("sleep 60", b"", 50).await;
         assert_eq!((end.ending, end.timed_out), (None, true));
         // Neither reads its input nor stops, and a child keeps the pipe open.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_gave_the_streams_back_may_stay() {
+    async fn process_that_closed_its_streams_may_keep_running() {
         let folder = tempfile::tempdir().expect("a folder");
         let mark = |name: &str| folder.path().join(name);
         let late = |name: &str| format!("(sleep 1; touch {})", mark(name).display());

@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_does_not_shift_the_fields() {
+    fn name_with_parentheses_does_not_shift_the_fields() {
         let stat = "12 (a) b (c) S 1 12 11 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 99 1";
         let process = parse_stat(12, stat).unwrap();
         assert_eq!((process.parent, process.group, process.session), (1, 12, 11));

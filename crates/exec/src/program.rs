@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_comes_and_failures_hangs_and_floods_are_none() {
+    fn program_output_is_returned_only_on_success() {
         let run = |script: &str| {
             let root = Path::new("/");
             output("sh", ["-c", script], root, &[("WHO", "me")], 100, Duration::from_millis(300))

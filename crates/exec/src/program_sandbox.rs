@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_word_means_what_the_system_has() {
+    fn sandbox_keyword_selects_the_available_mechanism() {
         use ProgramSandbox::{BuiltIn, Container, Off, Seatbelt, Unsaid};
         // (Value, result on Linux, result on macOS); `None` means that the value is rejected.
         let table = [

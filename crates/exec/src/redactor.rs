@@ -105,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn the_patterns_are_patterns() {
+    fn secret_patterns_compile() {
         assert!(FOUND.is_some());
     }
 
     #[test]
-    fn secrets_go_and_what_they_were_of_stays() {
+    fn secrets_are_redacted_and_their_names_stay() {
         let github = format!("ghp_{}", "a1".repeat(18));
         let google = format!("AIzaSy{}", "b".repeat(33));
         for (text, wanted) in [
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn code_and_prose_stay() {
+    fn code_and_prose_are_not_redacted() {
         for text in [
             "let token = parse_token_stream(input);",
             "the token: authentication by it",

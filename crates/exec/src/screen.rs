@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_progress_bar_is_one_row() {
+    fn progress_bar_renders_as_one_row() {
         let screen = shown("building\r\n [=>  ] 1/3\r\x1b[K [==> ] 2/3", true);
         assert_eq!(screen.rows, ["building", " [==> ] 2/3"]);
         assert_eq!((screen.cursor, screen.full_screen), (Some((1, 11)), false));
     }
 
     #[test]
-    fn rows_carry_their_colours_and_end_without() {
+    fn rows_keep_their_colors_and_reset_at_the_end() {
         let screen = shown("\x1b[1;31mred\x1b[0m  \x1b[48;5;200mx\x1b[0m  \x1b[94my", true);
         assert_eq!(screen.rows, ["\x1b[0;1;31mred  \x1b[0;48;5;200mx\x1b[0m  \x1b[0;94my\x1b[0m"]);
         assert_eq!(shown("\x1b[31mred", false).rows, ["red"]);

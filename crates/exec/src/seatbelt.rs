@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn each_profile_is_as_written_down() {
+    fn seatbelt_profiles_match_the_expected_files() {
         for name in NAMES {
             let text = profile_text(Profile::parse(name).expect("known"), &paths());
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/seatbelt").join(name);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn parentheses_and_quotes_are_balanced_and_denials_come_last() {
+    fn seatbelt_profile_is_balanced_with_denials_last() {
         for name in NAMES {
             let text = profile_text(Profile::parse(name).expect("known"), &paths());
             let (mut depth, mut quoted, mut escaped) = (0, false, false);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_parameters() {
+    fn seatbelt_paths_are_parameters() {
         let line = command_line("T", &paths(), Path::new("/bin/p"), &["-p".into(), "x".into()]);
         let words: Vec<_> = line.arguments.iter().map(|word| word.to_string_lossy()).collect();
         assert_eq!(words[..4], ["-p", "T", "-D", "TARGET_DIR=/project"]);

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrappers_come_off_with_their_quotes() {
+    fn shell_wrappers_are_removed_with_their_quotes() {
         for (command, expected) in [
             ("ls -l", "ls -l"),
             (r#"bash -c "ls -l""#, "ls -l"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_backslash_at_the_end_is_kept_apart() {
+    fn lone_backslash_at_the_end_is_kept_apart() {
         let shell = Shell { program: "/bin/sh".into(), is_bash: false };
         assert_eq!(shell.script(r"a \"), r"a \ ");
         assert_eq!(shell.script(r"a \\"), r"a \\");

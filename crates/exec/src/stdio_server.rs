@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_answers_and_ends_however_stubborn() {
+    async fn stdio_server_answers_and_stubborn_server_is_ended() {
         let folder = tempfile::tempdir().expect("a folder");
         let processes = Processes::new(folder.path().to_owned());
         let script = "trap '' TERM; read a; echo got $a; while :; do sleep 60; done";

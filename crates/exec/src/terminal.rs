@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_scrolled_away_come_back_and_wrapped_lines_are_joined() {
+    fn scrolled_rows_are_recovered_and_wrapped_lines_joined() {
         let size = TerminalSize::new(10, 3);
         let lines: String = (0..20).map(|n| format!("line {n}\r\n")).collect();
         let expected: Vec<String> = (0..20).map(|n| format!("line {n}")).collect();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_state_of_a_progress_bar_stays() {
+    fn last_state_of_a_progress_bar_is_kept() {
         assert_eq!(read(TerminalSize::default(), &["10%\r20%\r100%\r\ndone"]), "100%\ndone");
     }
 }

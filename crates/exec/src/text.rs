@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn control_sequences_leave_the_text() {
+    fn control_sequences_are_removed() {
         for (raw, expected) in [
             ("plain\ttext\n", "plain\ttext\n"),
             ("\x1b[1;31mred\x1b[0m done", "red done"),
@@ -320,7 +320,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
         #[test]
-        fn any_chunking_gives_the_same_text(
+        fn text_does_not_depend_on_chunking(
             bytes in output(),
             cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {

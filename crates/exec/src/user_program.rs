@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_editor_gets_the_file_as_one_argument() {
+    fn editor_receives_the_file_as_one_argument() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a $(touch pwned) b.txt");
         std::fs::write(&file, "x").expect("written");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fed_arrives() {
+    fn stdin_data_reaches_the_program() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("out");
         let script = format!("cat > '{}'", file.display());

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_archive_that_fits_best_is_taken() {
+    fn best_matching_archive_is_chosen() {
         let release = |names: &[&str]| {
             let assets: Vec<Value> =
                 names.iter().map(|name| json!({"name": name, "url": name})).collect();

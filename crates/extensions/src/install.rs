@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_whole_version_before_in_every_moment() {
+    fn previous_version_stays_complete_during_installation() {
         let home = tempfile::tempdir().expect("a folder");
         let version = |name: &str| {
             let folder = home.path().join(name);

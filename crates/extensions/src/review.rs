@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn version_that_only_narrows_is_not_beyond() {
+    fn version_with_fewer_capabilities_needs_no_consent() {
         let version = |tools: &str, server: &str, matcher: &str| {
             let manifest =
                 format!(r#"{{"name": "a", "version": "1", "mcpServers": {{"s": {server}}}}}"#);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_none_may_bring_is_refused_with_the_reason() {
+    fn forbidden_extension_contents_are_rejected_with_the_reason() {
         let plain = r#"{"name": "a", "version": "1"}"#;
         let manifest = |fields: &str| format!(r#"{{"name": "a", "version": "1", {fields}}}"#);
         for (files, why) in [

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_dead_left_goes_and_what_the_living_hold_stays() {
+    fn leftovers_of_dead_processes_are_removed_and_live_ones_kept() {
         let home = tempfile::tempdir().expect("a folder");
         let aged = |path: &Path, age: Duration| {
             let file = File::open(path).expect("a folder");

@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
     #[test]
-    fn every_template_is_an_extension_that_may_be_installed() {
+    fn every_template_is_an_installable_extension() {
         let home = tempfile::tempdir().expect("folder");
         let config = parallax_config::load(LoadOptions {
             cwd: home.path().to_owned(),

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_says_what_must_come_of_it() {
+    fn extension_test_declares_its_expectations() {
         let read = trial(
             r#"{"prompt": "p", "responses": "r.jsonl", "expect": ["a \"b\""], "absent": ["zz"]}"#,
         )

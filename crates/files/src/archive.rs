@@ -27,8 +27,8 @@ pub struct ArchiveLimits {
 /// Why an archive is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// A name that leads out of the directory.
-    #[error("archive rejected: entry `{0}` leads out of the directory")]
+    /// A name that is outside the directory.
+    #[error("archive rejected: entry `{0}` is outside the directory")]
     Escape(String),
     /// A link, which could lead anywhere.
     #[error("archive rejected: entry `{0}` is a link")]

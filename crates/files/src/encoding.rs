@@ -347,7 +347,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn marks_and_code_pages_are_found_and_kept() {
+    fn byte_order_marks_and_code_pages_are_detected_and_kept() {
         let sentence = "Der Bär aß ölige Äpfel und übte täglich fünf Stunden für große Größe.\n";
         let latin1: Vec<u8> = sentence.chars().map(|c| u32::from(c) as u8).collect();
         let found = decode(&latin1);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn one_damaged_byte_leaves_utf8_and_survives_an_edit() {
+    fn invalid_byte_survives_an_edit() {
         let source = "grüße und änderung ende".as_bytes();
         let mut source = source.to_vec();
         source.insert(2, 0xff);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_is_not_silently_lost() {
+    fn lone_surrogate_is_not_silently_lost() {
         let source = [0xff, 0xfe, 0x00, 0xd8, 0x41, 0x00];
         let found = decode(&source);
         assert!(found.malformed);
@@ -401,7 +401,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_empty_splice_gives_the_same_bytes_or_refuses(bytes: Vec<u8>, piece in 1usize..9) {
+        fn empty_splice_keeps_the_bytes_or_is_rejected(bytes: Vec<u8>, piece in 1usize..9) {
             let found = decode(&bytes);
             if let Ok(same) = found.splice(&bytes, &[]) {
                 prop_assert_eq!(&same, &bytes);

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_change_places() {
+    fn directories_are_exchanged() {
         let folder = tempfile::tempdir().expect("folder");
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         for (path, name) in [(&one, "1"), (&other, "2")] {

@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hidden_file_is_known_again_wherever_it_was_moved() {
+    fn hidden_file_is_recognized_after_a_move() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         let root = top.join("w");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rule_names_any_more_is_shown_again() {
+    fn file_no_longer_matched_by_a_rule_is_visible() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let path = root.join("a");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_ends_early_says_so() {
+    fn truncated_search_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::write(root.join("a"), "").unwrap();

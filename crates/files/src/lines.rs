@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn final_line_end_begins_no_further_line() {
+    fn final_line_ending_starts_no_new_line() {
         let read = lines(b"a\r\nb\nc\n", 2, 2);
         assert_eq!((read.text.as_str(), read.first, read.last, read.total), ("b", 2, 2, 3));
         let read = lines(b"a\r\nb\nc\n", 1, u64::MAX);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_units_split_where_the_line_ends() {
+    fn utf16_lines_split_at_line_endings() {
         // U+0A0A and U+0D00 contain the bytes of line ends without being line ends.
         let text = "a\u{0a0a}\r\n\u{0d00}b\nc";
         for (mark, bytes) in [
@@ -405,7 +405,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_those_of_the_whole_text(
+        fn line_ranges_match_the_whole_text(
             parts in proptest::collection::vec("[a-zäß\r]{0,12}", 0..40), first in 1u64..50, count in 0u64..50,
         ) {
             let text = parts.join("\n");

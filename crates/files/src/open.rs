@@ -119,7 +119,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn both_ways_refuse_links_and_enter_folders() {
+    fn both_open_modes_reject_links_and_enter_directories() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(folder.path().join("a/b")).expect("folders");
         symlink("a", folder.path().join("link")).expect("link");

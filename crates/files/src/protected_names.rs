@@ -48,7 +48,7 @@ mod tests {
     use super::{is_protected_name, is_secret_file};
 
     #[test]
-    fn copies_of_env_files_are_secret_too() {
+    fn copies_of_env_files_are_secret() {
         for name in [".env~", ".env#", ".ENV_backup", ".env.template.local", ".env-prod", ".env"] {
             assert!(is_secret_file(name.as_ref()), "{name}");
         }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_names_in_every_disguise() {
+    fn protected_names_are_recognized_in_every_spelling() {
         for name in [
             ".git",
             ".GIT",
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_not_kept() {
+    fn similar_names_are_not_protected() {
         for name in [
             ".gitignore",
             ".github",

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn locked_directories_go_and_targets_of_links_stay() {
+    fn locked_directories_are_removed_and_link_targets_kept() {
         let place = tempfile::tempdir().expect("directory");
         let (top, other) = (place.path().join("top"), place.path().join("other"));
         std::fs::create_dir_all(top.join("a/b/.removed-1")).expect("made");

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_signs_in_elsewhere_needs_no_key() {
+    fn auth_type_with_other_credentials_needs_no_key() {
         let resolve = |env: &[(&str, &str)]| {
             let get = |name: &str| {
                 env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_decides_in_order() {
+    fn environment_variables_decide_in_order() {
         let base = ("GOOGLE_GEMINI_BASE_URL", "http://x");
         let gemini = ("GEMINI_API_KEY", " k ");
         let google = ("GOOGLE_API_KEY", "k");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selected_type_comes_first() {
+    fn selected_auth_type_has_precedence() {
         let both =
             [("GEMINI_API_KEY", "k"), ("GOOGLE_API_KEY", "g"), ("GOOGLE_GEMINI_BASE_URL", "x")];
         assert_eq!(
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_enforced_type_refuses_others() {
+    fn enforced_auth_type_rejects_others() {
         let both = [("GEMINI_API_KEY", "k"), ("GOOGLE_GEMINI_BASE_URL", "x")];
         assert!(matches!(resolve(&both, None, Some("vertex-ai")), Err(AuthError::Enforced { .. })));
         assert_eq!(resolve(&both, None, Some("gateway")), Ok(Auth::Gateway(Some(key()))));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_says_what_can() {
+    fn unusable_auth_type_names_the_alternatives() {
         let project = [("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "eu")];
         let expected = Auth::VertexProject { project: "p".into(), location: "eu".into() };
         assert_eq!(resolve(&project, Some("vertex-ai"), None), Ok(expected));

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_exactly_this() {
+    fn request_body_matches_the_expected_json() {
         let mut request = request("gemini-3-pro-preview", "main", json!({"seed": 7}));
         let odd = r#"{"role":"model", "parts":[{"functionCall":{"name":"x","args":{"n":1.0}},"thoughtSignature":"s"}]}"#;
         let raw = RawValue::from_string(odd.into()).expect("json");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_another_provider_get_a_signature() {
+    fn foreign_calls_get_a_signature() {
         let mut request = request("gemini-3-pro-preview", "main", json!({}));
         let calls = r#"[{"text":"a"},{"functionCall":{"id":"i","name":"x","args":"{bad"}},
             {"functionCall":{"name":"y","args":{"n":1}}}]"#;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn each_family_gets_its_own_defaults() {
+    fn each_model_family_has_its_defaults() {
         let high = json!({"includeThoughts": true, "thinkingLevel": "HIGH"});
         assert_eq!(
             config("gemini-2.5-flash", "main", json!({})),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_and_level_never_go_together() {
+    fn thinking_budget_and_level_are_exclusive() {
         let sent = |model: &str, thinking: Value| {
             let mut sent = config(model, "main", json!({"thinkingConfig": thinking}));
             let thinking = sent["thinkingConfig"].as_object_mut().expect("an object");

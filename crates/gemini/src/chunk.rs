@@ -250,7 +250,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_documented_chunk_is_read_whole() {
+    fn documented_chunk_is_parsed_completely() {
         let part = r#"{"thoughtSignature":"c2ln","functionCall":{"name":"x","args":{"n":1.50}}}"#;
         let text = format!(
             r#"{{"candidates":[{{"content":{{"parts":[{part}],"role":"model"}},"finishReason":"STOP","index":0,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_types_do_not_lose_the_rest() {
+    fn unexpected_types_do_not_drop_other_fields() {
         let chunk = read_chunk(
             br#"{"candidates":[{"content":{"parts":[null,{"text":"a"},7],"role":null},"finishReason":3,
             "citationMetadata":{"citations":[null,{"uri":"u"}]}}],"promptFeedback":null,"error":null,
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn refusals_are_distinguished() {
         let refused = |text: &str| match read_chunk(text.as_bytes()) {
             Err(ChunkError::Refused(payload)) => payload.code,
             _ => None,
@@ -299,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_panic(bytes: Vec<u8>, text in "[\\[\\]{}\",:a-z0-9]{0,80}") {
+        fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>, text in "[\\[\\]{}\",:a-z0-9]{0,80}") {
             let _ = (read_chunk(&bytes), read_chunk(text.as_bytes()));
         }
     }

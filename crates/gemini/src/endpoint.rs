@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_backend_has_its_shape() {
+    fn every_backend_has_its_url_format() {
         let key = Auth::ApiKey(Secret::new("k"));
         let vertex = Auth::VertexExpress(Secret::new("k"));
         let none = EndpointParts::default;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_base_is_named() {
+    fn invalid_base_url_is_named() {
         for text in ["not a url", "ftp://x", "http://", "http://u:hunter2@ho st/"] {
             let parts = EndpointParts { gemini_base: Some(text), ..Default::default() };
             let error = Endpoint::new(&Auth::Gateway(None), &parts).expect_err("bad").to_string();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_followed_from_top_to_bottom() {
+    fn error_table_is_applied_in_order() {
         let info = |reason: &str, domain: &str, rest: &str| {
             format!(
                 r#"{{"@type":"x/google.rpc.ErrorInfo","reason":"{reason}","domain":"{domain}"{rest}}}"#
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verification_link_is_found() {
+    fn verification_link_is_extracted() {
         let refusal = refusal(
             403,
             "verify",
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_wait_wins() {
+    fn longest_retry_delay_wins() {
         let mut refusal = refusal(429, "Please retry in 2.5s", "");
         refusal.retry_after = Some(Duration::from_secs(9));
         assert_eq!(classify(&refusal), retry(9));
     }
 
     #[test]
-    fn a_daily_quota_says_when_it_resets() {
+    fn daily_quota_error_names_the_reset_time() {
         let refusal = refusal(
             429,
             "spent",
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_are_read() {
+    fn retry_delays_are_parsed() {
         assert_eq!(parse_delay("34.07s"), Some(Duration::from_millis(34070)));
         assert_eq!(parse_delay("900ms"), Some(Duration::from_millis(900)));
         for text in ["", "s", "-1s", "1e999s", "NaNs", "5"] {

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_goes_where_the_mechanism_says() {
+    fn api_key_is_sent_as_configured() {
         let auth = Auth::ApiKey(Secret::new("k"));
         let plain = send(&auth, false, &[]);
         assert_eq!(plain.get("x-goog-api-key").map(HeaderValue::as_bytes), Some(&b"k"[..]));

@@ -252,12 +252,12 @@ impl CredentialSource {
     async fn by_machine(&self, client: &Client, scopes: &[String]) -> Result<AccessToken, String> {
         let path = "computeMetadata/v1/instance/service-accounts/default/token";
         let mut url = Url::parse(&format!("http://{}/{path}", self.machine))
-            .map_err(|_| "`GCE_METADATA_HOST` is not a host".to_owned())?;
+            .map_err(|_| "`GCE_METADATA_HOST` is not a valid host".to_owned())?;
         url.query_pairs_mut().append_pair("scopes", &scopes.join(","));
         let request = client.get(url).header("Metadata-Flavor", "Google").timeout(MACHINE);
         let answered = response(request).await.map_err(|why| {
             format!(
-                "there are no credentials: run `gcloud auth application-default login`, or set \
+                "no credentials found: run `gcloud auth application-default login`, or set \
                  `GOOGLE_APPLICATION_CREDENTIALS` to a file (the metadata server: {why})"
             )
         })?;

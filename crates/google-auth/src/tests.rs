@@ -172,7 +172,7 @@ async fn metadata_server_gives_a_token() {
 }
 
 #[tokio::test]
-async fn service_that_is_unavailable_is_asked_again() {
+async fn unavailable_service_is_retried() {
     let token = json!({"access_token": "ya29.a", "expires_in": 3600});
     let service = Service::start(&[(503, json!({})), (429, json!({})), (200, token)]).await;
     let folder = tempfile::tempdir().expect("a folder");

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_answer_is_printed_once() {
+    fn repeated_answer_is_printed_once() {
         assert_eq!(retried("Hello wor", &["Hel", "lo world", "!"]), "Hello world!");
     }
 
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_answer_adds_nothing() {
+    fn shorter_answer_adds_nothing() {
         assert_eq!(retried("Hello world", &["Hello"]), "Hello world");
         assert_eq!(retried("Hello world", &[]), "Hello world");
     }
 
     proptest! {
         #[test]
-        fn an_attempt_that_goes_beyond_stands_at_the_end(
+        fn longer_retry_continues_the_answer(
             first in "[ab\\né]{0,12}", second in "[ab\\né]{1,12}", cut in 0usize..12,
         ) {
             let cut = (0..=cut.min(second.len())).rev().find(|&at| second.is_char_boundary(at)).unwrap_or(0);

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_services_status_is_kept_and_the_exit_code_is_ours() {
+    fn service_status_is_kept_and_exit_code_is_mapped() {
         let of = |kind, status| {
             let (code, out, _) = report(OutputFormat::Json, kind, status);
             let out: Value = serde_json::from_str(&out).unwrap();

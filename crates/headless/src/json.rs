@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_has_the_known_fields_and_nothing_around_it() {
+    fn json_object_has_the_known_fields_and_stands_alone() {
         let done = run(json_script()
             .text(&["Looking"])
             .tools(&[("read", Ok("one"))])
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn verbose_json_tells_the_whole_conversation() {
+    fn verbose_json_contains_the_whole_conversation() {
         let mut script = json_script()
             .text(&["Looking"])
             .tools(&[("read", Err("gone"))])
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_answer_is_written_in_whole() {
+    fn long_answer_is_written_completely() {
         let long = "ä\"\n€".repeat(60_000);
         let out: Value =
             serde_json::from_str(&run(json_script().text(&[&long]).done()).stdout).unwrap();

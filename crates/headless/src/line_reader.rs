@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn long_and_broken_lines_are_refused_and_the_rest_is_read() {
+    async fn oversized_and_invalid_lines_are_rejected_and_the_rest_read() {
         let mut input = b"one\r\n\n \n".to_vec();
         input.extend(std::iter::repeat_n(b'x', MAX_LINE + 1));
         input.extend_from_slice(b"\n\xff\nlast");

@@ -144,7 +144,7 @@ mod tests {
     use crate::{OutputFormat, OutputSchema};
 
     #[test]
-    fn an_answer_that_misses_its_schema_is_asked_for_again() {
+    fn answer_that_violates_the_schema_is_requested_again() {
         let schema = || OutputSchema::parse(r#"{"type":"object","required":["n"]}"#).ok();
         let mut script = SessionScript::new(OutputFormat::Json)
             .text(&["no json"])
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_ends_the_turn_and_the_output_stays_valid() {
+    fn signal_ends_the_turn_with_valid_output() {
         for (number, name) in [(2, "SIGINT"), (3, "SIGQUIT"), (15, "SIGTERM"), (1, "SIGHUP")] {
             let mut script =
                 SessionScript::new(OutputFormat::Json).text(&["so far"]).end_on_interrupt();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_does_not_end_is_left_after_a_second() {
+    fn hanging_turn_is_abandoned_after_a_second() {
         let mut script = SessionScript::new(OutputFormat::Text).text(&["x"]).hang();
         script.signals = vec![15];
         let done = run(script);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn older_scripts_may_ask_for_exit_code_0() {
+    fn legacy_flag_requests_exit_code_0() {
         let code = |number, terminal| {
             let mut script = SessionScript::new(OutputFormat::Text).end_on_interrupt();
             script.signals = vec![number];
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_goes_away_ends_the_turn_quietly() {
+    fn closed_output_ends_the_turn_quietly() {
         let mut script =
             SessionScript::new(OutputFormat::StreamJson).text(&["x"]).end_on_interrupt();
         script.stdout = Stdout::Broken;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_never_reads_does_not_stop_a_signal() {
+    fn blocked_output_does_not_delay_a_signal() {
         let mut script = SessionScript::new(OutputFormat::Text).text(&["x"]).end_on_interrupt();
         script.stdout = Stdout::Stuck;
         script.signals = vec![15];
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_dies_is_a_failure() {
+    fn dead_session_is_a_failure() {
         let done = run(SessionScript::new(OutputFormat::Text).text(&["x"]).die());
         assert_eq!((done.code, done.stdout.as_str()), (1, "x\n"));
     }

@@ -174,7 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sequences_and_controls_vanish_and_text_stays() {
+    fn escape_sequences_and_controls_are_removed() {
         for (dirty, clean) in [
             ("a\x1b[31mred\x1b[0m b", "ared b"),
             ("\x1b]0;title\x07x\x1b]8;;http://e\x1b\\link", "xlink"),
@@ -191,20 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_control_string_does_not_eat_the_answer() {
+    fn unfinished_control_string_does_not_swallow_the_answer() {
         assert_eq!(Sanitizer::clean("\x1b]0;oops\nnext line"), "\nnext line");
         let long = format!("\x1bP{}end", "x".repeat(10_000));
         assert!(Sanitizer::clean(&long).ends_with("end"));
     }
 
     #[test]
-    fn a_message_is_one_bounded_line() {
+    fn message_is_one_bounded_line() {
         assert_eq!(one_line("a\r\n b\tc"), "a b c");
         assert!(one_line(&"x".repeat(1_000_000)).len() < 2100);
     }
 
     #[test]
-    fn a_message_removes_nothing_between_control_characters() {
+    fn message_removes_nothing_between_control_characters() {
         assert_eq!(one_line("`echo\x1b]0; touch X\x07`"), "`echo␛]0; touch X␇`");
         assert_eq!(one_line("a\u{9b}2Jb\u{85}c\u{202e}"), "a\\u{9b}2Jb\\u{85}c\\u{202e}");
         assert_eq!(one_line("a\u{200b}b\u{feff}\u{e0041}"), "a\\u{200b}b\\u{feff}\\u{e0041}");
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_chunking_gives_the_same_harmless_text(text in dirty(), cuts in proptest::collection::vec(0usize..400, 0..8)) {
+        fn sanitized_text_does_not_depend_on_chunking(text in dirty(), cuts in proptest::collection::vec(0usize..400, 0..8)) {
             let whole = Sanitizer::clean(&text);
             let mut cuts: Vec<usize> = cuts.into_iter().filter(|&at| text.is_char_boundary(at)).collect();
             cuts.push(text.len());

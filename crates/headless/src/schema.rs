@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_refers_to_itself_does_not_hang() {
+    fn recursive_schema_does_not_hang() {
         for text in [r##"{"$ref":"#"}"##, r##"{"anyOf":[{"$ref":"#"},{"allOf":[{"$ref":"#"}]}]}"##]
         {
             let _ = OutputSchema::parse(text).map(|schema| schema.validate("{}"));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_small_regular_files_are_read() {
+    fn only_small_regular_schema_files_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let refused = |path: &Path| {
             let failure = OutputSchema::load(path).unwrap_err();

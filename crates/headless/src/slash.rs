@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_comments_are_text() {
+    fn slash_paths_and_comments_are_plain_text() {
         for text in
             ["", "hello", "/", "/ x", "//x", "/* x */", "/etc/hosts says", "a /b", "/a/", " /a"]
         {

@@ -417,7 +417,7 @@ impl<'a> Conversation<'a> {
     fn refuse_asks(&mut self) {
         for ask in self.asks.drain(..) {
             self.outbox.push_back(Op::Decide(Box::new(Decide {
-                feedback: Some("No answer is possible: the input has ended".to_owned()),
+                feedback: Some("The request cannot be answered: the input has ended".to_owned()),
                 ..Decide::new(ask.id, AskOutcome::Cancel)
             })));
         }
@@ -673,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_several_prompts_are_corrected_to_match_a_schema() {
+    fn each_answer_is_corrected_to_match_the_schema() {
         let mut script = script().text(&["no json"]).done();
         script = script.text(&["{\"n\":1}"]).done().text(&["{\"n\":2}"]).done();
         script.options.schema = OutputSchema::parse(r#"{"type":"object","required":["n"]}"#).ok();
@@ -717,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_goes_out_and_is_refused_when_the_input_has_ended() {
+    fn approval_request_is_denied_when_the_input_has_ended() {
         let done = converse(
             script().ask("a1").text(&["no"]).done(),
             "{\"type\":\"message\",\"content\":\"a\"}\n",
@@ -730,7 +730,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_by_their_places() {
+    fn answers_are_matched_by_position() {
         use super::answers_of;
         use serde_json::json;
         let answers = json!({"0": "a"});
@@ -745,7 +745,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_is_that_of_the_last_turn() {
+    fn exit_code_is_that_of_the_last_turn() {
         let input =
             "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"message\",\"content\":\"b\"}\n";
         let done = converse(script().done().failed(), input);
@@ -776,7 +776,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_ends_the_conversation_with_a_result() {
+    fn signal_ends_the_conversation_with_a_result() {
         let mut script = script().text(&["x"]).end_on_interrupt();
         script.signals = vec![15];
         let done = converse(script, "{\"type\":\"message\",\"content\":\"a\"}\n");

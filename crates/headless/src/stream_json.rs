@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_sends_only_what_goes_beyond_a_dropped_answer() {
+    fn version_1_sends_only_text_beyond_a_dropped_answer() {
         let done = run(stream().dropped(&["One tw"]).text(&["One", " two", "!"]).done());
         let texts: Vec<Value> = lines(&done.stdout)
             .into_iter()
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_tells_more_and_sooner() {
+    fn version_2_sends_more_and_earlier_events() {
         let done = run(stream_2()
             .thought("**Plan** it well")
             .dropped(&["Öne"])
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thought_splits_at_its_first_bold_span() {
+    fn thought_is_split_at_its_first_bold_span() {
         assert_eq!(split_thought("**A b**\nrest **c**"), ("A b", "rest **c**".into()));
         assert_eq!(split_thought("no ** bold"), ("", "no ** bold".into()));
     }

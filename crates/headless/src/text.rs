@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_printed_clean_with_one_newline_at_its_end() {
+    fn answer_is_sanitized_and_ends_with_one_newline() {
         let done = run(text().text(&["Hel\x1b[3", "1mlo", " world"]).done());
         assert_eq!(
             (done.code, done.stdout.as_str(), done.stderr.as_str()),
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn marks_for_the_model_are_not_shown() {
+    fn untrusted_content_markers_are_not_shown() {
         let wrapped = "<untrusted_context>\nbad thing\n</untrusted_context>\n(MCP tool `t`)";
         let done = run(text().tools(&[("a", Err(wrapped))]).text(&["Found."]).done());
         assert_eq!(done.stderr, "Error executing tool a: bad thing (MCP tool `t`)\n");
     }
 
     #[test]
-    fn tools_thoughts_and_results_stay_out_of_stdout() {
+    fn stdout_has_no_tools_thoughts_or_results() {
         let done = run(text()
             .thought("**Plan** first")
             .text(&["Looking"])
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retried_answer_is_printed_once() {
+    fn retried_answer_is_printed_once() {
         let done = run(text().dropped(&["One two"]).text(&["One ", "two three"]).done());
         assert_eq!(done.stdout, "One two three\n");
         let done = run(text().dropped(&["One two"]).text(&["One", " 2"]).done());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_message_has_nothing_of_a_void_one() {
+    fn final_message_contains_nothing_of_a_dropped_one() {
         let mut script = text().dropped(&["Hello wor"]).text(&["Other ", "text"]).done();
         script.options.whole_messages = true;
         assert_eq!(run(script).stdout, "Other text\n");

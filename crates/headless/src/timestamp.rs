@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_three_digits_and_a_z() {
+    fn timestamp_has_milliseconds_and_utc() {
         let mut clock = TimestampFormatter::default();
         let now = clock.now();
         assert_eq!(now.len(), "2026-01-31T12:00:00.000Z".len(), "{now}");

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_those_of_javascript() {
+    fn matchers_follow_javascript_syntax() {
         for (matcher, subject, expected) in [
             ("", "write_file", true),
             ("*", "write_file", true),

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_strictest_wins_and_texts_are_joined() {
+    fn strictest_decision_wins_and_texts_are_joined() {
         let single = |decision, reason: &str, output: Value| Single {
             decision: Some(decision),
             title: format!("hook {reason}"),

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_bare_variables_of_hooks_are_quoted() {
+    fn only_unquoted_hook_variables_are_quoted() {
         for (command, expected) in [
             ("$GEMINI_PROJECT_DIR/hk.sh", "\"$GEMINI_PROJECT_DIR\"/hk.sh"),
             ("sh ${CLAUDE_PROJECT_DIR}/a b", "sh \"${CLAUDE_PROJECT_DIR}\"/a b"),
@@ -89,7 +89,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn nothing_but_quotes_is_added(command in ".{0,40}") {
+        fn quoting_adds_only_quotes(command in ".{0,40}") {
             let command = command.replace('x', "$GEMINI_CWD");
             let bare = |text: &str| text.replace('"', "");
             proptest::prop_assert_eq!(bare(&quoted(&command)), bare(&command));

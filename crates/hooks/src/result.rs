@@ -335,7 +335,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn codes_and_texts_mean_what_they_should() {
+    fn exit_codes_and_output_are_interpreted() {
         use HookDecision::{Allow, Ask, Deny};
         for (code, stdout, stderr, open, closed) in [
             (0, "", "", None, None),
@@ -373,7 +373,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn failure_where_nothing_can_be_refused_is_a_warning_with_name_and_output() {
+    fn failure_of_a_non_blocking_hook_is_a_warning_with_name_and_output() {
         for (code, stdout, stderr, expected) in [
             (1, "", "careful", "hook `guard`: it exited with code 1: careful"),
             (1, "out\n", "why\n", "hook `guard`: it exited with code 1: why\nout"),
@@ -403,7 +403,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_ended_warns_or_denies() {
+    fn timed_out_hook_warns_or_denies() {
         let ended = PipedOutput { ending: None, timed_out: true, ..end(0, "{}", "") };
         let open = interpret(&hook(false), &ended);
         assert_eq!((open.decision, open.messages.len()), (None, 1));
@@ -411,7 +411,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_long_answer_counts_and_one_that_is_too_long_is_a_failure() {
+    fn long_hook_output_is_accepted_and_oversized_output_fails() {
         let long = |bytes| format!(r#"{{"decision":"deny","reason":"{}"}}"#, "r".repeat(bytes));
         let said = interpret(&hook(false), &end(0, &long(3_000_000), ""));
         assert_eq!(said.decision, Some(HookDecision::Deny));
@@ -439,7 +439,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_failure_ends_the_turn_where_a_no_would_not_refuse() {
+    fn guard_failure_ends_the_turn_where_denial_is_impossible() {
         for event in [HookEvent::AfterAgent, HookEvent::BeforeToolSelection] {
             let guard = Hook { event, ..hook(true) };
             let ended = PipedOutput { ending: None, timed_out: true, ..end(0, "", "") };
@@ -451,7 +451,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_stop_has_a_reason() {
+    fn stop_requires_a_reason() {
         for text in ["\u{feff}{\"decision\":\"deny\"}", "\n \r\n{\r\n\"decision\":\"deny\"}\r\n"] {
             assert_eq!(
                 interpret(&hook(false), &end(0, text, "")).decision,
@@ -467,7 +467,7 @@ pub(crate) mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_output_is_read(code in 0..4i32, text in "(\\PC|[{}\":,\\[\\]a-z\u{1b}]){0,80}") {
+        fn any_hook_output_is_parsed(code in 0..4i32, text in "(\\PC|[{}\":,\\[\\]a-z\u{1b}]){0,80}") {
             interpret(&hook(true), &end(code, &text, &text));
         }
     }

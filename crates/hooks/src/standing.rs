@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_line_about_the_event_is_its_answer() {
+    fn only_a_line_for_the_event_is_its_response() {
         for (line, is_answer) in [
             (r#"{"id": 2}"#, true),
             (r#"{"id": "2"}"#, true),

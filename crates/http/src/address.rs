@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn local_names_and_odd_spellings_are_blocked() {
+    fn local_names_and_unusual_spellings_are_blocked() {
         for host in [
             "localhost",
             "LOCALHOST",
@@ -248,7 +248,7 @@ mod tests {
     proptest! {
         /// An embedded IPv4 address is classified the same way in every form.
         #[test]
-        fn wrapped_addresses_are_judged_by_what_they_carry(bits: u32) {
+        fn embedded_ipv4_addresses_are_checked(bits: u32) {
             let v4 = Ipv4Addr::from(bits);
             let public = is_public(v4.into());
             prop_assert_eq!(is_public(v4.to_ipv6_mapped().into()), public);

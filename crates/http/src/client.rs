@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_stay_with_their_host() {
+    fn secrets_are_sent_only_to_their_host() {
         assert!(same_host(&url("http://a.example/x"), &url("https://a.example/y")));
         assert!(same_host(&url("https://a.example/x"), &url("https://a.example:443/y")));
         assert!(!same_host(&url("https://a.example/x"), &url("http://a.example/x")));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_proxy_is_named_without_its_password() {
+    fn bad_proxy_is_named_without_its_password() {
         let options =
             ClientOptions { proxy: Some("http://u:hunter2@".into()), ..Default::default() };
         let error = client(&options).expect_err("no host").to_string();

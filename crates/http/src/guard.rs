@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_private_answer_spoils_a_name() {
+    fn name_with_one_private_address_is_blocked() {
         let mixed = ["8.8.8.8:0", "10.0.0.1:0"].map(|a| a.parse().expect("an address"));
         assert!(check_resolved("rebind.example", &mixed, &[]).is_err());
         assert!(check_resolved("rebind.example", &mixed[..1], &[]).is_ok());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_known_with_and_without_scheme() {
+    fn proxy_is_parsed_with_and_without_scheme() {
         assert_eq!(proxy_host("http://u:p@Proxy.corp:8080").as_deref(), Some("proxy.corp"));
         assert_eq!(proxy_host("proxy.corp:8080").as_deref(), Some("proxy.corp"));
     }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn star_means_every_host() {
+    fn star_matches_every_host() {
         for hosts in ["*", " * ", "a.example, *"] {
             assert!(covers_all_hosts(Some(hosts)), "{hosts}");
         }

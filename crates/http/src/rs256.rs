@@ -28,7 +28,7 @@ mod tests {
     const KEY: &str = include_str!("../../../tests/mcp/service_account_key.pem");
 
     #[test]
-    fn a_message_is_signed_as_others_sign_it() {
+    fn signature_matches_other_implementations() {
         let signature = sign_rs256(KEY, b"message").expect("a signature");
         // The first bytes of the output of `openssl dgst -sha256 -sign`.
         assert_eq!((signature.len(), &signature[..8]), (256, &BYTES[..]));

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_message_has_everything() {
+    fn first_message_has_everything() {
         let files = open(&[file("/a", Some((3, Some("```\nx")))), file("/b", None)]);
         let message = full(&files).expect("a message");
         assert_eq!(

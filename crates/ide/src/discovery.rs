@@ -354,7 +354,7 @@ mod tests {
     const DEAD: i32 = i32::MAX - 8;
 
     #[test]
-    fn living_editors_and_nearer_folders_come_first() {
+    fn running_editors_and_nearest_directories_come_first() {
         let mut setup = Setup::new();
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let project = setup.path("project").display().to_string();
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_name_may_contain_the_separator() {
+    fn folder_name_may_contain_the_separator() {
         let setup = Setup::new();
         let directory = std::fs::canonicalize(setup.path("with:colon")).expect("a path");
         let text = setup.path("with:colon").display().to_string();
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_used_last() {
+    fn environment_is_used_last() {
         let mut setup = Setup::new();
         let project = setup.path("project").display().to_string();
         setup.set("GEMINI_CLI_IDE_SERVER_PORT", "9");
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_port_is_reported() {
+    fn invalid_port_is_reported() {
         let mut setup = Setup::new();
         setup.set("GEMINI_CLI_IDE_SERVER_PORT", "0");
         setup.set("GEMINI_CLI_IDE_WORKSPACE_PATH", &setup.path("project").display().to_string());

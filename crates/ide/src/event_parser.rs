@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_do_not_depend_on_chunk_borders() {
+    fn events_do_not_depend_on_chunk_boundaries() {
         let stream = b": hello\r\nevent: message\r\nid: 1\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\n\
                        retry: 5\n\ndata:x\n\ndata: unfinished";
         for size in 1..stream.len() {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_event_is_refused() {
+    fn endless_event_is_refused() {
         let mut parser = EventParser::default();
         let chunk = vec![b'x'; MAX_EVENT_BYTES / 2];
         assert!(parser.push(&chunk).is_ok() && parser.push(&chunk).is_ok());

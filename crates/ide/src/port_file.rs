@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_has_no_files() {
+    fn missing_directory_has_no_files() {
         let temporary = tempfile::tempdir().expect("a directory");
         assert_eq!(read_all(temporary.path(), &[1]), (Vec::new(), Vec::new()));
     }

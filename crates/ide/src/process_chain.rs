@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_editor_is_two_above_the_first_shell() {
+    fn editor_is_two_above_the_first_shell() {
         let editor = |names: &[&str]| chain(names).editor().map(|process| process.name.clone());
         let found = editor(&["parallax", "node", "bash", "ptyHost", "code", "systemd"]);
         assert_eq!(found.as_deref(), Some("code"));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_of_this_process_begins_with_it() {
+    fn chain_of_this_process_begins_with_it() {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let chain = ProcessChain::of(own);
         assert_eq!(chain.0.first().map(|process| process.pid), Some(own));

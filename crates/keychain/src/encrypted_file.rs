@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_reference_is_opened() {
+    fn gemini_cli_keychain_file_is_opened() {
         let key = key_of("vm-root-gemini-cli");
         for text in [OF_REFERENCE, OLDER] {
             let plain = decrypt(text, &key).expect("opened");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_kept_beside_others_and_what_cannot_be_read_is_put_aside() {
+    fn secret_is_saved_next_to_others_and_unreadable_file_is_renamed() {
         let home = tempfile::tempdir().expect("a folder");
         let file = EncryptedFile::in_home(&home.path().join("home"));
         let (one, two) =

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_hangs_refuses_or_forgets_is_none() {
+    fn unusable_secret_store_is_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
         let keychain = |name: &str, text: &str| {
             let program = fake::program(folder.path(), name, text).expect("a program");

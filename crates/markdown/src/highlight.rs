@@ -199,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_state_goes_over_lines() {
+    fn highlight_state_spans_lines() {
         let lines = roles("c", "/* a\nb */ int x;");
         assert_eq!(lines[1][0].1, Role::Comment);
     }
 
     #[test]
-    fn the_limits_hold() {
+    fn highlight_limits_hold() {
         let long = "x".repeat(MAX_LINE + 1);
         assert_eq!(roles("rust", &long), vec![vec![(long, Role::Plain)]]);
         assert_eq!(roles("no-such-language", "fn x")[0].len(), 1);

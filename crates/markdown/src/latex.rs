@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn money_and_variables_are_not_formulas() {
+    fn amounts_and_variables_are_not_formulas() {
         assert!(is_formula("x") && is_formula(r"\pi r") && is_formula("n^2"));
         assert!(!is_formula("5 and ") && !is_formula("HOME_DIR/"));
     }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_found_without_the_sentence() {
+    fn urls_are_found_without_surrounding_punctuation() {
         let found = |text: &'static str| -> Vec<&str> {
             bare(text)
                 .into_iter()
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn only_safe_kinds_are_opened() {
+    fn only_safe_url_schemes_are_opened() {
         assert!(href("https://a").is_some());
         assert!(href("javascript:alert(1)").is_none());
         assert!(href("src/main.rs").is_none());

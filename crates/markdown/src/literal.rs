@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_names_patterns_and_addresses_are_text() {
+    fn markup_characters_in_names_patterns_and_urls_are_text() {
         for text in [
             "src/wordcount/__init__.py and *.rs files in a*b*c",
             "call __init__ of obj.__dict__ if __name__ == \"__main__\"",
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_around_whole_words_are_markup() {
+    fn markup_characters_around_whole_words_are_markup() {
         for (text, expected) in [
             ("**bold** and *italic* and _italic_", "{bold} and {italic} and {italic}"),
             ("***both*** and __two words__", "{{both}} and {two words}"),
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_the_web_lose_their_brackets() {
+    fn only_web_urls_lose_their_brackets() {
         assert!(!keeps_brackets(LinkType::Autolink, "https://a.b"));
         assert!(keeps_brackets(LinkType::Autolink, "std::string"));
         assert!(keeps_brackets(LinkType::Email, "me@example.org"));

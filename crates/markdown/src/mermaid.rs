@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flowchart_is_a_tree_of_boxes() {
+    fn flowchart_is_drawn_as_a_tree_of_boxes() {
         let code = "graph TD\n  A[Start] --> B{Is it open?}\n  B -->|yes| C(Write)\n  B -- no --> D\n  C --> B\n";
         let shown = drawn(code, 60).expect("a diagram");
         for part in
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_drawn_exactly() {
+    fn chain_is_drawn_exactly() {
         let shown = drawn("flowchart LR\n A[One] --> B[Three]", 40).expect("a diagram");
         let expected =
             [" ┌─────┐", " │ One │", " └──┬──┘", "    ▼", "┌───────┐", "│ Three │", "└───────┘"];
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_has_columns() {
+    fn sequence_diagram_is_drawn_in_columns() {
         let code = "sequenceDiagram\n participant U as User\n U->>S: GET /\n S-->>U: 200\n Note over S: cached";
         let shown = drawn(code, 60).expect("a diagram");
         for part in ["│ User │", "│ S │", "GET /", "▶", "◀", "200", "cached"] {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_stays_code() {
+    fn unsupported_diagram_stays_code() {
         for code in ["pie\n \"a\": 1", "graph TD\n subgraph x\n A-->B\n end", "graph TD", ""] {
             assert_eq!(drawn(code, 80), None, "{code}");
         }
@@ -84,7 +84,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_drawn_within_the_columns_or_not_at_all(
+        fn any_diagram_fits_the_columns_or_is_not_drawn(
             head in "(graph TD|sequenceDiagram)",
             body in "(?s)([A-D](\\[[a世 ]{0,6}\\])?( ?(-->|->>|---|-- x -->) ?(\\|y\\|)?[A-D]){0,3}(: [a-z]{0,5})?\n){0,9}.{0,20}",
             columns in 4usize..60,

@@ -186,7 +186,7 @@ mod tests {
     proptest! {
         /// No word is broken while another column has space that its own words do not need.
         #[test]
-        fn words_come_before_room(
+        fn table_columns_fit_words_before_spare_width(
             columns in proptest::collection::vec((1usize..30, 0usize..60), 1..7),
             room in 1usize..150,
         ) {

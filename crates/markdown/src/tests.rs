@@ -37,7 +37,7 @@ fn streamed(pieces: &[&str], look: &RenderOptions<'_>) -> Vec<Line> {
 }
 
 #[test]
-fn long_fences_and_lists_are_given_out_while_they_are_open() {
+fn open_fences_and_lists_are_emitted_early() {
     let theme = Theme::default();
     let look = RenderOptions::new(&theme, 60);
     let mut stream = StreamedMarkdown::new();
@@ -52,7 +52,7 @@ fn long_fences_and_lists_are_given_out_while_they_are_open() {
 }
 
 #[test]
-fn definitions_hold_for_what_comes_after_them() {
+fn link_definitions_apply_to_later_text() {
     let rows = rendered("[a]: http://x.y\n\nSee [a].\n\nAnd [b].\n\nEnd.\n\n[b]: http://b\n", 60);
     let shown = ["See a (http://x.y).", "", "And [b].", "", "End.", "", "[b]: http://b"];
     assert_eq!(rows, [&["[a]: http://x.y", ""][..], &shown].concat());
@@ -61,7 +61,7 @@ fn definitions_hold_for_what_comes_after_them() {
 }
 
 #[test]
-fn log_lines_that_look_like_definitions_are_shown() {
+fn log_lines_like_definitions_are_shown() {
     let log = "[INFO]: done\n[WARN]: **slow**\n\n- [E1]: x\n- [E2]: y\n\n> [Q]: z\n\nText [INFO].";
     let shown = "[INFO]: done|[WARN]: slow||• [E1]: x|• [E2]: y||│ [Q]: z||Text [INFO].";
     assert_eq!(rendered(log, 60).join("|"), shown);
@@ -88,7 +88,7 @@ fn control_characters_by_entity_are_not_shown() {
 }
 
 #[test]
-fn items_have_the_numbers_that_are_written() {
+fn list_items_keep_their_written_numbers() {
     assert_eq!(rendered("1. a\n2. b\n10. c\n", 20), ["1. a", "2. b", "10. c"]);
     assert_eq!(rendered("1. a\n1. b\n1. c\n", 20), ["1. a", "2. b", "3. c"]);
     assert_eq!(
@@ -98,7 +98,7 @@ fn items_have_the_numbers_that_are_written() {
 }
 
 #[test]
-fn signs_between_digits_are_not_emphasis() {
+fn characters_between_digits_are_not_emphasis() {
     assert_eq!(
         rendered("2*3*4 and 2**3**4, *so* 5*6 and 7*8.\n", 60),
         ["2*3*4 and 2**3**4, so 5*6 and 7*8."]
@@ -134,7 +134,7 @@ fn line_that_ends_in_a_backslash_keeps_it() {
 const SAMPLE: &str = include_str!("sample.markdown");
 
 #[test]
-fn everything_at_three_widths() {
+fn everything_renders_at_three_widths() {
     wait_until_loaded();
     let theme = Theme::default();
     for width in [40, 80, 140] {
@@ -215,7 +215,7 @@ proptest! {
 
     /// However the text is split, the rows are the same, including styles.
     #[test]
-    fn chunking_changes_nothing(text in markdown(), cuts in proptest::collection::vec(0usize..400, 0..12), width in 10usize..70) {
+    fn rendering_does_not_depend_on_chunking(text in markdown(), cuts in proptest::collection::vec(0usize..400, 0..12), width in 10usize..70) {
         wait_until_loaded();
         let theme = Theme::default();
         let look = RenderOptions::new(&theme, width);
@@ -234,7 +234,7 @@ proptest! {
 
     /// The same for long paragraphs, of which rows are returned before they end.
     #[test]
-    fn chunking_long_paragraphs_changes_nothing(words in proptest::collection::vec(word(), 20..160), size in 1usize..40, width in 12usize..70) {
+    fn long_paragraphs_do_not_depend_on_chunking(words in proptest::collection::vec(word(), 20..160), size in 1usize..40, width in 12usize..70) {
         wait_until_loaded();
         let theme = Theme::default();
         let look = RenderOptions::new(&theme, width);
@@ -251,7 +251,7 @@ proptest! {
 
     /// Rows returned early equal those of the text rendered as one piece.
     #[test]
-    fn early_rows_are_right(text in markdown()) {
+    fn early_rows_match_final_rows(text in markdown()) {
         let text = format!("{text}\n");
         wait_until_loaded();
         let theme = Theme::default();

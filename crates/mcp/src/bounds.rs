@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_of_its_tools_is_cut_and_told() {
+    fn tool_descriptions_are_truncated_and_reported() {
         let small = tool("small", "Does it.".into(), json!({"type": "object"}));
         let long = tool("long", "ä".repeat(5_000_000), json!({"type": "object"}));
         let wide = tool("wide", "x".into(), json!({"description": "s".repeat(50_000)}));

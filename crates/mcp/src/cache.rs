@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_offered_is_found_again_until_it_is_old() {
+    fn cached_listing_is_used_until_it_expires() {
         let home = tempfile::tempdir().expect("a folder");
         let cache = Cache::new(home.path());
         let key = key(["a", "b"]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_pieces_apart() {
+    fn cache_keys_distinguish_their_parts() {
         assert_ne!(key(["ab", "c"]), key(["a", "bc"]));
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_are_cut_and_bounded() {
+    async fn lines_are_split_and_bounded() {
         let mut lines = LineSplitter::new(&b"a\r\n\nbc"[..]);
         for wanted in [Some(&b"a"[..]), Some(b""), Some(b"bc"), None] {
             assert_eq!(lines.next().await.expect("short").as_deref(), wanted);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn skipped_lines_are_a_flood_by_number_or_size() {
+    async fn skipped_lines_count_as_a_flood_by_number_or_size() {
         let mut meter = FloodDetector::new();
         assert!((1..FloodDetector::LINES).all(|_| !meter.is_flood(10)));
         assert!(meter.is_flood(10), "too many in a second");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_is_read_slowly() {
+    async fn flood_is_throttled() {
         let begun = Instant::now();
         let mut pace = ReadRateLimit::new();
         for _ in 0..PER_SECOND * 3 + 1 {

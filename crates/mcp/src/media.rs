@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_one_token_and_a_half() {
+    fn mime_type_has_a_type_and_a_subtype() {
         for (text, kind) in [
             ("image/png", Some("image/png")),
             ("text/html; charset=utf-8", Some("text/html")),

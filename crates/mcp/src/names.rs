@@ -39,7 +39,7 @@ mod tests {
     use super::tool_name;
 
     #[test]
-    fn names_are_made_fit_and_short() {
+    fn tool_names_are_sanitized_and_shortened() {
         for (server, tool, name) in [
             ("git", "push", "mcp_git_push"),
             ("mcp_git", "push", "mcp_git_push"),
@@ -56,7 +56,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_is_one_that_services_take(server in ".*", tool in ".*") {
+        fn every_tool_name_is_valid_for_providers(server in ".*", tool in ".*") {
             let name = tool_name(&server, &tool);
             prop_assert!(name.len() <= 63);
             prop_assert!(name.starts_with("mcp_"));

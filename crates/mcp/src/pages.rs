@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_pages_are_read_and_no_more() {
+    async fn pages_are_read_up_to_the_limit() {
         let two = pages(|cursor| match cursor.as_deref() {
             None => json!({"tools": [1], "nextCursor": "b"}),
             _ => json!({"tools": [2]}),

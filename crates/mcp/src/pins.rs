@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_changes_is_noticed_by_later_sessions_too() {
+    fn changed_tool_is_detected_across_sessions() {
         let home = tempfile::tempdir().expect("a folder");
         let entry = ToolEntry { name: "t".into(), description: "d".into(), ..ToolEntry::default() };
         let other = ToolEntry { description: "obey".into(), ..entry.clone() };

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_named_or_in_order() {
+    fn prompt_arguments_are_named_or_positional() {
         let entry = prompt(&[("a", true), ("b", false)]);
         assert_eq!(entry.command(), "my-prompt");
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -114,14 +114,14 @@ mod tests {
     use super::{covers, size_of_base64};
 
     #[test]
-    fn the_size_of_a_blob_is_that_of_its_bytes() {
+    fn blob_size_is_its_decoded_length() {
         for (text, bytes) in [("", 0), ("QQ==", 1), ("QUI=", 2), ("QUJD", 3), ("QUJD\nQQ", 4)] {
             assert_eq!(size_of_base64(text), bytes, "{text}");
         }
     }
 
     #[test]
-    fn patterns_cover_addresses() {
+    fn uri_templates_match_uris() {
         assert!(covers("notes://{id}", "notes://3"));
         assert!(!covers("notes://{id}", "other://3"));
         assert!(!covers("{+any}", "other://3"));

@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_are_declared_as_sent_but_for_null_and_waiting() {
+    fn schemas_are_declared_as_sent_except_null_and_wait() {
         let schema = json!({"$schema": "x", "type": "object", "additionalProperties": false,
             "properties": {"a": {"type": ["string", "null"]}, "b": true,
                 "c": {"type": "array", "items": {"type": ["null", "integer"]}},
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_filled_in_and_unknown_keys_dropped() {
+    fn schema_references_are_inlined_and_unknown_keys_dropped() {
         let schema = json!({"$schema": "x", "type": "object", "additionalProperties": false,
             "properties": {
                 "node": {"$ref": "#/$defs/node", "description": "the root"},
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_checked_where_that_comes_to_an_end() {
+    fn arguments_are_validated_with_bounded_recursion() {
         let tree =
             json!({"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["a"]});
         let check = validator(&tree).expect("it takes a step with each round");

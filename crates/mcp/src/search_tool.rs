@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_names_count_more_than_words_in_descriptions() {
+    fn name_matches_rank_above_description_matches() {
         let tools = [
             spec("mcp_git_log", "Lists commits; not issues."),
             spec("mcp_hub_create_issue", "Makes one."),

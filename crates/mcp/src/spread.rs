@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_one_object_are_held_until_it_is_closed() {
+    fn multiline_json_is_buffered_until_it_is_complete() {
         assert_eq!(held(&["{", "  \"a\": [", "    \"}\\\"\"", "  ]", "}"]), (true, true));
         assert_eq!(held(&["{ \"jsonrpc\": \"2.0\",", "  \"id\": 1,"]), (true, false));
         for lines in [

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn starts_come_ever_later_and_end() {
+    fn restart_delays_grow_and_restarts_stop() {
         let mut starts = Starts::default();
         assert_eq!(starts.rest(), Duration::ZERO);
         for wait in WAITS.into_iter().chain([WAITS[3]; 2]) {

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_end_is_kept() {
+    async fn only_the_tail_of_stderr_is_kept() {
         let tail = Tail::default();
         let mut flood = vec![b'x'; 3 * KEPT];
         flood.extend(b"\nthe reason\n\n");

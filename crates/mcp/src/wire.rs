@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_stay_out_of_the_log() {
+    fn secrets_are_not_logged() {
         let server = json!({"command": "c", "env": {"A": "s3cret-value", "B": "1"}});
         let log =
             MessageLog::of(&McpServer::read("s", &server, McpSource::User).expect("a server"));

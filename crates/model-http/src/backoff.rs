@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_cap_with_jitter() {
+    fn backoff_doubles_up_to_the_cap_with_jitter() {
         let backoff = Backoff::default();
         for (attempt, seconds) in [(1, 5.0), (2, 10.0), (3, 20.0), (4, 30.0), (9, 30.0), (99, 30.0)]
         {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn never_less_than_the_server_asks() {
+    fn delay_is_never_shorter_than_the_server_requests() {
         for _ in 0..20 {
             let wait =
                 Backoff::default().wait(1, Some(Duration::from_secs(34)), false).as_secs_f64();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_only_shortens() {
+    fn environment_variable_only_shortens_delays() {
         assert_eq!(Backoff::from_env(Some("9000")), Backoff::default());
         assert_eq!(Backoff::from_env(Some("x")), Backoff::default());
         let short = Backoff::from_env(Some("5"));

@@ -632,7 +632,7 @@ impl HttpCall {
             }
             ReadFailure::NotJson => NOT_JSON.to_owned(),
             ReadFailure::Document(kind) => format!(
-                "it answered with a document (`{}`) instead of a stream; check the base URL `{}`, \
+                "it returned a document (`{}`) instead of a stream; check the base URL `{}`, \
                  and whether a proxy or a sign-in page answers instead",
                 one_line(kind),
                 self.wire.base()

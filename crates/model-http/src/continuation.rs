@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn hops_are_joined_and_counted() {
+    fn continuation_hops_are_joined_and_counted() {
         let mut answer = Continuation::default();
         let mut first = chunk("one", Some("t1"), Some("CONTINUATION"));
         first.usage = Some(Usage { prompt: 100, output: 5, total: 105, ..Usage::default() });

@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn opaque_data_goes_back_to_its_model_only() {
+    fn opaque_data_is_returned_only_to_its_model() {
         let data = RawValue::from_string("{\"k\": 1}".to_owned()).expect("json");
         let content = Content::model(vec![Part::opaque_thought(data), Part::text("t")]);
         for (model, count) in [("p:m", 2), ("p:other", 1), ("q:m", 1)] {

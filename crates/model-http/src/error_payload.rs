@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_error_is_read() {
+    fn plain_error_payload_is_parsed() {
         let payload = body(
             r#"{"error":{"code":429,"message":"Quota\nexceeded","status":"RESOURCE_EXHAUSTED",
             "details":[{" @type ":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}"#,
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_nesting_and_doubled_commas_are_survived() {
+    fn malformed_error_payloads_are_tolerated() {
         let mut text = r#"{"error":{"code":503,,"message":"the core, , of it","status":"X",
         "details":[{"@type":"a.ErrorInfo"}]}}"#
             .to_owned();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_and_words_become_a_message() {
+    fn html_and_plain_text_errors_become_a_message() {
         assert_eq!(body("<html><title>502 Bad\nGateway</title>").message, "502 Bad Gateway");
         assert_eq!(body("upstream is away").message, "upstream is away");
         assert_eq!(body("").message, "");
@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_body_is_read_without_panic(text in ".{0,200}", bytes: Vec<u8>) {
+        fn any_error_body_is_parsed_without_panic(text in ".{0,200}", bytes: Vec<u8>) {
             let _ = (body(&text), ErrorPayload::from_body(&bytes));
             let _ = body(&format!("{{\"error\":{{\"message\":{text}}}}}"));
         }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn commas_in_values_survive() {
+    fn commas_in_header_values_are_kept() {
         assert_eq!(
             parse("A: 1, X-B:two, three, and four,C : http://x:80/,q"),
             [pair("A", "1"), pair("X-B", "two, three, and four"), pair("C", "http://x:80/,q")]
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed(text in ".{0,60}") {
+        fn any_header_text_is_parsed(text in ".{0,60}") {
             for (name, _) in parse(&text) {
                 prop_assert!(name.parse::<HeaderName>().is_ok());
             }

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pace_slows_down_at_a_limit_and_recovers() {
+    fn request_pace_slows_at_a_limit_and_recovers() {
         let mut state = PaceState::default();
         assert_eq!((state.reserve(100), state.reserve(100)), (100, 100));
         state.limit(100, 1000, 40);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn processes_see_each_other_in_the_file() {
+    async fn processes_share_the_pace_file() {
         let path = std::env::temp_dir().join(format!("parallax-pace-{}", std::process::id()));
         let env = |_: &str| Some(path.display().to_string());
         let one = SharedPace::from_env(&env, Duration::from_secs(1)).expect("a pace");

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn all_three_line_ends_separate_events() {
+    fn all_line_endings_separate_events() {
         for end in ["\n", "\r\n", "\r"] {
             let text = "data: {\"a\":1}||: comment|event: x|data:{\"b\":2}||".replace('|', end);
             assert_eq!(events(&text), [r#"{"a":1}"#, r#"{"b":2}"#], "{end:?}");
@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_blank_line_may_be_missing() {
+    fn missing_last_blank_line_is_accepted() {
         assert_eq!(events("\u{feff}data: {}"), ["{}"]);
         assert_eq!(events("data: {}\n"), ["{}"]);
     }
 
     #[test]
-    fn a_json_array_and_a_bare_object_are_taken() {
+    fn json_array_and_bare_object_are_accepted() {
         assert_eq!(
             events("[{\n \"a\": \"}\\\"{\"\n}\n,\r\n{\"b\":[{}]}]"),
             ["{\n \"a\": \"}\\\"{\"\n}", r#"{"b":[{}]}"#]
@@ -284,14 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_are_errors() {
+    fn incomplete_final_event_is_an_error() {
         for text in ["{\"a\":", "data: {}\n\n{\"err", "data: 1\n\ndat"] {
             assert_eq!(decode(&[text.as_bytes()]).1, Err(SseError::Incomplete), "{text}");
         }
     }
 
     #[test]
-    fn one_event_is_limited_but_the_stream_is_not() {
+    fn event_size_is_limited_and_stream_size_is_not() {
         let event = format!("data: {}\n\n", "x".repeat(900));
         let many = event.repeat(50);
         assert_eq!(decode(&[many.as_bytes()]).0.len(), 50);
@@ -304,7 +304,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cut_gives_the_same_events(
+        fn events_do_not_depend_on_chunking(
             pieces in prop::collection::vec(
                 prop::sample::select(vec![
                     "data: ", "data:", "{\"t\":\"ü€😀\"}", "\n", "\r\n", "\r", "\n\n", ": hi", "[",

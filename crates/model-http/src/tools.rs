@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_mapped_and_come_back() {
+    fn tool_names_are_mapped_and_restored() {
         let long = "x".repeat(100);
         let other = format!("{}y", "x".repeat(99));
         assert_ne!(wire_name(&long), wire_name(&other));

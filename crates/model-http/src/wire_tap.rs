@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_redacted_in_every_place() {
+    fn secrets_are_redacted_everywhere() {
         let mut headers = HeaderMap::new();
         let mut insert = |name: &'static str, value: &str, is_sensitive: bool| {
             let mut value: HeaderValue = value.parse().expect("value");

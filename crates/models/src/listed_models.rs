@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_read() {
+    fn every_listed_model_is_parsed() {
         let rows = TABLE.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(TABLE.lines().filter_map(read_row).count(), rows);
         assert!(rows > 100);

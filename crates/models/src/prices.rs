@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_price_is_not_below_zero() {
+    fn negative_price_is_rejected() {
         let read = |text: &str| serde_json::from_str::<PriceText>(text);
         assert!(read(r#"{"input": 0, "output": 1, "cached": 0}"#).is_ok());
         for text in [r#"{"input": -5, "output": 1}"#, r#"{"input": 5, "output": 1, "cached": -1}"#]
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_the_price_of_its_kind_and_version() {
+    fn model_price_follows_its_family_and_version() {
         let input = |model: &str| price(model, &BTreeMap::new()).map(|price| price.short.input);
         for (model, want) in [
             ("gemini-2.5-pro", Some(1.25)),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_price_wins() {
+    fn user_price_has_precedence() {
         let text = r#"{"gemini-3": {"input": 9, "output": 9}, "gemini-3-pro": {"input": 1,
             "cached": 0.5, "output": 2, "longContext": {"above": 7, "input": 3, "output": 4}}}"#;
         let own: BTreeMap<String, PriceText> = serde_json::from_str(text).expect("prices");

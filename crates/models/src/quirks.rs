@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn set_switches_win() {
+    fn configured_quirks_win() {
         let set = Quirks { echo_reasoning: Some(false), ..Quirks::default() };
         let quirks = Quirks::for_provider("gw", "https://api.deepseek.com").overridden_by(&set);
         assert!(!quirks.echo_reasoning());

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_chooses_and_other_names_mean_one_model() {
+    fn auto_is_routed_and_other_names_select_one_model() {
         let table = ModelTable::default();
         let routes = table.routes("auto").expect("routes");
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_of_the_settings_go_first() {
+    fn configured_chains_have_precedence() {
         let prompts = serde_json::json!({"terminal": "prompt", "transient": "silent",
             "not_found": "prompt", "unknown": "prompt"});
         let settings = serde_json::json!({"modelChains": {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn chains() {
+    fn built_in_chains_are_followed() {
         let table = ModelTable::default();
         let chain = |model: &str, chosen| {
             let chain = table.fallback_models(model, chosen).into_iter();

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_are_the_roots_of_what_is_asked_for() {
+    fn presets_are_the_roots_of_requested_aliases() {
         let set =
             |n: u32| json!({"modelConfig": {"generateContentConfig": {"seed": n, "topK": n}}});
         let table = table(json!({"customAliases": {
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn utilities_have_models_by_alias_override_and_family() {
+    fn utility_models_follow_alias_override_and_family() {
         let table = table(json!({
             "customAliases": {"chat-compression-2.5-pro": {"modelConfig": {"model": "small"}},
                 "chat-compression-default": {"modelConfig": {"model": "other"}}},
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_wrong_shapes_are_errors() {
+    fn alias_cycles_and_invalid_shapes_are_errors() {
         let circle = json!({"customAliases": {"a": {"extends": "b"}, "b": {"extends": "a"}}});
         let error = ModelTable::from_settings(&circle).expect_err("a circle").to_string();
         assert!(error.contains("extends itself"), "{error}");

@@ -559,7 +559,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_go_by_version_number() {
+    fn model_families_are_ordered_by_version() {
         for (model, want) in [
             ("gemini-2.0-flash", SILENT),
             ("gemini-2.5-pro", BUDGET),
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_need_no_call() {
+    fn aliases_resolve_without_a_request() {
         let table = ModelTable::default();
         assert_eq!(table.resolve("auto"), "gemini-3.1-pro-preview");
         for (name, known) in [("pro", true), ("gemini-3.1-flash-lite", true), ("nosuch", false)] {
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_the_built_in_names_and_the_users() {
+    fn model_choices_are_built_in_and_user_names() {
         let settings = serde_json::json!({
             "customAliases": {"mine": {"extends": "flash"}, "web-search": {"extends": "pro"}, "base": {}},
             "modelDefinitions": {"local": {"contextWindow": 9000}},

@@ -185,14 +185,14 @@ impl OpenAiWire {
     fn no_tools(&self, model: &str) -> String {
         match self.options.api {
             Api::Ollama => format!(
-                "the model `{model}` at `{}` has no tools, so an agent cannot work with it: use \
-                    one whose capabilities include `tools` (`ollama show MODEL` lists them)",
+                "the model `{model}` at `{}` does not support tools, which the agent requires: \
+                    use one whose capabilities include `tools` (`ollama show MODEL` lists them)",
                 self.base
             ),
             _ => format!(
-                "the chat template of the model at `{}` has no tools, so an agent cannot work \
-                    with it: start the server with `--jinja --chat-template-file FILE` and a \
-                    template that has them, or use another model",
+                "the chat template of the model at `{}` does not support tools, which the agent \
+                    requires: start the server with `--jinja --chat-template-file FILE` and a \
+                    template that supports them, or use another model",
                 self.base
             ),
         }

@@ -35,7 +35,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn lists_of_all_servers_are_read() {
+    fn model_lists_of_all_servers_are_parsed() {
         let router = json!({"data": [{"id": "a/b", "name": "A: B", "context_length": 1000,
             "architecture": {"input_modalities": ["text", "image", "file"]},
             "top_provider": {"max_completion_tokens": 500}}]});

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_of_every_server_are_read() {
+    fn server_properties_are_parsed_for_every_server() {
         let llama = json!({"default_generation_settings": {"n_ctx": 8192},
             "chat_template_caps": {"supports_tools": false}});
         let facts = of_properties(&llama);

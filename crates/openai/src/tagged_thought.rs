@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_at_the_beginning_are_reasoning() {
+    fn leading_tags_are_reasoning() {
         let both = |thought: &str, text: &str| (thought.to_owned(), text.to_owned());
         assert_eq!(split(&["\n<th", "ink>a < b</thi", "nk>\n\nyes"]), both("a < b", "yes"));
         assert_eq!(split(&["the tag <think> is text"]), both("", "the tag <think> is text"));
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_make_no_difference(text in "(<think>)?[a<>/thinkü ]{0,30}(</think>)?[a<ü ]{0,9}", at in 0usize..40) {
+        fn tagged_thoughts_do_not_depend_on_chunking(text in "(<think>)?[a<>/thinkü ]{0,30}(</think>)?[a<ü ]{0,9}", at in 0usize..40) {
             let at = (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
             let (head, tail) = text.split_at(at);
             prop_assert_eq!(split(&[head, tail]), split(&[&text]));

@@ -646,7 +646,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_and_times_are_read() {
+    fn amounts_and_durations_are_parsed() {
         assert_eq!((dollars("0.5"), dollars("$2")), (Ok(0.5), Ok(2.0)));
         for (text, seconds) in [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400)] {
             assert_eq!(time(text), Ok(Duration::from_secs(seconds)), "{text}");

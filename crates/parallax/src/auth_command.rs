@@ -34,7 +34,7 @@ pub(crate) enum AuthAction {
     Add {
         /// The provider: `openai`, `anthropic`, or an entry of the setting `providers`
         provider: String,
-        /// Store the key without asking the provider whether it is valid
+        /// Store the key without verifying it with the provider
         #[arg(long)]
         no_check: bool,
     },

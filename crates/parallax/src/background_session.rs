@@ -41,7 +41,7 @@ pub(crate) fn directory() -> Option<PathBuf> {
 /// Returns the directory of background sessions.
 ///
 /// # Errors
-/// Returns an error if there is no home directory.
+/// Returns an error if the home directory is unknown.
 pub(crate) fn all() -> Result<BackgroundDirectory, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;

@@ -43,11 +43,11 @@ pub(crate) struct RunArguments {
     #[arg(short, long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
-    /// Start no task when all have cost this many US dollars together
+    /// Start no more tasks when their total cost reaches this many US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
-    /// Run tasks again that failed
+    /// Run failed tasks again
     #[arg(long)]
     pub(crate) retry_failed: bool,
 
@@ -78,7 +78,7 @@ pub(crate) struct TaskArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Memory that each process of a task may use, such as `2G`
+    /// Memory limit of each process of a task, such as `2G`
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<NonZeroU64>,
 
@@ -92,12 +92,12 @@ pub(crate) struct TaskArguments {
 pub(crate) enum BatchAction {
     /// Print a plan with a task for each line that a command prints
     Plan(PlanArguments),
-    /// Bring the results home: apply the changes of tasks that succeeded
+    /// Apply the changes of tasks that succeeded to this working tree
     Apply {
         /// The directory with the results
         dir: PathBuf,
 
-        /// Only these tasks, also if they failed
+        /// Only these tasks, even if they failed
         ids: Vec<String>,
 
         /// Create a branch for each task and leave the working tree as it is
@@ -142,11 +142,11 @@ pub(crate) struct RunTaskArguments {
     #[arg(long, value_name = "N")]
     pub(crate) index: usize,
 
-    /// Exit with 57 when all tasks have cost this many US dollars together
+    /// Exit with 57 when the total cost of all tasks reaches this many US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
-    /// Do not run a task again that failed
+    /// Do not rerun a failed task
     #[arg(long)]
     pub(crate) keep_failed: bool,
 
@@ -185,11 +185,11 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "MODE", value_parser = approval_modes())]
     pub(crate) approval_mode: Option<ApprovalMode>,
 
-    /// US dollars that each task may cost
+    /// Cost limit of each task in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
-    /// How long each agent may work: `90`, `10m`, `1h`
+    /// Time limit of each agent: `90`, `10m`, `1h`
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
 
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read() {
+    fn sizes_are_parsed() {
         let bytes = |text| size(text).map(NonZeroU64::get).ok();
         assert_eq!(
             (bytes("2G"), bytes("512MiB"), bytes("7")),

@@ -170,7 +170,7 @@ pub(crate) fn runner(
 
 /// Whether the job is to be cancelled; otherwise, it goes on alone.
 async fn confirms_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bool {
-    let leaves = "The job goes on; run the same command again to follow it";
+    let leaves = "The job keeps running; run the same command again to follow it";
     if number != 2 || !std::io::stdin().is_terminal() {
         view.borrow_mut().notice(leaves);
         return false;

@@ -29,15 +29,15 @@ pub(crate) struct KubernetesArguments {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
 
-    /// Secret whose entries become variables of the tasks, such as `GEMINI_API_KEY`
+    /// Secret whose entries become environment variables of the tasks, such as `GEMINI_API_KEY`
     #[arg(long, value_name = "NAME")]
     pub(crate) secret: Option<String>,
 
-    /// Secret with which repositories are cloned (basic-auth or ssh-auth)
+    /// Secret for cloning repositories (basic-auth or ssh-auth)
     #[arg(long, value_name = "NAME")]
     pub(crate) git_secret: Option<String>,
 
-    /// Secret with which the image is pulled
+    /// Secret for pulling the image
     #[arg(long, value_name = "NAME")]
     pub(crate) image_pull_secret: Option<String>,
 
@@ -66,11 +66,11 @@ pub(crate) struct KubernetesArguments {
     #[arg(long, value_name = "ADDRESSES")]
     pub(crate) allow_egress: Vec<EgressRule>,
 
-    /// Times that a failed task is tried again [default: 1]
+    /// Number of retries of a failed task [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// End the job when more tasks than this failed
+    /// End the job when more than this many tasks have failed
     #[arg(long, value_name = "N")]
     pub(crate) max_failed: Option<u32>,
 

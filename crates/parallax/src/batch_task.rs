@@ -57,7 +57,7 @@ pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
             let directory = runner.directory.clone();
             let spent = blocking(move || Ok(Summary::read(&directory).cost)).await?;
             if spent >= limit - ROUNDING {
-                say(&format!("{}: not started: all tasks have cost ${spent:.2}", task.id));
+                say(&format!("{}: not started: the tasks have already cost ${spent:.2}", task.id));
                 return Ok(ExitCode::BUDGET);
             }
             Some(limit - spent)

@@ -67,7 +67,7 @@ pub(crate) struct EvalArguments {
     #[arg(long, conflicts_with = "replay")]
     record: bool,
 
-    /// Answer from the recording of each case, or from this file, instead of a model
+    /// Replay the recording of each case, or this file, instead of calling a model
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "the flag may have no value")]
     replay: Option<Option<PathBuf>>,
@@ -188,7 +188,7 @@ fn suite(typed: &EvalArguments) -> Result<(Suite, Paths), Failure> {
     };
     if cases.is_empty() {
         return Err(input(EvalError::Usage(
-            "name the cases to run: directories with `case.toml`".to_owned(),
+            "specify the cases to run: directories with `case.toml`".to_owned(),
         )));
     }
     let program = std::env::current_exe().map_err(|error| {

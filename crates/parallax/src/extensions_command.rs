@@ -405,7 +405,7 @@ fn update(
     }
     if !beyond.is_empty() || moved.is_some() {
         let mut shown = format!(
-            "Version {to} of \"{name}\" asks for more than you agreed to with version {}:\n",
+            "Version {to} of \"{name}\" requests more permissions than you agreed to with version {}:\n",
             one_line(from)
         );
         for line in beyond {

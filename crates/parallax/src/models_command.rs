@@ -32,12 +32,12 @@ pub(crate) struct ModelsArguments {
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum ModelsAction {
-    /// List the models of all providers that can be reached
+    /// List the models of all reachable providers
     List {
         /// Only this provider
         provider: Option<String>,
     },
-    /// Ask the providers for their models, and store the limits that they state
+    /// Fetch the models from the providers, and save their limits
     Refresh {
         /// Only this provider
         provider: Option<String>,

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stdin_goes_before_the_prompt() {
+    fn stdin_is_prepended_to_the_prompt() {
         assert_eq!(assemble("log\n", Some("why?")).unwrap(), "log\n\n\nwhy?");
         assert_eq!(assemble("", Some("why?")).unwrap(), "why?");
         assert_eq!(assemble("why?\n", None).unwrap(), "why?\n");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_silent_pipe_does_not_stop_a_run_with_a_prompt() {
+    async fn silent_pipe_does_not_block_a_run_with_a_prompt() {
         let (reader, writer) = std::io::pipe().unwrap();
         tokio::time::pause();
         let read = read_stdin(reader, true).await;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_input_is_cut_at_a_character() {
+    async fn long_input_is_truncated_at_a_character_boundary() {
         let mut input = "x".repeat(MAX_STDIN - 1).into_bytes();
         input.extend_from_slice("ä and more".as_bytes());
         let read = read_stdin(std::io::Cursor::new(input), false).await;

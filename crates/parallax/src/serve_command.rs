@@ -28,7 +28,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) port: u16,
 
-    /// Address to listen on; one that other machines reach requires `PARALLAX_SERVE_TOKEN`
+    /// Address to listen on; addresses that other machines can reach require `PARALLAX_SERVE_TOKEN`
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub(crate) host: IpAddr,
 

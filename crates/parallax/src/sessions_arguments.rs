@@ -113,7 +113,7 @@ pub(crate) enum Form {
     Json,
     /// A journal, one JSON object per line
     Jsonl,
-    /// A self-contained page
+    /// A self-contained HTML page
     Html,
     /// A transcript of Claude Code
     Claude,

@@ -193,7 +193,7 @@ fn switch(
     };
     let mut said = switched("skill", name, on, &file);
     if !known {
-        said.text.push_str("No skill has this name at the moment.\n");
+        said.text.push_str("No skill currently has this name.\n");
     }
     Ok(said)
 }

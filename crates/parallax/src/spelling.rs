@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_put_into_our_spelling() {
+    fn flags_are_normalized() {
         for (typed, ours) in [
             (&["--outputFormat", "json", "x"][..], &["--output-format", "json", "x"][..]),
             (&["--approvalMode=yolo", "x"], &["--approval-mode=yolo", "x"]),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_subcommands_share_mean_the_same() {
+    fn shared_subcommand_flags_have_the_same_meaning() {
         let command = Arguments::command();
         let own: Vec<&str> = command.get_arguments().filter_map(Arg::get_long).collect();
         let mut shared = Vec::new();
@@ -385,7 +385,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_words_can_be_read(line in proptest::collection::vec("(--?)?[a-zA-Z=]{0,8}|mcp|list|--|-y", 0..6)) {
+        fn any_arguments_are_parsed(line in proptest::collection::vec("(--?)?[a-zA-Z=]{0,8}|mcp|list|--|-y", 0..6)) {
             let line: Vec<&str> = line.iter().map(String::as_str).collect();
             let once = spelled(&words(&line));
             proptest::prop_assert_eq!(spelled(&once.argv).argv, once.argv);

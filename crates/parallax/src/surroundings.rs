@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_server_is_known_unless_a_test_plays_one() {
+    fn ci_runner_is_detected_unless_simulated() {
         let with = |names: &'static [(&str, &str)]| {
             StartupFacts::from_environment(
                 &move |name| {

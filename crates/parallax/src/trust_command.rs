@@ -136,7 +136,7 @@ fn status(place: &FolderState) -> TrustOutput {
     let mut text = format!("`{}` is {word}: {why}\n", place.name());
     if trust.reason == TrustReason::Unknown {
         text.push_str(
-            "`parallax trust show` shows what it would bring; `parallax trust add` trusts it\n",
+            "`parallax trust show` shows what it would add; `parallax trust add` trusts it\n",
         );
     }
     let mut json = json!({

@@ -40,7 +40,7 @@ pub(crate) enum WorktreesAction {
         #[arg(long)]
         force: bool,
     },
-    /// Remove the worktrees that hold nothing new
+    /// Remove the worktrees without uncommitted changes or unmerged commits
     Prune,
 }
 

@@ -124,7 +124,7 @@ mod tests {
     use super::sandbox_table;
 
     #[test]
-    fn settings_stand_over_the_table_and_only_where_they_speak() {
+    fn settings_override_the_sandbox_table_field_by_field() {
         let home = tempfile::tempdir().expect("folder");
         let write = |path: &str, text: &str| {
             let path = home.path().join(path);

@@ -76,7 +76,7 @@ mod tests {
     use super::arguments_text;
 
     #[test]
-    fn keys_are_sorted_and_pairs_are_pinned() {
+    fn argument_keys_are_sorted_and_pairs_are_stable() {
         let args =
             serde_json::json!({"b": {"d": [1, "x"], "c": null}, "a": "\0\"", "command": "ls"});
         let args = args.as_object().expect("object");

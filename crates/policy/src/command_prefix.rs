@@ -302,7 +302,7 @@ mod tests {
     use super::{CommandPrefix, may_follow, quoted};
 
     #[test]
-    fn a_prefix_and_its_text_are_the_same() {
+    fn command_prefix_round_trips() {
         for words in [vec!["git", "log"], vec!["echo", "a 'b' c"], vec!["x", ""], vec!["a", "b*"]] {
             let text = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
             assert_eq!(CommandPrefix::parse(&text).words(), words, "{text}");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn options_hide_no_subcommand() {
+    fn options_do_not_hide_the_subcommand() {
         let want = ["push".to_owned()];
         let found = |words: &[&str]| {
             let words: Vec<Option<&str>> = words.iter().map(|word| Some(*word)).collect();

@@ -50,7 +50,7 @@ fn load() -> ParsedRules {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_files_are_without_problems() {
+    fn default_rule_files_have_no_problems() {
         let loaded = super::load();
         assert_eq!(loaded.problems, []);
         assert_eq!(loaded.rules.len(), 26);

@@ -61,7 +61,7 @@ mod tests {
     use parallax_protocol::permissions::{FilePermissions, Permissions};
 
     #[test]
-    fn only_what_both_give_is_given() {
+    fn only_permissions_granted_by_both_apply() {
         let one = Permissions {
             network: true,
             caches: true,

@@ -287,7 +287,9 @@ impl Policy {
                 "build-file guard" => {
                     "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`"
                 }
-                "git without trust" => "the folder trusted (`parallax trust add`, `--skip-trust`)",
+                "git in an untrusted folder" => {
+                    "the folder trusted (`parallax trust add`, `--skip-trust`)"
+                }
                 // The sandbox blocks the write in yolo mode, too.
                 "write outside the workspace" => WRITE_OUTSIDE,
                 "redirection" if finding.decision == Decision::Allow => {

@@ -64,7 +64,7 @@ pub(crate) fn doubts(
     let line = &shell.line;
     if !call.query.trusted && bash::uses_git(line) {
         doubts.push(ApprovalReason::each_time(
-            "git without trust",
+            "git in an untrusted folder",
             "This folder is not trusted, and git runs programs that its repository configures",
         ));
     }

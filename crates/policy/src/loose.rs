@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_too_much_and_costs_little() {
+    fn oversized_line_is_rejected_cheaply() {
         assert!(loose(&"env ".repeat(10_000)).too_much);
         assert!(loose(&"x".repeat(1 << 20)).too_much);
         assert!(!loose("env sudo ls").too_much);
     }
 
     #[test]
-    fn a_program_is_found_wherever_it_may_run() {
+    fn program_is_found_in_every_command_position() {
         for command in [
             "touch a",
             "ls; touch a",

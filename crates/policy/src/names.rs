@@ -93,7 +93,7 @@ mod tests {
     use super::{KNOWN, nearest};
 
     #[test]
-    fn near_misses_are_found() {
+    fn similar_names_are_suggested() {
         assert_eq!(nearest("write_fiel", KNOWN), Some("write_file"));
         assert_eq!(nearest("run_shel_comand", KNOWN), Some("run_shell_command"));
         assert_eq!(nearest("write_file", KNOWN), None);

@@ -128,7 +128,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     #[test]
-    fn globs_are_about_whole_paths() {
+    fn globs_match_whole_paths() {
         let roots = [PathBuf::from("/w")];
         let home = Some(Path::new("/home/me [x]"));
         for (glob, path, covered) in [

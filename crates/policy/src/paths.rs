@@ -148,7 +148,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     #[test]
-    fn case_and_invisible_characters_change_nothing() {
+    fn case_and_invisible_characters_do_not_hide_protected_paths() {
         let roots = [PathBuf::from("/w/.gemini/tmp")];
         let is = |path: &str| is_protected(Path::new(path), &roots);
         for path in [
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_protected_name_is_judged_as_the_table_says() {
+    fn protected_names_follow_the_table() {
         let roots = [PathBuf::from("/w")];
         for (pattern, protection) in protected_names::patterns() {
             let pattern = pattern.replace('*', "x");

@@ -130,7 +130,7 @@ mod tests {
     use super::{compile, has_nested_quantifiers};
 
     #[test]
-    fn patterns_of_other_engines_are_read_or_refused_with_a_reason() {
+    fn foreign_patterns_are_converted_or_rejected_with_a_reason() {
         let nul = compile(r#"\0"file_path":"a\.rs"\0"#).expect("compiles");
         assert!(nul.is_match("{\0\"file_path\":\"a.rs\"\0}"));
         assert!(compile(r"\\0").expect("compiles").is_match(r"\0"));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_endless_repetitions_in_endless_repetitions_are_nested() {
+    fn only_nested_unbounded_repetitions_are_rejected() {
         for nested in ["(a*)*", "((a+))+", "(?:x|y+)*", "(a{2,})+", "([)]+)*"] {
             assert!(has_nested_quantifiers(nested), "{nested}");
         }

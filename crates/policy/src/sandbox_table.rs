@@ -349,7 +349,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_file_overrides_field_by_field() {
+    fn sandbox_file_overrides_field_by_field() {
         let (table, problems) = SandboxTable::parse(
             "[modes.default]\nnetwork = true\n[modes.yolo]\ncaches = false\nnetwrok = true\n\
              [commands.npm]\nallowed_paths = [\"~/.npm\"]\nallow_network = true\n\

@@ -69,7 +69,7 @@ pub struct PolicyOptions {
 /// The setting that lists tools that need no approval.
 pub(crate) const ALLOWED: &str = "tools.allowed";
 
-/// Above the rules that make skills ask, below the rules of files and settings.
+/// Above the rules that make skills require approval, below the rules of files and settings.
 const BUILT_IN_SKILL: u32 = 1060;
 
 const NOT_PLAN: [ApprovalMode; 3] =

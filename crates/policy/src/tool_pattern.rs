@@ -105,7 +105,7 @@ mod tests {
     use super::ToolPattern;
 
     #[test]
-    fn a_servers_name_written_in_full_means_no_longer_one() {
+    fn full_server_name_does_not_match_longer_names() {
         for (pattern, server, meant) in [
             ("mcp_u_*", "u", true),
             ("mcp_u_*", "u_x", false),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_and_a_tool_make_a_name() {
+    fn server_and_tool_form_a_name() {
         for (server, tool, name, covered) in [
             ("git", "push", "mcp_git_push", true),
             ("git", "push", "mcp_hub_push", false),

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_result_counts() {
+    fn first_subagent_result_wins() {
         let result = AgentResult::default();
         assert!(!result.is_given());
         assert!(result.give("one".into()) && !result.give("two".into()));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_written_as_they_are_named() {
+    fn end_reasons_serialize_to_their_names() {
         for end in [AgentEnd::Goal, AgentEnd::MaxTurns, AgentEnd::ErrorNoCompleteTaskCall] {
             assert_eq!(serde_json::to_value(end).expect("json"), end.as_str());
         }

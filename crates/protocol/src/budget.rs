@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_as_people_write_them() {
+    fn budget_amounts_are_parsed_in_common_forms() {
         for (kind, typed, want) in [
             (BudgetKind::Cost, "$2", Some(2.0)),
             (BudgetKind::Cost, " 0.50 ", Some(0.5)),

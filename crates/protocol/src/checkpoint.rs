@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_open_and_closed_places_the_deepest_decides() {
+    fn deepest_path_decides_the_write_scope() {
         let reach = Reach {
             closed: vec!["/".into(), "/w/.git".into(), "/w/open".into()],
             open: vec!["/w".into(), "/w/.git/objects".into(), "/w/open".into()],

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_reveals_deceptive_characters_and_keeps_scripts_and_emoji() {
+    fn prose_shows_deceptive_characters_and_keeps_scripts_and_emoji() {
         for (text, shown) in [
             ("`a\x1b]0;t\x07b`", "`a␛]0;t␇b`"),
             ("a\u{9b}b\u{202e}c\u{200b}d\u{e0041}", "a\\u{9b}b\\u{202e}c\\u{200b}d\\u{e0041}"),

@@ -73,7 +73,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn text_is_a_number_or_boolean_only_where_nothing_else_fits() {
+    fn text_is_coerced_only_when_the_schema_requires_it() {
         let schema = json!({"type": "object", "properties": {
             "line": {"type": "integer"}, "share": {"type": "number"}, "all": {"type": "boolean"},
             "name": {"type": "string"}, "any": {}, "both": {"type": ["integer", "string"]},

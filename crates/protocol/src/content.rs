@@ -544,14 +544,14 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_and_key_order_survive() {
+    fn unknown_fields_and_key_order_are_kept() {
         let json = r#"{"zeta":1,"thoughtSignature":"c2ln","functionCall":{"args":{"b":1.00, "a":123456789012345678901234567890},"name":"x"},"alpha":null}"#;
         let content = Content::model(vec![part(json)]);
         assert_eq!(content.seal().json(), format!(r#"{{"role":"model","parts":[{json}]}}"#));
     }
 
     #[test]
-    fn texts_change_wherever_they_stand_and_other_parts_keep_their_bytes() {
+    fn text_changes_keep_the_bytes_of_other_parts() {
         let call = part(
             r#"{"thoughtSignature":"s","functionCall":{"name":"x","args":{"a":["k","b k"],"n":1}}}"#,
         );
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_a_provider_stays_beside_the_json() {
+    fn provider_data_is_stored_next_to_the_json() {
         let data = |text: &str| RawValue::from_string(text.to_owned()).expect("json");
         let content = Content::model(vec![
             Part::opaque_thought(data(r#"{"sig": 1}"#)),
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_a_strict_reader_refuses_is_kept() {
+    fn part_rejected_by_a_strict_parser_is_kept() {
         let json = r#"{"functionCall":{"name":"x","args":{"n":1e400,"s":"\ud83d!"}}}"#;
         let call = part(json);
         assert_eq!(serde_json::to_string(&call).expect("json"), json);
@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_contents_come_back_byte_equal() {
+    fn sealed_contents_round_trip_byte_equal() {
         let text = r#"{"parts":[{"text":"\u0041 \/"}],"role":"user","extra":[1, 2]}"#;
         let raw = RawValue::from_string(text.to_owned()).expect("json");
         let sealed = Sealed::from_json(raw).expect("content");

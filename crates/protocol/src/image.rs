@@ -64,7 +64,7 @@ mod tests {
     use crate::Object;
 
     #[test]
-    fn pictures_are_found_with_their_names() {
+    fn image_references_are_found_with_their_names() {
         let png = || Part::inline_data("image/png", "AAAA");
         let parts = [
             Part::text("\nContent from @a/b.png:\n"),

@@ -71,7 +71,7 @@ mod tests {
     use super::repaired;
 
     #[test]
-    fn only_what_a_reader_refuses_is_replaced() {
+    fn only_unparsable_values_are_replaced() {
         assert_eq!(repaired(r#"{"a":1e400,"b":-1e400,"c":1.00}"#), r#"{"a":0,"b":0,"c":1.00}"#);
         assert_eq!(repaired(r#""x \ud83d y""#), r#""x \ufffd y""#);
         assert_eq!(repaired(r#""\ud83d\ude00 \\ud83d \" é""#), r#""\ud83d\ude00 \\ud83d \" é""#);

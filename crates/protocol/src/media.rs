@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_is_found_by_content() {
+    fn media_type_is_detected_from_content() {
         for (head, kind) in [
             (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], Some("image/png")),
             (b"\x89PNG\r\n\x1a\n", None),

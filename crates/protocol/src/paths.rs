@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dots_are_worked_out_by_text() {
+    fn dot_components_are_resolved_lexically() {
         for (path, expected) in [
             ("a/./b", "/w/a/b"),
             ("a/../b", "/w/b"),

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beyond_is_what_is_not_covered() {
+    fn permissions_beyond_a_grant_are_the_uncovered_ones() {
         let wanted = Permissions {
             network: true,
             file_system: FilePermissions {

@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn names_beside_the_table_are_not_protected() {
+    fn names_outside_the_table_are_not_protected() {
         for path in [
             ".github/CODEOWNERS",
             "workflows/x",
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_as_file_systems_without_case_do() {
+    fn protected_names_are_compared_case_insensitively() {
         for name in [".BaſhRC", ".\u{212a}ube", ".g\u{200d}it. ", ".con\u{fb01}g"] {
             assert!([".bashrc", ".kube", ".git", ".config"].contains(&&*fold(name)), "{name}");
         }

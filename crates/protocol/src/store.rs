@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_copies_the_bytes_of_its_parts() {
+    fn step_record_copies_the_bytes_of_its_parts() {
         let (one, two, none) = (
             raw(r#"[{"functionResponse":{"b":1.0}}]"#),
             raw(r#"[ {"x":[1, 2]} , {} ]"#),

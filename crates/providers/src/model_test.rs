@@ -178,7 +178,7 @@ impl ProviderManager {
             passed: called.as_ref().is_ok_and(|answer| call_of(answer).is_some()),
             detail: describe(&called, |answer| {
                 call_of(answer).unwrap_or_else(|| {
-                    "the model did not call the tool; an agent cannot work with it".to_owned()
+                    "the model did not call the tool, and the agent requires tool calls".to_owned()
                 })
             }),
         });

@@ -183,7 +183,7 @@ mod tests {
         diff --git a/gone b/gone\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
 
     #[test]
-    fn every_changed_file_is_known_by_its_name() {
+    fn changed_files_are_listed_by_name() {
         let diff = Diff::parse(
             "diff --git \"a/\\303\\274.txt\" \"b/\\303\\274.txt\"\n--- \"a/\\303\\274.txt\"\n\
              +++ \"b/\\303\\274.txt\"\n@@ -1 +1 @@\n-a\n+b\n\

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_are_sorted_and_about_the_diff() {
+    fn findings_are_sorted_and_limited_to_the_diff() {
         let diff = Diff::parse("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n");
         let finding = |file: &str, line: u64, severity: &str| {
             json!({"file": file, "line": line, "severity": severity, "category": "bug",

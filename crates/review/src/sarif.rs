@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_are_results_with_rules() {
+    fn findings_become_sarif_results_with_rules() {
         let finding = Finding {
             file: "a b.rs".to_owned(),
             line: 7,

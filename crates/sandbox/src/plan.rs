@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_word_of_the_plan_decides() {
+    fn deepest_plan_entry_decides() {
         let plan = plan();
         let cases = [
             ("/home/u/work/a", Access::Write, false),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_confines_nothing_or_climbs_is_refused() {
+    fn plan_without_confinement_or_with_parent_paths_is_rejected() {
         for path in ["/", "/dev", "relative", "/a/../b"] {
             let mut plan = plan();
             plan.writable.push(path.into());

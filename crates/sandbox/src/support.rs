@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bubblewrap_is_for_where_own_namespaces_cannot_be_had() {
+    fn bubblewrap_is_used_only_without_own_namespaces() {
         let works = || MechanismSupport { works: true, why: String::new() };
         let mut support = Support {
             seccomp: works(),

@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn the_block_below_a_new_row_stays() {
+    fn block_below_a_new_row_is_not_repainted() {
         let old = rows(&["one line", "status 1s", "composer here", "footer here"]);
         let new = rows(&["one line", "another line", "status 2s", "composer here", "footer here"]);
         assert_eq!(align(&old, &new), [Some(0), None, Some(1), Some(2), Some(3)]);
     }
 
     #[test]
-    fn a_box_that_scrolls_inside_is_moved() {
+    fn box_that_scrolls_inside_is_moved() {
         let old = rows(&["top border", "alpha text", "beta words", "gamma stuff", "bottom border"]);
         let new =
             rows(&["top border", "beta words", "gamma stuff", "delta thing", "bottom border"]);
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_vanish_are_deleted() {
+    fn removed_rows_are_deleted() {
         let old = rows(&["dialog title", "1. yes please", "2. no thanks", "the footer"]);
         let new = rows(&["dialog title", "the footer"]);
         assert_eq!(align(&old, &new), [Some(0), Some(3)]);
     }
 
     #[test]
-    fn the_first_row_is_never_deleted() {
+    fn first_row_is_never_deleted() {
         let old = rows(&["dialog title", "1. yes please", "the footer"]);
         let new = rows(&["the footer"]);
         assert_eq!(align(&old, &new), [Some(0)]);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn typed_keys_are_delivered_at_once() {
+    fn typed_keys_are_delivered_immediately() {
         let now = Instant::now();
         let mut burst = Burst::default();
         let mut decoded = vec![as_key(Key::plain(KeyCode::Char('a')))];

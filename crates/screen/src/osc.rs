@@ -145,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_leave_its_sequence() {
+    fn osc_text_cannot_end_its_sequence() {
         assert_eq!(title("a\x07\x1b]b\u{9c}"), b"\x1b]0;a]b\x07");
     }
 
     #[test]
-    fn tmux_hands_on_a_copy_or_takes_it() {
+    fn tmux_forwards_or_stores_a_copy() {
         assert_eq!(
             copy("hi", &inside("tmux-256color")).unwrap(),
             b"\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\\x1b]52;c;aGk=\x07"

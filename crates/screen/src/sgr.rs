@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_sent() {
+    fn only_changed_attributes_are_sent() {
         let bold = Style::PLAIN.bold();
         let red = bold.patch(Style::fg(Color::Ansi(1)));
         assert_eq!(bytes(Style::PLAIN, bold, ColorDepth::True), "\x1b[1m");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_reduced_to_what_there_is() {
+    fn colors_are_reduced_to_the_available_depth() {
         let orange = Style::fg(Color::Rgb(255, 135, 0));
         assert_eq!(bytes(Style::PLAIN, orange, ColorDepth::True), "\x1b[38;2;255;135;0m");
         assert_eq!(bytes(Style::PLAIN, orange, ColorDepth::Ansi256), "\x1b[38;5;208m");

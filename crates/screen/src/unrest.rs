@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_change_holds_nothing_up_and_many_do_until_they_end() {
+    fn single_resize_is_immediate_and_many_are_debounced() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut unrest = ResizeDebounce::default();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drag_without_end_is_shown_now_and_then() {
+    fn endless_resize_is_painted_periodically() {
         let start = Instant::now();
         let mut unrest = ResizeDebounce::default();
         let mut shown = 0;

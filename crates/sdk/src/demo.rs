@@ -71,7 +71,7 @@ fn make_executable(_path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_project_is_complete() {
+    fn demo_project_is_complete() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/project");
         let mut files = 0;
         let mut folders = vec![std::path::PathBuf::from(root)];

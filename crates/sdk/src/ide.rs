@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_status_says_why_there_is_no_connection() {
+    async fn ide_status_names_the_connection_problem() {
         let directory = tempfile::tempdir().expect("a directory");
         let companion = Companion::start(directory.path(), Vec::new(), "1", false);
         let text = status_text(&companion.snapshot());

@@ -152,7 +152,7 @@ fn children_variables(launch: &SessionConfig) -> Vec<(OsString, OsString)> {
 }
 
 /// Returns the share of the context window that tool declarations may use (`mcp.toolBudget`).
-/// Outside a session there is no limit.
+/// Outside a session, the number of tools is not limited.
 fn tool_budget(launch: &SessionConfig) -> ToolBudget {
     let percent = launch.config.settings.count("mcp.toolBudget").unwrap_or(0);
     let sampling = launch.sampling.clone();

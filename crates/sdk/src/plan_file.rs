@@ -63,7 +63,7 @@ mod tests {
     use super::newest;
 
     #[test]
-    fn the_plan_changed_last_is_the_one() {
+    fn latest_changed_plan_is_chosen() {
         let place = tempfile::tempdir().expect("tempdir");
         assert_eq!(newest(&place.path().join("missing")), None);
         let begin = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);

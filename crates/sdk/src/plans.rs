@@ -96,7 +96,7 @@ mod tests {
     use super::may_hold_plans;
 
     #[test]
-    fn plans_go_where_nothing_is_obeyed() {
+    fn plan_directory_must_not_configure_programs() {
         let root = std::path::Path::new("/w");
         for (folder, may) in [
             ("/w/docs/plans", true),

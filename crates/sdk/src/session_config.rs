@@ -257,7 +257,7 @@ fn approval_mode(
     Ok(mode)
 }
 
-/// Reports that the directory is untrusted and what it would bring, when the user cannot be asked.
+/// Reports that the directory is untrusted and what it would add, when the user cannot be asked.
 fn untrusted(directory: &Path, outer: &OuterSettings) -> Failure {
     // The preview lists names only. Nothing of the directory is expanded, followed, or run.
     let brings = match parallax_config::survey(directory, outer).summary() {

@@ -85,7 +85,7 @@ mod tests {
     use super::cleaned;
 
     #[test]
-    fn a_name_is_one_plain_line() {
+    fn session_name_is_one_plain_line() {
         assert_eq!(cleaned("\n**\"Fix the parser.\"**\nmore").as_deref(), Some("Fix the parser"));
         assert_eq!(cleaned(" \n\"\"\n").as_deref(), None);
         assert_eq!(cleaned(&"x".repeat(200)).map(|name| name.len()), Some(80));

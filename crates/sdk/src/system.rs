@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_skills_additions_and_memory_come_in_this_order() {
+    fn prompt_orders_sections_skills_additions_and_memory() {
         let mut material = material();
         material.files.append = vec!["Be exact.".to_owned()];
         let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n", "# Skills\n");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_what_cannot_be_called_are_left_out() {
+    fn prompt_omits_lists_of_unavailable_tools() {
         let text = material().text(
             ApprovalMode::Default,
             &["glob".to_owned()],
@@ -357,13 +357,13 @@ mod tests {
     }
 
     #[test]
-    fn the_private_notes_have_their_place_in_the_prompt() {
+    fn private_notes_are_included_in_the_prompt() {
         let text = material().text(ApprovalMode::Default, &["write_file".to_owned()], "", "");
         assert!(text.contains("`/n/MEMORY.md`"), "{text}");
     }
 
     #[test]
-    fn what_is_written_out_brings_the_lists_when_it_is_used() {
+    fn exported_system_prompt_expands_its_lists_when_used() {
         let folder = tempfile::tempdir().expect("folder");
         let mut material = material();
         let path = folder.path().join("system.md");

@@ -30,7 +30,7 @@ pub struct TrustQuestion {
     pub folder: PathBuf,
     /// Its parent, if it has one.
     pub parent: Option<PathBuf>,
-    /// What the directory would bring: unmodified names and texts, which must be sanitized before
+    /// What the directory would add: unmodified names and texts, which must be sanitized before
     /// they are printed to a terminal.
     pub brings: Survey,
     ui: parallax_config::UiSettings,

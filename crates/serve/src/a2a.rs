@@ -26,8 +26,8 @@ pub(crate) fn card(address: SocketAddr, version: &str) -> Value {
     let skill = |id: &str, name: &str, description: &str| json!({"id": id, "name": name, "description": description, "tags": ["code"]});
     json!({
         "name": "Parallax",
-        "description": "An agent that works on the project in the server's directory: it reads, \
-            edits, and runs commands, and asks before it does harm.",
+        "description": "A coding agent for the project in the server's directory: it reads and \
+            edits files, runs commands, and requests approval for risky actions.",
         "version": version,
         "supportedInterfaces": [
             {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},

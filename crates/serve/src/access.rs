@@ -41,7 +41,7 @@ impl ServerAccess {
         if headers.contains_key(ORIGIN) {
             return Err(RequestRefusal {
                 status: StatusCode::FORBIDDEN,
-                message: "requests of web pages are not accepted",
+                message: "requests from web pages are not accepted",
             });
         }
         Ok(())
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_token_at_an_own_address_is_accepted() {
+    fn only_the_token_at_an_own_address_is_valid() {
         let access = ServerAccess::new("secret", Ipv4Addr::LOCALHOST.into(), 80);
         let good = ("authorization", "Bearer secret");
         for host in ["127.0.0.1:80", "localhost", "LOCALHOST:80", "[::1]:80", "[::1]"] {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_hosts_of_a_server_that_others_reach() {
+    fn host_header_is_accepted_for_public_servers() {
         let access = ServerAccess::new("secret", Ipv4Addr::UNSPECIFIED.into(), 8000);
         let good = ("authorization", "bearer secret");
         assert_eq!(status(&access, &[("host", "10.0.0.1:8000"), good]), None);

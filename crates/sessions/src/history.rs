@@ -217,7 +217,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<Resumed, Failu
             resumed.notices.insert(
                 0,
                 format!(
-                    "the session is no longer saved: failed to write `{}`: {source}",
+                    "saving this session stopped: failed to write `{}`: {source}",
                     path.display()
                 ),
             );

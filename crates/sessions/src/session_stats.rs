@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_counted_apart_and_together() {
+    fn turns_are_counted_separately_and_in_total() {
         let mut stats = SessionStats::default();
         let mut seq = 0;
         let mut say = |turn: u64, body: EventBody| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_journal_tells_is_counted_on() {
+    fn journal_totals_are_continued() {
         let usage = json!({"promptTokenCount": 1000, "cachedContentTokenCount": 250,
             "candidatesTokenCount": 10, "totalTokenCount": 1010});
         let wire = json!({"role": "model", "parts": [{"text": "x"}]});

@@ -109,7 +109,7 @@ impl Making {
             none => match &self.place {
                 TranscriptTarget::File(path) => none.insert(create(path)?),
                 TranscriptTarget::Chats(_) => {
-                    return Err(io::Error::other("the journal has no headerer"));
+                    return Err(io::Error::other("the journal has no header"));
                 }
             },
         };
@@ -216,7 +216,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_message_is_there_once_and_again_with_its_results() {
+    fn transcript_entries_are_written_once_and_updated_with_results() {
         let folder = tempfile::tempdir().expect("a folder");
         let (journal, path) = (folder.path().join("j"), folder.path().join("a/t"));
         let transcript = TranscriptFile::new(journal.clone(), Keys::default(), Some(path.clone()));

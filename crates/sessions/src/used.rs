@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_added_up() {
+    fn usage_of_answers_is_summed() {
         let answer = |tokens: u64| {
             let usage = json!({"promptTokenCount": tokens, "totalTokenCount": tokens + 1});
             let wire = json!({"role": "model", "parts": [{"text": "x"}]});

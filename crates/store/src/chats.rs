@@ -234,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_comes_back_from_a_plain_file_name(tag in "\\PC{1,30}") {
+        fn any_tag_round_trips_as_a_file_name(tag in "\\PC{1,30}") {
             let name = encode(&tag);
             prop_assert!(!name.starts_with('.') && !name.contains(['/', '\\', ':']));
             prop_assert_eq!(decode(&name), tag);

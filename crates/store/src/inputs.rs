@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_torn_line_takes_no_other_with_it() {
+    fn truncated_input_line_drops_only_itself() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("inputs/p.jsonl");
         append(&path, "one").expect("kept");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn shell_lines_of_gemini_cli_are_the_oldest() {
+    fn gemini_cli_shell_history_is_oldest() {
         let home = tempfile::tempdir().expect("a folder");
         let homes = Homes::new(home.path().join("p"), home.path().join("g"));
         let theirs = homes.gemini.join("tmp/slug");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_leaves_the_rest() {
+    fn deleted_input_leaves_the_others() {
         let home = tempfile::tempdir().expect("a folder");
         let homes = Homes::new(home.path().join("p"), home.path().join("g"));
         for text in ["one", "two", "one", "three"] {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_added_while_the_log_is_shortened_are_kept() {
+    fn lines_added_during_truncation_are_kept() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("p.jsonl");
         let old =

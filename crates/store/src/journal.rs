@@ -283,7 +283,7 @@ impl Store for Journal {
                 Ok(file) => inner.file = Some(file),
                 Err(error) => {
                     inner.off = is_disk_full(&error);
-                    return Err(self.error("make", &error));
+                    return Err(self.error("create", &error));
                 }
             }
             inner.new_entry = true;
@@ -293,7 +293,7 @@ impl Store for Journal {
             return Err(self.error("write to", &why));
         };
         let record = record.as_ref();
-        self.make_again(&mut inner).map_err(|error| self.error("make again", &error))?;
+        self.make_again(&mut inner).map_err(|error| self.error("recreate", &error))?;
         if let Some(head) = inner.head.clone() {
             if let Some(file) = &mut inner.file {
                 let begun = file.encrypt(head.session_id.as_str(), &self.keys);

@@ -209,7 +209,7 @@ pub(crate) fn load_from(
             builder.broken = true;
             let records = if missing == 1 { "record is" } else { "records are" };
             builder.notice(format!(
-                "this encrypted session was truncated: {missing} {records} missing that were \
+                "this encrypted session was truncated: {missing} {records} missing \
                  there"
             ));
         }

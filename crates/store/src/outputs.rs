@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_outputs_go_when_they_are_too_many() {
+    fn oldest_outputs_are_deleted_over_the_limit() {
         let home = tempfile::tempdir().expect("folder");
         let homes = Homes::new(home.path(), home.path().join("g"));
         let folder = |session: &str| home.path().join("tmp/p").join(session).join(OUTPUTS);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_is_kept_once_and_privately() {
+    fn output_is_saved_once_with_private_permissions() {
         let folder = tempfile::tempdir().expect("folder");
         let outputs = folder.path().join("tool-outputs");
         let one = keep_output(&outputs, "../run shell", "all of it").expect("kept");

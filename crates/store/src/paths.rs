@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_has_a_readable_and_unique_folder() {
+    fn project_directory_name_is_readable_and_unique() {
         let one = project_folder(Path::new("/home/a/My  Project!"));
         assert!(one.starts_with("my-project-") && one.len() == "my-project-".len() + 8, "{one}");
         assert_ne!(one, project_folder(Path::new("/home/b/My  Project!")));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_with_path_tricks_never_leave_the_folder() {
+    fn ids_with_path_components_stay_in_the_directory() {
         let homes = Homes::new("/p", "/g");
         for id in ["../x", "a/b", "", "."] {
             let path = homes.journal(Path::new("/w"), &SessionId::from(id));

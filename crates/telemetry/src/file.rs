@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_out_of_the_project_are_refused() {
+    fn links_out_of_the_project_are_rejected() {
         let folder = tempfile::tempdir().expect("a folder");
         let (project, outside) = (folder.path().join("project"), folder.path().join("outside"));
         std::fs::create_dir_all(&project).expect("create");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_without_a_reader_is_refused_at_once() {
+    fn fifo_without_a_reader_is_rejected_without_blocking() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.log");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_summed_by_their_attributes() {
+    fn metric_values_are_summed_by_attributes() {
         let mut metrics = Metrics::new(SystemTime::now());
         let named = |name: &str| Object::from_iter([("name".to_owned(), name.into())]);
         for (value, name) in [(1.0, "a"), (2.0, "a"), (5.0, "b")] {

@@ -106,7 +106,7 @@ impl Exporter {
             let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
             if problems.is_empty() {
                 problems
-                    .push("telemetry: records were dropped, since the collector is slow".into());
+                    .push("telemetry: records were dropped because the collector is slow".into());
             }
         }
     }
@@ -210,7 +210,7 @@ impl Sender {
             Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
         });
         let host = host.unwrap_or_else(|| "the collector".to_owned());
-        let note = format!("telemetry: `{host}` did not take the records: {why}");
+        let note = format!("telemetry: `{host}` rejected the records: {why}");
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traceparent_is_read_and_written() {
+    fn traceparent_is_parsed_and_formatted() {
         let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let context = TraceContext::parse(text).expect("a context");
         assert_eq!(context.traceparent(), text);

@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_forms_of_a_script_are_read() {
+    fn all_script_forms_are_parsed() {
         let array = Script::parse(r#"[{"text":"a"},{"calls":[{"name":"x","args":{}}]}]"#);
         assert_eq!(array.expect("array").replies.len(), 2);
         let lines = Script::parse("{\"text\":\"a\"}\n{\"generate\":{\"chunks\":2,\"bytes\":9}}\n");
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_over_several_lines_keeps_its_bytes_but_the_line_ends() {
+    fn multiline_chunk_keeps_all_bytes_except_line_endings() {
         let script = Script::parse(
             "[{\"chunks\":[{\n  \"candidates\": [ 1.0,\n \"a  \\n b\" ],\n  \"x\":1 }]}]",
         );

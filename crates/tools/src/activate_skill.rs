@@ -255,14 +255,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_begin_below_the_settings() {
+    fn skill_instructions_exclude_the_front_matter() {
         assert_eq!(below_settings("---\nname: x\n---\nDo it\n---\n"), "Do it\n---\n");
         assert_eq!(below_settings("no settings"), "no settings");
         assert_eq!(below_settings("---\nopen"), "---\nopen");
     }
 
     #[test]
-    fn an_active_skill_shows_its_files() {
+    fn active_skill_shows_its_files() {
         let folder = tempfile::tempdir().expect("folder");
         let file = folder.path().join("SKILL.md");
         std::fs::create_dir(folder.path().join("scripts")).expect("folder");

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_those_of_a_schema_checker() {
+    fn argument_errors_match_schema_validator_messages() {
         for (value, message) in [
             (json!({}), "params must have required property 'file_path'"),
             (json!({"file_path": null}), "params must have required property 'file_path'"),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_out_as_typed() {
+    fn argument_values_keep_their_types() {
         let arguments = check(json!({
             "file_path": "a", "line": 3.0, "names": ["x"], "name": null,
             "options": {"deep": true}, "hidden": 7

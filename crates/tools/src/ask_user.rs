@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_checked() {
+    fn user_questions_are_validated() {
         let option = json!({"label": "a", "description": "b"});
         let choice = |options: Value| json!([{"question": "q", "header": "h", "type": "choice", "options": options}]);
         for (questions, part) in [

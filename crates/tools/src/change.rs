@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders() {
+    fn omission_placeholders_are_detected() {
         for text in [
             "// rest of code ...",
             "(rest of methods ...)",
@@ -535,7 +535,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_diff_applied_gives_the_new_text(
+        fn applied_diff_yields_the_new_text(
             old in "([abc]{0,2}\n){0,12}[ab]?", new in "([abc]{0,2}\n){0,12}[ab]?",
         ) {
             let diff = file_diff(Path::new("/a"), Path::new("a"), &old, &new, false);
@@ -543,7 +543,7 @@ mod tests {
         }
 
         #[test]
-        fn line_ends_of_kept_lines_stay(lines in proptest::collection::vec(("[abc]{1,3}", any::<bool>()), 1..20)) {
+        fn unchanged_lines_keep_their_line_endings(lines in proptest::collection::vec(("[abc]{1,3}", any::<bool>()), 1..20)) {
             let raw: String = lines.iter().map(|(text, windows)| format!("{text}{}\n", if *windows { "\r" } else { "" })).collect();
             let plain = raw.replace("\r\n", "\n");
             prop_assert_eq!(with_line_ends_of(&raw, &plain), raw);

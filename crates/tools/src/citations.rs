@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_bytes_also_behind_an_emoji() {
+    fn citation_offsets_are_bytes_after_an_emoji() {
         let text = "Sonne ☀️ über Köln. Regen 🌧.";
         let first = "Sonne ☀️ über Köln.".len();
         let cited = CitedText::read(&answer(
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_count_inside_their_part() {
+    fn citation_segments_are_relative_to_their_part() {
         let thought = Part::text("hmm");
         let parts = vec![thought, Part::text("one."), Part::text("two.")];
         let grounding = json!({
@@ -191,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_offset_lands_on_a_border(text in "\\PC{0,40}", ends in proptest::collection::vec(any::<u64>(), 0..6)) {
+        fn any_offset_is_moved_to_a_character_boundary(text in "\\PC{0,40}", ends in proptest::collection::vec(any::<u64>(), 0..6)) {
             let supports: Vec<Value> = ends.iter().enumerate().map(|(index, end)| {
                 let end = if index % 2 == 0 { end % 60 } else { *end };
                 json!({"segment": {"endIndex": end}, "groundingChunkIndices": [0]})

@@ -103,7 +103,7 @@ impl Invocation for Call {
             true => Outcome {
                 data: Some(data),
                 ..Outcome::text("Result returned; the work is done.")
-                    .shown(Display::text("handed over"))
+                    .shown(Display::text("result returned"))
             },
             false => Outcome::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,
@@ -120,7 +120,7 @@ mod tests {
     use crate::test_support::{object, run, scope};
 
     #[tokio::test]
-    async fn the_first_result_of_the_right_form_counts() {
+    async fn first_valid_result_wins() {
         let result = AgentResult::default();
         let output = TaskOutput {
             name: "report".into(),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn words_must_not_be_blank() {
+    fn result_text_must_not_be_empty() {
         let tool = CompleteTask::new(None, AgentResult::default());
         let blank = tool.prepare(object(json!({"result": " "})), &scope(COMPLETE_TASK));
         assert!(blank.err().expect("refused").message.contains("must not be empty"));

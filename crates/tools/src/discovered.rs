@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_complaint_alone_fails_only_where_that_is_wanted() {
+    async fn stderr_output_fails_the_call_only_if_configured() {
         let end = PipedOutput {
             ending: Some(Ending::Exited { code: 0 }),
             timed_out: false,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_discovery_that_fails_says_why() {
+    async fn failed_discovery_names_the_cause() {
         let folder = tempfile::tempdir().expect("folder");
         for (command, part) in [
             (&["sh", "-c", "echo no >&2; exit 4"][..], "exit code 4: no"),

@@ -116,7 +116,7 @@ mod tests {
     use crate::test_support::{object, run, scope};
 
     #[tokio::test]
-    async fn it_makes_the_folder_and_asks_for_the_mode() {
+    async fn enter_plan_mode_creates_the_directory_and_requests_the_mode() {
         let place = tempfile::tempdir().expect("tempdir");
         let plans = place.path().join("a/plans");
         let tool = EnterPlanMode::new(plans.clone());

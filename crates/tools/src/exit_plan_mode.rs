@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_chooses_the_mode() {
+    fn approval_response_selects_the_mode() {
         let place = place();
         let plan = place.tool.place.folder.join("p.md");
         std::fs::write(&plan, "# Plan\n").expect("plan");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_an_answer() {
+    fn plan_rejection_is_a_result() {
         let place = place();
         std::fs::write(place.tool.place.folder.join("p.md"), "x").expect("plan");
         let said = |feedback: Option<&str>| {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn only_written_plans_of_the_folder_are_taken() {
+    fn only_existing_plans_of_the_directory_are_accepted() {
         let place = place();
         let folder = place.tool.place.folder.clone();
         std::fs::write(folder.join("blank.md"), " \n").expect("blank");

@@ -94,7 +94,7 @@ mod tests {
     use crate::test_support::{object, run, scope};
 
     #[tokio::test]
-    async fn pages_are_listed_and_read_and_nothing_else() {
+    async fn only_documentation_pages_are_readable() {
         let tool = GetInternalDocs::new(&[("b.md", "B"), ("a/a.md", "A")]);
         assert_eq!(run(&tool, json!({})).await.for_model.output, "a/a.md\nb.md");
         assert_eq!(run(&tool, json!({"path": "docs/b.md"})).await.for_model.output, "B");

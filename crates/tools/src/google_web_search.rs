@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn empty_failed_and_cancelled_searches_say_so() {
+    async fn empty_failed_and_cancelled_searches_are_reported() {
         let model = FakeModel::new([
             Ok(Answer::default()),
             Err(ModelError::BadRequest { status: 400, code: None, message: "no".into() }),

@@ -115,7 +115,7 @@ mod tests {
     use crate::test_support::run;
 
     #[test]
-    fn each_state_has_its_line() {
+    fn each_process_state_has_its_line() {
         let process = |state| BackgroundProcess {
             pid: 7,
             command: "npm\n  start".into(),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_any_a_sentence_says_so() {
+    async fn empty_process_list_has_a_message() {
         let tool = ListBackgroundProcesses::new(Processes::new("/nowhere".into()));
         let outcome = run(&tool, json!({})).await;
         assert_eq!(outcome.for_model.output, "No background processes in this session.");

@@ -251,7 +251,7 @@ mod tests {
     use super::name_matches;
 
     #[test]
-    fn stars_and_question_marks() {
+    fn stars_and_question_marks_match_names() {
         for (pattern, name, wanted) in [
             ("*.log", "a.log", true),
             ("*.log", ".log", true),

@@ -44,7 +44,7 @@ impl PlanFiles {
             None => Cow::Borrowed(usual),
             Some(folder) => Cow::Owned(format!(
                 "PLAN MODE: this tool may only write plans, `.md` files in `{}` (a relative path \
-                 starts there); every other file is refused. {usual}",
+                 starts there); every other file is rejected. {usual}",
                 folder.display()
             )),
         }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_may_be_named_by_its_path_in_their_folder() {
+    fn plan_path_in_its_directory_is_accepted() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         std::fs::write(root.join("README.md"), "").expect("a file");

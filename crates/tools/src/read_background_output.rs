@@ -173,7 +173,7 @@ mod tests {
     use crate::test_support::{object, run, scope};
 
     #[tokio::test]
-    async fn a_process_of_others_is_refused() {
+    async fn foreign_process_is_rejected() {
         let tool = ReadBackgroundOutput::new(Processes::new("/nowhere".into()));
         let error = run(&tool, json!({"pid": 1})).await.error.expect("an error");
         assert_eq!(error.kind, ToolErrorKind::ExecutionFailed);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_says_how_much_is_shown() {
+    fn header_states_how_much_is_shown() {
         let lines = |number: usize| (1..=number).map(|line| line.to_string()).collect();
         for (end, expected) in [
             (LogEnd { lines: lines(2), total: 2, cut: false }, "Full Log Output:\n1\n2"),

@@ -206,7 +206,7 @@ impl Tool for RunShellCommand {
         if self.options.block_substitution && substitutes && scope.mode != ApprovalMode::Yolo {
             return Err(ToolError::new(
                 ToolErrorKind::PolicyViolation,
-                "the setting `tools.shell.commandSubstitution` refuses commands with `$(…)`, \
+                "the setting `tools.shell.commandSubstitution` rejects commands with `$(…)`, \
                  back-ticks, `<(…)` and `>(…)`: write the command without them",
             ));
         }
@@ -304,12 +304,12 @@ impl RunShellCommand {
             Ok(facts) if facts.kind == EntryKind::Directory => Ok(place.path().to_owned()),
             Ok(_) => Err(ToolError::new(
                 ToolErrorKind::PathIsNotADirectory,
-                format!("`{shown}` is not a folder: give a folder as `dir_path`"),
+                format!("`{shown}` is not a directory: specify a directory as `dir_path`"),
             )),
             Err(_) => Err(ToolError::new(
                 ToolErrorKind::FileNotFound,
                 format!(
-                    "the folder `{shown}` does not exist: create it first or leave `dir_path` out"
+                    "the directory `{shown}` does not exist: create it first or omit `dir_path`"
                 ),
             )),
         }
@@ -400,7 +400,7 @@ pub fn sandboxed(
         environment,
     };
     let prepared = entry.prepare(Some(options))?;
-    let plan = prepared.plan.ok_or("there is no plan")?;
+    let plan = prepared.plan.ok_or("no sandbox plan")?;
     Ok((plan, prepared.environment))
 }
 
@@ -426,7 +426,7 @@ fn wanted_permissions(
         };
         *path = confined::exact(&full, home).ok_or_else(|| {
             let shown = full.display();
-            invalid(format!("params/additional_permissions: `{shown}` is too wide to be given"))
+            invalid(format!("params/additional_permissions: `{shown}` is too broad to be granted"))
         })?;
     }
     Ok(permissions)
@@ -459,7 +459,7 @@ fn title(command: &str, folder: Option<&str>, description: &str, background: boo
 /// Returns the request for broader permissions, with the model's justification.
 fn justified(permissions: &Permissions, why: Option<&str>) -> String {
     match why.map(one_line).filter(|why| !why.is_empty() && !permissions.is_empty()) {
-        Some(why) => format!(" [asks for more: {why}]"),
+        Some(why) => format!(" [requests more permissions: {why}]"),
         None => String::new(),
     }
 }
@@ -504,8 +504,8 @@ pub fn tell_dropped(who: &str, dropped: &[DroppedVariable]) -> Vec<String> {
     let told =
         dropped.iter().filter(|it| !is_ours(it)).map(|DroppedVariable { name, why, keep }| {
             let keep = match keep {
-                Some(setting) => format!("the setting `{setting}` keeps it"),
-                None => "nothing keeps it".to_owned(),
+                Some(setting) => format!("the setting `{setting}` passes it on"),
+                None => "no setting passes it on".to_owned(),
             };
             format!("{who} do not get the variable `{name}`: {why}; {keep}")
         });
@@ -635,8 +635,8 @@ impl Invocation for Call {
                         } else if !refused.is_empty() {
                             let words = refused.words().join(", ");
                             outcome.for_model.output.push_str(&format!(
-                                "\n[The sandbox refused this command: {words}. In mode `{}` nothing \
-                                 more is given (`allowOverrides` in `sandbox.toml`)]",
+                                "\n[The sandbox denied this command: {words}. In `{}` mode, no \
+                                 further permissions are granted (`allowOverrides` in `sandbox.toml`)]",
                                 run.mode.as_str()
                             ));
                         }

@@ -128,7 +128,7 @@ struct Call {
 
 impl Invocation for Call {
     fn title(&self) -> String {
-        format!("Remember in {}: {}", self.target.shown().display(), self.fact)
+        format!("Save to {}: {}", self.target.shown().display(), self.fact)
     }
 
     fn effects(&self) -> &Effects {
@@ -144,7 +144,7 @@ impl Invocation for Call {
             match commit(&self.seen, &self.target, self.before.as_ref(), &self.bytes) {
                 Err(error) => Outcome::failure(error),
                 Ok(_) => Outcome::text(format!(
-                    "Kept in {}: \"{}\"",
+                    "Saved to {}: \"{}\"",
                     self.target.shown().display(),
                     self.fact
                 ))
@@ -160,7 +160,7 @@ mod tests {
     use crate::test_support::*;
 
     #[tokio::test]
-    async fn a_fact_goes_to_the_file_of_its_scope() {
+    async fn memory_is_saved_to_the_file_of_its_scope() {
         let folder = tempfile::tempdir().expect("folder");
         let (home, project) = (folder.path().join("home"), folder.path().join("project"));
         for folder in [&home, &project] {

@@ -131,7 +131,7 @@ mod tests {
     use crate::test_support::run;
 
     #[tokio::test]
-    async fn a_heading_is_said_once() {
+    async fn topic_heading_is_emitted_once() {
         let tool = UpdateTopic::new();
         let args = json!({"strategic_intent": "look", "title": "Tests", "summary": "None yet."});
         let first = run(&tool, args.clone()).await;

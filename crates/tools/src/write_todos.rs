@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_is_confirmed_and_shown() {
+    async fn list_is_confirmed_and_shown() {
         let outcome = run(
             &WriteTodos::new(),
             json!({"todos": [
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lists_are_refused() {
+    fn invalid_todo_lists_are_rejected() {
         let item = |status: &str| json!({"description": "d", "status": status});
         assert!(
             refusal(json!({"todos": [item("in_progress"), item("in_progress")]}))

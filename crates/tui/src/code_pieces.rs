@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_count_from_the_beginning_of_the_code() {
+    fn code_piece_offsets_start_at_the_beginning() {
         let code = "// a\nfn f() {}\n";
         let pieces = code_pieces("rust", code);
         assert!(pieces.windows(2).all(|two| two[0].0 <= two[1].0), "{pieces:?}");

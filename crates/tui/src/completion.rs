@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_found_and_put_into_the_text() {
+    fn completed_file_is_inserted_into_the_text() {
         let mut bench = Bench::new();
         bench.keys("see @fil");
         assert_eq!(bench.labels(), ["src/a file.rs"]);
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn enter_runs_what_needs_nothing_more() {
+    fn enter_runs_a_command_without_arguments() {
         let mut bench = Bench::new();
         assert_eq!(sent(bench.keys("/he\n")), "/help");
         assert_eq!(sent(bench.keys("/help\n")), "/help");
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_taken_only_when_it_is_chosen() {
+    fn completion_option_is_inserted_only_when_chosen() {
         let mut bench = Bench::new();
         bench.keys("/un\n");
         assert_eq!((bench.text().as_str(), bench.labels()), ("/undo ", vec!["--force"]));
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn recalled_text_opens_no_list() {
+    fn recalled_text_opens_no_completion_list() {
         let mut bench = Bench::new();
         bench.composer.set_history(vec!["/help".to_owned()], Vec::new());
         let up = Key::plain(KeyCode::Up);
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn tab_in_a_shell_line_completes() {
+    fn tab_completes_in_a_shell_line() {
         let mut bench = Bench::new();
         bench.keys("!git sta\t");
         assert_eq!(bench.labels(), ["stash", "status"]);

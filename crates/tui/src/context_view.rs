@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_is_as_full_as_the_window_and_every_part_has_a_row() {
+    fn context_bar_matches_usage_and_every_part_has_a_row() {
         let mut blocks = vec![
             block(BlockKind::System, None, 2_000),
             block(BlockKind::Memory, Some("/w/GEMINI.md"), 10),

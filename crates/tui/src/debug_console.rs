@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_service_refused_is_in_the_log_to_its_end() {
+    fn rejected_request_error_is_logged_in_full() {
         let mut console = DebugConsole::default();
         let retry = parallax_protocol::model::Retry {
             attempt: 1,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_request_that_does_not_fit_the_beginning_is_shown() {
+    fn oversized_request_shows_its_beginning() {
         let mut console = DebugConsole::default();
         for model in ["older", "newest"] {
             console.requests.push_back(format!("turn 1 main {model} 0.8s {}", "x".repeat(60)));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_entries_are_counted() {
+    fn equal_log_entries_are_counted() {
         let console = DebugConsole::default();
         for _ in 0..3 {
             console.log.add(LogLevel::Warning, "slow".to_owned());

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_names_a_place_that_is_there_once() {
+    fn partial_replacement_has_a_unique_old_string() {
         let old = "x\ny\nx\ny\nz\n";
         let change = ProposedChange { old: old.to_owned(), new: String::new(), hunks: Vec::new() };
         let args =
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_diff_is_refused() {
+    fn truncated_diff_is_rejected() {
         let cut = &DIFF[..DIFF.len() - 40];
         assert!(ProposedChange::of(OLD.to_owned(), cut).is_err());
     }

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn one_row_tells_it_all() {
+    fn footer_fits_in_one_row() {
         let rows = rows(&facts(), &USUAL, false, 120, &Theme::default());
         assert_eq!(
             rows[0].text(),
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_stand_above_their_values() {
+    fn labels_are_above_their_values() {
         let rows = rows(&facts(), &USUAL, true, 120, &Theme::default());
         let rows: Vec<String> = rows.iter().map(Line::text).collect();
         assert_eq!(
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_the_mode_is_named_where_there_is_room() {
+    fn mode_key_is_shown_if_it_fits() {
         let facts = Facts { mode_key: "shift+tab".to_owned(), ..facts() };
         let row = |width| rows(&facts, &USUAL, false, width, &Theme::default())[0].text();
         assert!(row(100).starts_with("default (shift+tab) · gemini-3-pro · "), "{}", row(100));
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_models_name_makes_room_for_whether_commands_are_confined() {
+    fn model_name_is_shortened_before_the_sandbox_state() {
         let facts = Facts {
             model: "auto-gemini-3".to_owned(),
             routed: Some("gemini-3-flash-preview-09-2026".to_owned()),
@@ -491,12 +491,12 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_a_name() {
+    fn host_name_is_shown() {
         assert!(!hostname().is_empty());
     }
 
     #[test]
-    fn an_own_system_prompt_has_a_sign() {
+    fn custom_system_prompt_has_an_indicator() {
         let facts = Facts { own_prompt: true, vim: "NORMAL".to_owned(), ..facts() };
         let rows = rows(&facts, &[FooterItem::Mode], false, 40, &Theme::default());
         assert_eq!(rows[0].text(), "NORMAL |⌐■_■| · default");
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_leaves_room_to_the_others() {
+    fn long_name_leaves_room_for_other_items() {
         let facts = Facts { directory: "a".repeat(90), ..facts() };
         let items = [FooterItem::Workspace, FooterItem::Mode, FooterItem::ModelName];
         let rows = rows(&facts, &items, false, 80, &Theme::default());
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_is_shown_where_there_is_room() {
+    fn directory_is_shown_if_it_fits() {
         let facts = Facts { directory: "crates/tui".to_owned(), ..facts() };
         let items = [&USUAL[..], &[FooterItem::Workspace]].concat();
         let row = |width| rows(&facts, &items, false, width, &Theme::default())[0].text();
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_from_the_right() {
+    fn items_that_do_not_fit_are_dropped_from_the_right() {
         for width in 0..130 {
             for labels in [false, true] {
                 for row in rows(&facts(), &USUAL, labels, width, &Theme::default()) {

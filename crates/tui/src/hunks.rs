@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hunks_are_taken_and_left() {
+    fn hunks_are_selected_individually() {
         let mut hunks = Hunks::of(
             "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n@@ -9 +9 @@\n-u\n+v\n@@ -20 +20 @@\n+w\n",
         );

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_adds_and_takes_away() {
+    fn key_file_adds_and_removes_bindings() {
         let file = r#"[
             // mine
             { "command": "edit.undo", "key": "ctrl+7" },
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_means_what_the_place_makes_of_it() {
+    fn key_command_depends_on_the_context() {
         let keymap = Keymap::load(Platform::Linux, "");
         let enter = Key::plain(KeyCode::Enter);
         let of = |key, context| keymap.commands_for(key, context).collect::<Vec<_>>();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_ones_own_means_nothing_else_there() {
+    fn user_binding_replaces_other_commands_of_its_context() {
         let file = r#"[{ "command": "input.submit", "key": "ctrl+t" }]"#;
         let keymap = Keymap::load(Platform::Linux, file);
         let of = |context| keymap.commands_for(Key::ctrl('t'), context).collect::<Vec<_>>();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phrases_change_and_ones_own_count() {
+    fn phrases_rotate_and_custom_ones_are_used() {
         assert_eq!(phrase(LoadingPhrases::Off, &[], 0), None);
         assert_ne!(phrase(LoadingPhrases::Tips, &[], 0), phrase(LoadingPhrases::Tips, &[], TIP_MS));
         let own = ["a".to_owned(), "b\u{1b}[31m".to_owned()];

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_turns_the_last_are_plotted_and_the_others_counted() {
+    fn last_turns_are_plotted_and_earlier_ones_counted() {
         let mut stats = stats();
         let turn = stats.turns[0].clone();
         stats.turns = (0..20).map(|_| turn.clone()).collect();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut_in_a_narrow_window() {
+    fn stats_are_complete_in_a_narrow_window() {
         for width in [20, 40, 59, 79, 99, 119] {
             let rows = texts(width, false);
             assert!(rows.iter().all(|row| parallax_screen::text_width(row) <= width), "{rows:?}");
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_reader_gets_words_and_no_bars() {
+    fn screen_reader_stats_have_no_bars() {
         let rows = texts(99, true).join("\n");
         assert!(!rows.contains('█'), "{rows}");
         assert!(rows.contains("turn 1: 12.0k sent, 9.0k of them cached, 700 received"), "{rows}");

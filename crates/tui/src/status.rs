@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_row_tells_what_still_runs() {
+    fn status_row_names_running_calls() {
         let mut working = Working::default();
         let (one, two) = (ItemId::new("1"), ItemId::new("2"));
         working.runs(&one, "Read a", false);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn each_phase_has_its_words() {
+    fn each_phase_has_its_text() {
         let text = |working: &Working| row(working, look(&[]), 3_000, 80, &Theme::default()).text();
         let mut working = Working::default();
         assert!(text(&working).contains("Thinking… (esc to cancel, 3s)"));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_shown_where_they_leave_room() {
+    fn key_hints_are_shown_if_they_fit() {
         let title = "for i in $(seq 1 40); do echo $i; sleep 1; done";
         let mut working = Working::default();
         working.runs(&ItemId::new("1"), title, false);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_not_repeated_and_its_row_has_the_spinner() {
+    fn running_command_has_the_spinner_and_is_not_repeated() {
         let mut working = Working::default();
         working.runs(&ItemId::new("1"), "sleep 4", true);
         let keys = ["enter to steer", "ctrl+b to run it in the background", "tab to queue"];
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_counts_down() {
+    fn retry_wait_counts_down() {
         let working = Working {
             since_ms: 0,
             retry: Some((12_000, "the service is overloaded; attempt 2 of 10".to_owned())),

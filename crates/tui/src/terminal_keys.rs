@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_what_programs_expect() {
+    fn key_sequences_match_terminal_conventions() {
         for (key, expected) in [
             (Key::plain(KeyCode::Char('é')), "é"),
             (Key::ctrl('c'), "\x03"),

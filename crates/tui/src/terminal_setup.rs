@@ -53,7 +53,7 @@ pub(crate) fn terminal_editor(launch: &SessionConfig) -> Option<TerminalEditor> 
 /// Returns the editor's key bindings file.
 ///
 /// # Errors
-/// Returns an error if there is no home directory.
+/// Returns an error if the home directory is unknown.
 fn editor_keys_file(launch: &SessionConfig, editor: TerminalEditor) -> Result<PathBuf, Failure> {
     let variable = |name: &str| {
         let path = launch.config().environment.of_process(name).map(PathBuf::from);
@@ -66,7 +66,7 @@ fn editor_keys_file(launch: &SessionConfig, editor: TerminalEditor) -> Result<Pa
     } else {
         variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")))
     };
-    let none = || Failure::new(FailureKind::Config, "there is no home directory".to_owned());
+    let none = || Failure::new(FailureKind::Config, "the home directory is unknown".to_owned());
     Ok(base.ok_or_else(none)?.join(editor.folder()).join("User/keybindings.json"))
 }
 

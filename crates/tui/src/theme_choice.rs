@@ -99,7 +99,7 @@ pub(crate) fn named(name: &str, custom: &Object) -> Result<Theme, String> {
 
 fn from_file(path: &Path) -> Result<Theme, String> {
     let told = |error: std::io::Error| format!("`{}`: {error}", path.display());
-    let home = std::env::home_dir().ok_or("no home directory")?;
+    let home = std::env::home_dir().ok_or("the home directory is unknown")?;
     let path = match path.strip_prefix("~") {
         Ok(rest) => home.join(rest),
         Err(_) => path.to_owned(),

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_has_eighty_columns() {
+    fn title_is_padded_to_eighty_columns() {
         let long = "日本語 ".repeat(40);
         for state in [
             TitleState::Ready,

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_are_the_first_lines_of_the_version() {
+    fn release_notes_are_the_first_lines_of_the_version() {
         let changelog = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Not yet.\n\n## [1.2.0] - \
                          2026-01-01\n\n### Added\n\n- **One**: of\n  two lines.\n- Two.\n- Three.\n- \
                          Four.\n\n## [1.1.0]\n\n- Old.\n";

@@ -146,7 +146,7 @@ impl Worktree {
     /// Returns the journal path of a session in this worktree.
     ///
     /// # Errors
-    /// Returns an error if there is no home directory.
+    /// Returns an error if the home directory is unknown.
     pub fn journal(&self, session: &SessionId) -> Result<PathBuf, Failure> {
         Ok(self.store()?.journal(&self.session_directory(), session))
     }
@@ -154,7 +154,7 @@ impl Worktree {
     /// Returns the progress of a session in this worktree. Blocking.
     ///
     /// # Errors
-    /// Returns an error if there is no home directory.
+    /// Returns an error if the home directory is unknown.
     pub fn session_progress(&self, session: &SessionId) -> Result<SessionProgress, Failure> {
         let store = self.store()?;
         let journal = store.journal(&self.session_directory(), session);

@@ -209,7 +209,7 @@ async fn reason(
     let pods: Value = serde_json::from_str(&text).unwrap_or_default();
     let newest = pods.pointer("/items").and_then(Value::as_array).and_then(|pods| pods.last());
     let Some(pod) = newest else {
-        let reason = "Its pod is gone, and with it the log that had the result";
+        let reason = "Its pod no longer exists, so the log with the result is lost";
         return Ok((TaskState::Cancelled, reason.to_owned()));
     };
     let text = |value: &Value, key: &str| {

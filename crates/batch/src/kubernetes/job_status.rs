@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_that_are_too_large_do_not_fill_the_memory() {
+    fn oversized_indexes_use_bounded_memory() {
         assert_eq!(indexes("7-99999999999").len(), MOST_INDEXES - 6);
         assert!(indexes("x,-,5-1").is_empty());
     }

@@ -16,9 +16,9 @@ pub struct KubernetesOptions {
     pub image: String,
     /// The Secret that pulls it.
     pub image_pull_secret: Option<String>,
-    /// The Secret whose entries become variables of the tasks.
+    /// The Secret whose entries become environment variables of the tasks.
     pub secret: Option<String>,
-    /// The Secret with which repositories are cloned.
+    /// The Secret for cloning repositories.
     pub git_secret: Option<String>,
     /// The local queue of Kueue.
     pub queue: Option<String>,
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_kubernetes_refuses_are_refused() {
+    fn invalid_kubernetes_names_are_rejected() {
         let good = ["a", "keys", "my-keys.v2", "0"];
         assert!(good.iter().all(|name| is_name(name, 63)), "{good:?}");
         let bad = ["", "A", "a_b", "-a", "a-", "a..b", "a\nb", "a b", "a\"", "$(x)"];

@@ -78,7 +78,7 @@ pub(crate) fn git_host(task: &PlannedTask) -> Result<GitHost, String> {
     let (name, port) = match host.rsplit_once(':') {
         // Not the colons within an IPv6 address.
         Some((name, number)) if !number.ends_with(']') => {
-            (name, number.parse().map_err(|_| format!("`{host}` is not a host"))?)
+            (name, number.parse().map_err(|_| format!("`{host}` is not a valid host"))?)
         }
         _ => (host, port),
     };
@@ -110,7 +110,7 @@ fn origin(directory: &Path) -> Result<(String, String), String> {
         )
     })?;
     let branch = line(&["symbolic-ref", "--quiet", "--short", "HEAD"])
-        .ok_or_else(|| format!("`{shown}` is on no branch; name one in `ref`"))?;
+        .ok_or_else(|| format!("`{shown}` has no branch checked out; specify one in `ref`"))?;
     let remote = format!("refs/remotes/origin/{branch}");
     let is_pushed = line(&["merge-base", "--is-ancestor", "HEAD", &remote]).is_some();
     if !is_pushed {

@@ -73,7 +73,7 @@ fn check(rows: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn replace_mode_and_what_was_selected() {
+fn replace_mode_and_last_selection_work() {
     check(&[
         ("|one two", "Rxy<esc>", "x|ye two"),
         ("|one", "Rwxyz<esc>", "wxy|z"),
@@ -96,7 +96,7 @@ fn replace_mode_and_what_was_selected() {
 }
 
 #[test]
-fn motions() {
+fn motions_move_the_cursor() {
     check(&[
         ("one t|wo", "h", "one |two"),
         ("|one", "h", "|one"),
@@ -160,7 +160,7 @@ fn motions() {
 }
 
 #[test]
-fn searching() {
+fn search_motions_find_matches() {
     check(&[
         ("|one two one", "/one<cr>", "one two |one"),
         ("|one two one", "/two<cr>n", "one |two one"),
@@ -182,7 +182,7 @@ fn searching() {
 }
 
 #[test]
-fn operators() {
+fn operators_change_the_motion_range() {
     check(&[
         ("|one two three", "dw", "|two three"),
         ("|one two three", "2dw", "|three"),
@@ -245,7 +245,7 @@ fn operators() {
 }
 
 #[test]
-fn changes() {
+fn change_commands_replace_text() {
     check(&[
         ("a|bc", "x", "a|c"),
         ("a|bc", "5x", "|a"),
@@ -280,7 +280,7 @@ fn changes() {
 }
 
 #[test]
-fn undo_and_repeat() {
+fn undo_and_repeat_restore_changes() {
     check(&[
         ("|one two", "dwu", "|one two"),
         ("|one two", "dwu<c-r>", "|two"),
@@ -310,7 +310,7 @@ fn undo_and_repeat() {
 }
 
 #[test]
-fn registers() {
+fn registers_store_yanked_text() {
     check(&[
         ("|one two", "\"ayw\"bdw\"ap", "tone| wo"),
         ("|one two", "yiwwdiw\"0P", "oneon|e "),
@@ -321,7 +321,7 @@ fn registers() {
 }
 
 #[test]
-fn text_objects() {
+fn text_objects_select_ranges() {
     check(&[
         ("one t|wo three", "diw", "one | three"),
         ("one t|wo three", "daw", "one |three"),
@@ -355,7 +355,7 @@ fn text_objects() {
 }
 
 #[test]
-fn visual_mode() {
+fn visual_mode_selects_text() {
     check(&[
         ("|one two", "vld", "|e two"),
         ("one |two", "vhx", "one|wo"),
@@ -384,7 +384,7 @@ fn visual_mode() {
 }
 
 #[test]
-fn a_huge_count_costs_nothing() {
+fn huge_count_is_cheap() {
     let text = run("|abc", "99999999x");
     assert_eq!(text, "|");
     let text = run("|abc", "yy99999999p");

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_definition_is_read() {
+    fn complete_agent_definition_is_parsed() {
         let agent = agent(json!({
             "kind": "local", "name": "looker_1", "description": "looks", "display_name": "Looker",
             "tools": ["read_file", "mcp_docs_*"], "model": "inherit", "temperature": 0.2,

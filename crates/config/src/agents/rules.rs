@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_about_the_agent_alone() {
+    fn agent_rules_apply_only_to_that_agent() {
         let rules = json!([
             {"toolName": "run_shell_command", "commandPrefix": ["git \"x\"", "ls"],
              "decision": "allow"},

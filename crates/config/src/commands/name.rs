@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_joined_and_odd_characters_replaced() {
+    fn command_name_joins_directories_and_replaces_odd_characters() {
         for (path, name) in [
             ("git/commit.toml", "git:commit"),
             ("a b/ü:c.md", "a_b:__c"),

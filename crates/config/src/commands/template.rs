@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_found_and_their_braces_balance() {
+    fn template_blocks_are_found_with_balanced_braces() {
         let pieces = parse("a @{ x/{y}.md } b !{ awk '{print $1}' {{args}} }", CommandForm::Toml);
         assert_eq!(
             pieces.expect("parsed"),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_commands_stand_apart() {
+    fn command_calls_are_separate_pieces() {
         let parsed = |template| parse(template, CommandForm::Toml).expect("parsed");
         assert_eq!(
             parsed("/{ git:fix {{args}} }, GET /users/{id} /{} /{open"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_knows_positions() {
+    fn markdown_template_reports_positions() {
         let pieces = parse("$1 costs $100 or $2.50, $ARGUMENTS!", CommandForm::Markdown);
         assert_eq!(
             pieces.expect("parsed"),
@@ -255,7 +255,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_template_is_read(template in "[!@/{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
+        fn any_template_is_parsed(template in "[!@/{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
             for form in [CommandForm::Toml, CommandForm::Markdown] {
                 let _ = parse(&template, form);
             }

@@ -22,7 +22,7 @@ fn find(root: &Path, trusted: bool) -> CommandFiles {
 }
 
 #[test]
-fn commands_of_all_places_are_found_the_strongest_first() {
+fn commands_are_found_in_all_directories_in_precedence_order() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
     write(root, "home/.gemini/commands/git/commit.toml", "prompt = 'one'\nname = 'x'");
@@ -96,7 +96,7 @@ fn invalid_file_is_reported_and_the_others_load() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_followed_and_circles_end() {
+fn links_are_followed_and_cycles_end() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
     write(root, "elsewhere/shared.toml", "prompt = 'x'");
@@ -111,7 +111,7 @@ fn links_are_followed_and_circles_end() {
 }
 
 #[test]
-fn the_home_directory_has_no_project_commands() {
+fn home_directory_has_no_project_commands() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
     let folders = command_folders(&homes(root), root, true, false);
@@ -119,7 +119,7 @@ fn the_home_directory_has_no_project_commands() {
 }
 
 #[test]
-fn descriptions_are_one_short_line() {
+fn command_descriptions_are_one_short_line() {
     assert_eq!(one_line(" a\n\tb\u{1b}[31m ", 100), "a b[31m");
     assert_eq!(one_line(&"x".repeat(120), 100), format!("{}...", "x".repeat(97)));
     assert_eq!(one_line(&"x".repeat(100), 100).len(), 100);
@@ -145,7 +145,7 @@ fn known_field_with_wrong_type_is_an_error() {
 }
 
 #[test]
-fn arguments_may_be_named() {
+fn command_arguments_can_be_named() {
     let text =
         "prompt = 'x'\nargs = ['file', { name = 'level', required = true, enum = ['a', 'b'] }]";
     let written = toml_form::read(text).expect("read");
@@ -161,7 +161,7 @@ fn arguments_may_be_named() {
 }
 
 #[test]
-fn commands_of_other_agents_are_read_when_they_are_wanted() {
+fn commands_of_other_agents_are_read_if_enabled() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
     let (homes, project) = (homes(&root.join("home")), root.join("project"));

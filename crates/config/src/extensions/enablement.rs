@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_rule_that_fits_counts() {
+    fn last_matching_enablement_rule_wins() {
         let rules = |rules: &[&str]| Enablement {
             theirs: vec![("e".to_owned(), rules.iter().map(|rule| (*rule).to_owned()).collect())],
             ours: Vec::new(),

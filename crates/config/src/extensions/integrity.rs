@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_of_its_kind_and_older_notes_hold() {
+    fn changes_are_classified_and_older_records_stay_valid() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let write = |name: &str, text: &str| {

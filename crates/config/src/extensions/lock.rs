@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_change_of_a_file_is_another_hash() {
+    fn any_file_change_changes_the_hash() {
         let folder = tempfile::tempdir().expect("folder");
         let write = |name: &str, text: &str| {
             fs::write(folder.path().join(name), text).expect("written");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_comes_back_and_goes() {
+    fn lock_entries_are_saved_read_and_removed() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let homes = Homes { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_read_whatever_else_it_holds() {
+    fn manifest_with_unknown_fields_is_parsed() {
         let manifest = parse(&json!({
             "name": "my-Ext2", "version": "v1", "author": {"x": 1}, "description": "a\nb",
             "mcpServers": {"s": {"command": "c"}, "__proto__": {}},
@@ -404,7 +404,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn context_files_stay_in_the_folder() {
+    fn context_files_outside_the_extension_are_rejected() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path().join("ext");
         std::fs::create_dir(&root).expect("made");

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_branch_or_prerelease_is_another_source() {
+    fn branch_or_prerelease_changes_the_source() {
         let git = InstallMetadata {
             source: "https://example.org/x".to_owned(),
             kind: InstallKind::Git,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_come_back_as_they_were_written() {
+    fn metadata_round_trip() {
         let folder = tempfile::tempdir().expect("folder");
         let metadata = InstallMetadata {
             source: "https://github.com/a/b.git".to_owned(),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_github_are_github() {
+    fn only_github_urls_are_recognized_as_github() {
         for (source, repository) in [
             ("https://github.com/a/b", Some(("a", "b"))),
             ("github:a/b.git", Some(("a", "b"))),

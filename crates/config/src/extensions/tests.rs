@@ -53,7 +53,7 @@ fn names(found: &Extensions) -> Vec<(&str, bool)> {
 }
 
 #[test]
-fn both_homes_are_read_and_ours_counts() {
+fn both_homes_are_read_and_parallax_wins() {
     let world = World::new();
     let version = |name: &str, version: &str| json!({"name": name, "version": version});
     world.manifest(".gemini/extensions/a", &version("a", "1"));
@@ -73,7 +73,7 @@ fn both_homes_are_read_and_ours_counts() {
 }
 
 #[test]
-fn a_linked_one_is_read_where_it_is() {
+fn linked_extension_is_read_in_place() {
     let world = World::new();
     let source = world.path("work/mine");
     world.manifest("work/mine", &json!({"name": "mine", "version": "1"}));
@@ -85,7 +85,7 @@ fn a_linked_one_is_read_where_it_is() {
 }
 
 #[test]
-fn servers_get_variables_and_settings_and_nothing_dangerous() {
+fn extension_servers_get_variables_and_settings_but_no_dangerous_ones() {
     let world = World::new();
     world.manifest(
         ".gemini/extensions/a",
@@ -122,7 +122,7 @@ fn servers_get_variables_and_settings_and_nothing_dangerous() {
 }
 
 #[test]
-fn names_of_context_files_take_variables_but_stay_in_the_folder() {
+fn context_file_names_expand_variables_within_the_directory() {
     let world = World::new();
     world.manifest(
         ".gemini/extensions/a",
@@ -142,7 +142,7 @@ fn names_of_context_files_take_variables_but_stay_in_the_folder() {
 }
 
 #[test]
-fn one_that_is_not_what_was_installed_starts_no_programs() {
+fn modified_extension_starts_no_programs() {
     let world = World::new();
     let servers = json!({"s": {"command": "node"}});
     world.manifest(
@@ -197,7 +197,7 @@ fn one_that_is_not_what_was_installed_starts_no_programs() {
 }
 
 #[test]
-fn themes_have_the_name_of_their_extension() {
+fn theme_names_include_their_extension() {
     let world = World::new();
     let themes = json!([{"name": "Dusk", "type": "custom"}, {"type": "custom"}]);
     world.manifest(".gemini/extensions/a", &json!({"name": "a", "version": "1", "themes": themes}));

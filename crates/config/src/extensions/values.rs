@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_workspace_overrules_the_user_and_both_what_was_left() {
+    fn workspace_values_override_user_values_and_leftovers() {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let homes = Homes {

@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn separators_are_filled_in_without_an_extension() {
+    fn path_separators_are_expanded_without_an_extension() {
         let separators = ExtensionVariables::separators();
         let text = "${extensionPath}${/}docs${pathSeparator}a.md";
         assert_eq!(separators.fill(text), "${extensionPath}/docs/a.md");
     }
 
     #[test]
-    fn known_names_are_filled_in_once() {
+    fn known_variables_are_expanded_once() {
         let values = [("KEY".to_owned(), "${extensionPath}".to_owned())];
         let variables = ExtensionVariables::new(Path::new("/e"), Path::new("/w"), &values, &[]);
         assert_eq!(variables.fill_command("${extensionPath}${KEY}"), "/e${KEY}");

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_extensions_and_of_the_config_file_are_the_users() {
+    fn extension_and_config_file_servers_count_as_user_servers() {
         let server = |name: &str, value: Value, is_of_extension| OuterServer {
             name: name.to_owned(),
             value,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_of_the_users_command_is_the_users() {
+    fn server_of_the_user_command_counts_as_user_server() {
         let mut outer = OuterSettings::default();
         let free = json!({"mcp": {"serverCommand": "own x"}, "mcpServers": {"mcp": {}}});
         assert!(tightened(&outer, free).is_empty());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_runs_and_what_it_may_do_is_compared() {
+    fn only_programs_and_permissions_are_compared() {
         let users = json!({"command": "c", "timeout": 600_000, "includeTools": ["a", "b"]});
         for own in [
             json!({"command": "c", "args": [], "env": {}, "includeTools": ["a"]}),

@@ -31,7 +31,7 @@ fn tightened(values: &Value, outer: &Value) -> (Value, Vec<String>) {
 }
 
 #[test]
-fn what_loosens_goes_and_what_tightens_stays() {
+fn loosening_settings_are_removed_and_tightening_ones_kept() {
     // (project settings, settings that remain, removed keys)
     let table = [
         (
@@ -118,7 +118,7 @@ fn what_loosens_goes_and_what_tightens_stays() {
 }
 
 #[test]
-fn only_a_difference_from_the_users_settings_loosens() {
+fn only_differences_from_user_settings_count_as_loosening() {
     let user = json!({
         "tools": {"allowed": ["run_shell_command(ls)"], "sandbox": {"command": "docker", "image": "own"}},
         "security": {"disableYoloMode": true, "sandbox": {"writable": ["/data"]}},
@@ -204,7 +204,7 @@ fn differences_that_loosen_nothing_need_no_acceptance() {
 }
 
 #[test]
-fn a_server_of_the_users_name_is_not_replaced() {
+fn user_server_is_not_replaced_by_a_project_server() {
     let user = json!({"mcpServers": {"s": {"command": "good"}, "t": {"command": "same"}}});
     let project = json!({"mcpServers": {"s": {"command": "evil"}, "t": {"command": "same"}, "u": {"command": "own"}}});
     let (kept, taken) = tightened(&project, &user);
@@ -260,7 +260,7 @@ fn values() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_was_tightened_loosens_no_more(values in values(), user in values()) {
+    fn tightened_setting_no_longer_counts_as_loosening(values in values(), user in values()) {
         let (once, _) = tightened(&values, &user);
         let (twice, taken) = tightened(&once, &user);
         prop_assert!(taken.is_empty(), "{} then {:?}", once, taken);
@@ -273,7 +273,7 @@ proptest! {
 }
 
 #[test]
-fn the_users_refusals_and_sandbox_outlive_the_projects() {
+fn user_denials_and_sandbox_override_the_project() {
     let user =
         json!({"tools": {"confirmationRequired": ["a"], "sandbox": {"networkAccess": false}}});
     let project = json!({"tools": {"confirmationRequired": ["b"], "sandbox": "docker"}});

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_run_counts_and_what_is_written_does_not() {
+    fn executed_files_are_hashed_and_written_files_are_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let project = folder.path().join("a b");
         std::fs::create_dir(&project).expect("made");

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_its_user_takes_a_server_out_of_the_sandbox() {
+    fn only_user_settings_can_run_a_server_without_the_sandbox() {
         let confined = |own: Value, source: McpSource, default: bool| {
             let value = json!({"command": "c", "sandbox": own});
             McpServer::read("s", &value, source).expect("a server").is_confined(default)
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_user_grants_something_in_the_sandbox() {
+    fn only_user_settings_can_grant_sandbox_permissions() {
         let value = json!({"command": "c", "sandbox": {"network": true, "write": ["~/x"]}});
         let read = |source| McpServer::read("s", &value, source).expect("a server");
         let mine = read(McpSource::User);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_google_go_to_google_only() {
+    fn google_credentials_are_sent_only_to_google() {
         let server = |url: &str, scopes: Value| json!({"url": url, "authProviderType": "google_credentials", "oauth": {"scopes": scopes}});
         let some = json!(["https://www.googleapis.com/auth/cloud-platform"]);
         for url in ["https://a.googleapis.com/mcp", "https://luci.app/", "https://X.LUCI.app/mcp"] {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_user_has_a_server_act_as_an_account() {
+    fn only_user_settings_can_impersonate_a_service_account() {
         let server = |url: &str| {
             json!({"url": url, "authProviderType": "service_account_impersonation",
                 "targetAudience": "aud", "targetServiceAccount": "a@p.iam.gserviceaccount.com"})

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_come_and_go_and_comments_stay() {
+    fn server_edits_preserve_comments() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join(".parallax/settings.json");
         let server = |value: Value| value.as_object().cloned().expect("an object");

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ours_overrules_theirs_and_theirs_is_not_written() {
+    fn parallax_switch_overrides_gemini_file_without_writing_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = EnablementFiles {
             theirs: folder.path().join("g").join(FILE),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_the_same_whatever_their_case() {
+    fn server_names_are_case_insensitive() {
         assert!(same_name("Git", "git") && same_name("ext:tools:git", "GIT"));
         assert!(!same_name("git2", "git") && !same_name("ext:git", "git"));
     }

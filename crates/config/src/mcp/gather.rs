@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_of_an_extension_is_narrowed_by_the_user() {
+    fn user_settings_can_narrow_an_extension_server() {
         let extension = json!({"command": "c", "args": ["a"], "env": {"A": "1", "B": "1"},
             "includeTools": ["x", "y"], "excludeTools": ["p"], "timeout": 5});
         let user = json!({"env": {"B": "2", "C": "2"}, "includeTools": ["y", "z"],

@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn dangerous_variables_come_only_from_the_user() {
+    fn dangerous_variables_are_accepted_only_from_the_user() {
         let value = json!({"command": "c", "env": {"NODE_OPTIONS": "--require=x", "A": "b", "Dyld_X": "1"}});
         let names = |source: McpSource| {
             let server = McpServer::read("s", &value, source).expect("a server");
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn only_local_addresses_of_the_embedder_are_of_this_run() {
+    fn only_local_embedder_addresses_belong_to_this_run() {
         let is_of_this_run = |source: &str, value: Value| {
             let source = McpSource::Extension(source.to_owned());
             McpServer::read("s", &value, source).expect("a server").is_of_this_run()

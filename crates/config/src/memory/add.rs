@@ -88,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn facts_go_to_the_end_of_the_list() {
+    fn memories_are_appended_to_the_list() {
         let first = with_fact("", "- I like\ntabs");
         assert_eq!(first, "## Gemini Added Memories\n\n- I like tabs\n");
         let second = with_fact(&first, "two");
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_of_the_file_is_lost(text in "(\\PC|[\n\r#]|## Gemini Added Memories\n){0,40}") {
+        fn memory_file_content_is_preserved(text in "(\\PC|[\n\r#]|## Gemini Added Memories\n){0,40}") {
             let changed = with_fact(&text, "the fact");
             let mut rest = changed.as_str();
             for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {

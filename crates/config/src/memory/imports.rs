@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tools_may_not_read_is_not_imported() {
+    fn files_closed_to_tools_are_not_imported() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         std::fs::create_dir(root.join(".git")).expect("a folder");
@@ -418,7 +418,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_worked_through(text in "(@\\./[ab]\\.md|@a|[`~ \n]|```\n|\\PC){0,60}", flat: bool) {
+        fn any_text_is_scanned_for_imports(text in "(@\\./[ab]\\.md|@a|[`~ \n]|```\n|\\PC){0,60}", flat: bool) {
             let folder = tempfile::tempdir().expect("a folder");
             for name in ["a.md", "b.md"] {
                 std::fs::write(folder.path().join(name), &text).expect("written");

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_its_folder_and_nothing_that_only_looks_like_it() {
+    fn trust_rule_covers_its_directory_but_not_similar_names() {
         const YES: &str = "TRUST_FOLDER";
         const NO: &str = "DO_NOT_TRUST";
         // (rules, folder, trusted)
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_rule_of_both_files_counts_and_of_equal_ones_ours() {
+    fn longest_trust_rule_wins_and_parallax_wins_ties() {
         let world = World::new();
         world.write("ours", &[("/a", "TRUST_FOLDER")]);
         world.write("theirs", &[("/a/b", "DO_NOT_TRUST")]);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_keeps_what_people_wrote_and_the_file_private() {
+    fn trust_file_update_keeps_comments_and_permissions() {
         use std::os::unix::fs::PermissionsExt;
         let world = World::new();
         let file = world.root.join("ours/t.json");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn many_writers_lose_nothing_and_a_broken_file_is_left_alone() {
+    fn concurrent_writers_lose_no_rule_and_invalid_file_is_unchanged() {
         let world = World::new();
         std::thread::scope(|scope| {
             for number in 0..8 {

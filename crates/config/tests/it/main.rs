@@ -60,7 +60,7 @@ impl World {
 }
 
 #[test]
-fn trust_is_decided_before_a_byte_of_the_project_is_parsed() {
+fn trust_is_decided_before_project_files_are_parsed() {
     let world = World::new();
     world.write("project/.gemini/settings.json", "{ not JSON");
     world.write("project/.env", "FROM_PROJECT=1\nGEMINI_CLI_TRUST_WORKSPACE=true\n");
@@ -79,7 +79,7 @@ fn trust_is_decided_before_a_byte_of_the_project_is_parsed() {
 }
 
 #[test]
-fn a_variable_that_says_no_is_stronger_than_a_rule_however_it_is_spelt() {
+fn denying_trust_variable_overrides_rules_in_any_spelling() {
     let world = World::new();
     let trusted = |value: Option<&str>| {
         let variable = value.map(|value| ("GEMINI_CLI_TRUST_WORKSPACE", value));
@@ -97,7 +97,7 @@ fn a_variable_that_says_no_is_stronger_than_a_rule_however_it_is_spelt() {
 }
 
 #[test]
-fn a_folder_above_counts_only_when_it_is_trusted_itself() {
+fn parent_directory_settings_apply_only_when_trusted() {
     let world = World::new();
     world.trust();
     world.write(".env", "FROM_ABOVE=1\n");
@@ -124,7 +124,7 @@ fn a_folder_above_counts_only_when_it_is_trusted_itself() {
 }
 
 #[test]
-fn a_linked_folder_is_the_folder_it_leads_to() {
+fn linked_directory_has_the_trust_of_its_target() {
     let world = World::new();
     world.trust();
     let link = world.root.join("link");
@@ -145,7 +145,7 @@ fn a_linked_folder_is_the_folder_it_leads_to() {
 }
 
 #[test]
-fn loosening_settings_of_a_project_count_once_accepted() {
+fn loosening_project_settings_apply_only_after_acceptance() {
     let world = World::new();
     world.trust();
     let settings = r#"{"allowedTools": ["run_shell_command"], "model": {"name": "m"}}"#;
@@ -175,7 +175,7 @@ fn loosening_settings_of_a_project_count_once_accepted() {
 }
 
 #[test]
-fn a_project_may_make_a_budget_less_and_not_more() {
+fn project_can_only_lower_a_budget() {
     let world = World::new();
     world.trust();
     world.write("home/.gemini/settings.json", r#"{"budget": {"session": {"maxTokens": 5000}}}"#);
@@ -196,7 +196,7 @@ fn a_project_may_make_a_budget_less_and_not_more() {
 }
 
 #[test]
-fn a_projects_dotenv_does_not_speak_for_the_user() {
+fn project_dotenv_cannot_set_user_variables() {
     let world = World::new();
     world.trust();
     world.write("project/.env", "GEMINI_SANDBOX=false\nGEMINI_MODEL=m\n");
@@ -213,7 +213,7 @@ fn a_projects_dotenv_does_not_speak_for_the_user() {
 }
 
 #[test]
-fn a_projects_dotenv_neither_loosens_the_sandbox_nor_leads_a_key_away() {
+fn project_dotenv_cannot_loosen_the_sandbox_or_redirect_a_key() {
     let world = World::new();
     world.trust();
     let url = "GOOGLE_GEMINI_BASE_URL=http://elsewhere\n";
@@ -233,7 +233,7 @@ fn a_projects_dotenv_neither_loosens_the_sandbox_nor_leads_a_key_away() {
 }
 
 #[test]
-fn a_projects_dotenv_names_no_file_for_the_system_prompt() {
+fn project_dotenv_cannot_set_the_system_prompt_file() {
     let world = World::new();
     world.trust();
     for name in ["GEMINI_SYSTEM_MD", "GEMINI_WRITE_SYSTEM_MD", "PARALLAX_SYSTEM_MD"] {
@@ -250,7 +250,7 @@ fn a_projects_dotenv_names_no_file_for_the_system_prompt() {
 }
 
 #[test]
-fn a_projects_dotenv_takes_no_section_of_the_system_prompt() {
+fn project_dotenv_cannot_remove_system_prompt_sections() {
     let world = World::new();
     world.trust();
     for name in ["GEMINI_PROMPT_SAFETY", "PARALLAX_PROMPT_SAFETY"] {
@@ -265,7 +265,7 @@ fn a_projects_dotenv_takes_no_section_of_the_system_prompt() {
 }
 
 #[test]
-fn a_setting_is_changed_in_our_file_and_nothing_else_of_it() {
+fn setting_change_preserves_the_rest_of_the_file() {
     let world = World::new();
     world.trust();
     let text =
@@ -324,7 +324,7 @@ fn changed_list_keeps_its_comments_and_the_last_of_equal_keys_counts() {
 }
 
 #[test]
-fn a_project_is_given_no_setting_that_loosens_and_keeps_those_accepted() {
+fn saving_a_project_setting_rejects_loosening_and_keeps_accepted_ones() {
     let world = World::new();
     world.trust();
     world.write("project/.parallax/settings.json", r#"{"tools": {"allowed": ["glob"]}}"#);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_body_is_what_is_new_in_it() {
+    fn body_delta_contains_only_the_new_part() {
         let mut bodies = BodyHistory::default();
         assert_eq!(bodies.add("main", r#"{"a":[1],"b":2}"#.into()).base, None);
         let delta = bodies.add("main", r#"{"a":[1,2],"b":2}"#.into());

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_clock_that_stands_still_keeps_what_is_left() {
+    async fn paused_clock_keeps_the_remaining_time() {
         let mut clock = PausableDeadline::new(Duration::from_secs(10));
         clock.pause();
         let left = clock.left;

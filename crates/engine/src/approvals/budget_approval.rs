@@ -42,7 +42,7 @@ pub(crate) async fn check_budget(
     }
     if let Some(spent) = budget.approaching_limit() {
         let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
-        let text = format!("{used} of the budget of {limit} are used");
+        let text = format!("{used} of the {limit} budget have been used");
         users.inbox.notice(Level::Warning, text);
     }
     Ok(())
@@ -97,8 +97,8 @@ fn increase_request(spent: BudgetSpent, users: &mut UserRequests<'_>) -> Ask {
     let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
     let scope_name = scope_name(spent.scope);
     let title = match spent.kind {
-        BudgetKind::Time => format!("The time limit of {scope_name} ({limit}) is reached"),
-        _ => format!("{used} of the budget of {scope_name} ({limit}) are used"),
+        BudgetKind::Time => format!("The time limit of {scope_name} ({limit}) was reached"),
+        _ => format!("{used} of the budget of {scope_name} ({limit}) have been used"),
     };
     let why = format!("set it with {} or `/budget`", spent.where_set());
     let ask = Ask::of_session(

@@ -255,7 +255,7 @@ impl Compactor<'_> {
                     self.context.resume_folder_context(self.conversation.history());
                 }
                 self.context.forget_editor_context();
-                let remark = (!undone).then(|| "there is no compaction to undo".to_owned());
+                let remark = (!undone).then(|| "no compaction to undo".to_owned());
                 let after = self.current_tokens();
                 self.emit_compaction(Compaction {
                     cause: CompactionCause::Undo,
@@ -500,7 +500,8 @@ impl Compactor<'_> {
             }
             Err(_) if cancel.is_cancelled() => None,
             Err(why) => {
-                let remark = format!("the model wrote no summary ({why}), so the program did");
+                let remark =
+                    format!("the model did not write a summary ({why}), so Parallax generated one");
                 Some((
                     mechanical_view(self.conversation, input, split),
                     CompactionHow::Mechanical,

@@ -198,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_long_result_keeps_its_ends_and_names_its_file() {
+    fn long_result_keeps_both_ends_and_names_its_file() {
         let keep: KeepOutput = Arc::new(|tool, _| Ok(format!("/kept/{tool}.txt").into()));
         let whole: String = (0..1_000).map(|number| format!("line {number}\n")).collect();
         let text = cut("mcp_x", &whole, 500, Some(&keep));
@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn results_of_one_answer_stay_within_their_share(
+        fn results_of_one_step_stay_within_their_share(
             sizes in proptest::collection::vec(0u64..60_000, 1..60),
         ) {
             let (all, mut tokens) = (50_000, 0);
@@ -224,7 +224,7 @@ mod tests {
         }
 
         #[test]
-        fn the_ends_are_ends_and_short_enough(text in "(\\PC|\n){0,80}", most in 0usize..60) {
+        fn truncated_ends_match_the_original_and_fit(text in "(\\PC|\n){0,80}", most in 0usize..60) {
             let (head, tail) = head_and_tail(&text, most);
             prop_assert!(text.starts_with(head) && text.ends_with(tail));
             prop_assert!(head.chars().count() + tail.chars().count() <= most.max(text.chars().count().min(most)));

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_change_and_calls_and_signatures_stay() {
+    fn hook_changes_text_and_keeps_calls_and_signatures() {
         let mut parts: Vec<Part> = serde_json::from_str(
             r#"[{"text":"a","thoughtSignature":"S"},{"functionCall":{"name":"x"}},{"text":"b"}]"#,
         )
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_read_in_both_forms() {
+    fn response_is_read_in_both_forms() {
         let long = json!({"candidates": [{"content": {"parts": ["a", {"text": "b"}]}}]});
         assert_eq!(text_of(&long).as_deref(), Some("ab"));
         assert_eq!(text_of(&json!({"text": "c"})).as_deref(), Some("c"));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_stay_with_the_model_and_orders_go_to_the_system_prompt() {
+    fn calls_stay_in_model_contents_and_instructions_move_to_the_system_prompt() {
         let (request, texts) = changed(json!([
             {"role": "system", "content": "Be brief."},
             {"role": "model", "content": "said"},

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn order_signatures_and_empty_signed_parts_are_kept() {
+    fn response_builder_keeps_order_signatures_and_empty_signed_parts() {
         let mut answer = ResponseBuilder::default();
         answer.push(chunk(r#"[{"text":"a"}]"#));
         answer.push(chunk(r#"[{"text":"b"},{"text":"c","thoughtSignature":"S1"}]"#));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_lost_with_a_thought_is_replaced_on_the_first_call() {
+    fn signature_of_a_dropped_thought_moves_to_the_first_call() {
         let mut answer = ResponseBuilder::default();
         answer.push(chunk(
             r#"[{"text":"**Plan** go","thought":true,"thoughtSignature":"S"},{"functionCall":{"name":"a"}},{"functionCall":{"name":"b"}}]"#,

@@ -96,7 +96,9 @@ impl InvalidResponse {
         let what = match self {
             Self::NoFinishReason => "the model's stream ended without a finish reason",
             Self::MalformedFunctionCall => "the model wrote a malformed function call",
-            Self::MissingSignature => "the service misses a thought signature of an earlier answer",
+            Self::MissingSignature => {
+                "the service requires a thought signature that an earlier answer lacks"
+            }
             Self::UnexpectedToolCall => "the model called a tool where none was allowed",
             Self::MaxTokensExceeded => {
                 "the model used up its output tokens without a response; ask for less at once"
@@ -107,7 +109,7 @@ impl InvalidResponse {
                 Some("TOO_MANY_TOOL_CALLS") => {
                     "the service ended the response because of too many tool calls in a row"
                 }
-                Some("NO_IMAGE") => "the service was to return an image, but returned none",
+                Some("NO_IMAGE") => "the service should have returned an image, but did not",
                 _ => "the service returned no response and no reason",
             },
             Self::ThinkingOnlyResponse => "the model returned only thoughts and no response",
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_non_answer_is_told_apart() {
+    fn every_kind_of_invalid_response_is_distinguished() {
         let text = r#"[{"text":"hello"}]"#;
         let thought = r#"[{"text":"hm","thought":true}]"#;
         let call = r#"[{"functionCall":{"name":"x"}}]"#;

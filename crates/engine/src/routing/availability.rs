@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn capacity_comes_back_and_a_quota_does_not() {
+    async fn capacity_recovers_and_quota_does_not() {
         let mut models = ModelAvailability::default();
         models.mark_failed("a", FallbackCause::Capacity, "busy", false);
         models.mark_failed("b", FallbackCause::Quota, "spent", true);

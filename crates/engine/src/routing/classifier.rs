@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_or_refused() {
+    fn classifier_responses_are_parsed_or_rejected() {
         let score = |text| read(text, Scale::Score, 90).map(|said| said.strong);
         assert_eq!(score(r#"{"complexity_reasoning": "x", "complexity_score": 90}"#), Ok(true));
         assert_eq!(score("```json\n{\"complexity_score\": 89}\n```"), Ok(false));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clean_turns_are_shown() {
+    fn classifier_sees_only_sanitized_turns() {
         let user = |text: &str| Content::user(vec![Part::text(text)]).seal();
         let model = |text: &str| Content::model(vec![Part::text(text)]).seal();
         let call = Part::function_response(None, "x", Object::new(), Vec::new());

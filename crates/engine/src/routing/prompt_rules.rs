@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clear_prompts_are_told_apart() {
+    fn clear_prompts_are_classified_by_rules() {
         for (prompt, want) in [
             ("go", PromptSize::Continuation),
             ("  Continue. ", PromptSize::Continuation),
@@ -316,7 +316,7 @@ mod tests {
 
     /// Everyday prompts do not need a classifier.
     #[test]
-    fn ordinary_prompts_need_no_question() {
+    fn ordinary_prompts_skip_the_classifier() {
         let failing = "The build is red since this morning:\nerror[E0308]: mismatched types\n --> \
                        src/a.rs:3:5\nPlease fix it";
         let long = "Write a plan for the move of our session store from files to SQLite. Keep the old \
@@ -372,7 +372,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_a_look(text in "\\PC{0,300}") {
+        fn any_text_is_classified(text in "\\PC{0,300}") {
             let _ = look(&text);
         }
     }

@@ -91,7 +91,7 @@ impl Session {
     /// Restores a checkpoint, and queues the turn that runs its call again.
     async fn restore(&mut self, order: Restore) {
         let Some(earlier) = self.conversation.results_before(order) else {
-            let text = "Cannot restore: the call of that change is no longer in the \
+            let text = "Cannot restore that change: its tool call was removed from the \
                 conversation";
             self.inbox.notice(Level::Error, text);
             return;

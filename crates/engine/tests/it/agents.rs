@@ -95,7 +95,7 @@ fn end_of(done: &ToolDone) -> AgentEnd {
 }
 
 #[tokio::test]
-async fn only_the_result_comes_back() {
+async fn only_the_subagent_result_is_returned() {
     let look = tool("look", Sharing::Shared, |n, _| echo(n));
     let replies = vec![
         invokes(&["scout"]),
@@ -132,7 +132,7 @@ async fn only_the_result_comes_back() {
 }
 
 #[tokio::test]
-async fn an_agent_cannot_call_what_it_does_not_have() {
+async fn subagent_cannot_call_undeclared_tools() {
     let replies = vec![
         invokes(&["scout"]),
         calls(&[("nothing", 1)]),
@@ -152,7 +152,7 @@ async fn an_agent_cannot_call_what_it_does_not_have() {
 }
 
 #[tokio::test]
-async fn an_agent_that_loops_is_stopped_and_says_so() {
+async fn looping_subagent_is_stopped_with_a_reason() {
     let look = tool("look", Sharing::Shared, |n, _| echo(n));
     let mut replies = vec![invokes(&["scout"])];
     replies.extend((0..30).map(|_| calls(&[("look", 1)])));
@@ -182,7 +182,7 @@ fn is_invoke(body: &EventBody) -> bool {
 }
 
 #[tokio::test]
-async fn who_has_no_turns_left_gets_one_last_chance() {
+async fn subagent_without_remaining_turns_gets_one_final_turn() {
     let look = tool("look", Sharing::Shared, |n, _| echo(n));
     let mut scout = agent("scout");
     scout.max_turns = 2;
@@ -211,7 +211,7 @@ async fn who_has_no_turns_left_gets_one_last_chance() {
 }
 
 #[tokio::test]
-async fn whose_time_is_up_gets_one_last_chance() {
+async fn subagent_without_remaining_time_gets_one_final_turn() {
     let replies = vec![
         invokes(&["scout"]),
         vec![Step::Hang],
@@ -231,7 +231,7 @@ async fn whose_time_is_up_gets_one_last_chance() {
 }
 
 #[tokio::test]
-async fn words_are_a_result_only_where_no_form_is_wanted() {
+async fn plain_text_is_a_result_only_without_a_schema() {
     let mut free = agent("free");
     free.has_schema = false;
     let replies = vec![
@@ -280,7 +280,7 @@ async fn subagent_approvals_reach_the_user_and_apply_to_all_subagents() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_of_agent_and_turn_leave_out_the_wait_for_an_approval() {
+async fn time_limits_exclude_waiting_for_approval() {
     let run = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     let replies = vec![
         invokes(&["scout"]),
@@ -305,7 +305,7 @@ async fn times_of_agent_and_turn_leave_out_the_wait_for_an_approval() {
 }
 
 #[tokio::test]
-async fn a_mode_given_for_an_agents_edit_is_the_sessions_mode() {
+async fn mode_chosen_for_a_subagent_edit_applies_to_the_session() {
     let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
     let replies = vec![
         invokes(&["scout"]),
@@ -323,7 +323,7 @@ async fn a_mode_given_for_an_agents_edit_is_the_sessions_mode() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_the_whole_tree() {
+async fn interrupt_ends_all_subagents() {
     let fast_model_failed = tool("stuck", Sharing::Shared, |_, run| {
         Box::pin(async move {
             run.cancel.cancelled().await;
@@ -356,7 +356,7 @@ async fn an_interrupt_ends_the_whole_tree() {
 }
 
 #[tokio::test]
-async fn several_agents_work_at_the_same_time() {
+async fn subagents_run_in_parallel() {
     let both = Arc::new(tokio::sync::Barrier::new(2));
     let meet = tool("meet", Sharing::Shared, move |n, _| {
         let both = Arc::clone(&both);
@@ -417,7 +417,7 @@ async fn steering_message_reaches_running_subagents() {
 }
 
 #[tokio::test]
-async fn an_unknown_agent_is_refused_with_the_names_there_are() {
+async fn unknown_subagent_is_rejected_with_available_names() {
     let replies = vec![invokes(&["nobody"]), has_text("ok")];
     let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
@@ -425,7 +425,7 @@ async fn an_unknown_agent_is_refused_with_the_names_there_are() {
 }
 
 #[tokio::test]
-async fn what_an_agent_spends_is_the_sessions_and_raised_for_both() {
+async fn subagent_costs_count_for_the_session_and_raises_apply_to_both() {
     for (outcome, done) in [(AskOutcome::ProceedOnce, true), (AskOutcome::Cancel, false)] {
         let look = tool("look", Sharing::Shared, |n, _| echo(n));
         let replies = vec![

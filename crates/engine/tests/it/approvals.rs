@@ -27,7 +27,7 @@ async fn answer(rig: &Rig, decide: Decide) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turn_time_leaves_out_every_wait_for_the_user_and_nothing_else() {
+async fn turn_time_excludes_only_waits_for_the_user() {
     let asks = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     let slow = tool("slow", Sharing::Shared, |n, _| {
         Box::pin(async move {
@@ -78,7 +78,7 @@ impl RuleKeeper for Keeper {
 }
 
 #[tokio::test]
-async fn a_rule_is_shown_kept_and_spares_the_next_question() {
+async fn saved_rule_avoids_the_next_approval() {
     let keeper = Arc::new(Keeper::default());
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_run", 1)]), calls(&[("ask_run", 2)]), has_text("done")];
@@ -109,7 +109,7 @@ async fn a_rule_is_shown_kept_and_spares_the_next_question() {
 }
 
 #[tokio::test]
-async fn a_rule_that_misses_what_was_asked_about_is_said_to() {
+async fn rule_that_does_not_match_the_call_is_reported() {
     for (name, misses) in [("ask_run", false), ("ask_other", true)] {
         let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
         let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
@@ -147,7 +147,7 @@ async fn denial_by_the_user_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn a_refusal_without_words_leaves_out_what_was_not_begun() {
+async fn denial_without_feedback_skips_calls_not_started() {
     for (feedback, left_out) in [(None, true), (Some("not so".to_owned()), false)] {
         let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
         let replies = vec![calls(&[("ask_edit", 1), ("ask_edit", 2)]), has_text("on")];
@@ -169,7 +169,7 @@ async fn a_refusal_without_words_leaves_out_what_was_not_begun() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_offered_leaves_the_question_open() {
+async fn response_that_was_not_offered_leaves_the_request_open() {
     let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
@@ -230,7 +230,7 @@ fn online() -> Arc<TestTool> {
 }
 
 #[tokio::test]
-async fn what_the_sandbox_refused_is_offered_again() {
+async fn sandbox_denial_is_offered_with_missing_permissions() {
     for (answered, expected) in [
         (AskOutcome::ProceedOnce, "run 1: network true\n[The command ran twice"),
         (
@@ -275,7 +275,7 @@ async fn broader_permissions_are_granted_when_chosen() {
 }
 
 #[tokio::test]
-async fn a_rule_answers_the_question_of_the_sandbox() {
+async fn rule_decides_a_sandbox_denial() {
     let replies = vec![calls(&[("run", 1)]), calls(&[("run", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
     rig.prompt("go").await;
@@ -289,7 +289,7 @@ async fn a_rule_answers_the_question_of_the_sandbox() {
 }
 
 #[tokio::test]
-async fn unattended_the_model_reads_what_was_refused() {
+async fn headless_sandbox_denial_is_sent_to_the_model() {
     let replies = vec![calls(&[("run", 1)]), has_text("done")];
     let setup = Setup { tools: vec![online()], unattended: true, ..Setup::default() };
     let mut rig = rig(replies, setup);
@@ -358,7 +358,7 @@ impl CheckpointGuard for Mark {
 }
 
 #[tokio::test]
-async fn old_versions_are_kept_around_edits_and_commands() {
+async fn checkpoints_are_saved_around_edits_and_commands() {
     let log = Log::default();
     let seen = log.0.clone();
     let tools: Vec<Arc<dyn parallax_protocol::tool::Tool>> = vec![

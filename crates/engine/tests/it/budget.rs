@@ -33,7 +33,7 @@ fn tokens(limit: u64) -> BudgetLimits {
 }
 
 #[tokio::test]
-async fn finished_calls_are_kept_and_nothing_more_is_asked() {
+async fn budget_end_keeps_finished_calls_and_sends_nothing() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
     let replies =
         vec![used(calls(&[("one", 1)]), 900), used(calls(&[("one", 2)]), 200), has_text("never")];
@@ -58,7 +58,7 @@ async fn finished_calls_are_kept_and_nothing_more_is_asked() {
 }
 
 #[tokio::test]
-async fn each_prompt_has_its_own() {
+async fn each_prompt_has_its_own_budget() {
     let replies = vec![used(has_text("a"), 900), used(has_text("b"), 900)];
     let budget = Budget::new(BudgetLimits::default(), tokens(500), Spending::default());
     let mut rig = rig(replies, Setup { budget, ..Setup::default() });
@@ -68,7 +68,7 @@ async fn each_prompt_has_its_own() {
 }
 
 #[tokio::test]
-async fn time_ends_a_turn_that_hangs() {
+async fn time_limit_ends_a_hanging_turn() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
     let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
     let budget = Budget::new(BudgetLimits::default(), limits, Spending::default());
@@ -83,7 +83,7 @@ async fn time_ends_a_turn_that_hangs() {
 }
 
 #[tokio::test]
-async fn without_a_price_a_limit_of_money_is_refused() {
+async fn cost_limit_without_a_known_price_is_rejected() {
     let limits = BudgetLimits { cost: Some(1.0), ..BudgetLimits::default() };
     let budget = Budget::new(limits, BudgetLimits::default(), Spending::default());
     let mut rig = rig(vec![has_text("a")], Setup { budget, ..Setup::default() });
@@ -117,7 +117,9 @@ async fn turn_continues_when_the_user_raises_the_budget() {
     rig.prompt("go").await;
     let asked = answer(&mut rig, |id| Decide::new(id, AskOutcome::ProceedOnce)).await;
     assert!(
-        asked.title.contains("1100 tokens of the budget of this session (1000 tokens) are used")
+        asked
+            .title
+            .contains("1100 tokens of the budget of this session (1000 tokens) have been used")
     );
     let Some(Preview::Budget(spent)) = asked.preview else { unreachable!() };
     assert_eq!((spent.limit, spent.used), (1000.0, 1100.0));
@@ -164,7 +166,7 @@ async fn stopping_at_the_budget_returns_the_prompt_and_asks_again_next_time() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_time_is_over_goes_on_where_it_was() {
+async fn turn_over_its_time_limit_continues_after_a_raise() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
     let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
     let budget =
@@ -182,7 +184,7 @@ async fn a_turn_whose_time_is_over_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_turn_that_gets_no_more_time_ends() {
+async fn turn_without_more_time_ends() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
     let limits = BudgetLimits { time: Some(Duration::from_millis(50)), ..BudgetLimits::default() };
     let budget =
@@ -195,7 +197,7 @@ async fn a_turn_that_gets_no_more_time_ends() {
 }
 
 #[tokio::test]
-async fn going_back_gives_no_spent_tokens_back() {
+async fn rewind_does_not_refund_spent_tokens() {
     let replies = vec![used(has_text("a"), 700), used(has_text("b"), 800), used(has_text("c"), 10)];
     let before = Spending { tokens: 5_000, ..Spending::default() };
     let budget = Budget::new(tokens(100_000), BudgetLimits::default(), Spending::default());

@@ -40,7 +40,7 @@ async fn results_keep_the_order_of_calls_whatever_finishes_first() {
 }
 
 #[tokio::test]
-async fn a_thousand_calls_run_eight_at_a_time_and_all_are_answered() {
+async fn thousand_calls_run_eight_at_a_time_and_all_are_answered() {
     let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (seen, highest) = (now.clone(), peak.clone());
     let busy = tool("busy", Sharing::Shared, move |n, _| {
@@ -63,7 +63,7 @@ async fn a_thousand_calls_run_eight_at_a_time_and_all_are_answered() {
 }
 
 #[tokio::test]
-async fn an_exclusive_call_is_prepared_only_when_those_before_it_are_done() {
+async fn exclusive_call_is_prepared_after_earlier_calls_finish() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let (reads, edits) = (log.clone(), log.clone());
     let read = tool("read", Sharing::Shared, move |n, _| {
@@ -94,7 +94,7 @@ async fn an_exclusive_call_is_prepared_only_when_those_before_it_are_done() {
 }
 
 #[tokio::test]
-async fn a_crash_a_bad_argument_and_an_unknown_tool_are_results() {
+async fn panic_invalid_argument_and_unknown_tool_become_results() {
     let crash = tool("crash", Sharing::Shared, |_, _| Box::pin(async { panic!("ouch") }));
     let fine = tool("fine", Sharing::Shared, |n, _| echo(n));
     let odd = r#"[{"functionCall":{"name":"crash","args":{"n":1}}},{"functionCall":{"name":"fine","args":{"n":"x"}}},{"functionCall":{"name":"fien","args":{"n":3}}},{"functionCall":{"name":"fine","args":[1]}},{"functionCall":{"name":"fine","args":{"n":5}}}]"#;
@@ -120,7 +120,7 @@ async fn a_crash_a_bad_argument_and_an_unknown_tool_are_results() {
 }
 
 #[tokio::test]
-async fn an_approved_call_runs_while_its_sibling_waits() {
+async fn approved_call_runs_while_its_sibling_waits() {
     let ask = tool("ask_me", Sharing::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_me", 1), ("ask_me", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
@@ -152,7 +152,7 @@ async fn an_approved_call_runs_while_its_sibling_waits() {
 }
 
 #[tokio::test]
-async fn a_full_disk_ends_the_run_after_the_results_are_kept() {
+async fn full_disk_ends_the_run_after_saving_results() {
     let full = tool("full", Sharing::Shared, |_, _| {
         Box::pin(async {
             Outcome::failure(ToolError::new(ToolErrorKind::NoSpaceLeft, "disk full"))
@@ -164,7 +164,7 @@ async fn a_full_disk_ends_the_run_after_the_results_are_kept() {
 }
 
 #[tokio::test]
-async fn repeating_rounds_are_nudged_and_then_stopped() {
+async fn repeated_steps_are_nudged_and_then_stopped() {
     let same = tool("same", Sharing::Shared, |_, _| Box::pin(async { Outcome::text("as ever") }));
     let replies = (0..20).map(|_| calls(&[("same", 1)])).collect();
     let mut rig = rig(replies, Setup { tools: vec![same], ..Setup::default() });

@@ -98,7 +98,7 @@ fn ending(event: &Event) -> Option<ShellEnding> {
 }
 
 #[tokio::test]
-async fn while_idle_a_command_reaches_the_model_with_the_next_prompt() {
+async fn idle_user_command_is_sent_with_the_next_prompt() {
     let shell = FakeShell::new();
     let setup = Setup { shell: Some(shell), ..Setup::default() };
     let mut rig = rig(vec![has_text("one"), has_text("two")], setup);
@@ -128,7 +128,7 @@ async fn while_idle_a_command_reaches_the_model_with_the_next_prompt() {
 }
 
 #[tokio::test]
-async fn beside_a_turn_it_comes_after_the_results() {
+async fn user_command_during_a_turn_is_sent_after_the_results() {
     let gate = Arc::new(Notify::new());
     let open = Arc::clone(&gate);
     let wait = tool("wait", Sharing::Shared, move |n, _| {
@@ -159,7 +159,7 @@ async fn beside_a_turn_it_comes_after_the_results() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_it_and_a_defect_does_not_end_the_session() {
+async fn interrupt_ends_a_user_command_and_its_panic_does_not_end_the_session() {
     let mut rig =
         rig(vec![has_text("on")], Setup { shell: Some(FakeShell::new()), ..Setup::default() });
     rig.send(run_shell("wait")).await;
@@ -177,7 +177,7 @@ async fn an_interrupt_ends_it_and_a_defect_does_not_end_the_session() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_session_ends_its_commands() {
+async fn session_end_ends_user_commands() {
     for polite in [true, false] {
         let mut rig = rig(Vec::new(), Setup { shell: Some(FakeShell::new()), ..Setup::default() });
         rig.send(run_shell("wait")).await;
@@ -278,7 +278,7 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
 }
 
 #[tokio::test]
-async fn a_process_begins_with_the_size_of_the_window() {
+async fn process_starts_with_the_window_size() {
     let keys = Arc::new(Keys::default());
     let line = Arc::clone(&keys);
     let run = tool("run", Sharing::Shared, move |n, run: Run| {
@@ -294,7 +294,7 @@ async fn a_process_begins_with_the_size_of_the_window() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_background_process_reaches_the_model_when_it_is_to() {
+async fn background_process_end_is_sent_to_the_model_if_requested() {
     for (completion, told, whole) in [
         (BackgroundCompletion::Silent, false, false),
         (BackgroundCompletion::Notify, true, false),
@@ -318,7 +318,7 @@ async fn the_end_of_a_background_process_reaches_the_model_when_it_is_to() {
 }
 
 #[tokio::test]
-async fn each_call_tells_how_far_it_is() {
+async fn call_progress_is_emitted() {
     let replies = vec![calls(&[("ask_run", 1), ("look", 2), ("deny_it", 3)]), has_text("done")];
     let tools: Vec<Arc<dyn parallax_protocol::tool::Tool>> = vec![
         tool("ask_run", Sharing::Shared, |n, _| echo(n)),
@@ -363,7 +363,7 @@ async fn each_call_tells_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn after_an_interrupt_the_next_prompt_is_taken_within_50_ms() {
+async fn next_prompt_is_accepted_within_50_ms_after_an_interrupt() {
     let hanging = vec![chunk(r#"[{"text":"half"}]"#, None), Step::Hang];
     let mut rig = rig(vec![hanging, has_text("next")], Setup::default());
     rig.prompt("go").await;

@@ -82,7 +82,7 @@ impl Hooks for Keeper {
 }
 
 #[tokio::test]
-async fn hooks_say_what_the_account_keeps() {
+async fn hooks_add_instructions_to_the_summary() {
     let replies =
         vec![calls(&[("look", 1)]), has_text("one"), calls(&[("look", 2)]), has_text("two")];
     let setup = Setup {
@@ -185,7 +185,7 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
 }
 
 #[tokio::test]
-async fn big_results_under_a_low_mark_make_big_steps() {
+async fn large_results_under_a_low_threshold_compact_in_large_steps() {
     // Each result uses an eighth of the threshold.
     const ROUNDS: u64 = 60;
     let mut replies: Vec<ModelReply> = (0..ROUNDS).map(|n| calls(&[("look", n)])).collect();
@@ -203,7 +203,7 @@ async fn big_results_under_a_low_mark_make_big_steps() {
 }
 
 #[tokio::test]
-async fn a_bad_account_never_ends_the_session() {
+async fn invalid_summary_never_ends_the_session() {
     let endless = "many words ".repeat(20_000);
     let long = GOOD.replace("many</key", &format!("{endless}</key"));
     let bad = ["", "I cannot help with that.", "<state_snapshot><overall_goal>x", "no tags", &long];
@@ -228,7 +228,7 @@ async fn a_bad_account_never_ends_the_session() {
 }
 
 #[tokio::test]
-async fn an_account_is_written_beside_the_work_before_it_is_needed() {
+async fn summary_is_prepared_in_the_background_before_it_is_needed() {
     let mut replies: Vec<ModelReply> = (0..12).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("done"));
     let setup = Setup {
@@ -252,7 +252,7 @@ async fn an_account_is_written_beside_the_work_before_it_is_needed() {
 }
 
 #[tokio::test]
-async fn what_the_service_finds_too_long_is_sent_once_more() {
+async fn request_rejected_as_too_long_is_compacted_and_retried() {
     let refusal = || {
         vec![Step::Fail(parallax_protocol::model::ModelError::BadRequest {
             status: 400,
@@ -283,7 +283,7 @@ async fn what_the_service_finds_too_long_is_sent_once_more() {
 }
 
 #[tokio::test]
-async fn copies_and_repetitions_become_notes_and_bulk_goes_to_files() {
+async fn duplicates_become_notes_and_large_results_go_to_files() {
     let kept: Arc<Mutex<Vec<String>>> = Arc::default();
     let files = Arc::clone(&kept);
     let read = tool("read_file", Sharing::Shared, |_, _| {
@@ -312,7 +312,7 @@ async fn copies_and_repetitions_become_notes_and_bulk_goes_to_files() {
 }
 
 #[tokio::test]
-async fn going_back_to_before_a_compaction_makes_the_history_whole() {
+async fn rewind_before_a_compaction_restores_the_full_history() {
     let replies = vec![calls(&[("look", 1)]), has_text("one"), has_text("two"), has_text("three")];
     let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
     let mut rig = rig(replies, setup);

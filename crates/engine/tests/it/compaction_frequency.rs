@@ -35,7 +35,7 @@ fn compactions(events: &[Event]) -> Vec<Compaction> {
 }
 
 #[tokio::test]
-async fn one_answer_with_many_big_results_stays_within_its_share() {
+async fn step_with_many_large_results_stays_within_its_share() {
     let round = |from: u64| {
         let many: Vec<(&str, u64)> = (from..from + 30).map(|n| ("look", n)).collect();
         calls(&many)
@@ -60,7 +60,7 @@ async fn one_answer_with_many_big_results_stays_within_its_share() {
 }
 
 #[tokio::test]
-async fn compactions_that_bring_little_come_less_and_less_often() {
+async fn ineffective_compactions_become_rarer() {
     let mut replies: Vec<ModelReply> = (0..60).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("done"));
     // Unmasked content uses most of the threshold.
@@ -98,7 +98,7 @@ async fn threshold_below_the_fixed_request_size_is_reported_once() {
 }
 
 #[tokio::test]
-async fn a_newest_result_reaches_the_model_once_however_low_the_mark_is() {
+async fn newest_result_is_sent_once_under_any_threshold() {
     let mut replies: Vec<ModelReply> =
         (0..30).map(|n| calls(&[("look", 2 * n), ("look", 2 * n + 1)])).collect();
     replies.push(has_text("done"));

@@ -51,7 +51,7 @@ fn lines(name: &str, count: usize) -> Arc<TestTool> {
 }
 
 #[tokio::test]
-async fn a_long_result_of_any_tool_goes_to_a_file() {
+async fn long_result_of_any_tool_is_saved_to_a_file() {
     let (room, kept) = keeping(CompactionOptions {
         max_result_characters: Some(5_000),
         ..CompactionOptions::default()
@@ -71,7 +71,7 @@ async fn a_long_result_of_any_tool_goes_to_a_file() {
 }
 
 #[tokio::test]
-async fn no_result_is_larger_than_what_is_left_of_the_window() {
+async fn result_never_exceeds_the_remaining_context_window() {
     let (room, kept) = keeping(CompactionOptions {
         tokens: 1_000_000,
         share: 1.0,
@@ -111,7 +111,7 @@ impl FolderContext for OneFile {
 }
 
 #[tokio::test]
-async fn context_of_a_folder_comes_once_and_again_when_it_was_lost() {
+async fn directory_context_is_sent_once_and_again_after_compaction() {
     let replies = vec![
         calls(&[("look", 0)]),
         calls(&[("read_file", 1)]),
@@ -161,7 +161,7 @@ impl EditorContext for OpenEditor {
 }
 
 #[tokio::test]
-async fn context_of_the_editor_comes_again_when_its_prompt_is_removed_or_compacted() {
+async fn editor_context_is_resent_after_its_prompt_is_removed_or_compacted() {
     let failing = (0..4).map(|_| vec![Step::Fail(broken("cut"))]);
     let replies = failing.chain([has_text("one"), has_text("two"), has_text("three")]).collect();
     let (room, _) = keeping(CompactionOptions { probe: false, ..CompactionOptions::default() });
@@ -257,7 +257,7 @@ fn shared(one: &str, other: &str) -> usize {
 }
 
 #[tokio::test]
-async fn requests_share_their_beginning() {
+async fn requests_share_their_prefix() {
     let mut replies = Vec::new();
     for turn in 0..6 {
         replies.extend((0..10).map(|n| calls(&[("look", turn * 100 + n), ("see", n)])));
@@ -304,7 +304,7 @@ async fn added_directory_is_sent_to_the_model_and_recorded() {
 }
 
 #[tokio::test]
-async fn a_skill_that_is_unloaded_tells_the_model_no_more() {
+async fn unloaded_skill_is_removed_from_requests() {
     let (room, _) = keeping(CompactionOptions::default());
     let replies =
         vec![calls(&[("activate_skill", 1), ("look", 2)]), has_text("one"), has_text("two")];

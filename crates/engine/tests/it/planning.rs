@@ -33,7 +33,7 @@ fn modes(events: &[parallax_protocol::event::Event]) -> Vec<ApprovalMode> {
 }
 
 #[tokio::test]
-async fn calls_switch_the_mode_when_they_succeed() {
+async fn successful_call_switches_the_mode() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> = vec![
         changing("enter", SessionChange::Planning),
         changing("exit", approved(ApprovalMode::AutoEdit)),
@@ -80,7 +80,7 @@ async fn auto_approved_tools_are_named_in_the_prompt() {
 }
 
 #[tokio::test]
-async fn the_plan_outlives_a_shorter_history() {
+async fn plan_survives_compaction() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> = vec![
         changing("exit", approved(ApprovalMode::AutoEdit)),
         tool("look", Sharing::Shared, |n, _| {

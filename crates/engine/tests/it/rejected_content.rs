@@ -22,7 +22,7 @@ fn picture() -> Part {
 }
 
 #[tokio::test]
-async fn rejected_media_of_a_result_are_removed_and_the_turn_goes_on() {
+async fn rejected_media_of_a_result_are_removed_and_the_turn_continues() {
     let look = tool("look", Sharing::Shared, |_, _| {
         Box::pin(async {
             let mut outcome = Outcome::text("a picture");
@@ -79,7 +79,7 @@ async fn rejected_result_is_removed_and_accepted_ones_stay() {
 }
 
 #[tokio::test]
-async fn nothing_is_removed_when_that_does_not_help() {
+async fn no_content_is_removed_when_removal_does_not_help() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
     let replies =
         vec![calls(&[("one", 1)]), refuses("first"), refuses("second"), has_text("fine again")];

@@ -37,7 +37,7 @@ async fn resume_turn(rig: &mut Rig) -> EndReason {
 }
 
 #[tokio::test]
-async fn an_unanswered_prompt_is_asked_as_it_was() {
+async fn unanswered_prompt_is_resent_unchanged() {
     let history = vec![asked()];
     let setup = Setup { history: history.clone(), ..Setup::default() };
     let mut rig = rig(vec![has_text("here it is")], setup);
@@ -57,7 +57,7 @@ async fn is_whole(rig: &mut Rig) {
 }
 
 #[tokio::test]
-async fn finished_results_are_used_and_the_others_are_lost() {
+async fn resumed_turn_uses_finished_results_and_marks_others_lost() {
     let answer = Content::model(vec![call("look", 1), call("look", 2), call("look", 3)]).seal();
     let ran: Arc<Mutex<Vec<u64>>> = Arc::default();
     let log = Arc::clone(&ran);
@@ -89,7 +89,7 @@ async fn finished_results_are_used_and_the_others_are_lost() {
 }
 
 #[tokio::test]
-async fn going_back_to_a_change_runs_its_call_again_and_none_before_it() {
+async fn rewind_to_a_change_reruns_only_its_call() {
     let ran: Arc<Mutex<Vec<u64>>> = Arc::default();
     let log = Arc::clone(&ran);
     let edit = tool("edit", Sharing::Exclusive, move |n, _| {

@@ -36,7 +36,7 @@ fn turns(prompts: &[PromptEntry]) -> Vec<(u64, &str)> {
 }
 
 #[tokio::test]
-async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
+async fn rewind_removes_turns_and_prompt_numbers_stay_unique() {
     let mut rig = rig(["a", "b", "c", "d", "e"].map(has_text).into(), Setup::default());
     for prompt in ["one", "two", "three"] {
         rig.turn(prompt).await;
@@ -85,7 +85,7 @@ async fn the_conversation_goes_back_and_numbers_do_not_come_twice() {
 }
 
 #[tokio::test]
-async fn files_go_back_turn_by_turn_from_the_last() {
+async fn files_are_reverted_turn_by_turn() {
     for (force, restored, kept) in
         [(false, vec!["/w/3"], vec!["/w/2"]), (true, vec!["/w/2", "/w/3"], vec![])]
     {
@@ -110,7 +110,7 @@ async fn files_go_back_turn_by_turn_from_the_last() {
 }
 
 #[tokio::test]
-async fn edits_count_their_lines_and_a_running_turn_refuses() {
+async fn rewind_reports_line_counts_and_is_rejected_during_a_turn() {
     let edit = tool("edit", Sharing::Exclusive, |n, _| {
         Box::pin(async move {
             Outcome::text("ok").shown(Display::Diff(FileDiff {
@@ -139,7 +139,7 @@ async fn edits_count_their_lines_and_a_running_turn_refuses() {
 }
 
 #[tokio::test]
-async fn a_resumed_session_goes_back_too() {
+async fn resumed_session_can_rewind() {
     use parallax_protocol::content::{Content, Part};
     let history = vec![
         Content::user(vec![Part::text("<session_context old/>"), Part::text("one")]).seal(),

@@ -63,7 +63,7 @@ pub fn models(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn clear_prompts_need_no_call_and_the_choice_stays_for_the_prompt() {
+async fn clear_prompt_is_routed_without_a_call_and_keeps_its_model() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("one", 1)]), has_text("a"), has_text("b"), has_text("c")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..auto(RoutingOptions::default()) });
@@ -78,7 +78,7 @@ async fn clear_prompts_need_no_call_and_the_choice_stays_for_the_prompt() {
 }
 
 #[tokio::test]
-async fn in_doubt_a_small_model_is_asked_and_may_fail() {
+async fn unclear_prompt_is_classified_and_classifier_failure_is_tolerated() {
     let mut rig = rig(vec![has_text("a"), has_text("b")], auto(RoutingOptions::default()));
     rig.script.writes(vec![r#"{"complexity_reasoning": "one file", "complexity_score": 30}"#]);
     let (_, events) = rig.turn("Add a flag\nto the parser").await;
@@ -97,7 +97,7 @@ async fn in_doubt_a_small_model_is_asked_and_may_fail() {
 }
 
 #[tokio::test]
-async fn switched_off_or_by_rules_alone_nothing_is_asked() {
+async fn disabled_or_rule_only_routing_sends_no_request() {
     for router in [Router::Off, Router::Rules] {
         let routing = RoutingOptions { router, ..RoutingOptions::default() };
         let mut rig = rig(vec![has_text("a")], auto(routing));
@@ -132,7 +132,7 @@ async fn chosen_model_without_capacity_falls_back_with_a_notice() {
 }
 
 #[tokio::test]
-async fn both_without_capacity_end_the_turn() {
+async fn turn_ends_when_both_models_lack_capacity() {
     let mut rig = rig(vec![busy(), busy()], auto(RoutingOptions::default()));
     let (reason, _) = rig.turn("Refactor the parser").await;
     assert!(matches!(reason, EndReason::Failed(_)), "{reason:?}");
@@ -184,7 +184,7 @@ async fn non_interactive_run_ends_unless_fallback_is_allowed() {
 }
 
 #[tokio::test]
-async fn an_interrupt_closes_the_question() {
+async fn interrupt_closes_the_fallback_request() {
     let setup = Setup { model: Some("strong"), ..Setup::default() };
     let mut rig = rig(vec![spent()], setup);
     rig.prompt("go").await;

@@ -38,7 +38,7 @@ fn fates(events: &[Event]) -> Vec<(String, String, SteerFate)> {
 }
 
 #[tokio::test]
-async fn what_waits_can_be_edited_and_withdrawn() {
+async fn queued_steering_message_can_be_edited_and_removed() {
     let (mut rig, open) = waiting(&["done"]).await;
     for op in [
         steer("1", "first"),
@@ -70,7 +70,7 @@ async fn what_waits_can_be_edited_and_withdrawn() {
 }
 
 #[tokio::test]
-async fn a_key_in_a_message_is_blacked_out() {
+async fn key_in_a_steering_message_is_redacted() {
     let (mut rig, open) = waiting(&["done"]).await;
     rig.send(steer("1", "it is hush-hush-hush")).await;
     rig.taken().await;
@@ -80,7 +80,7 @@ async fn a_key_in_a_message_is_blacked_out() {
 }
 
 #[tokio::test]
-async fn too_late_it_is_a_prompt_of_its_own() {
+async fn late_steering_message_becomes_a_prompt() {
     let (mut rig, _open) = waiting(&["second answer"]).await;
     rig.send(steer("1", "and then this")).await;
     rig.send(Op::Interrupt).await;
@@ -97,7 +97,7 @@ async fn too_late_it_is_a_prompt_of_its_own() {
 }
 
 #[tokio::test]
-async fn without_a_turn_it_is_a_prompt() {
+async fn steering_message_without_a_turn_becomes_a_prompt() {
     let mut rig = rig(vec![has_text("yes")], Setup::default());
     rig.send(steer("1", "hello")).await;
     let (_, events) = rig.finish().await;
@@ -106,7 +106,7 @@ async fn without_a_turn_it_is_a_prompt() {
 }
 
 #[tokio::test]
-async fn where_the_program_ends_nothing_more_begins() {
+async fn nothing_starts_after_shutdown_begins() {
     let (mut rig, _open) = waiting(&["never asked for"]).await;
     rig.send(steer("1", "and then this")).await;
     rig.send(Op::Shutdown).await;

@@ -7,7 +7,7 @@ use parallax_protocol::tool::Sharing;
 use crate::support::*;
 
 #[tokio::test]
-async fn a_cut_stream_is_sent_again_and_its_text_and_calls_are_dropped() {
+async fn interrupted_stream_is_retried_and_its_text_and_calls_dropped() {
     let once = tool("once", Sharing::Shared, |n, _| echo(n));
     let prepared = once.prepared.clone();
     let mut cut = calls(&[("once", 1)]);
@@ -25,7 +25,7 @@ async fn a_cut_stream_is_sent_again_and_its_text_and_calls_are_dropped() {
 }
 
 #[tokio::test]
-async fn a_cut_after_the_finish_reason_is_a_whole_answer() {
+async fn cut_after_the_finish_reason_is_a_complete_answer() {
     let mut reply = has_text("all of it");
     reply.push(Step::Fail(broken("connection reset")));
     let mut rig = rig(vec![reply], Setup::default());
@@ -35,7 +35,7 @@ async fn a_cut_after_the_finish_reason_is_a_whole_answer() {
 }
 
 #[tokio::test]
-async fn four_broken_attempts_are_a_failure_and_the_prompt_is_taken_back() {
+async fn four_failed_attempts_fail_the_turn_and_return_the_prompt() {
     let replies =
         (0..4).map(|_| vec![Step::Fail(broken("cut"))]).chain([has_text("hello")]).collect();
     let mut rig = rig(replies, Setup::default());
@@ -62,7 +62,7 @@ async fn thinking_alone_is_nudged_in_the_request_only() {
 }
 
 #[tokio::test]
-async fn refusals_fail_with_their_reason_and_are_not_hammered() {
+async fn refusals_fail_with_their_reason_without_many_retries() {
     let refused = || vec![chunk("[]", Some("SAFETY"))];
     let mut rig = rig(vec![refused(), refused(), has_text("never")], Setup::default());
     let (reason, _) = rig.turn("go").await;
@@ -73,7 +73,7 @@ async fn refusals_fail_with_their_reason_and_are_not_hammered() {
 }
 
 #[tokio::test]
-async fn a_blocked_prompt_fails_at_once() {
+async fn blocked_prompt_fails_at_once() {
     let blocked = parallax_protocol::model::Chunk {
         blocked: Some("PROHIBITED_CONTENT".into()),
         ..Default::default()
@@ -88,7 +88,7 @@ async fn a_blocked_prompt_fails_at_once() {
 }
 
 #[tokio::test]
-async fn foreign_signatures_are_replaced_after_one_more_try() {
+async fn foreign_signatures_are_replaced_after_one_retry() {
     let refuse = || {
         vec![Step::Fail(ModelError::BadRequest {
             status: 400,

@@ -30,7 +30,7 @@ async fn requests_extend_each_other_across_prompts() {
 }
 
 #[tokio::test]
-async fn an_interrupt_keeps_the_text_so_far() {
+async fn interrupt_keeps_the_text_so_far() {
     let reply = vec![chunk(r#"[{"text":"half an ans"}]"#, None), Step::Hang];
     let mut rig = rig(vec![reply, has_text("done")], Setup::default());
     rig.prompt("go").await;
@@ -45,7 +45,7 @@ async fn an_interrupt_keeps_the_text_so_far() {
 }
 
 #[tokio::test]
-async fn an_interrupt_answers_every_call_and_keeps_finished_results() {
+async fn interrupt_closes_every_call_and_keeps_finished_results() {
     let quick = tool("quick", Sharing::Shared, |n, _| echo(n));
     let begun = Arc::new(Notify::new());
     let told = begun.clone();
@@ -107,7 +107,7 @@ async fn steering_reaches_the_model_with_the_next_results() {
 }
 
 #[tokio::test]
-async fn the_limit_of_requests_ends_the_turn() {
+async fn request_limit_ends_the_turn() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
     let replies = (0..9).map(|n| calls(&[("one", n)])).collect();
     let mut rig = rig(replies, Setup { tools: vec![one], max_turns: Some(3), ..Setup::default() });
@@ -117,7 +117,7 @@ async fn the_limit_of_requests_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn a_round_cut_off_by_a_crash_keeps_what_was_finished() {
+async fn step_interrupted_by_a_crash_keeps_finished_results() {
     let call = |id: &str| Part::function_call(Some(id), "one", parallax_protocol::Object::new());
     let history = vec![
         Content::user(vec![Part::text("go")]).seal(),
@@ -136,7 +136,7 @@ async fn a_round_cut_off_by_a_crash_keeps_what_was_finished() {
 }
 
 #[tokio::test]
-async fn records_come_before_the_next_step() {
+async fn records_are_written_before_the_next_step() {
     let one = tool("one", Sharing::Shared, |n, _| echo(n));
     let mut rig = rig(
         vec![calls(&[("one", 1)]), has_text("done")],
@@ -176,7 +176,7 @@ async fn records_come_before_the_next_step() {
 }
 
 #[tokio::test]
-async fn what_follows_an_answer_of_no_use_is_a_retry() {
+async fn invalid_answer_is_followed_by_a_retry() {
     let empty = vec![chunk("[]", Some("STOP"))];
     let mut rig = rig(vec![empty, has_text("here"), has_text("more")], Setup::default());
     rig.turn("go").await;

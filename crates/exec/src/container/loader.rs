@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loader_of_a_program_is_found() {
+    fn loader_of_a_program_is_found() {
         let elf = |kinds: &[u32]| {
             let mut file = b"\x7fELF\x02\x01".to_vec();
             file.resize(64, 0);
@@ -63,7 +63,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_head_is_too_odd(tail in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn any_elf_header_is_handled(tail in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let _ = names_loader(&[b"\x7fELF\x02\x01".as_slice(), &tail].concat());
         }
     }

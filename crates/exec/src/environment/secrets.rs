@@ -143,12 +143,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_patterns_are_patterns() {
+    fn secret_patterns_compile() {
         assert!(SECRET_VALUES.is_some());
     }
 
     #[test]
-    fn names_of_secrets_are_known_by_their_words() {
+    fn secret_names_are_recognized_by_words() {
         for name in [
             "MYPASS",
             "DB_PASS",

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{Place, finished};
 
 #[tokio::test]
-async fn exit_code_and_both_streams_in_order() {
+async fn exit_code_and_both_streams_are_captured_in_order() {
     let place = Place::new();
     let done = place.run_text("echo one; echo two >&2; echo three; exit 3").await;
     assert_eq!(done.output.kept.head, "one\ntwo\nthree");
@@ -21,7 +21,7 @@ async fn exit_code_and_both_streams_in_order() {
 }
 
 #[tokio::test]
-async fn stdin_is_at_its_end_and_there_is_no_terminal_to_ask() {
+async fn stdin_is_closed_and_no_terminal_is_available() {
     let place = Place::new();
     let began = Instant::now();
     let done = place.run_text("cat; read x < /dev/tty || echo none").await;
@@ -56,7 +56,7 @@ async fn text_with_nul_is_shown() {
 }
 
 #[tokio::test]
-async fn only_the_given_environment_and_folder_count() {
+async fn command_uses_only_the_given_environment_and_directory() {
     let place = Place::new();
     let mut command = place.command("echo $GIVEN-$CARGO_PKG_NAME; pwd");
     command.environment.push(("GIVEN".into(), "yes".into()));
@@ -71,7 +71,7 @@ async fn only_the_given_environment_and_folder_count() {
 }
 
 #[tokio::test]
-async fn a_long_output_is_kept_at_both_ends_and_whole_on_disk() {
+async fn long_output_keeps_both_ends_and_is_complete_on_disk() {
     let place = Place::new();
     let done = place.run_text("seq 1 1000000").await;
     let kept = &done.output.kept;
@@ -88,7 +88,7 @@ async fn a_long_output_is_kept_at_both_ends_and_whole_on_disk() {
 }
 
 #[tokio::test]
-async fn a_copy_that_cannot_be_written_does_not_stop_the_output() {
+async fn copy_that_cannot_be_written_does_not_stop_the_output() {
     let place = Place::new();
     let mut command = place.command("seq 1 100000");
     command.copy = Some("/dev/null/copy".into());
@@ -99,7 +99,7 @@ async fn a_copy_that_cannot_be_written_does_not_stop_the_output() {
 }
 
 #[tokio::test]
-async fn a_short_output_leaves_no_file() {
+async fn short_output_leaves_no_file() {
     let place = Place::new();
     let done = place.run_text("echo short").await;
     assert_eq!(done.output.file, None);
@@ -107,7 +107,7 @@ async fn a_short_output_leaves_no_file() {
 }
 
 #[tokio::test]
-async fn an_endless_text_needs_little_memory() {
+async fn endless_output_uses_bounded_memory() {
     let place = Place::new();
     // Warm up: the first command loads what all commands need.
     place.run_text("true").await;
@@ -128,7 +128,7 @@ fn resident_peak() -> u64 {
 }
 
 #[tokio::test]
-async fn binary_output_is_counted_and_not_kept() {
+async fn binary_output_is_counted_and_discarded() {
     let place = Place::new();
     let mut live = String::new();
     let running = place.processes.start(place.command("head -c 200M /dev/zero")).await.unwrap();
@@ -150,7 +150,7 @@ async fn binary_output_is_counted_and_not_kept() {
 }
 
 #[tokio::test]
-async fn live_output_comes_at_once_and_then_merged() {
+async fn live_output_is_sent_at_once_and_then_merged() {
     let place = Place::new();
     let command = place.command("echo first; for i in 1 2 3 4 5 6; do sleep 0.02; echo $i; done");
     let running = place.processes.start(command).await.unwrap();
@@ -169,7 +169,7 @@ async fn live_output_comes_at_once_and_then_merged() {
 }
 
 #[tokio::test]
-async fn silence_ends_a_command_and_keeps_its_output() {
+async fn silent_command_is_ended_and_its_output_kept() {
     let place = Place::new();
     let mut command = place.command("echo before; sleep 30; echo after");
     let silence = Duration::from_millis(150);

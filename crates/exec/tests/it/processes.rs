@@ -16,7 +16,7 @@ const TREE: &str = "sleep 60 & echo $! >> pids
     echo ready; wait";
 
 #[tokio::test]
-async fn cancelled_it_leaves_nothing_of_its_tree() {
+async fn cancelled_command_leaves_no_process() {
     let place = Place::new();
     let running = place.processes.start(place.command(TREE)).await.unwrap();
     let cancel = CancellationToken::new();
@@ -40,7 +40,7 @@ async fn cancelled_it_leaves_nothing_of_its_tree() {
 }
 
 #[tokio::test]
-async fn a_dropped_command_is_ended_too() {
+async fn dropped_command_is_ended() {
     let place = Place::new();
     let running = place.processes.start(place.command(TREE)).await.unwrap();
     eventually("the tree", || pids(&place, "pids").len() == 3).await;
@@ -50,7 +50,7 @@ async fn a_dropped_command_is_ended_too() {
 }
 
 #[tokio::test]
-async fn with_the_registry_everything_ends() {
+async fn dropped_registry_ends_all_processes() {
     for polite in [true, false] {
         let place = Place::new();
         let Place { folder, processes } = place;
@@ -77,7 +77,7 @@ async fn with_the_registry_everything_ends() {
 }
 
 #[tokio::test]
-async fn a_child_that_keeps_the_pipe_does_not_hold_the_result() {
+async fn child_holding_the_pipe_does_not_delay_the_result() {
     let place = Place::new();
     let began = Instant::now();
     let done =
@@ -96,7 +96,7 @@ async fn a_child_that_keeps_the_pipe_does_not_hold_the_result() {
 }
 
 #[tokio::test]
-async fn a_background_process_runs_on_and_is_seen_to_end() {
+async fn background_process_continues_and_its_end_is_reported() {
     let place = Place::new();
     let text =
         "echo \x1b[31mstarted\x1b[0m; while [ ! -e go ]; do sleep 0.01; done; echo over; exit 4";
@@ -116,7 +116,7 @@ async fn a_background_process_runs_on_and_is_seen_to_end() {
 }
 
 #[tokio::test]
-async fn an_orphans_end_is_collected_with_its_code() {
+async fn orphan_exit_code_is_collected() {
     let place = Place::new();
     let text = "sh -c 'while [ ! -e go ]; do sleep 0.01; done; exit 5' >/dev/null 2>&1 &";
     let done = place.run_text(text).await;
@@ -128,7 +128,7 @@ async fn an_orphans_end_is_collected_with_its_code() {
 }
 
 #[tokio::test]
-async fn one_that_ends_early_is_not_detached() {
+async fn command_that_ends_early_is_not_detached() {
     let place = Place::new();
     let done = finished(place.detach("echo quick; exit 2", Duration::from_secs(5)).await);
     assert_eq!(done.ending, Ending::Exited { code: 2 });
@@ -136,7 +136,7 @@ async fn one_that_ends_early_is_not_detached() {
 }
 
 #[tokio::test]
-async fn a_running_command_can_be_sent_away_and_stopped_from_elsewhere() {
+async fn running_command_can_be_detached_and_stopped_elsewhere() {
     let place = Place::new();
     let running = place.processes.start(place.command("echo here; sleep 60")).await.unwrap();
     let control = place.processes.control(running.pid()).unwrap();

@@ -15,7 +15,7 @@ fn in_terminal(place: &Place, text: &str) -> parallax_exec::Command {
 }
 
 #[tokio::test]
-async fn it_has_a_size_and_follows_changes() {
+async fn terminal_has_a_size_and_follows_changes() {
     let place = Place::new();
     let text = "test -t 0 && test -t 1 && stty size
         trap 'stty size; exit 7' WINCH; while :; do sleep 0.02; done";
@@ -41,7 +41,7 @@ async fn it_has_a_size_and_follows_changes() {
 }
 
 #[tokio::test]
-async fn input_reaches_the_program() {
+async fn terminal_input_reaches_the_program() {
     let place = Place::new();
     let text = "stty -echo; printf 'name? '; read name; echo \"hello $name\"";
     let running = place.processes.start(in_terminal(&place, text)).await.unwrap();
@@ -73,7 +73,7 @@ async fn long_output_is_read_as_text_and_bounded() {
 }
 
 #[tokio::test]
-async fn cancelled_its_tree_ends_as_in_a_pipe() {
+async fn cancelled_terminal_command_leaves_no_process() {
     let place = Place::new();
     let text = "(setsid sh -c 'echo $$ >> pids; exec sleep 60' &)
         while [ ! -s pids ]; do sleep 0.01; done; echo ready; sleep 60";

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fewer_tools_variables_and_matches_are_within() {
+    fn narrowed_capability_is_covered() {
         let agent = |tools: Option<&[&str]>| Capability::Agent {
             name: "a".to_owned(),
             tools: tools.map(|tools| tools.iter().map(|it| (*it).to_owned()).collect()),

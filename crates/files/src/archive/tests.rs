@@ -102,7 +102,7 @@ fn refused(archive: &[u8]) -> String {
 }
 
 #[test]
-fn both_kinds_come_out_as_they_went_in() {
+fn tar_and_zip_archives_round_trip() {
     let long = format!("{}/file.txt", "d".repeat(120));
     let pax = format!("{} path={long}\n", 10 + long.len());
     let archives = [
@@ -137,7 +137,7 @@ fn both_kinds_come_out_as_they_went_in() {
 }
 
 #[test]
-fn what_leads_out_is_refused() {
+fn archive_entry_outside_the_target_is_rejected() {
     for name in ["../x", "a/../../x", "/x", "..\\x", "C:\\x", "a\\..\\..\\x"] {
         for archive in
             [tar(&[tar_entry(name, b'0', b"x", 0o644)]), zip(&[(name, 0o100_644, b"x", None)])]
@@ -148,7 +148,7 @@ fn what_leads_out_is_refused() {
 }
 
 #[test]
-fn links_devices_and_doubles_are_refused() {
+fn links_devices_and_duplicates_are_rejected() {
     for (archive, why) in [
         (tar(&[tar_entry("a", b'2', b"", 0o777)]), "is a link"),
         (tar(&[tar_entry("a", b'1', b"", 0o777)]), "is a link"),
@@ -164,7 +164,7 @@ fn links_devices_and_doubles_are_refused() {
 }
 
 #[test]
-fn bombs_and_lies_end_at_the_limit() {
+fn archive_bombs_stop_at_the_limit() {
     let zeros = vec![0; 200_000];
     let many: Vec<Vec<u8>> =
         (0..30).map(|number| tar_entry(&number.to_string(), b'0', b"", 0o644)).collect();
@@ -186,7 +186,7 @@ fn bombs_and_lies_end_at_the_limit() {
 
 proptest! {
     #[test]
-    fn any_damage_is_an_error_or_an_archive(at in 0usize..1_000, byte: u8, packed: bool) {
+    fn damaged_archive_never_panics(at in 0usize..1_000, byte: u8, packed: bool) {
         let mut archive = match packed {
             true => zip(&[("a/b", 0o100_644, b"hello", None), ("c", 0o100_755, b"", None)]),
             false => tar(&[tar_entry("a/b", b'0', b"hello", 0o644)]),

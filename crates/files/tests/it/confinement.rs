@@ -17,7 +17,7 @@ fn refused(place: &ResolvedDirectory, path: &str, access: Access) -> String {
 }
 
 #[test]
-fn what_is_outside_or_kept_is_refused_in_the_known_words() {
+fn paths_outside_or_protected_are_rejected_with_known_messages() {
     let place = ResolvedDirectory::new();
     place.put("outside/secret", "s");
     symlink(place.path("outside"), place.path("work/door")).expect("link");
@@ -51,7 +51,7 @@ fn what_is_outside_or_kept_is_refused_in_the_known_words() {
 }
 
 #[test]
-fn allowed_places_and_who_may_write_there() {
+fn allowed_directories_are_readable_and_writable_as_configured() {
     let place = ResolvedDirectory::with(|base, options| {
         std::fs::create_dir(base.join("docs")).expect("a folder");
         options.readable = vec![base.join("docs")];
@@ -82,7 +82,7 @@ fn allowed_places_and_who_may_write_there() {
 }
 
 #[test]
-fn at_signs_are_taken_off_unless_they_are_there() {
+fn leading_at_sign_is_removed_unless_the_file_exists() {
     let place = ResolvedDirectory::new();
     place.put("work/src/a.rs", "");
     place.put("work/@scope/b.rs", "");
@@ -99,7 +99,7 @@ fn at_signs_are_taken_off_unless_they_are_there() {
 }
 
 #[test]
-fn links_that_stay_inside_work() {
+fn links_within_the_workspace_are_followed() {
     let place = ResolvedDirectory::new();
     place.put("work/real/a.txt", "one");
     symlink("real", place.path("work/folder")).expect("link");
@@ -111,7 +111,7 @@ fn links_that_stay_inside_work() {
 }
 
 #[test]
-fn pipes_and_devices_answer_at_once() {
+fn pipes_and_devices_are_rejected_without_blocking() {
     let place = ResolvedDirectory::new();
     let pipe = place.path("work/pipe");
     rustix::fs::mknodat(
@@ -146,7 +146,7 @@ fn pipes_and_devices_answer_at_once() {
 }
 
 #[test]
-fn a_link_exchanged_between_check_and_use_never_leads_outside() {
+fn link_swapped_between_check_and_use_never_escapes() {
     let place = ResolvedDirectory::new();
     place.put("outside/victim", "untouched");
     place.put("work/inner/victim", "inside");
@@ -209,7 +209,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn no_tree_of_links_leads_outside(
+    fn no_combination_of_links_escapes(
         steps in proptest::collection::vec(step(), 1..12),
         paths in proptest::collection::vec("(\\.\\./){0,2}[abc](/(\\.\\.|[abc])){0,3}(/secret)?", 1..6),
     ) {

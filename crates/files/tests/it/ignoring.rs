@@ -9,7 +9,7 @@ fn ignored(place: &ResolvedDirectory, name: &str) -> Option<RuleSource> {
 }
 
 #[test]
-fn git_rules_hold_at_all_levels_and_only_in_a_repository() {
+fn gitignore_rules_apply_at_all_levels_and_only_in_a_repository() {
     let place = ResolvedDirectory::with(|base, options| {
         options.root = base.join("work/sub");
         std::fs::create_dir(&options.root).expect("a folder");
@@ -40,7 +40,7 @@ fn git_rules_hold_at_all_levels_and_only_in_a_repository() {
 }
 
 #[test]
-fn stronger_files_overrule_weaker_ones() {
+fn higher_precedence_ignore_files_win() {
     let place = ResolvedDirectory::with(|_, options| {
         options.filtering.custom_ignore_files = vec![".aiignore".into()]
     });

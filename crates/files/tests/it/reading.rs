@@ -7,7 +7,7 @@ use crate::ResolvedDirectory;
 const RANGE: LineRange = LineRange { first: 1, last: 2000, line_characters: 2000 };
 
 #[test]
-fn a_huge_file_and_a_huge_line_are_read_in_little_memory() {
+fn huge_file_and_huge_line_use_bounded_memory() {
     let place = ResolvedDirectory::new();
     let path = place.put("work/huge", "first\nsecond\n");
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("open");
@@ -38,7 +38,7 @@ fn text_of_one_read_is_bounded_at_a_line_end() {
 }
 
 #[test]
-fn a_read_can_be_cancelled() {
+fn read_can_be_cancelled() {
     let place = ResolvedDirectory::new();
     place.put("work/a", "x");
     let found = place.workspace.resolve("a", Access::Read).expect("allowed");

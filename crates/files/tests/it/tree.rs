@@ -8,7 +8,7 @@ fn drawn(place: &ResolvedDirectory, items: usize) -> Vec<String> {
 }
 
 #[test]
-fn files_come_first_and_closed_folders_are_marked() {
+fn tree_lists_files_first_and_marks_closed_directories() {
     let place = ResolvedDirectory::new();
     place.put("work/.geminiignore", "private/\n*.log\n");
     place.put("work/a.txt", "");
@@ -39,7 +39,7 @@ fn files_come_first_and_closed_folders_are_marked() {
 }
 
 #[test]
-fn a_crowded_folder_is_not_read_to_its_end() {
+fn crowded_directory_is_truncated() {
     let place = ResolvedDirectory::new();
     for number in 0..6_000 {
         place.put(&format!("work/f{number:05}"), "");

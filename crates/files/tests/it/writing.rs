@@ -26,7 +26,7 @@ fn names(place: &ResolvedDirectory) -> Vec<String> {
 }
 
 #[test]
-fn a_new_file_has_the_usual_mode_and_its_folders() {
+fn new_file_has_the_default_mode_and_its_directories() {
     let place = ResolvedDirectory::new();
     let plain = place.put("work/plain", "");
     let written = atomic_write(&target(&place, "a/b/c"), b"text", ExpectedState::Absent);
@@ -37,7 +37,7 @@ fn a_new_file_has_the_usual_mode_and_its_folders() {
 }
 
 #[test]
-fn mode_attributes_and_link_target_stay() {
+fn write_keeps_mode_attributes_and_link_target() {
     let place = ResolvedDirectory::new();
     let path = place.put("work/run.sh", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o751)).expect("mode");
@@ -61,7 +61,7 @@ fn mode_attributes_and_link_target_stay() {
 }
 
 #[test]
-fn hard_links_stay_one_file() {
+fn write_keeps_hard_links() {
     let place = ResolvedDirectory::new();
     let path = place.put("work/one", "a long old content");
     std::fs::hard_link(&path, place.path("work/two")).expect("link");
@@ -78,7 +78,7 @@ fn hard_links_stay_one_file() {
 }
 
 #[test]
-fn another_content_than_expected_is_never_overwritten() {
+fn file_with_unexpected_content_is_never_overwritten() {
     let place = ResolvedDirectory::new();
     place.put("work/a", "by someone else");
     let found = target(&place, "a");
@@ -124,7 +124,7 @@ fn concurrent_writers_lose_no_update() {
 }
 
 #[test]
-fn a_directory_is_refused() {
+fn directory_is_rejected() {
     let place = ResolvedDirectory::new();
     std::fs::create_dir(place.path("work/folder")).expect("a folder");
     let refused = atomic_write(&target(&place, "folder"), b"x", ExpectedState::Anything);
@@ -137,7 +137,7 @@ fn a_directory_is_refused() {
 }
 
 #[test]
-fn a_write_protected_file_is_left_alone() {
+fn write_protected_file_is_left_alone() {
     let place = ResolvedDirectory::new();
     let path = place.put("work/a", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("mode");
@@ -151,7 +151,7 @@ fn a_write_protected_file_is_left_alone() {
 }
 
 #[test]
-fn the_ledger_notices_changes_by_others() {
+fn ledger_detects_changes_by_others() {
     let place = ResolvedDirectory::new();
     place.put("work/a", "one");
     let found = target(&place, "a");

@@ -21,7 +21,7 @@ fn ok() -> CannedResponse {
 }
 
 #[tokio::test]
-async fn transient_answers_are_tried_again_and_told() {
+async fn transient_errors_are_retried_and_reported() {
     let (got, server) = serve(vec![
         refusal(429, "slow down", ""),
         refusal(500, "oops", ""),
@@ -48,7 +48,7 @@ async fn transient_answers_are_tried_again_and_told() {
 }
 
 #[tokio::test]
-async fn without_capacity_a_request_that_gives_way_is_tried_twice_more() {
+async fn request_with_fallback_is_retried_twice_without_capacity() {
     let full = || {
         let info = r#"{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"MODEL_CAPACITY_EXHAUSTED"}"#;
         refusal(429, "full", info)
@@ -67,7 +67,7 @@ async fn without_capacity_a_request_that_gives_way_is_tried_twice_more() {
 }
 
 #[tokio::test]
-async fn the_servers_delay_is_kept() {
+async fn server_delay_is_respected() {
     let delay = r#"{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"120ms"}"#;
     let start = Instant::now();
     let (got, _) = serve(vec![refusal(429, "later", delay), ok()]).await;
@@ -80,7 +80,7 @@ async fn the_servers_delay_is_kept() {
 }
 
 #[tokio::test]
-async fn what_cannot_get_better_ends_at_once() {
+async fn permanent_error_is_not_retried() {
     let daily =
         r#"{"@type":"google.rpc.QuotaFailure","violations":[{"quotaId":"RequestsPerDay"}]}"#;
     for (answer, check) in [
@@ -124,7 +124,7 @@ async fn attempts_are_limited_by_the_request() {
 }
 
 #[tokio::test]
-async fn a_dead_or_cutting_server_is_asked_again() {
+async fn connection_failures_are_retried() {
     let (got, _) = serve(vec![vec![], head(), ok()]).await;
     assert_eq!(got.text, "ok");
     let classes: Vec<_> = got.retries.iter().map(|retry| retry.class.as_str()).collect();
@@ -139,7 +139,7 @@ async fn a_dead_or_cutting_server_is_asked_again() {
 }
 
 #[tokio::test]
-async fn silence_ends_the_wait_for_headers_and_for_chunks() {
+async fn silence_times_out_for_headers_and_chunks() {
     let (got, _) = serve(vec![vec![ResponsePiece::Hang], ok()]).await;
     assert_eq!(got.retries[0].class, "timeout");
     assert_eq!(got.text, "ok");
@@ -165,7 +165,7 @@ async fn slow_chunks_are_not_silence() {
 }
 
 #[tokio::test]
-async fn a_stream_cut_after_its_first_chunk_is_broken() {
+async fn stream_cut_after_its_first_chunk_is_broken() {
     let mut cut = head();
     cut.push(data(&text_chunk("a")));
     let incomplete = whole(200, "", &format!("data: {}\n\ndata: {{\"cand", text_chunk("a")));
@@ -181,7 +181,7 @@ async fn a_stream_cut_after_its_first_chunk_is_broken() {
 }
 
 #[tokio::test]
-async fn an_error_inside_of_a_stream_counts_by_its_code() {
+async fn error_inside_a_stream_is_classified_by_its_code() {
     let busy = r#"{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}"#;
     // Before the first chunk, the request is retried, even if the error has no `data:` prefix.
     let mut bare = head();
@@ -200,7 +200,7 @@ async fn an_error_inside_of_a_stream_counts_by_its_code() {
 }
 
 #[tokio::test]
-async fn a_wait_is_cancelled_at_once() {
+async fn retry_wait_is_cancelled_at_once() {
     let server = Server::start(vec![whole(503, "Retry-After: 60\r\n", "")]).await;
     let cancel = CancellationToken::new();
     let mut stream = gemini(&server).stream(request(), cancel.clone());
@@ -212,7 +212,7 @@ async fn a_wait_is_cancelled_at_once() {
 }
 
 #[tokio::test]
-async fn a_utility_call_tries_five_times() {
+async fn utility_request_is_attempted_five_times() {
     let server = Server::start((0..6).map(|_| refusal(503, "x", "")).collect()).await;
     let error = gemini(&server).generate(request(), CancellationToken::new()).await;
     assert!(matches!(error, Err(ModelError::Unavailable { status: Some(503), .. })));
@@ -220,7 +220,7 @@ async fn a_utility_call_tries_five_times() {
 }
 
 #[tokio::test]
-async fn messages_never_hold_the_key_and_are_short() {
+async fn error_messages_are_short_and_contain_no_key() {
     let long = "x".repeat(100_000);
     let (got, _) = serve(vec![refusal(400, &format!("key {KEY} {long}"), "")]).await;
     let text = got.end.expect_err("an error").to_string();

@@ -33,7 +33,7 @@ async fn address_headers_and_body_are_as_documented() {
 }
 
 #[tokio::test]
-async fn vertex_express_and_bearer() {
+async fn vertex_express_and_bearer_requests_are_sent() {
     let server = Server::start(vec![stream(&[&last_chunk("ok")])]).await;
     let base = server.base.clone();
     let env = |name: &str| match name {
@@ -52,7 +52,7 @@ async fn vertex_express_and_bearer() {
 }
 
 #[tokio::test]
-async fn settings_for_retries_change_the_second_body() {
+async fn retry_settings_change_the_second_body() {
     let unavailable = whole(503, "", "");
     let server = Server::start(vec![unavailable, stream(&[&last_chunk("ok")])]).await;
     let mut options = options(&server.base);
@@ -66,7 +66,7 @@ async fn settings_for_retries_change_the_second_body() {
 }
 
 #[test]
-fn nothing_shows_the_key() {
+fn debug_output_contains_no_key() {
     let options = options("http://127.0.0.1:1");
     assert!(!format!("{options:?}").contains(KEY));
 }

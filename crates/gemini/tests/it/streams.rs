@@ -28,7 +28,7 @@ async fn chunks_arrive_while_the_stream_is_open() {
 }
 
 #[tokio::test]
-async fn letters_split_across_packets_come_whole() {
+async fn characters_split_across_packets_are_joined() {
     let event = format!("data: {}\n\n", last_chunk("grüße 😀"));
     let bytes = event.as_bytes();
     let mut answer = head();
@@ -42,7 +42,7 @@ async fn letters_split_across_packets_come_whole() {
 }
 
 #[tokio::test]
-async fn a_json_array_and_a_missing_last_line_are_taken() {
+async fn json_array_and_missing_last_line_are_accepted() {
     let array = format!("[{},\n{}]", text_chunk("a"), last_chunk("b"));
     let cut_end = format!("data: {}\n\ndata: {}", text_chunk("c"), last_chunk("d"));
     let (got, server) = serve(vec![whole(200, "", &array)]).await;
@@ -53,14 +53,14 @@ async fn a_json_array_and_a_missing_last_line_are_taken() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_an_empty_stream() {
+async fn empty_answer_is_an_empty_stream() {
     let (got, server) = serve(vec![whole(200, "", "")]).await;
     assert!(got.end.is_ok() && got.text.is_empty() && got.retries.is_empty());
     assert_eq!(server.seen().len(), 1);
 }
 
 #[tokio::test]
-async fn a_utility_answer_is_joined_and_signatures_stay() {
+async fn utility_answer_is_joined_with_signatures() {
     let body = r#"{"candidates":[{"content":{"parts":[{"text":"a"},{"text":"b"},{"text":"","thoughtSignature":"c2ln"}]},
         "finishReason":"STOP","groundingMetadata":{"webSearchQueries":["q"]}}],"usageMetadata":{"totalTokenCount":9}}"#;
     let server = Server::start(vec![whole(200, "", body)]).await;
@@ -81,7 +81,7 @@ async fn a_utility_answer_is_joined_and_signatures_stay() {
 }
 
 #[tokio::test]
-async fn a_missing_utility_model_is_replaced_and_remembered() {
+async fn missing_utility_model_is_replaced_and_remembered() {
     let missing = || whole(404, "", r#"{"error":{"code":404,"message":"no such model"}}"#);
     let server = Server::start(vec![
         missing(),

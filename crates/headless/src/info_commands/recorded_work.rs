@@ -44,7 +44,7 @@ pub(super) fn model_reason(session: &OpenSession) -> CommandOutput {
     if let Some(route) = &route {
         lines.push(format!("Requested: `{}`.", route.asked));
         lines.push(format!("It was chosen by {}: {}.", by(route.source), route.reason));
-        lines.extend(route.error.as_ref().map(|error| format!("A problem: {error}.")));
+        lines.extend(route.error.as_ref().map(|error| format!("Error: {error}.")));
     }
     CommandOutput {
         text: joined(lines),

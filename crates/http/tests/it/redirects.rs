@@ -36,7 +36,7 @@ fn plain(redirects: Redirects) -> ClientOptions {
 }
 
 #[tokio::test]
-async fn a_private_header_never_follows_to_another_host() {
+async fn private_header_never_follows_to_another_host() {
     let (second, seen) = serve("127.0.0.2", vec![OK.into()]);
     let (first, _heads) = serve("127.0.0.1", vec![redirect(&format!("http://{second}/"))]);
     let client = client(&plain(Redirects::SameHost(5))).expect("a client");
@@ -51,7 +51,7 @@ async fn a_private_header_never_follows_to_another_host() {
 }
 
 #[tokio::test]
-async fn the_same_host_may_redirect() {
+async fn same_host_may_redirect() {
     let (first, heads) = serve("127.0.0.1", vec![redirect("/moved"), OK.into()]);
     let client = client(&plain(Redirects::SameHost(5))).expect("a client");
     let answer = client.get(format!("http://{first}/a")).send().await.expect("an answer");
@@ -61,7 +61,7 @@ async fn the_same_host_may_redirect() {
 }
 
 #[tokio::test]
-async fn a_guarded_client_checks_every_hop() {
+async fn guarded_client_checks_every_hop() {
     let local: IpAddr = "127.0.0.1".parse().expect("ip");
     let (target, _heads) = serve("127.0.0.1", vec![redirect("http://127.0.0.2:1/")]);
     let guarded = guarded_client(&plain(Redirects::Any(5)), &[local]).expect("a client");
@@ -76,7 +76,7 @@ async fn a_guarded_client_checks_every_hop() {
 }
 
 #[tokio::test]
-async fn a_guarded_client_refuses_local_targets_at_once() {
+async fn guarded_client_refuses_local_targets_at_once() {
     let guarded = guarded_client(&plain(Redirects::None), &[]).expect("a client");
     for text in ["http://127.0.0.1:1/", "http://localhost/", "http://2130706433/", "file:///x"] {
         let url = text.parse().expect("a URL");

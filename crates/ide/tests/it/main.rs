@@ -131,7 +131,7 @@ async fn diffs_are_decided_in_the_editor() {
 }
 
 #[tokio::test]
-async fn a_decision_in_the_terminal_takes_the_text_of_the_editor() {
+async fn terminal_decision_uses_the_text_of_the_editor() {
     let place = Place::new();
     let editor = TestCompanion::start(place.setup()).await.expect("a companion");
     let companion = place.connect();
@@ -149,7 +149,7 @@ async fn a_decision_in_the_terminal_takes_the_text_of_the_editor() {
 }
 
 #[tokio::test]
-async fn an_editor_that_dies_ends_its_diff() {
+async fn dead_editor_ends_its_diff() {
     let place = Place::new();
     let editor = TestCompanion::start(place.setup()).await.expect("a companion");
     let companion = place.connect();
@@ -171,7 +171,7 @@ async fn an_editor_that_dies_ends_its_diff() {
 }
 
 #[tokio::test]
-async fn an_editor_that_hangs_gives_no_text_and_delays_little() {
+async fn hanging_editor_gives_no_text_and_delays_little() {
     let place = Place::new();
     let setup = place.setup().with_fault(CompanionFault::HangsInTools);
     let editor = TestCompanion::start(setup).await.expect("a companion");
@@ -186,7 +186,7 @@ async fn an_editor_that_hangs_gives_no_text_and_delays_little() {
 }
 
 #[tokio::test]
-async fn an_editor_without_tools_gives_context_only() {
+async fn editor_without_tools_gives_context_only() {
     let place = Place::new();
     let setup = place.setup().with_fault(CompanionFault::HasNoTools);
     let _editor = TestCompanion::start(setup).await.expect("a companion");
@@ -196,7 +196,7 @@ async fn an_editor_without_tools_gives_context_only() {
 }
 
 #[tokio::test]
-async fn a_refused_diff_is_left_to_the_terminal() {
+async fn rejected_diff_is_decided_in_the_terminal() {
     let place = Place::new();
     let setup = place.setup().with_fault(CompanionFault::RefusesDiffs);
     let _editor = TestCompanion::start(setup).await.expect("a companion");
@@ -209,7 +209,7 @@ async fn a_refused_diff_is_left_to_the_terminal() {
 }
 
 #[tokio::test]
-async fn stale_files_and_a_mute_port_do_not_hide_the_editor() {
+async fn stale_files_and_a_silent_port_do_not_hide_the_editor() {
     let place = Place::new();
     for port in 1..=10 {
         place.stale(std::process::id(), port);
@@ -228,7 +228,7 @@ async fn stale_files_and_a_mute_port_do_not_hide_the_editor() {
 }
 
 #[tokio::test]
-async fn the_window_with_this_directory_is_chosen() {
+async fn window_with_this_directory_is_chosen() {
     let place = Place::new();
     let other = CompanionSetup::new(&place.path("tmp"), &place.path("other"));
     let other = TestCompanion::start(other).await.expect("a companion");
@@ -248,7 +248,7 @@ async fn the_window_with_this_directory_is_chosen() {
 }
 
 #[tokio::test]
-async fn the_diagnosis_names_each_server() {
+async fn diagnosis_names_each_server() {
     let place = Place::new();
     place.stale(std::process::id(), 1);
     let other = CompanionSetup::new(&place.path("tmp"), &place.path("other"));
@@ -266,7 +266,7 @@ async fn the_diagnosis_names_each_server() {
 }
 
 #[tokio::test]
-async fn a_server_can_be_a_program() {
+async fn ide_server_can_be_a_program() {
     let place = Place::new();
     let update = json!({"jsonrpc": "2.0", "method": "ide/contextUpdate", "params":
         {"workspaceState": {"openFiles": [{"path": "/p/a.rs", "timestamp": 1}]}}});

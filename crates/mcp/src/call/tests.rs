@@ -101,7 +101,7 @@ async fn progress_resets_the_call_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_without_end_ends_a_call_all_the_same() {
+async fn endless_progress_does_not_prevent_the_timeout() {
     let begun = tokio::time::Instant::now();
     let ended = call(100, 1_000).await;
     assert!(matches!(ended, Err(McpError::Timeout { .. })), "{ended:?}");

@@ -25,7 +25,7 @@ fn read_from(open: &Open, text: &[u8], posted: Option<i64>) -> Vec<Value> {
 }
 
 #[test]
-fn messages_are_found_in_what_servers_write() {
+fn messages_are_found_in_noisy_output() {
     let count = |line: &str| read(&open(&[1, 2]), line.as_bytes()).len();
     let pong = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     assert_eq!(count(pong), 1);
@@ -86,7 +86,7 @@ fn line_that_is_not_a_message_affects_no_call() {
 }
 
 #[test]
-fn answer_behind_other_text_ends_its_call() {
+fn response_after_other_text_completes_its_call() {
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
     for line in [
         format!("DEBUG {answer}"),
@@ -119,7 +119,7 @@ fn answer_behind_other_text_ends_its_call() {
 }
 
 #[test]
-fn answer_without_id_is_for_the_request_that_was_posted() {
+fn response_without_id_belongs_to_the_posted_request() {
     for text in [
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"broken"}}"#,
@@ -138,7 +138,7 @@ fn answer_without_id_is_for_the_request_that_was_posted() {
 }
 
 #[test]
-fn only_answer_of_a_response_belongs_to_its_request() {
+fn single_message_of_a_response_belongs_to_its_request() {
     for text in [
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,
         r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32603,"message":"broken"}}"#,
@@ -153,7 +153,7 @@ fn only_answer_of_a_response_belongs_to_its_request() {
 }
 
 #[test]
-fn a_wrong_byte_or_half_a_letter_spoils_a_letter() {
+fn invalid_byte_or_lone_surrogate_is_replaced() {
     for text in [
         &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"odd\":\"a\xe9\"}}"[..],
         br#"{"jsonrpc":"2.0","id":1,"result":{"odd":"a\ud83d"}}"#,
@@ -169,7 +169,7 @@ fn a_wrong_byte_or_half_a_letter_spoils_a_letter() {
 }
 
 #[test]
-fn what_cannot_be_read_ends_its_request() {
+fn unreadable_response_fails_its_request() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     for (text, why) in [
         (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"x":{deep}}}}}"#), "nested too deeply"),
@@ -196,7 +196,7 @@ fn what_cannot_be_read_ends_its_request() {
 }
 
 #[test]
-fn a_list_keeps_the_entries_that_can_be_read() {
+fn list_keeps_its_readable_entries() {
     let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":1,"result":{{"nextCursor":"b","odd":{deep},"tools":[
@@ -211,7 +211,7 @@ fn a_list_keeps_the_entries_that_can_be_read() {
 }
 
 #[test]
-fn an_answer_finds_its_request_and_ends_it() {
+fn response_completes_its_request() {
     let open = open(&[1, 2]);
     assert_eq!(open.repaired(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None), None);
     // Over HTTP, the posted request resolves a string id.

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wrong_state_does_not_end_the_waiting() {
+    async fn callback_with_wrong_state_is_ignored() {
         let callback = RedirectListener::listen(None, None).await.expect("a port");
         let address = callback.listener.local_addr().expect("an address").to_string();
         let waiting = tokio::spawn(async move { callback.wait(Some("a b")).await });

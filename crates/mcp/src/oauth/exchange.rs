@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_services_are_put_into_one_form() {
+    fn token_responses_are_normalized() {
         for (status, body, wanted_status, wanted) in [
             (
                 200,

@@ -39,7 +39,7 @@ pub async fn sign_in(
     http: &ClientOptions,
     face: &dyn SignIn,
 ) -> Result<(), String> {
-    let url = server.endpoint.url().ok_or("a server that is a program does not support sign-in")?;
+    let url = server.endpoint.url().ok_or("only servers with a URL support sign-in")?;
     let settings = &server.oauth;
     let mut manager = manager(url, http).await.map_err(|error| error.to_string())?;
     let metadata = metadata(&manager, url, settings, http).await?;

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_found_again_and_go_nowhere_else() {
+    fn tokens_are_loaded_only_for_their_server() {
         let home = tempfile::tempdir().expect("a folder");
         let other = tempfile::tempdir().expect("a folder");
         let theirs = r#"[{"serverName":"t","token":{"accessToken":"theirs","tokenType":"Bearer"},
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_in_encrypted_files_are_found_and_kept_there_when_asked() {
+    fn tokens_in_encrypted_files_are_read_and_saved_there_if_configured() {
         let home = tempfile::tempdir().expect("a folder");
         let other = tempfile::tempdir().expect("a folder");
         let encrypted = |home: &Path, others: &[PathBuf]| {
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_a_keychain_the_file_holds_no_token() {
+    fn token_file_is_empty_when_a_keychain_exists() {
         let home = tempfile::tempdir().expect("a folder");
         let program = testkit::keychain::secret_tool(home.path()).expect("a program");
         let tokens = |keychain: Keychain| {

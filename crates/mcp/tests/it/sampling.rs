@@ -148,7 +148,7 @@ async fn sampling_is_answered_after_approval() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn always_and_never_hold_for_the_session() {
+async fn always_and_never_apply_to_the_session() {
     for (answer, requests) in [(UserResponse::Always, 3), (UserResponse::Never, 0)] {
         let scene = Scene::of(vec![answer], 10_000).await;
         for _ in 0..3 {
@@ -161,7 +161,7 @@ async fn always_and_never_hold_for_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_has_so_many_tokens_and_no_more() {
+async fn sampling_stops_at_the_token_budget_of_the_server() {
     let scene = Scene::of(vec![UserResponse::Always], 100).await;
     // A long answer is limited to the remaining tokens.
     assert!(scene.sample(json!({"most": 5_000})).await.contains("blue"));
@@ -185,7 +185,7 @@ async fn a_server_has_so_many_tokens_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pictures_are_passed_on_and_calls_of_tools_refused() {
+async fn sampling_accepts_images_and_rejects_tools() {
     let scene = Scene::of(vec![UserResponse::Always], 10_000).await;
     let picture = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
     assert!(scene.sample(json!({"content": picture})).await.contains("blue"));

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::support::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_of_result_arrives() {
+async fn every_result_kind_is_returned() {
     let world = World::started("").await;
     let got = world.call("mcp_s_blocks", json!({})).await;
     assert!(got.error.is_none());
@@ -49,7 +49,7 @@ async fn arguments_are_checked_before_they_are_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_that_never_end_are_cut_and_old_servers_spoken_to() {
+async fn endless_lists_are_truncated_and_old_servers_supported() {
     for r#do in ["repeat", "oldest", "noise"] {
         let world = World::started(r#do).await;
         let count = world.names().iter().filter(|name| *name == "mcp_s_echo").count();
@@ -77,7 +77,7 @@ async fn lists_that_never_end_are_cut_and_old_servers_spoken_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_cannot_be_read_ends_its_call() {
+async fn unreadable_response_fails_its_call() {
     let world = World::started("garbled").await;
     assert!(world.names().contains(&"mcp_s_echo".to_owned()), "the good tools are there");
     let notes = world.servers.status().remove(0).notes;
@@ -125,7 +125,7 @@ async fn progress_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_timeout_of_a_server_bounds_its_calls() {
+async fn server_timeout_limits_its_calls() {
     let world = World::of("", 1_500, None, None);
     // The timeout also applies to the start.
     let begun = Instant::now();
@@ -138,7 +138,7 @@ async fn the_timeout_of_a_server_bounds_its_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_learns_the_folders() {
+async fn server_receives_the_roots() {
     let world = World::started("roots").await;
     let got = world.call("mcp_s_roots", json!({})).await;
     let folder = world.folder.path().display().to_string();
@@ -241,7 +241,7 @@ impl Asker for Silent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_asks_one_thing_at_a_time_and_only_while_it_is_called() {
+async fn server_requests_are_sequential_and_only_during_calls() {
     let user = Arc::new(Silent::default());
     let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn Asker>));
     world.servers.connect("s").await.expect("connected");
@@ -286,7 +286,7 @@ async fn until(done: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_crashes_is_started_ever_later() {
+async fn crashing_server_is_restarted_with_growing_delay() {
     let world = World::started("").await;
     let begun = Instant::now();
     for _ in 0..2 {
@@ -300,7 +300,7 @@ async fn a_server_that_crashes_is_started_ever_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_beyond_the_budget_are_looked_for() {
+async fn tools_beyond_the_budget_are_found_by_search() {
     let world = World::made("", &json!({}), None, None, Some(100));
     world.servers.connect("s").await.expect("connected");
     let names = world.names();
@@ -354,7 +354,7 @@ async fn resources_and_prompts_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stubborn_server_ends_with_the_session() {
+async fn stubborn_server_is_ended_with_the_session() {
     let world = World::started("stubborn").await;
     let begun = Instant::now();
     let processes = world.processes.clone();
@@ -364,7 +364,7 @@ async fn a_stubborn_server_ends_with_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_says_why() {
+async fn connection_failure_names_the_cause() {
     for (r#do, words) in [("die", "cannot find my configuration"), ("empty", "offers no tools")] {
         let world = World::new(r#do, None);
         let error = world.servers.connect("s").await.expect_err("it fails");

@@ -25,7 +25,7 @@ fn refusal(words: &[&str]) -> String {
 }
 
 #[test]
-fn flags_stand_anywhere_and_the_last_wins() {
+fn flags_are_accepted_anywhere_and_the_last_wins() {
     let (text, flags, printing) = prompt(&[
         "--approval-mode=yolo",
         "fix",
@@ -82,7 +82,7 @@ fn sessions_are_chosen_by_one_flag() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_a_hint() {
+fn conflicting_arguments_are_rejected_with_a_hint() {
     for (words, part) in [
         (&["--outptu-format", "json"][..], "Did you mean `--output-format`?"),
         (&["--sandbox=dokcer"], "Choose one of: true, false, docker"),
@@ -110,7 +110,7 @@ fn what_does_not_fit_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_sandbox_is_named_after_an_equals_sign_only() {
+fn sandbox_value_requires_an_equals_sign() {
     for (words, sandbox) in [
         (&["-s", "fix it"][..], "true"),
         (&["fix it", "--sandbox"], "true"),
@@ -129,7 +129,7 @@ fn a_sandbox_is_named_after_an_equals_sign_only() {
 }
 
 #[test]
-fn trust_without_an_action_says_how_things_stand() {
+fn trust_without_an_action_shows_the_status() {
     let action = |words: &[&str]| match read(words) {
         Ok(Invocation::Trust { action, json }) => (action, json),
         other => panic!("{words:?}: {other:?}"),
@@ -140,7 +140,7 @@ fn trust_without_an_action_says_how_things_stand() {
 }
 
 #[test]
-fn flags_of_one_format_ask_for_it() {
+fn format_specific_flags_select_their_format() {
     assert_eq!(prompt(&["--verbose-json", "x"]).2.format, Some(OutputFormat::Json));
     let Ok(Invocation::StreamInput { flags, printing }) = read(&["--input-format", "stream-json"])
     else {
@@ -152,7 +152,7 @@ fn flags_of_one_format_ask_for_it() {
 }
 
 #[test]
-fn a_start_on_a_terminal_without_p_is_interactive() {
+fn start_on_a_terminal_without_p_is_interactive() {
     let around = StartupFacts {
         stdin_is_terminal: true,
         stdout_is_terminal: true,

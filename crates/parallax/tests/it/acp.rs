@@ -178,7 +178,7 @@ fn edit_is_approved_and_shown_as_a_diff() {
 }
 
 #[test]
-fn refused_edit_changes_nothing() {
+fn rejected_edit_changes_nothing() {
     let world = World::new(WRITE);
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
@@ -400,7 +400,7 @@ fn prompt_that_waits_for_a_mute_client_can_be_cancelled() {
 }
 
 #[test]
-fn file_that_the_client_refuses_to_read_is_neither_read_nor_overwritten() {
+fn file_rejected_by_the_client_is_neither_read_nor_overwritten() {
     let world = World::new(
         r#"[{"calls":[{"name":"replace","args":{"file_path":"a.txt","old_string":"saved","new_string":"changed"}}]},
         {"text":"Done"}]"#,
@@ -421,7 +421,7 @@ fn file_that_the_client_refuses_to_read_is_neither_read_nor_overwritten() {
 }
 
 #[test]
-fn byte_order_mark_of_the_client_does_not_hinder_an_edit() {
+fn byte_order_mark_of_the_client_does_not_prevent_an_edit() {
     let world = World::new(
         r#"[{"calls":[{"name":"replace","args":{"file_path":"a.txt","old_string":"unsaved","new_string":"changed"}}]},
         {"text":"Done"}]"#,

@@ -28,7 +28,7 @@ fn can_mount() -> bool {
 }
 
 #[test]
-fn rules_of_the_administrator_come_before_all_others_and_must_be_roots() {
+fn admin_rules_have_precedence_and_must_be_owned_by_root() {
     if !can_mount() {
         return;
     }

@@ -47,7 +47,7 @@ fn last(world: &World, index: usize) -> String {
 }
 
 #[test]
-fn a_command_is_for_an_agent_that_is_there() {
+fn command_runs_only_with_a_known_agent() {
     let world = world(&[json!({"text": "done"}), json!({"text": "done"})]);
     for (name, agent) in [("good", "scout"), ("bad", "scoot")] {
         let text = format!("---\nagent: {agent}\n---\nLook at the notes.");
@@ -61,7 +61,7 @@ fn a_command_is_for_an_agent_that_is_there() {
 }
 
 #[test]
-fn a_named_agent_does_its_work_and_only_its_result_comes_back() {
+fn named_subagent_returns_only_its_result() {
     let world = world(&[
         json!({"calls": [invoke("scout", "read notes.txt")]}),
         json!({"calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]}),
@@ -160,7 +160,7 @@ fn with_server(world: &World, agent: &str, r#do: &str, trust: bool) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn servers_of_an_agent_are_its_own_and_end_with_it() {
+fn subagent_servers_are_private_and_end_with_it() {
     let calls = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
     let world = World::new(
         &json!([
@@ -213,7 +213,7 @@ fn subagent_servers_need_approval_unless_trusted_and_failures_are_reported() {
 }
 
 #[test]
-fn an_agent_that_waits_for_its_server_can_be_interrupted() {
+fn subagent_waiting_for_its_server_can_be_interrupted() {
     let script = json!([{"calls": [invoke("clerk", "fetch it")]}, {"text": "all done"}]);
     let world = World::new(&script.to_string());
     with_server(&world, "clerk", "mute", true);
@@ -230,7 +230,7 @@ fn an_agent_that_waits_for_its_server_can_be_interrupted() {
 }
 
 #[test]
-fn agents_without_turns_tools_or_sense_give_a_clear_result() {
+fn subagents_without_turns_tools_or_valid_output_report_clearly() {
     let look = |n: u64| json!({"calls": [{"name": "read_file", "args": {"file_path": format!("{n}.txt")}}]});
     let world = world(&[
         json!({"calls": [invoke("scout", "one")]}),
@@ -252,7 +252,7 @@ fn agents_without_turns_tools_or_sense_give_a_clear_result() {
 }
 
 #[test]
-fn rules_can_be_about_one_agent_and_about_starting_it() {
+fn rules_apply_to_one_subagent_and_to_starting_it() {
     let world = world(&[
         json!({"calls": [invoke("scout", "one")]}),
         json!({"calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]}),
@@ -296,7 +296,7 @@ fn subagent_requests_approval_and_reports_progress() {
 }
 
 #[test]
-fn several_agents_work_at_once_each_with_its_own_words() {
+fn parallel_subagents_have_their_own_output() {
     let finish = |agent: &str, word: &str| {
         to(agent, json!({"calls": [{"name": "complete_task", "args": {"result": word}}]}))
     };
@@ -315,7 +315,7 @@ fn several_agents_work_at_once_each_with_its_own_words() {
 }
 
 #[test]
-fn the_programs_own_pages_answer_questions_about_it() {
+fn internal_docs_answer_questions_about_the_program() {
     let world = world(&[
         json!({"calls": [invoke("cli_help", "how do hooks work?")]}),
         json!({"calls": [{"name": "get_internal_docs", "args": {"path": "hooks.md"}}]}),
@@ -331,7 +331,7 @@ fn the_programs_own_pages_answer_questions_about_it() {
 }
 
 #[test]
-fn agents_can_be_switched_off() {
+fn subagents_can_be_disabled() {
     let world = world(&[json!({"text": "all done"})]);
     world
         .home
@@ -344,7 +344,7 @@ fn agents_can_be_switched_off() {
 }
 
 #[test]
-fn questions_of_the_model_are_answered_by_a_program() {
+fn user_questions_are_answered_by_a_client() {
     let questions = json!({"questions": [
         {"question": "Which?", "header": "Way", "type": "choice", "options": [
             {"label": "left", "description": "l"}, {"label": "right", "description": "r"}]},
@@ -395,7 +395,7 @@ fn subagent_has_the_tools_of_its_definition_and_unknown_names_are_reported() {
 }
 
 #[test]
-fn a_coordinator_changes_nothing_itself() {
+fn coordinator_changes_no_files_itself() {
     let write = json!({"name": "write_file", "args": {"file_path": "x.txt", "content": "x"}});
     let world = world(&[
         json!({"calls": [write, invoke("scout", "look")]}),
@@ -422,7 +422,7 @@ fn a_coordinator_changes_nothing_itself() {
 }
 
 #[test]
-fn an_agent_that_is_written_meanwhile_can_be_started() {
+fn subagent_defined_during_the_session_can_be_started() {
     let world = World::new(
         &json!([
             {"text": "first"},
@@ -446,7 +446,7 @@ fn an_agent_that_is_written_meanwhile_can_be_started() {
 }
 
 #[test]
-fn an_agent_that_may_starts_another_which_starts_none() {
+fn nested_subagent_depth_is_limited() {
     let of = |name: &str, more: &str| {
         format!("---\nname: {name}\ndescription: It does.\n{more}---\nYou are the {name}.\n")
     };
@@ -477,7 +477,7 @@ fn an_agent_that_may_starts_another_which_starts_none() {
 }
 
 #[test]
-fn an_agent_brings_rules_about_its_own_calls() {
+fn subagent_rules_apply_to_its_own_calls() {
     let text = "---\nname: careful\ndescription: It does.\npolicy:\n  - toolName: write_file\n    \
                 decision: deny\n---\nYou are careful.\n";
     let write = |path: &str| json!({"calls": [{"name": "write_file", "args": {"file_path": path, "content": "x"}}]});

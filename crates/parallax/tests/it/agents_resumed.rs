@@ -64,7 +64,7 @@ fn body(world: &World, index: usize) -> String {
 }
 
 #[test]
-fn after_a_kill_the_finished_calls_are_not_made_again() {
+fn finished_subagent_calls_are_not_repeated_after_a_kill() {
     let world = world();
     let running = world.start(&["-p", "go", "-y", "--session-id", "killed"]);
     until("the third call", || world.home.project().join("third").exists());

@@ -433,7 +433,7 @@ fn is_tame(line: &str) -> bool {
 }
 
 #[test]
-fn what_bash_starts_was_found() {
+fn programs_started_by_bash_were_predicted() {
     let seconds: u64 =
         std::env::var("PARALLAX_BASH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let seed = std::env::var("PARALLAX_BASH_SEED")

@@ -263,7 +263,7 @@ fn rate_limit_slows_all_tasks_down_together() {
 }
 
 #[test]
-fn results_come_home_as_changes_and_as_branches() {
+fn batch_results_are_applied_as_changes_or_branches() {
     let ids = ids(3);
     let world = repository(&Value::Array(shell(&ids, "echo ID > same.txt; echo ID > ID.txt")));
     let plan = plan(&world, &ids, &json!({"check": ["test ! -f t2x.txt"]}));

@@ -51,7 +51,7 @@ fn cost_limit_ends_a_run_that_can_be_resumed() {
 }
 
 #[test]
-fn a_setting_holds_for_the_session_and_prices_can_be_told() {
+fn budget_setting_applies_to_the_session_and_prices_are_configurable() {
     let world = World::new(&list(&[usage(100_000, 0, 0)]));
     let settings = r#"{"budget": {"session": {"maxCost": 5}},
         "modelConfigs": {"prices": {"gemini-3-pro": {"input": 60, "output": 1}}}}"#;
@@ -82,7 +82,7 @@ fn a_setting_holds_for_the_session_and_prices_can_be_told() {
 }
 
 #[test]
-fn a_limit_that_was_set_in_a_session_holds_when_it_is_resumed() {
+fn limit_set_in_a_session_applies_after_resume() {
     let answer = reply(&json!({"text": "done"}), &usage(900, 0, 0));
     let world = World::new(&json!([answer, answer, answer]).to_string());
     world.run_well(&["-p", "go"]);
@@ -105,7 +105,7 @@ fn a_limit_that_was_set_in_a_session_holds_when_it_is_resumed() {
 }
 
 #[test]
-fn a_project_may_not_spend_more_than_its_user_said() {
+fn project_cannot_raise_the_user_budget() {
     let world = World::new(&list(&[usage(100_000, 0, 0)]));
     world
         .home
@@ -119,7 +119,7 @@ fn a_project_may_not_spend_more_than_its_user_said() {
 }
 
 #[test]
-fn time_ends_a_run() {
+fn time_limit_ends_a_run() {
     let world = World::new(r#"[{"chunks": [{"hang": true}]}]"#);
     let begun = Instant::now();
     let done = world.run(&["-p", "go", "--timeout", "1s"]);

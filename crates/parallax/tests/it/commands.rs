@@ -27,7 +27,7 @@ fn refused(world: &World, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_command_becomes_its_prompt() {
+fn custom_command_expands_to_its_prompt() {
     let world = world();
     let home = &world.home;
     home.write_home(".gemini/commands/git/explain.toml", "prompt = 'Explain {{args}}!'").unwrap();
@@ -49,7 +49,7 @@ fn a_command_becomes_its_prompt() {
 }
 
 #[test]
-fn a_file_takes_the_name_of_a_command_that_gemini_cli_does_not_have() {
+fn command_file_overrides_commands_unknown_to_gemini_cli() {
     let world = world();
     world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").unwrap();
     world.home.write_home(".gemini/commands/diff.toml", "prompt = 'My diff.'").unwrap();
@@ -79,7 +79,7 @@ fn unknown_command_is_reported_with_suggestions_and_nothing_is_sent() {
 }
 
 #[test]
-fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
+fn info_commands_work_without_a_terminal_or_a_model() {
     let world = world();
     world.home.write("GEMINI.md", "a rule of the project").unwrap();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go'").unwrap();
@@ -134,7 +134,7 @@ fn commands_that_only_tell_answer_without_a_terminal_or_a_model() {
 }
 
 #[test]
-fn stats_of_a_resumed_session_count_what_its_journal_tells() {
+fn resumed_session_stats_include_its_journal() {
     let world = world();
     world.run_well(&["-p", "hello"]);
     let done = world.run_well(&["-r", "latest", "-p", "/stats", "-o", "json"]);
@@ -148,7 +148,7 @@ fn stats_of_a_resumed_session_count_what_its_journal_tells() {
 }
 
 #[test]
-fn shell_commands_run_escaped_and_their_failures_are_said() {
+fn template_shell_commands_run_escaped_and_failures_are_reported() {
     let world = world();
     let template = r#"prompt = """
 A: !{echo {{args}}}
@@ -184,7 +184,7 @@ fn shell_command_without_a_user_to_approve_is_denied() {
 }
 
 #[test]
-fn files_are_put_in_and_never_read_as_templates() {
+fn inserted_files_are_not_interpreted_as_templates() {
     let world = world();
     let template = "prompt = 'See @{notes.md} and @{gone.md}'";
     world.home.write_home(".gemini/commands/see.toml", template).unwrap();
@@ -202,7 +202,7 @@ fn files_are_put_in_and_never_read_as_templates() {
 }
 
 #[test]
-fn a_file_is_not_put_into_a_shell_command() {
+fn file_is_not_inserted_into_a_shell_command() {
     let world = world();
     world.home.write("a.txt", "secret").unwrap();
     world.home.write_home(".gemini/commands/cat.toml", "prompt = '!{cat @{a.txt}}'").unwrap();
@@ -216,7 +216,7 @@ fn a_file_is_not_put_into_a_shell_command() {
 }
 
 #[test]
-fn the_project_wins_over_the_user_and_only_where_it_is_trusted() {
+fn project_command_wins_over_user_command_only_when_trusted() {
     let world = world();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'user'").unwrap();
     world.home.write(".gemini/commands/go.toml", "prompt = 'project'").unwrap();
@@ -228,7 +228,7 @@ fn the_project_wins_over_the_user_and_only_where_it_is_trusted() {
 }
 
 #[test]
-fn commands_are_taken_line_by_line_too() {
+fn commands_are_accepted_as_json_lines() {
     let world = world();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go {{args}}'").unwrap();
     let mut face = Conversation::start(&world, &[]);
@@ -244,7 +244,7 @@ fn commands_are_taken_line_by_line_too() {
 }
 
 #[test]
-fn a_command_names_its_model_and_tools() {
+fn command_selects_its_model_and_tools() {
     let call = |command: &str| {
         let args = serde_json::json!({"command": command});
         serde_json::json!({"calls": [{"name": "run_shell_command", "args": args}]})
@@ -297,7 +297,7 @@ fn a_command_names_its_model_and_tools() {
 }
 
 #[test]
-fn a_command_has_a_mode_and_a_time_for_its_turn() {
+fn command_sets_the_mode_and_time_limit_of_its_turn() {
     let write = serde_json::json!({"calls": [{"name": "write_file",
         "args": {"file_path": "made", "content": "x"}}]});
     let script = serde_json::json!([write, {"text": "done"}, write, {"text": "done"}]);
@@ -332,7 +332,7 @@ fn a_command_has_a_mode_and_a_time_for_its_turn() {
 }
 
 #[test]
-fn the_time_of_a_run_and_signals_end_the_shell_commands_of_a_template() {
+fn timeout_and_signals_end_template_shell_commands() {
     let world = world();
     let home = &world.home;
     home.write_home(".gemini/commands/sl.toml", "prompt = '!{sh -c \"sleep 3371; :\" }'").unwrap();
@@ -358,7 +358,7 @@ fn the_time_of_a_run_and_signals_end_the_shell_commands_of_a_template() {
 }
 
 #[test]
-fn commands_call_commands() {
+fn commands_can_call_commands() {
     let world = world();
     for (name, text) in [
         ("a", "A /{b {{args}}} and /{none x} GET /users/{id}"),

@@ -63,7 +63,7 @@ fn with_stdin(command: Command, stdin: &str) -> Finished {
 }
 
 #[test]
-fn the_engine_gets_the_line_the_variables_and_stdin_and_its_code_is_ours() {
+fn container_engine_gets_arguments_variables_and_stdin_and_returns_its_code() {
     let engine = Engine::new("docker", "[]");
     let mut command = engine.command(&["--sandbox=docker", "-p", "say 'hi'", "-o", "json"]);
     command.env("CODE", "53").env("SANDBOX_ENV", "A=1").env("SANDBOX_FLAGS", "--cpus 2");
@@ -90,7 +90,7 @@ fn the_engine_gets_the_line_the_variables_and_stdin_and_its_code_is_ours() {
 }
 
 #[test]
-fn variable_before_flag_before_setting_and_inside_there_is_no_second_one() {
+fn container_choice_follows_variable_flag_setting_and_does_not_nest() {
     let engine = Engine::new("podman", ANSWER);
     engine
         .world
@@ -105,7 +105,7 @@ fn variable_before_flag_before_setting_and_inside_there_is_no_second_one() {
 }
 
 #[test]
-fn a_project_says_nothing_of_its_container() {
+fn project_cannot_choose_its_container() {
     let engine = Engine::new("docker", "[]");
     let world = &engine.world;
     world
@@ -159,7 +159,7 @@ fn container_that_cannot_start_exits_with_44() {
 }
 
 #[test]
-fn a_closed_network_is_made_once_and_used() {
+fn isolated_container_network_is_created_once_and_reused() {
     let engine = Engine::new("docker", "[]");
     let settings = r#"{"tools": {"sandbox": {"command": "docker", "networkAccess": false}}}"#;
     engine.world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -171,7 +171,7 @@ fn a_closed_network_is_made_once_and_used() {
 }
 
 #[test]
-fn a_signal_reaches_what_runs_inside() {
+fn signal_reaches_the_process_in_the_container() {
     let engine = Engine::new("docker", "[]");
     let script = "#!/bin/sh\ntrap 'exit 9' TERM\necho started > \"$RECORD/argv\"\nwhile :; do \
                   sleep 0.01; done\n";

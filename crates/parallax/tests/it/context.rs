@@ -14,7 +14,7 @@ fn system(body: &Value) -> String {
 }
 
 #[test]
-fn a_request_begins_with_what_the_user_and_the_project_say() {
+fn request_starts_with_user_and_project_context() {
     let world = World::new(r#"[{"text":"done"}]"#);
     world.home.write_home(".gemini/GEMINI.md", "global rule").expect("file");
     world.home.write_home(".gemini/system.append.md", "appended by the user").expect("file");
@@ -40,7 +40,7 @@ fn a_request_begins_with_what_the_user_and_the_project_say() {
 }
 
 #[test]
-fn what_the_top_of_a_project_ignores_is_not_imported_from_below() {
+fn files_ignored_at_the_root_are_not_imported_from_subdirectories() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     for (name, text) in [
         (".geminiignore", "ignored.md\n"),
@@ -68,7 +68,7 @@ fn what_the_top_of_a_project_ignores_is_not_imported_from_below() {
 }
 
 #[test]
-fn a_context_file_that_links_out_of_the_project_is_not_read() {
+fn context_file_that_links_out_of_the_project_is_not_read() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     let key = world.home.write_home(".ssh/id_rsa", "KEY OF THE USER").expect("file");
     world.home.write(".env", "TOKEN=KEY OF THE PROJECT").expect("file");
@@ -95,7 +95,7 @@ fn a_context_file_that_links_out_of_the_project_is_not_read() {
 }
 
 #[test]
-fn the_built_in_prompt_is_written_over_nothing_of_the_users() {
+fn exporting_the_system_prompt_overwrites_no_user_file() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     let kept = world.home.write_home(".bashrc", "alias x=y\n").expect("file");
     world.home.write(".gemini/x", "").expect("file");
@@ -155,7 +155,7 @@ fn problems_in_directory_rules_are_reported_once() {
 }
 
 #[test]
-fn a_folder_tells_its_rules_when_it_is_first_touched() {
+fn directory_context_is_sent_on_first_access() {
     let world = World::new(
         r#"[{"calls":[{"name":"read_file","args":{"file_path":"sub/deep/a.txt"}}]},
             {"calls":[{"name":"read_file","args":{"file_path":"sub/deep/a.txt"}}]},
@@ -212,7 +212,7 @@ fn only_files_of_exactly_these_names_are_instructions() {
 }
 
 #[test]
-fn gemini_md_is_read_whatever_the_setting_names() {
+fn gemini_md_is_read_regardless_of_configured_names() {
     let world = World::new(r#"[{"text":"done"}]"#);
     let settings = r#"{"context": {"fileName": ["RULES.md", "AGENTS.md"]}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -232,7 +232,7 @@ fn gemini_md_is_read_whatever_the_setting_names() {
 }
 
 #[test]
-fn a_fact_is_kept_and_read_by_the_next_session() {
+fn memory_is_saved_and_read_by_the_next_session() {
     let world = World::new(
         r#"[{"calls":[{"name":"save_memory","args":{"fact":"Prefers short answers"}},
                      {"name":"save_memory","args":{"fact":"Built with make","scope":"project"}}]},
@@ -250,7 +250,7 @@ fn a_fact_is_kept_and_read_by_the_next_session() {
 }
 
 #[test]
-fn a_program_makes_the_history_shorter_and_leaves_results_out() {
+fn client_compacts_the_history_and_drops_results() {
     let snapshot = "<state_snapshot><overall_goal>look around</overall_goal><key_knowledge>a \
                     file</key_knowledge><task_state>done</task_state></state_snapshot>";
     let script = serde_json::json!([
@@ -289,7 +289,7 @@ fn a_program_makes_the_history_shorter_and_leaves_results_out() {
 }
 
 #[test]
-fn a_run_says_in_json_that_its_history_was_made_shorter() {
+fn json_output_reports_compaction() {
     let read = |files: std::ops::Range<usize>| {
         let calls = files.map(|number| {
             serde_json::json!({"name": "read_file", "args": {"file_path": format!("f{number}.txt")}})
@@ -314,7 +314,7 @@ fn a_run_says_in_json_that_its_history_was_made_shorter() {
 }
 
 #[test]
-fn a_part_of_a_name_finds_the_file() {
+fn partial_file_name_is_resolved() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     world.home.write("a/my-file7.md", "HOLDS IT").unwrap();
     world.home.write("b/file7.md", "BEGINS SO").unwrap();
@@ -329,7 +329,7 @@ fn a_part_of_a_name_finds_the_file() {
 }
 
 #[test]
-fn an_output_that_is_cut_twice_names_the_file_with_all_of_it() {
+fn twice_truncated_output_names_the_complete_file() {
     let call = r#"{"name":"run_shell_command","args":{"command":"seq 1 60000"}}"#;
     let world = World::new(&format!(r#"[{{"calls":[{call},{call}]}},{{"text":"done"}}]"#));
     let settings = r#"{"model": {"compactAtTokens": 9000}}"#;
@@ -351,7 +351,7 @@ fn an_output_that_is_cut_twice_names_the_file_with_all_of_it() {
 }
 
 #[test]
-fn an_old_output_that_was_cut_names_the_file_with_all_of_it() {
+fn truncated_old_output_names_the_complete_file() {
     let script = json!([
         {"calls": [{"name": "run_shell_command", "args": {"command": "seq -f 'line %g' 9000"}}]},
         {"calls": [{"name": "run_shell_command", "args": {"command": "echo more"}}]},

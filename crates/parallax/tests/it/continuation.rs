@@ -34,7 +34,7 @@ fn tokens(world: &World) -> Vec<Value> {
 }
 
 #[test]
-fn long_answer_is_one_text_over_several_requests() {
+fn long_answer_is_joined_over_several_requests() {
     let world = world(&json!([
         {"chunks": [counted(chunk("one ", Some("T1"), Some("CONTINUATION")), 100, 10)]},
         {"chunks": [counted(chunk("two ", Some("T2"), Some("CONTINUATION")), 110, 20)]},
@@ -76,7 +76,7 @@ fn same_token_twice_and_endless_cuts_end_the_run() {
 }
 
 #[test]
-fn refused_hop_is_retried_as_usual() {
+fn rejected_continuation_is_retried() {
     let world = world(&json!([
         {"chunks": [chunk("one ", Some("T1"), Some("CONTINUATION"))]},
         {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}},
@@ -140,7 +140,7 @@ fn half_written_answer_stays_in_the_history_of_a_new_prompt() {
 }
 
 #[test]
-fn refused_token_is_replaced_by_a_request_for_the_rest() {
+fn rejected_continuation_token_falls_back_to_a_request_for_the_rest() {
     let world = world(&json!([
         half_answer(),
         {"status": 400, "error": {"code": 400, "message": "the token has expired",

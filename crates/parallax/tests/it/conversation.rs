@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Conversation, World, until};
 
 #[test]
-fn a_question_is_asked_and_its_answer_obeyed() {
+fn approval_request_is_sent_and_its_response_applied() {
     let world = World::new(
         r#"[{"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"one"}}]},
             {"text":"first is written"},
@@ -39,7 +39,7 @@ fn a_question_is_asked_and_its_answer_obeyed() {
 }
 
 #[test]
-fn proceed_always_asks_once() {
+fn proceed_always_requests_approval_once() {
     let world = World::new(
         r#"[{"loop":{"calls":3,"name":"write_file","args":{"file_path":"{i}.txt","content":"x"},"final":"done"}}]"#,
     );
@@ -54,7 +54,7 @@ fn proceed_always_asks_once() {
 }
 
 #[test]
-fn an_interrupt_ends_the_turn_and_the_conversation_goes_on() {
+fn interrupt_ends_the_turn_and_the_conversation_continues() {
     let world =
         World::new(r#"[{"chunks":[{"text":"half "},{"gate":"speaking"}]},{"text":"whole"}]"#);
     let mut face = Conversation::start(&world, &[]);
@@ -72,7 +72,7 @@ fn an_interrupt_ends_the_turn_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn a_remark_reaches_the_model_with_the_next_results() {
+fn steering_message_is_sent_with_the_next_results() {
     let world = World::new(
         r#"[{"chunks":[{"gate":"before"},{"parts":[{"functionCall":{"name":"list_directory","args":{"dir_path":"."}}}]},{"finish":"STOP"}]},
             {"text":"done"}]"#,
@@ -150,7 +150,7 @@ fn model_and_mode_change_for_the_next_prompt() {
 }
 
 #[test]
-fn interrupt_directly_behind_a_prompt_ends_its_turn() {
+fn interrupt_right_after_a_prompt_ends_its_turn() {
     let world = World::new(r#"[{"chunks": [{"text": "half"}, {"hang": true}], "repeat": 0}]"#);
     let mut face = Conversation::start(&world, &[]);
     for _ in 0..5 {

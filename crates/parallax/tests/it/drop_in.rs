@@ -199,7 +199,7 @@ fn session_of_another_directory_is_named_with_the_way_to_it() {
 }
 
 #[test]
-fn words_of_other_agents_are_errors_with_a_hint() {
+fn subcommands_of_other_agents_are_errors_with_a_hint() {
     let world = World::new(ANSWER);
     for (words, hint) in [
         (&["update"][..], "install the new version"),
@@ -245,7 +245,7 @@ fn closed_standard_output_is_an_error() {
 }
 
 #[test]
-fn directory_of_a_flag_is_the_one_that_is_worked_in() {
+fn directory_flag_sets_the_working_directory() {
     let world = World::new(ANSWER);
     let inner = world.home.project().join("inner");
     std::fs::create_dir(&inner).expect("a directory");

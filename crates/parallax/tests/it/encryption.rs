@@ -44,7 +44,7 @@ pub fn holds(folder: &Path, text: impl AsRef<[u8]>) -> Vec<String> {
 }
 
 #[test]
-fn nothing_that_was_said_is_on_the_disk_in_the_clear() {
+fn encrypted_session_leaves_no_plain_text_on_disk() {
     let script = json!([
         {"calls": [{"name": "run_shell_command",
             "args": {"command": format!("seq -f '{MARKER} %g' 9000")}}]},
@@ -83,7 +83,7 @@ fn nothing_that_was_said_is_on_the_disk_in_the_clear() {
 }
 
 #[test]
-fn a_long_output_is_read_on_when_the_session_is_resumed() {
+fn encrypted_long_output_is_readable_after_resume() {
     // The path of the saved file is in the output; the model passes it back.
     let first = json!([
         {"calls": [{"name": "run_shell_command",
@@ -117,7 +117,7 @@ fn a_long_output_is_read_on_when_the_session_is_resumed() {
 }
 
 #[test]
-fn without_the_keychain_nothing_is_said_or_written() {
+fn encrypted_session_requires_the_keychain() {
     let world = World::new(&json!([{"text": "never"}, {"text": "kept"}]).to_string());
     encrypted(&world, "keychain");
     let done = world.run(&["-p", MARKER]);
@@ -141,7 +141,7 @@ fn without_the_keychain_nothing_is_said_or_written() {
 }
 
 #[test]
-fn who_only_looks_leaves_no_folder_and_finds_what_can_be_read() {
+fn read_only_commands_create_no_directory_and_list_readable_sessions() {
     let world = World::new(&json!([{"text": "in the clear"}, {"text": "closed"}]).to_string());
     let plain = world.run(&["-p", "the first wish", "--session-id", "open"]);
     assert_eq!(plain.code(), 0, "{}", plain.err());
@@ -171,7 +171,7 @@ fn who_only_looks_leaves_no_folder_and_finds_what_can_be_read() {
 }
 
 #[test]
-fn a_project_has_no_say_in_it() {
+fn project_cannot_change_session_encryption() {
     let world = World::new(&json!([{"text": "done"}]).to_string());
     let settings = json!({"general": {"sessionEncryption": "keychain"}}).to_string();
     let folder = world.home.project().join(".parallax");
@@ -184,7 +184,7 @@ fn a_project_has_no_say_in_it() {
 }
 
 #[test]
-fn a_damaged_session_is_listed_and_never_thrown_away_as_empty() {
+fn damaged_encrypted_session_is_listed_and_never_deleted_as_empty() {
     let world = World::new(r#"[{"text": "answered"}, {"text": "again"}, {"text": "more"}]"#);
     encrypted(&world, "file");
     world.run_well(&["-p", "the first prompt", "--session-id", "hurt"]);

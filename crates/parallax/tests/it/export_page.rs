@@ -39,7 +39,7 @@ fn browser() -> Option<PathBuf> {
 }
 
 #[test]
-fn a_page_shows_what_was_said_and_does_nothing_of_it() {
+fn exported_page_shows_session_text_without_executing_it() {
     let script = format!(r#"[{{"text":"{SAID} ```\ncode <b>\n```"}}]"#);
     let world = World::new(&script);
     world.run_well(&["-p", "show <i>me</i>", "--session-id", "shown"]);

@@ -18,7 +18,7 @@ fn write(world: &World, path: &str, text: &str) {
 }
 
 #[test]
-fn a_lock_file_brings_the_same_set_and_nothing_else() {
+fn lock_file_installs_exactly_the_same_set() {
     let world = World::new("[]");
     let project = world.home.project();
     copy(&published("dusk"), &project.join("dusk"));
@@ -51,7 +51,7 @@ fn a_lock_file_brings_the_same_set_and_nothing_else() {
 }
 
 #[test]
-fn failures_have_codes_of_their_own_and_values_come_from_a_file() {
+fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
     let world = World::new("[]");
     let manifest = json!({"name": "e", "version": "1.0.0", "settings": [
         {"name": "Host", "description": "", "envVar": "HOST"},
@@ -86,7 +86,7 @@ fn failures_have_codes_of_their_own_and_values_come_from_a_file() {
 }
 
 #[test]
-fn the_doctor_says_what_does_not_work() {
+fn extensions_doctor_reports_problems() {
     let world = World::new("[]");
     assert!(well(&world, &["doctor"]).contains("no problems found"));
     let manifest = json!({"name": "sick", "version": "1.0.0",
@@ -122,7 +122,7 @@ fn the_doctor_says_what_does_not_work() {
 }
 
 #[test]
-fn two_updates_at_once_are_one() {
+fn concurrent_updates_run_once() {
     let world = World::new("[]");
     let version = |number: &str| {
         let manifest = json!({"name": "e", "version": number}).to_string();
@@ -160,7 +160,7 @@ fn two_updates_at_once_are_one() {
 }
 
 #[test]
-fn an_extension_is_tried_with_recorded_answers() {
+fn extension_tests_run_with_recorded_responses() {
     let world = World::new("[]");
     assert_eq!(extensions(&world, &["new", "mine", "custom-commands"], "").code(), 0);
     let none = extensions(&world, &["test", "mine"], "");

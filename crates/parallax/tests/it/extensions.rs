@@ -57,7 +57,7 @@ fn well(world: &World, words: &[&str]) -> Finished {
 }
 
 #[test]
-fn a_subcommand_is_logged_where_that_is_asked_for() {
+fn subcommand_writes_a_log_on_request() {
     for words in
         [&["extensions", "list", "-d"][..], &["-d", "extensions", "list"], &["mcp", "list", "-d"]]
     {
@@ -71,7 +71,7 @@ fn a_subcommand_is_logged_where_that_is_asked_for() {
 }
 
 #[test]
-fn of_installations_at_the_same_time_one_wins_and_the_others_say_so() {
+fn concurrent_installations_have_one_winner_and_clear_errors() {
     let world = World::new("[]");
     let manifest = json!({"name": "same", "version": "1.0.0"}).to_string();
     world.home.write("same/gemini-extension.json", &manifest).unwrap();
@@ -119,7 +119,7 @@ fn git(world: &World, folder: &Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn one_with_a_server_and_context_comes_by_git_and_is_updated() {
+fn extension_with_server_and_context_installs_from_git_and_updates() {
     let world = World::new("[]");
     let repository = own_copy(&world, "notebook");
     git(&world, &repository, &["init", "-qb", "main"]);
@@ -190,7 +190,7 @@ fn one_with_a_server_and_context_comes_by_git_and_is_updated() {
 }
 
 #[test]
-fn what_cannot_be_read_has_codes_of_its_own() {
+fn unreadable_extension_sources_have_their_own_exit_codes() {
     let world = World::new("[]");
     for words in [&["nosuch"][..], &["install"], &["install", "--bogus", "x"], &["list", "-o"]] {
         let done = extensions(&world, words, "");
@@ -218,7 +218,7 @@ fn what_cannot_be_read_has_codes_of_its_own() {
 }
 
 #[test]
-fn one_with_commands_and_themes_comes_as_an_archive() {
+fn extension_with_commands_and_themes_installs_from_an_archive() {
     let world = World::new(r#"[{"text": "teal"}, {"text": "x"}]"#);
     let archive = world.home.project().join("dusk-0.3.1.tar.gz");
     let mut tar = world.home.command(Path::new("tar"), "");
@@ -309,7 +309,7 @@ fn extension_with_new_capabilities_requires_consent_again() {
 }
 
 #[test]
-fn what_runs_is_agreed_to_by_its_content() {
+fn consent_covers_the_content_of_programs() {
     let world = World::new("[]");
     let write = |path: &str, text: &str| world.home.write(&format!("e/{path}"), text).unwrap();
     let version = |number: u32| {
@@ -351,7 +351,7 @@ fn what_runs_is_agreed_to_by_its_content() {
 }
 
 #[test]
-fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
+fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
     let world = World::new("[]");
     let archive = |name: &str, make: &str| {
         let script = format!(
@@ -431,7 +431,7 @@ fn hostile_ones_are_refused_with_the_reason_and_leave_nothing() {
 }
 
 #[test]
-fn those_of_gemini_cli_are_read_and_never_written() {
+fn gemini_cli_extensions_are_read_and_never_written() {
     let world = World::new(r#"[{"text": "done"}, {"text": "done"}]"#);
     let source = own_copy(&world, "notebook");
     let theirs = world.home.gemini().join("extensions/notebook");
@@ -469,7 +469,7 @@ fn those_of_gemini_cli_are_read_and_never_written() {
 }
 
 #[test]
-fn new_ones_are_made_validated_and_linked() {
+fn extensions_are_created_validated_and_linked() {
     let world = World::new("[]");
     let made = well(&world, &["new", "my-tools", "skills"]);
     assert!(made.out().contains("extensions link"));
@@ -488,7 +488,7 @@ fn new_ones_are_made_validated_and_linked() {
 }
 
 #[test]
-fn one_that_was_changed_after_it_was_installed_runs_nothing() {
+fn extension_changed_after_installation_runs_nothing() {
     let script = json!([{"text": "done"}, {"text": "done"}, {"text": "done"}]);
     let world = World::new(&script.to_string());
     let hook = |command: &str| {
@@ -524,7 +524,7 @@ fn one_that_was_changed_after_it_was_installed_runs_nothing() {
 }
 
 #[test]
-fn a_tool_that_one_keeps_from_the_model_is_refused_in_its_name() {
+fn tool_excluded_by_an_extension_is_denied_with_its_name() {
     let script = json!([{"calls": [{"name": "run_shell_command", "args": {"command": "rm x"}}]},
         {"text": "done"}]);
     let world = World::new(&script.to_string());
@@ -610,7 +610,7 @@ fn extension_subagents_need_approval_and_receive_its_variables() {
 }
 
 #[test]
-fn its_programs_get_no_variables_that_they_do_not_name() {
+fn extension_programs_get_only_declared_variables() {
     let call = json!({"calls": [{"name": "mcp_e_env", "args": {}}]});
     let world = World::new(&json!([call, {"text": "done"}]).to_string());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");

@@ -34,7 +34,7 @@ fn evil(world: &World) -> String {
 }
 
 #[test]
-fn git_obeys_nothing_that_its_line_writes_first() {
+fn git_ignores_configuration_written_by_its_own_line() {
     let included = "printf '[filter \"f\"]\\n clean = ./evil\\n' > inc.cfg; git diff";
     let bare = "printf '[core]\\n bare = false\\n' > x/config; cd x && git diff";
     let world = World::new(&commands(&[included, bare, "git diff > a.patch"]));
@@ -52,7 +52,7 @@ fn git_obeys_nothing_that_its_line_writes_first() {
 }
 
 #[test]
-fn no_quotes_hide_a_repository() {
+fn quoting_does_not_hide_a_repository() {
     let lines =
         ["cd $'ev' && git diff", "cd e$'v' && git log -p", "cd $'e\\x76'; git status; git diff"];
     let world = World::new(&commands(&lines));
@@ -75,7 +75,7 @@ fn no_quotes_hide_a_repository() {
 }
 
 #[test]
-fn a_new_repository_keeps_what_git_wrote() {
+fn new_repository_keeps_files_written_by_git() {
     let world = World::new(&commands(&[
         "git clone -q . copy && git -C copy remote",
         "git init -q fresh; ls",
@@ -98,7 +98,7 @@ fn a_new_repository_keeps_what_git_wrote() {
 }
 
 #[test]
-fn git_takes_working_trees_away_and_puts_them_elsewhere() {
+fn git_removes_and_moves_worktrees() {
     for tier in ["namespaces", "landlock"] {
         let world = World::new(&commands(&["git worktree move w v", "git worktree remove v"]));
         world.home.write(".vscode/tasks.json", "{}").expect("written");
@@ -119,7 +119,7 @@ fn git_takes_working_trees_away_and_puts_them_elsewhere() {
 }
 
 #[test]
-fn a_folder_that_was_moved_behind_a_link_comes_back() {
+fn directory_moved_behind_a_link_is_restored() {
     for line in ["mv a a0; ln -s a0 a", "rm -rf a; ln -s nowhere a"] {
         let world = World::new(&commands(&[line]));
         world.home.write("a/b/f", "1").expect("written");
@@ -133,7 +133,7 @@ fn a_folder_that_was_moved_behind_a_link_comes_back() {
 }
 
 #[test]
-fn git_works_beside_hidden_files_that_it_tracks() {
+fn git_works_with_tracked_hidden_files() {
     let lines = [
         "git status --short",
         "git diff --stat",
@@ -164,7 +164,7 @@ fn git_works_beside_hidden_files_that_it_tracks() {
 }
 
 #[test]
-fn an_index_that_was_written_to_shows_no_hidden_file() {
+fn modified_index_reveals_no_hidden_file() {
     let lines = [
         "B=$(echo x | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$B,gi",
         "git diff",
@@ -189,7 +189,7 @@ fn an_index_that_was_written_to_shows_no_hidden_file() {
 }
 
 #[test]
-fn git_takes_hidden_files_for_unchanged_in_any_line() {
+fn git_considers_hidden_files_unchanged_in_any_line() {
     let lines = [
         "git diff | head -50",
         "git status --short && ls",
@@ -233,7 +233,7 @@ fn git_takes_hidden_files_for_unchanged_in_any_line() {
 }
 
 #[test]
-fn a_tracked_file_that_stays_hidden_is_named() {
+fn hidden_tracked_file_is_reported() {
     let world = World::new(&commands(&["git diff", "git status --short", "git log --stat"]));
     world.home.write(".env", "A=secret\n").expect("written");
     git(&world, "", &["init", "-q"]);

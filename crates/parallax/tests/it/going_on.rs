@@ -26,7 +26,7 @@ fn client_resumes_an_interrupted_turn() {
 }
 
 #[test]
-fn a_copy_that_ends_before_a_prompt_leaves_the_original() {
+fn fork_before_a_prompt_keeps_the_original() {
     let world = World::new(r#"[{"text":"a"},{"text":"b"},{"text":"c"}]"#);
     world.run_well(&["-p", "first one", "--session-id", "whole"]);
     world.run_well(&["-p", "second one", "-r", "whole"]);
@@ -47,7 +47,7 @@ fn a_copy_that_ends_before_a_prompt_leaves_the_original() {
 }
 
 #[test]
-fn folders_that_a_session_had_are_there_again() {
+fn session_directories_are_restored_on_resume() {
     let world = World::new(r#"[{"text":"a"},{"text":"b"},{"text":"c"}]"#);
     let more = world.home.project().with_file_name("more");
     std::fs::create_dir_all(&more).expect("folder");

@@ -37,7 +37,7 @@ pub(crate) fn lines(world: &World, path: &str) -> Vec<Value> {
 }
 
 #[test]
-fn every_event_is_heard_at_its_place() {
+fn every_hook_event_fires_in_order() {
     let world = World::new(&script("echo hi"));
     let keep = "cat >> heard.jsonl";
     let mut hooks = serde_json::Map::new();
@@ -118,7 +118,7 @@ fn approval_request_triggers_a_notification_hook() {
 }
 
 #[test]
-fn results_and_questions_have_the_forms_that_scripts_know() {
+fn hook_input_matches_the_documented_format() {
     let call = |name: &str, args: Value| json!({"functionCall": {"name": name, "args": args}});
     let parts = json!([
         {"text": "First. "},
@@ -170,7 +170,7 @@ fn results_and_questions_have_the_forms_that_scripts_know() {
 }
 
 #[test]
-fn hook_message_is_in_the_document_and_not_on_stderr() {
+fn hook_message_is_in_the_json_output_and_not_on_stderr() {
     let world = World::new(&script("exit 3"));
     let speak = r#"echo '{"systemMessage": "look here"}'"#;
     let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
@@ -208,7 +208,7 @@ fn text_seen_by_a_hook_that_ends_the_run_is_not_shown() {
 }
 
 #[test]
-fn calls_are_refused_changed_and_withheld() {
+fn hooks_deny_change_and_withhold_calls() {
     let refuse = "echo 'not this' >&2; exit 2";
     let change = r#"echo '{"hookSpecificOutput": {"tool_input": {"command": "echo changed"}}}'"#;
     let withhold = r#"echo '{"decision": "block", "reason": "too much"}'"#;
@@ -232,7 +232,7 @@ fn calls_are_refused_changed_and_withheld() {
 }
 
 #[test]
-fn prompts_are_refused_completed_and_continued() {
+fn hooks_deny_extend_and_continue_prompts() {
     let world = World::new(&script("echo hi"));
     settings(&world, &json!({"BeforeAgent": one("echo 'no prompts' >&2; exit 2")}));
     let done = world.run(&["-p", "go"]);
@@ -264,7 +264,7 @@ fn prompts_are_refused_completed_and_continued() {
 }
 
 #[test]
-fn requests_and_answers_are_changed() {
+fn hooks_change_requests_and_responses() {
     let answer = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "mine"}}}'"#;
     let world = World::new("[]");
     settings(&world, &json!({"BeforeModel": one(answer)}));
@@ -293,7 +293,7 @@ fn requests_and_answers_are_changed() {
 }
 
 #[test]
-fn a_choice_of_tools_holds_for_the_calls_too() {
+fn hook_tool_choice_applies_to_calls() {
     for (config, sent, runs) in [
         (r#"{"mode": "ANY", "allowedFunctionNames": ["glob"]}"#, "ANY", false),
         (r#"{"mode": "NONE"}"#, "NONE", false),
@@ -338,7 +338,7 @@ fn text_is_shown_only_after_the_answer_hooks() {
 }
 
 #[test]
-fn a_guard_that_fails_ends_the_turn_where_a_no_would_not_refuse() {
+fn failing_guard_ends_the_turn_where_denial_is_impossible() {
     for event in ["AfterAgent", "BeforeToolSelection"] {
         let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
         let group = json!([{"hooks": [
@@ -353,7 +353,7 @@ fn a_guard_that_fails_ends_the_turn_where_a_no_would_not_refuse() {
 }
 
 #[test]
-fn a_hook_that_fails_stops_nothing_unless_it_must_agree() {
+fn failing_hook_blocks_only_if_fail_closed() {
     let hooks = [
         "sleep 60",
         "kill -9 $$",
@@ -381,7 +381,7 @@ fn a_hook_that_fails_stops_nothing_unless_it_must_agree() {
 }
 
 #[test]
-fn matchers_choose_and_a_row_passes_changes_on() {
+fn matchers_select_hooks_and_sequential_hooks_pass_changes_on() {
     let world = World::new(&script("echo hi"));
     let add = |name: &str| {
         let text = format!(
@@ -422,7 +422,7 @@ fn answer_chunks_are_sent_only_to_hooks_that_request_them() {
 }
 
 #[test]
-fn an_interrupt_while_a_hook_looks_at_a_call_runs_nothing() {
+fn interrupt_during_a_tool_hook_runs_no_call() {
     let args = json!({"file_path": "made.txt", "content": "x"});
     let script =
         json!([{"calls": [{"name": "write_file", "args": args}]}, {"text": "done", "repeat": 0}]);
@@ -440,7 +440,7 @@ fn an_interrupt_while_a_hook_looks_at_a_call_runs_nothing() {
 }
 
 #[test]
-fn events_of_ours_are_heard_where_they_are_switched_on() {
+fn parallax_hook_events_fire_when_enabled() {
     let write = json!({"file_path": "a.txt", "content": "x"});
     let agent = json!({"agent_name": "generalist", "prompt": "look"});
     let script = json!([

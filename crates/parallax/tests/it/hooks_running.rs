@@ -8,7 +8,7 @@ use crate::hooks::{lines, one, requests, script, settings};
 use crate::support::{Conversation, World, finish};
 
 #[test]
-fn hooks_of_a_project_run_when_they_are_accepted_as_they_are() {
+fn project_hooks_run_only_as_accepted() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let hooks = json!({"hooks": {"SessionStart": one("bash hooks/start.sh")}}).to_string();
     world.home.write(".gemini/settings.json", &hooks).unwrap();
@@ -34,7 +34,7 @@ fn hooks_of_a_project_run_when_they_are_accepted_as_they_are() {
 }
 
 #[test]
-fn what_a_hook_leaves_in_the_background_goes_on() {
+fn background_process_of_a_hook_keeps_running() {
     let world = World::new(&script("echo hi"));
     let hook =
         |mark: &str, away: &str| one(&format!("(sleep 1; touch {mark}) {away} & echo '{{}}'"));
@@ -54,7 +54,7 @@ fn what_a_hook_leaves_in_the_background_goes_on() {
 }
 
 #[test]
-fn hooks_get_no_keys_and_their_own_variables() {
+fn hooks_get_their_variables_and_no_keys() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let hook = json!([{"hooks": [
         {"command": "echo \"$GEMINI_API_KEY:$X:$CLAUDE_PROJECT_DIR\" > seen", "env": {"X": "y"}}
@@ -90,7 +90,7 @@ fn user_hooks_get_the_variables_of_the_user_env_file() {
 }
 
 #[test]
-fn a_hook_may_be_confined() {
+fn hook_can_be_sandboxed() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let hook = json!([{"hooks": [
         {"command": "echo in > inside; echo out > ../outside", "sandbox": true}
@@ -102,7 +102,7 @@ fn a_hook_may_be_confined() {
 }
 
 #[test]
-fn a_confined_hook_changes_no_protected_file() {
+fn sandboxed_hook_changes_no_protected_file() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let command =
         "mkdir .vscode; echo x > .vscode/tasks.json; echo x > .mcp.json; echo in > inside; true";
@@ -117,7 +117,7 @@ fn a_confined_hook_changes_no_protected_file() {
 }
 
 #[test]
-fn a_project_does_not_switch_off_the_guards_of_its_user() {
+fn project_cannot_disable_user_guards() {
     let world = World::new(&script("echo hi"));
     settings(&world, &json!({"BeforeTool": one("echo no >&2; exit 2")}));
     let project = json!({"hooksConfig": {"disabled": ["h"]}}).to_string();
@@ -129,7 +129,7 @@ fn a_project_does_not_switch_off_the_guards_of_its_user() {
 }
 
 #[test]
-fn hooks_for_another_agent_are_understood() {
+fn claude_code_hooks_are_supported() {
     let world = World::new(&script("echo hi"));
     let guard = r#"cat > heard.json; echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "theirs"}}'"#;
     let group = json!([{"matcher": "Bash", "hooks": [
@@ -159,7 +159,7 @@ fn hooks_for_another_agent_are_understood() {
 }
 
 #[test]
-fn hooks_are_tried_by_hand() {
+fn hooks_can_be_tested_manually() {
     let world = World::new("[]");
     settings(
         &world,
@@ -186,7 +186,7 @@ fn hooks_are_tried_by_hand() {
 }
 
 #[test]
-fn a_hook_that_stands_by_is_started_once_and_guards() {
+fn process_hook_starts_once_and_guards_calls() {
     let calls = json!([
         {"calls": [{"name": "run_shell_command", "args": {"command": "touch one"}}]},
         {"calls": [{"name": "run_shell_command", "args": {"command": "touch two"}}]},
@@ -234,7 +234,7 @@ fn a_hook_that_stands_by_is_started_once_and_guards() {
 }
 
 #[test]
-fn the_program_has_hooks_of_its_own() {
+fn built_in_hooks_are_available() {
     let world = World::new(&script("echo hi"));
     let hooks = json!([{"hooks": [
         {"type": "builtin", "builtin": "log"},
@@ -250,7 +250,7 @@ fn the_program_has_hooks_of_its_own() {
 }
 
 #[test]
-fn a_start_that_hangs_can_be_left() {
+fn hanging_session_start_hook_can_be_skipped() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     settings(&world, &json!({"SessionStart": one("touch begun; sleep 60")}));
     let begun = Instant::now();
@@ -265,7 +265,7 @@ fn a_start_that_hangs_can_be_left() {
 }
 
 #[test]
-fn a_guard_that_cannot_be_run_refuses_what_it_guards() {
+fn guard_that_cannot_run_denies_its_calls() {
     let world = World::new(&script("touch done"));
     let hooks = json!({"BeforeTool": [{"hooks": [
         {"type": "http", "url": "https://x.example", "name": "far", "failClosed": true}
@@ -279,7 +279,7 @@ fn a_guard_that_cannot_be_run_refuses_what_it_guards() {
 }
 
 #[test]
-fn a_process_may_greet_and_only_its_answer_to_the_event_counts() {
+fn process_hook_output_before_its_response_is_ignored() {
     let world = World::new(&script("touch done"));
     let guard = "import json,sys\nprint('ready', flush=True)\nfor line in sys.stdin:\n\x20   \
                  event = json.loads(line)\n\x20   print('looking at', event['id'], \
@@ -300,7 +300,7 @@ fn a_process_may_greet_and_only_its_answer_to_the_event_counts() {
 }
 
 #[test]
-fn a_folder_without_trust_says_so_of_its_hooks() {
+fn untrusted_folder_reports_its_hooks_as_disabled() {
     let world = World::new("[]");
     let run = |args: &[&str]| {
         let mut command = world.command(args);
@@ -319,7 +319,7 @@ fn a_folder_without_trust_says_so_of_its_hooks() {
 }
 
 #[test]
-fn hooks_that_hold_up_the_end_are_named() {
+fn hooks_delaying_the_exit_are_named() {
     let world = World::new(r#"[{"text": "done"}]"#);
     settings(&world, &json!({"SessionEnd": one("sleep 4")}));
     let done = world.run_well(&["-p", "go"]);
@@ -367,7 +367,7 @@ fn failed_session_end_hook_is_reported_in_every_output_format() {
 }
 
 #[test]
-fn failed_session_end_hook_of_a_conversation_is_reported_behind_its_last_result() {
+fn failed_session_end_hook_is_reported_after_the_last_result() {
     let world = World::new(r#"[{"text": "done"}]"#);
     settings(&world, &json!({"SessionEnd": one("echo gone >&2; exit 1")}));
     let order = r#"{"type":"message","content":"go"}"#;

@@ -66,7 +66,7 @@ fn wait(
 }
 
 #[test]
-fn a_headless_prompt_has_the_open_files_and_opens_no_diff() {
+fn headless_prompt_includes_open_files_and_opens_no_diff() {
     let world = world(
         r#"[{"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"new\n"}}]},
             {"text":"Done."}]"#,
@@ -86,7 +86,7 @@ fn a_headless_prompt_has_the_open_files_and_opens_no_diff() {
 }
 
 #[test]
-fn without_the_setting_nothing_connects() {
+fn editor_is_not_connected_without_the_setting() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
     world.run_well(&["-p", "go"]);
@@ -95,7 +95,7 @@ fn without_the_setting_nothing_connects() {
 }
 
 #[test]
-fn a_mute_port_does_not_delay_a_headless_prompt() {
+fn silent_editor_port_does_not_delay_a_headless_prompt() {
     let world = world(HELLO);
     let mute = companion(&world, setup(&world).with_fault(CompanionFault::Mute));
     let since = Instant::now();
@@ -107,7 +107,7 @@ fn a_mute_port_does_not_delay_a_headless_prompt() {
 }
 
 #[test]
-fn the_terminal_is_usable_at_once_beside_a_mute_port() {
+fn terminal_is_usable_immediately_with_a_silent_editor_port() {
     let world = world(HELLO);
     let mute = companion(&world, setup(&world).with_fault(CompanionFault::Mute));
     let since = Instant::now();
@@ -120,7 +120,7 @@ fn the_terminal_is_usable_at_once_beside_a_mute_port() {
 }
 
 #[test]
-fn a_prompt_in_the_terminal_has_the_open_files_once() {
+fn interactive_prompt_includes_open_files_once() {
     let world = world(HELLO);
     stale_files(&world);
     let companion = companion(&world, setup(&world));
@@ -172,7 +172,7 @@ fn result(seat: &Seat) -> String {
 }
 
 #[test]
-fn a_change_is_accepted_in_the_editor() {
+fn change_is_accepted_in_the_editor() {
     let (seat, companion, path) = asked(CompanionFault::None);
     seat.sees("also open in");
     assert_eq!(companion.diffs().values().collect::<Vec<_>>(), ["one\nTWO\nthree\n"]);
@@ -186,7 +186,7 @@ fn a_change_is_accepted_in_the_editor() {
 }
 
 #[test]
-fn a_change_is_edited_and_accepted_in_the_editor() {
+fn change_is_edited_and_accepted_in_the_editor() {
     let (seat, companion, path) = asked(CompanionFault::None);
     companion.edits(&path, "one\nTwo, edited\nthree\n");
     companion.accepts(&path);
@@ -199,7 +199,7 @@ fn a_change_is_edited_and_accepted_in_the_editor() {
 }
 
 #[test]
-fn a_change_is_rejected_in_the_editor() {
+fn change_is_rejected_in_the_editor() {
     let (seat, companion, path) = asked(CompanionFault::None);
     companion.rejects(&path);
     seat.sees_no("Apply this change?");
@@ -208,7 +208,7 @@ fn a_change_is_rejected_in_the_editor() {
 }
 
 #[test]
-fn a_change_that_is_accepted_in_the_terminal_has_the_edits_of_the_editor() {
+fn change_accepted_in_the_terminal_includes_editor_edits() {
     let (seat, companion, path) = asked(CompanionFault::None);
     companion.edits(&path, "one\nTwo, edited\nthree\n");
     seat.looks();
@@ -220,7 +220,7 @@ fn a_change_that_is_accepted_in_the_terminal_has_the_edits_of_the_editor() {
 }
 
 #[test]
-fn a_change_that_is_rejected_in_the_terminal_is_closed_in_the_editor() {
+fn change_rejected_in_the_terminal_closes_the_editor_diff() {
     let (seat, companion, _) = asked(CompanionFault::None);
     seat.looks();
     seat.press(testkit::pty::Key::Esc);
@@ -230,7 +230,7 @@ fn a_change_that_is_rejected_in_the_terminal_is_closed_in_the_editor() {
 }
 
 #[test]
-fn a_change_can_be_decided_when_the_editor_has_died() {
+fn change_can_be_decided_when_the_editor_has_died() {
     let (seat, companion, _) = asked(CompanionFault::None);
     companion.die();
     seat.sees_no("also open in");
@@ -241,7 +241,7 @@ fn a_change_can_be_decided_when_the_editor_has_died() {
 }
 
 #[test]
-fn a_change_can_be_decided_when_the_editor_hangs() {
+fn change_can_be_decided_when_the_editor_hangs() {
     let (seat, _companion, _) = asked(CompanionFault::HangsInTools);
     seat.looks();
     let since = Instant::now();
@@ -252,7 +252,7 @@ fn a_change_can_be_decided_when_the_editor_hangs() {
 }
 
 #[test]
-fn a_change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
+fn change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
     let (seat, _companion, _) = asked(CompanionFault::RefusesDiffs);
     seat.sees("decide here");
     seat.looks();
@@ -286,7 +286,7 @@ fn commands_connect_show_explain_and_disconnect() {
 }
 
 #[test]
-fn the_connection_is_explained_without_a_terminal() {
+fn connection_is_explained_without_a_terminal() {
     let world = world(HELLO);
     let own = companion(&world, setup(&world));
     let told = world.run(&["-p", "/ide status"]).out();
@@ -302,7 +302,7 @@ fn the_connection_is_explained_without_a_terminal() {
 }
 
 #[test]
-fn the_terminal_of_an_editor_asks_once_whether_to_connect() {
+fn terminal_of_an_editor_asks_once_whether_to_connect() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
     let start = Start::sized(100, 40).with("TERM_PROGRAM", "vscode");
@@ -330,7 +330,7 @@ fn in_unknown_folder(is_trusted: bool) -> (Seat, TestCompanion) {
 }
 
 #[test]
-fn trust_in_the_editor_counts_from_the_first_prompt_on() {
+fn editor_trust_applies_from_the_first_prompt() {
     let (seat, _companion) = in_unknown_folder(true);
     seat.has_seen("trusts this folder");
     seat.sees(COMPOSER);
@@ -341,7 +341,7 @@ fn trust_in_the_editor_counts_from_the_first_prompt_on() {
 }
 
 #[test]
-fn an_editor_without_trust_leaves_the_question_to_the_user() {
+fn untrusting_editor_leaves_the_trust_dialog_to_the_user() {
     let (seat, companion) = in_unknown_folder(false);
     seat.sees("Do you trust this folder?");
     wait(&seat, &companion, "it is connected", TestCompanion::is_connected);

@@ -92,7 +92,7 @@ impl Drop for SshAgent {
 }
 
 #[test]
-fn the_ssh_agent_signs_for_an_approved_git_command_alone() {
+fn ssh_agent_signs_for_an_approved_git_command_alone() {
     if !has(&["ssh-agent", "ssh-add", "ssh-keygen", "git"]) {
         return;
     }
@@ -131,7 +131,7 @@ fn the_ssh_agent_signs_for_an_approved_git_command_alone() {
 }
 
 #[test]
-fn the_gpg_agent_signs_for_an_approved_git_command_alone() {
+fn gpg_agent_signs_for_an_approved_git_command_alone() {
     use std::os::unix::fs::DirBuilderExt as _;
     if !has(&["gpg", "gpg-agent", "gpgconf", "git"]) {
         return;

@@ -74,7 +74,7 @@ fn configure(world: &World, mut command: Command, value: &str) {
 const CONFIG: [&str; 4] = ["extensions", "config", "vault", "VAULT_KEY"];
 
 #[test]
-fn a_sensitive_setting_is_in_the_keychain_and_reaches_the_server() {
+fn sensitive_setting_is_saved_in_the_keychain_and_reaches_the_server() {
     let script = json!([
         {"calls": [{"name": "mcp_vault_env", "args": {}}]}, {"text": "done"}
     ]);
@@ -103,7 +103,7 @@ fn a_sensitive_setting_is_in_the_keychain_and_reaches_the_server() {
 }
 
 #[test]
-fn what_gemini_cli_keeps_of_an_extensions_settings_reaches_its_server() {
+fn extension_settings_saved_by_gemini_cli_reach_its_server() {
     let script = json!([
         {"calls": [{"name": "mcp_vault_env", "args": {}}]}, {"text": "done"}
     ]);
@@ -142,7 +142,7 @@ fn what_gemini_cli_keeps_of_an_extensions_settings_reaches_its_server() {
 }
 
 #[test]
-fn without_a_keychain_that_answers_the_file_is_used() {
+fn unresponsive_keychain_falls_back_to_the_file() {
     let hanging = world(&json!([]), true);
     with_extension(&hanging);
     let begun = Instant::now();
@@ -172,7 +172,7 @@ fn without_a_keychain_that_answers_the_file_is_used() {
 }
 
 #[test]
-fn a_pasted_key_is_in_the_keychain_and_later_runs_use_it() {
+fn pasted_key_is_saved_in_the_keychain_and_reused() {
     let world = world(&json!([{"text": "heard"}]), false);
     let path = path(&world);
     let start = Start::default()

@@ -63,7 +63,7 @@ fn at_each(moments: &[(usize, u64)], kill: impl Fn(usize, Duration) + Sync) {
 }
 
 #[test]
-fn a_killed_run_resumes_with_every_result_that_the_model_had_seen() {
+fn killed_run_resumes_with_every_result_the_model_saw() {
     at_each(&moments(2, 0x5eed_1234_abcd_0001), kill_and_resume);
 }
 
@@ -73,7 +73,7 @@ fn resumed_turn_after_kill_does_not_repeat_finished_calls() {
 }
 
 #[test]
-fn a_file_that_was_being_written_is_whole() {
+fn file_being_written_during_a_kill_is_complete() {
     at_each(&moments(4, 0x5eed_1234_abcd_0003), kill_the_writer);
 }
 

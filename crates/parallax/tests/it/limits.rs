@@ -33,7 +33,7 @@ fn call(name: &str, args: &str) -> String {
 }
 
 #[test]
-fn a_flood_from_the_shell_is_cut() {
+fn shell_output_flood_is_truncated() {
     let world = World::new(&call(
         "run_shell_command",
         r#"{"command":"yes 'a line of output' | head -c 30000000; echo the end"}"#,
@@ -45,7 +45,7 @@ fn a_flood_from_the_shell_is_cut() {
 }
 
 #[test]
-fn one_endless_line_of_zero_bytes_is_cut() {
+fn endless_line_of_zero_bytes_is_truncated() {
     let world = World::new(&call(
         "run_shell_command",
         r#"{"command":"head -c 30M /dev/zero; echo the end"}"#,
@@ -56,7 +56,7 @@ fn one_endless_line_of_zero_bytes_is_cut() {
 }
 
 #[test]
-fn a_file_of_300_mb_is_refused_or_cut() {
+fn file_of_300_mb_is_rejected_or_truncated() {
     let world = World::new(&call("read_file", r#"{"file_path":"big.txt"}"#));
     let file = File::create(world.home.project().join("big.txt")).expect("file");
     file.set_len(300 * MIB).expect("length");
@@ -66,7 +66,7 @@ fn a_file_of_300_mb_is_refused_or_cut() {
 }
 
 #[test]
-fn a_line_of_50_mb_is_searched_and_read_in_bounds() {
+fn line_of_50_mb_is_searched_and_read_in_bounds() {
     let world = World::new(
         r#"[{"calls":[{"name":"grep_search","args":{"pattern":"needle"}},{"name":"read_file","args":{"file_path":"long.txt"}}]},{"text":"done"}]"#,
     );
@@ -82,7 +82,7 @@ fn a_line_of_50_mb_is_searched_and_read_in_bounds() {
 }
 
 #[test]
-fn a_fifo_and_a_device_do_not_hang() {
+fn fifo_and_a_device_do_not_hang() {
     let world = World::new(
         r#"[{"calls":[{"name":"read_file","args":{"file_path":"pipe"}},{"name":"grep_search","args":{"pattern":"x"}},
                       {"name":"read_file","args":{"file_path":"zero"}},{"name":"write_file","args":{"file_path":"pipe","content":"x"}},
@@ -100,7 +100,7 @@ fn a_fifo_and_a_device_do_not_hang() {
 }
 
 #[test]
-fn a_long_answer_costs_at_most_three_times_its_size() {
+fn long_answer_costs_at_most_three_times_its_size() {
     let world =
         World::new(r#"[{"generate":{"chunks":2000,"bytes":5000000}}]"#).without_loop_guard();
     let done = world.run_well(&["-p", "go"]);
@@ -110,7 +110,7 @@ fn a_long_answer_costs_at_most_three_times_its_size() {
 }
 
 #[test]
-fn the_first_request_is_small() {
+fn first_request_is_small() {
     let world = World::new(r#"[{"text":"fine"}]"#);
     world.run_well(&["-p", "hello"]);
     let bytes = world.server.requests()[0].body.len();

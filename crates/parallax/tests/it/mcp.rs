@@ -70,7 +70,7 @@ fn call(tool: &str, args: &Value) -> String {
 }
 
 #[test]
-fn servers_of_a_file_count_for_one_run() {
+fn servers_from_mcp_config_apply_to_one_run() {
     let script = call("echo", &json!({"text": "hi"}));
     let world = World::new(&script);
     let mut server = stdio(&world, "");

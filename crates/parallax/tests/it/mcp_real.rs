@@ -47,7 +47,7 @@ fn script(tool: &str, args: &Value) -> String {
 }
 
 #[test]
-fn everything_over_stdio() {
+fn everything_server_works_over_stdio() {
     let Some(file) = node("server-everything", "index.js") else { return };
     let world = World::new(&script("echo", &json!({"message": "hello"})));
     let output = output(&world, &json!({"command": "node", "args": [file]}));
@@ -57,7 +57,7 @@ fn everything_over_stdio() {
 }
 
 #[test]
-fn everything_over_streamable_http() {
+fn everything_server_works_over_streamable_http() {
     let Some(file) = node("server-everything", "index.js") else { return };
     let world = World::new(&script("echo", &json!({"message": "far"})));
     let mut command = world.home.command(Path::new("node"), "");
@@ -84,7 +84,7 @@ fn output_over_http(world: &World, mut command: Command, address: SocketAddr) ->
 }
 
 #[test]
-fn the_filesystem_server() {
+fn filesystem_server_works() {
     let Some(file) = node("server-filesystem", "index.js") else { return };
     let world = World::new(&script("read_text_file", &json!({"path": "a.txt"})));
     world.home.write("a.txt", "what stands here").expect("a file");
@@ -94,7 +94,7 @@ fn the_filesystem_server() {
 }
 
 #[test]
-fn the_memory_server() {
+fn memory_server_works() {
     let Some(file) = node("server-memory", "index.js") else { return };
     let entity = json!({"name": "Ada", "entityType": "engineer", "observations": ["counts"]});
     let world = World::new(&script("create_entities", &json!({"entities": [entity]})));
@@ -114,7 +114,7 @@ fn python() -> Option<(PathBuf, PathBuf)> {
 }
 
 #[test]
-fn a_server_of_the_python_sdk() {
+fn python_sdk_server_works_over_stdio() {
     let Some((python, file)) = python() else { return };
     let world = World::new(&script("add", &json!({"a": 20, "b": 22})));
     let output = output(&world, &json!({"command": python, "args": [file]}));
@@ -122,7 +122,7 @@ fn a_server_of_the_python_sdk() {
 }
 
 #[test]
-fn a_server_of_the_python_sdk_over_streamable_http() {
+fn python_sdk_server_works_over_streamable_http() {
     let Some((python, file)) = python() else { return };
     let world = World::new(&script("add", &json!({"a": 20, "b": 22})));
     let address = free_address();

@@ -90,7 +90,7 @@ fn is_running(world: &World) -> bool {
 }
 
 #[test]
-fn a_server_is_confined_where_settings_say_so() {
+fn server_is_sandboxed_by_settings() {
     for (own, of_all, in_project, confined) in [
         (json!(null), false, false, false),
         (json!(true), false, false, true),
@@ -127,7 +127,7 @@ fn a_server_is_confined_where_settings_say_so() {
 }
 
 #[test]
-fn its_user_grants_it_folders() {
+fn user_settings_grant_directories_to_a_sandboxed_server() {
     for (in_project, granted) in [(false, true), (true, false)] {
         let world = world();
         std::fs::create_dir_all(world.home.home().join("granted")).expect("a folder");
@@ -147,7 +147,7 @@ fn its_user_grants_it_folders() {
 }
 
 #[test]
-fn its_user_grants_it_the_network() {
+fn user_settings_grant_network_to_a_sandboxed_server() {
     let own = std::fs::read_link("/proc/self/ns/net").expect("a network");
     for (grants, in_project, reaches) in [
         (json!({"network": true}), false, true),
@@ -173,7 +173,7 @@ fn its_user_grants_it_the_network() {
 }
 
 #[test]
-fn without_a_sandbox_it_does_not_start_and_says_why() {
+fn sandboxed_server_without_a_sandbox_does_not_start() {
     let world = world();
     set(&world, &json!({"mcpServers": {"test": server(&world, &json!(true))}}));
     let list = |tier: &str| {
@@ -207,7 +207,7 @@ open("inside", "w").close()
 "#;
 
 #[test]
-fn protected_files_are_put_back_after_it() {
+fn protected_files_are_restored_after_a_server() {
     for tier in ["namespaces", "landlock"] {
         let world = world();
         world.home.write("server.py", &format!("{VANDAL}{SERVER}")).expect("the server");
@@ -236,7 +236,7 @@ def tried():
 for line"#;
 
 #[test]
-fn protected_files_are_put_back_after_each_call() {
+fn protected_files_are_restored_after_each_server_call() {
     let world = World::new(CALL);
     let hostile = SERVER.replacen("for line", VANDAL_OF_CALLS, 1);
     world.home.write("server.py", &hostile).expect("the server");

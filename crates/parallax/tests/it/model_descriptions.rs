@@ -107,7 +107,7 @@ fn run(world: &World, variables: &[(&str, &str)], args: &[&str]) -> Finished {
 }
 
 #[test]
-fn description_of_the_service_counts_for_a_day() {
+fn model_description_of_the_service_is_cached_for_a_day() {
     let world = World::new("[]");
     let (url, seen) = serve(true);
     let variables = [("ANTHROPIC_BASE_URL", url.as_str()), ("ANTHROPIC_API_KEY", "k-4711")];
@@ -130,7 +130,7 @@ fn description_of_the_service_counts_for_a_day() {
 }
 
 #[test]
-fn refreshed_limits_are_known_without_the_service() {
+fn refreshed_limits_are_available_offline() {
     let world = World::new("[]");
     let (url, _seen) = serve(false);
     let settings = |url: &str| {

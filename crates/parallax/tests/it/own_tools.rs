@@ -33,7 +33,7 @@ fn known(world: World, script: &Value) -> World {
 }
 
 #[test]
-fn a_command_tells_of_tools_and_another_runs_them() {
+fn discovery_command_declares_tools_and_call_command_runs_them() {
     let script = json!([
         {"calls": [{"name": "discovered_tool_echo", "args": {"text": "it's me"}}]},
         {"calls": [{"name": "discovered_tool_fail", "args": {}}]},
@@ -71,7 +71,7 @@ fn a_command_tells_of_tools_and_another_runs_them() {
 }
 
 #[test]
-fn arguments_that_break_the_schema_that_was_told_run_nothing() {
+fn arguments_violating_the_discovered_schema_run_nothing() {
     let script = json!([
         {"calls": [{"name": "discovered_tool_t", "args": {}}]},
         {"calls": [{"name": "discovered_tool_t", "args": {"x": 1}}]},
@@ -95,7 +95,7 @@ fn arguments_that_break_the_schema_that_was_told_run_nothing() {
 }
 
 #[test]
-fn a_discovery_may_write_ten_megabytes() {
+fn discovery_output_is_limited_to_ten_megabytes() {
     let ask = json!([{"calls": [{"name": "discovered_tool_late", "args": {}}]}, {"text": "done"}]);
     let world = World::new(&ask.to_string());
     settings(
@@ -118,7 +118,7 @@ fn a_discovery_may_write_ten_megabytes() {
 }
 
 #[test]
-fn nothing_waits_for_a_discovery_that_hangs() {
+fn hanging_discovery_delays_nothing() {
     let call = json!([{"calls": [{"name": "discovered_tool_a", "args": {}}]}, {"text": "done"}]);
     let world = World::new(r#"[{"text":"done"}]"#);
     let command = "sh discover.sh";
@@ -143,7 +143,7 @@ fn nothing_waits_for_a_discovery_that_hangs() {
 }
 
 #[test]
-fn a_discovery_changes_no_protected_file() {
+fn discovery_command_changes_no_protected_file() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let discover = "sh discover.sh";
     settings(&world, &json!({"tools": {"discoveryCommand": discover, "callCommand": "true"}}));
@@ -155,7 +155,7 @@ fn a_discovery_changes_no_protected_file() {
 }
 
 #[test]
-fn a_call_changes_no_protected_file_and_can_be_taken_back() {
+fn discovered_tool_call_changes_no_protected_file_and_is_undoable() {
     let call = json!([{"calls": [{"name": "discovered_tool_dt", "args": {}}]}, {"text": "done"}]);
     for tier in ["namespaces", "landlock"] {
         let world = World::new("[]");
@@ -190,7 +190,7 @@ fn project_cannot_set_tool_commands_without_acceptance() {
 }
 
 #[test]
-fn a_hook_has_another_call_made_in_the_place_of_one() {
+fn hook_replaces_a_call_with_another() {
     let script = json!([
         {"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}}]},
         {"calls": [{"name": "list_directory", "args": {"dir_path": "."}}]},
@@ -237,7 +237,7 @@ fn a_hook_has_another_call_made_in_the_place_of_one() {
 }
 
 #[test]
-fn tasks_of_the_tracker_are_there_again_when_a_session_goes_on() {
+fn tracker_tasks_are_restored_on_resume() {
     let create = json!({"calls": [{"name": "tracker_create_task", "args": {
         "title": "Ship it", "description": "all of it", "type": "epic"
     }}]});
@@ -253,7 +253,7 @@ fn tasks_of_the_tracker_are_there_again_when_a_session_goes_on() {
 }
 
 #[test]
-fn a_heading_comes_first_whatever_its_place() {
+fn topic_heading_precedes_other_calls() {
     let script = json!([
         {"calls": [
             {"name": "list_directory", "args": {"dir_path": "."}},

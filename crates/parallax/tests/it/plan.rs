@@ -67,7 +67,7 @@ fn extension_sets_the_plan_directory_unless_settings_do() {
 }
 
 #[test]
-fn a_plan_is_asked_for_improved_and_followed() {
+fn plan_is_requested_revised_and_followed() {
     let world = world(&[
         call("enter_plan_mode", json!({"reason": "many files"})),
         write("src.txt", "too early"),
@@ -173,7 +173,7 @@ fn headless_plan_approval_does_not_extend_permissions() {
 }
 
 #[test]
-fn a_run_that_begins_with_a_plan_ends_with_the_work() {
+fn run_started_in_plan_mode_completes_the_work() {
     let steps = [
         write("notes/plans/p.md", "# P\n"),
         exit("p.md"),
@@ -192,7 +192,7 @@ fn a_run_that_begins_with_a_plan_ends_with_the_work() {
 }
 
 #[test]
-fn plans_of_a_session_are_its_own_unless_the_project_has_a_place() {
+fn plans_are_per_session_unless_the_project_has_a_directory() {
     let world = World::new(&script(&[exit("missing.md"), exit("../x.md")]));
     let settings = r#"{"general": {"plan": {"directory": "../outside"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -221,7 +221,7 @@ fn named_folder(world: &World, request: usize) -> String {
 }
 
 #[test]
-fn a_plan_can_be_written_where_nothing_was_kept_before() {
+fn plan_can_be_written_without_a_saved_session() {
     let first = World::new(&script(&[]));
     first.run_well(&["-p", "begin", "--approval-mode", "plan", "--session-id", "planned"]);
     let plan = format!("{}/p.md", named_folder(&first, 0));
@@ -234,7 +234,7 @@ fn a_plan_can_be_written_where_nothing_was_kept_before() {
 }
 
 #[test]
-fn the_work_on_a_plan_has_the_mode_that_was_given_for_it() {
+fn approved_plan_runs_in_the_chosen_mode() {
     for (words, is_written) in [
         (&["--approval-mode", "plan"][..], true),
         (&["--approval-mode", "plan", "--plan-exit-mode", "default"], false),
@@ -253,7 +253,7 @@ fn the_work_on_a_plan_has_the_mode_that_was_given_for_it() {
 }
 
 #[test]
-fn plan_with_a_text_switches_a_headless_run_to_plan_mode() {
+fn plan_command_with_text_switches_a_headless_run_to_plan_mode() {
     let steps = [call("run_shell_command", json!({"command": "touch made"}))];
     let world = world(&steps);
     let done = world.run_well(&["-p", "/plan tidy up the docs", "-y"]);

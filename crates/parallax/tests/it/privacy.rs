@@ -38,7 +38,7 @@ fn version_and_help_start_no_thread_and_open_no_file_of_the_user() {
 }
 
 #[test]
-fn of_an_untrusted_folder_only_names_are_listed() {
+fn only_names_of_an_untrusted_folder_are_listed() {
     let world = World::new("[]");
     for path in
         [".gemini/settings.json", ".parallax/settings.json", ".env", "GEMINI.md", "AGENTS.md"]

@@ -179,7 +179,7 @@ fn git_that_would_change_protected_files_needs_permission_before_it_runs() {
 }
 
 #[test]
-fn the_security_page_lists_every_protected_name() {
+fn security_page_lists_every_protected_name() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
     let page = std::fs::read_to_string(page).expect("the page");
     for names in TABLE {

@@ -155,7 +155,7 @@ fn parallel_calls_are_answered_in_order() {
 }
 
 #[test]
-fn fifty_rounds_of_calls() {
+fn fifty_steps_of_calls_succeed() {
     let looped = json!({"loop": {"calls": 50, "name": "read_file", "signed": true,
         "args": {"file_path": "f{i}.txt"}, "final": "all read"}});
     for wire in WireFormat::ALL {
@@ -243,7 +243,7 @@ fn events_may_be_cut_anywhere() {
 }
 
 #[test]
-fn overflow_compacts_once_and_goes_on() {
+fn context_overflow_compacts_once_and_continues() {
     let overflow = json!({"error": {"code": 400,
         "message": "prompt is too long: the input exceeds the context length of the model"}});
     let long: String = (0..4_000).map(|number| format!("word{number} ")).collect();
@@ -259,7 +259,7 @@ fn overflow_compacts_once_and_goes_on() {
 }
 
 #[test]
-fn subagent_uses_the_same_wire() {
+fn subagent_uses_the_same_provider_protocol() {
     let scout = "---\nname: scout\ndescription: Looks.\ntools: [read_file]\nmodel: inherit\n\
                  ---\nYou are the scout. ${query}\n";
     let invoke = call("invoke_agent", json!({"agent_name": "scout", "prompt": "look"}));
@@ -273,7 +273,7 @@ fn subagent_uses_the_same_wire() {
 }
 
 #[test]
-fn tools_of_servers_are_called() {
+fn mcp_tools_are_called() {
     let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/mcp/server.py");
     let echo = call("mcp_test_echo", json!({"text": "from afar"}));
     for wire in WireFormat::ALL {
@@ -419,7 +419,7 @@ fn ollama_window_is_requested_and_small_one_is_reported() {
 }
 
 #[test]
-fn ollama_model_without_tools_is_refused_before_the_request() {
+fn ollama_model_without_tools_is_rejected_before_the_request() {
     let shown = json!({"capabilities": ["completion"]});
     let (it, done) = run_ollama(shown, json!({}));
     assert_eq!(done.code(), 1, "{}", done.err());
@@ -541,7 +541,7 @@ fn google_key_is_stored_by_the_same_command() {
 }
 
 #[test]
-fn keys_in_addresses_are_refused_and_a_closed_port_is_reported_at_once() {
+fn keys_in_urls_are_rejected_and_a_closed_port_is_reported_at_once() {
     let world = World::new("[]");
     for url in ["http://u:p@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=SECRET-4711"] {
         let settings = json!({"providers": {"mine": {"wire": "openai-chat", "baseUrl": url}}});
@@ -563,7 +563,7 @@ fn keys_in_addresses_are_refused_and_a_closed_port_is_reported_at_once() {
 }
 
 #[test]
-fn command_gives_the_key_and_a_project_cannot_move_it() {
+fn key_command_provides_the_key_and_a_project_cannot_redirect_it() {
     let mut it = WireWorld::new(WireFormat::Chat, &json!([{"text": "one"}]));
     it.write_settings(json!({}));
     let path = it.world.home.parallax().join("settings.json");
@@ -584,7 +584,7 @@ fn command_gives_the_key_and_a_project_cannot_move_it() {
 }
 
 #[test]
-fn search_is_offered_where_the_provider_has_one() {
+fn web_search_is_declared_if_the_provider_has_one() {
     let search = call("google_web_search", json!({"query": "weather"}));
     for wire in [WireFormat::Responses, WireFormat::Messages] {
         let it = WireWorld::new(wire, &json!([search, {"text": "It rains."}, {"text": "done"}]));
@@ -601,7 +601,7 @@ fn search_is_offered_where_the_provider_has_one() {
 }
 
 #[test]
-fn reasoning_that_the_service_cannot_read_is_left_out() {
+fn reasoning_rejected_by_the_service_is_removed() {
     let calls = json!({"chunks": [{"candidates": [{"content": {"parts": [
         {"text": "I look first.", "thought": true, "thoughtSignature": "U0lHTkVE"},
         {"functionCall": {"name": "read_file", "args": {"file_path": "a.txt"}}}]},
@@ -726,7 +726,7 @@ fn strict_server() -> std::net::SocketAddr {
 }
 
 #[test]
-fn test_of_a_model_prints_the_settings_that_its_server_needs() {
+fn model_test_prints_the_required_server_settings() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let base = format!("http://{}/v1", strict_server());
     let settings = json!({"providers": {"p": {"wire": "openai-chat", "baseUrl": base}}});

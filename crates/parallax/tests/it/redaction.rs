@@ -55,7 +55,7 @@ fn no_secret_of_a_session_is_on_the_disk() {
 }
 
 #[test]
-fn a_project_has_no_say_in_it() {
+fn project_cannot_change_secret_redaction() {
     let token = format!("ghp_{}", "c9".repeat(18));
     let world = World::new(&json!([{"text": "ok"}]).to_string());
     let settings = json!({"general": {"sessionRedaction": true}}).to_string();

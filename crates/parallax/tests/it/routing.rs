@@ -26,7 +26,7 @@ pub(crate) fn said(done: &testkit::measure::Finished) -> Value {
 }
 
 #[test]
-fn a_clear_prompt_goes_to_the_fast_model_without_a_call() {
+fn clear_prompt_is_routed_to_the_fast_model_without_a_call() {
     let world = world(r#"[{"text": "done"}]"#, "{}");
     let done = world.run_well(&["-p", "What is in README.md?", "-o", "json"]);
     assert_eq!(asked(&world), ["gemini-3.8-flash"]);
@@ -35,7 +35,7 @@ fn a_clear_prompt_goes_to_the_fast_model_without_a_call() {
 }
 
 #[test]
-fn in_doubt_the_classifier_is_asked() {
+fn unclear_prompt_uses_the_classifier() {
     let answer = json!({"complexity_reasoning": "a feature", "complexity_score": 95}).to_string();
     let script = json!([{"method": "generateContent", "text": answer}, {"text": "done"}]);
     let world = world(&script.to_string(), "{}");
@@ -56,7 +56,7 @@ fn in_doubt_the_classifier_is_asked() {
 }
 
 #[test]
-fn a_model_without_capacity_is_replaced_and_the_run_says_so() {
+fn model_without_capacity_falls_back_with_a_notice() {
     let busy = json!({"status": 503, "repeat": 0, "match": {"modelContains": "pro"},
         "error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
     let script = || json!([busy.clone(), {"text": "done"}]).to_string();
@@ -85,7 +85,7 @@ fn a_model_without_capacity_is_replaced_and_the_run_says_so() {
 }
 
 #[test]
-fn plans_are_for_the_strong_model_and_their_work_for_the_fast_one() {
+fn plans_use_the_strong_model_and_their_work_the_fast_one() {
     let call = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
     let script = json!([
         call("write_file", json!({"file_path": "notes/p.md", "content": "# P"})),
@@ -101,7 +101,7 @@ fn plans_are_for_the_strong_model_and_their_work_for_the_fast_one() {
 }
 
 #[test]
-fn a_classifier_that_takes_too_long_is_not_waited_for() {
+fn slow_classifier_is_not_waited_for() {
     let script = json!([{"method": "generateContent", "chunks": [{"hang": true}]},
         {"text": "done"}, {"text": "again"}]);
     let quick = r#"{"model": {"routing": "on", "routingTimeoutMs": 50}}"#;
@@ -137,7 +137,7 @@ fn configured_chain_selects_the_fallback_and_whether_to_ask() {
 }
 
 #[test]
-fn the_model_changes_where_plan_mode_begins_and_ends_in_one_prompt() {
+fn model_changes_with_plan_mode_within_one_prompt() {
     let call = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
     let plan = [
         call("write_file", json!({"file_path": "notes/p.md", "content": "# P"})),

@@ -21,7 +21,7 @@ fn repository(world: &World) {
 }
 
 #[test]
-fn env_file_created_later_is_closed_to_a_process_that_was_left_behind() {
+fn env_file_created_later_is_hidden_from_a_leftover_process() {
     let attack = "(while [ ! -e stop ]; do cat .env .env.local >> leak; touch alive; sleep 0.02; \
         done) 2>/dev/null & sleep 0.2; echo started";
     let script = json!([
@@ -57,7 +57,7 @@ fn env_file_created_later_is_closed_to_a_process_that_was_left_behind() {
 }
 
 #[test]
-fn commands_write_the_project_and_nothing_else() {
+fn commands_write_only_the_project() {
     let world = World::new(&commands(&[
         "echo in > inside; echo out > ../outside; cat ../outside",
         "cat ~/.ssh/id_test",
@@ -93,7 +93,7 @@ fn commands_write_the_project_and_nothing_else() {
 }
 
 #[test]
-fn caches_are_written_in_a_layer_or_in_yolo_in_their_place() {
+fn caches_are_written_to_a_layer_or_directly_in_yolo_mode() {
     let script = "for f in .cache/pip/x .npm/x; do echo x > ~/$f && echo wrote $f; done; true";
     for (tier, mode, wrote, in_place) in [
         ("namespaces", "default", true, false),
@@ -129,7 +129,7 @@ fn caches_are_written_in_a_layer_or_in_yolo_in_their_place() {
 }
 
 #[test]
-fn a_protected_file_is_closed_or_put_back() {
+fn protected_file_is_read_only_or_restored() {
     let evil = "echo evil > .git/hooks/pre-commit; mkdir -p .vscode; echo {} > \
                 .vscode/tasks.json; echo evil > .envrc; echo ran > inside; mkdir -p \
                 later/.git/hooks; echo evil > later/.git/hooks/pre-commit";
@@ -160,7 +160,7 @@ fn a_protected_file_is_closed_or_put_back() {
 }
 
 #[test]
-fn a_hidden_file_does_not_keep_a_working_tree() {
+fn hidden_file_does_not_block_worktree_removal() {
     let world =
         World::new(&commands(&["git worktree remove wt", "git worktree remove --force wt2"]));
     repository(&world);
@@ -179,7 +179,7 @@ fn a_hidden_file_does_not_keep_a_working_tree() {
 }
 
 #[test]
-fn what_the_user_does_to_protected_files_meanwhile_stays_or_can_be_had() {
+fn concurrent_user_changes_of_protected_files_are_kept_or_redoable() {
     for tier in ["namespaces", "landlock"] {
         let world = World::new(&commands(&[
             "echo > started; while [ ! -e stop ]; do sleep 0.05; done; (sleep 99 &)",
@@ -219,7 +219,7 @@ fn what_the_user_does_to_protected_files_meanwhile_stays_or_can_be_had() {
 }
 
 #[test]
-fn a_question_says_that_a_large_file_would_not_come_back() {
+fn approval_request_warns_about_unrecoverable_large_files() {
     let args = json!({"file_path": "large.txt", "content": "small"});
     let call = json!([{"calls": [{"name": "write_file", "args": args}]}, {"text": "done"}]);
     let world = World::new(&call.to_string());
@@ -234,7 +234,7 @@ fn a_question_says_that_a_large_file_would_not_come_back() {
 }
 
 #[test]
-fn a_repository_in_a_folder_that_moves_keeps_its_protected_files_as_they_were() {
+fn repository_in_a_moved_directory_keeps_its_protected_files() {
     let world = World::new(&commands(&["sh one", "sh two"]));
     for (name, text) in [
         (
@@ -266,7 +266,7 @@ fn a_repository_in_a_folder_that_moves_keeps_its_protected_files_as_they_were() 
 }
 
 #[test]
-fn what_the_sandbox_refused_is_asked_and_given_once() {
+fn sandbox_denial_requests_permission_and_grants_it_once() {
     // What the first command reads is known only at run time; the words of the others show it.
     let lines = ["f=id_test; cat ~/.ssh/$f", "cat ~/.ssh/id_test", "cat ~/.ssh/id_test"];
     let world = World::new(&commands(&lines));
@@ -292,7 +292,7 @@ fn what_the_sandbox_refused_is_asked_and_given_once() {
 }
 
 #[test]
-fn one_yes_is_enough_to_change_a_folder_outside() {
+fn one_approval_allows_changing_an_outside_directory() {
     let lines = [
         "rm -rf ~/other/d",
         "mkdir -p ~/other/made/deep",
@@ -327,7 +327,7 @@ fn one_yes_is_enough_to_change_a_folder_outside() {
 }
 
 #[test]
-fn a_hidden_file_is_not_read_under_another_name() {
+fn hidden_file_is_not_readable_under_another_name() {
     let lines = ["mv .env x; cat x", "mv gi y; cat y", "echo > .geminiignore; cat gi"];
     let world = World::new(&commands(&lines));
     let secret = "the-hidden-word";
@@ -342,7 +342,7 @@ fn a_hidden_file_is_not_read_under_another_name() {
 }
 
 #[test]
-fn a_hidden_file_stays_hidden_where_a_folder_above_it_was_moved() {
+fn hidden_file_stays_hidden_after_its_parent_moved() {
     let lines = [
         "mkdir -p a/b/c/d; mv one a/b/c/d/",
         "cat a/b/c/d/one/.env",
@@ -372,7 +372,7 @@ fn a_hidden_file_stays_hidden_where_a_folder_above_it_was_moved() {
 }
 
 #[test]
-fn a_moved_hidden_file_is_hidden_from_file_tools_too() {
+fn moved_hidden_file_is_hidden_from_file_tools() {
     let secret = "the-hidden-word";
     let call = |name: &str, args: serde_json::Value| json!({"name": name, "args": args});
     let looks = json!({"calls": [
@@ -412,7 +412,7 @@ fn a_moved_hidden_file_is_hidden_from_file_tools_too() {
 }
 
 #[test]
-fn a_rule_is_shown_saved_and_never_allows_more() {
+fn saved_rule_allows_only_what_was_shown() {
     let script = |lines: &[&str]| commands(lines);
     let world = World::new(&script(&["touch a", "touch b", "touch c > d", "touch e && rm e"]));
     let settings = r#"{"security": {"enablePermanentToolApproval": true}}"#;
@@ -446,7 +446,7 @@ fn a_rule_is_shown_saved_and_never_allows_more() {
 }
 
 #[test]
-fn an_approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
+fn approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
     let script = commands(&["git commit -qm one --allow-empty"]);
     let world = World::new(&script);
     repository(&world);
@@ -468,7 +468,7 @@ fn an_approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
 }
 
 #[test]
-fn what_was_changed_in_an_added_folder_is_undone_without_naming_it_again() {
+fn changes_in_an_added_directory_are_undone_without_naming_it() {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     std::fs::write(folder.join("kept"), "old").expect("written");
@@ -485,7 +485,7 @@ fn what_was_changed_in_an_added_folder_is_undone_without_naming_it_again() {
 }
 
 #[test]
-fn files_come_back_whose_repository_was_removed() {
+fn files_of_a_removed_repository_are_restored() {
     for (name, line) in [
         ("n/kept", "python3 -c 'import shutil; shutil.rmtree(\"n\")'"),
         ("n/kept", "mv n /tmp/away"),
@@ -632,7 +632,7 @@ fn rules_are_explained_and_checked() {
 /// Another process repeatedly replaces a project directory with a symlink to the outside while
 /// files are written through it.
 #[test]
-fn a_folder_exchanged_for_a_link_never_leads_a_write_outside() {
+fn directory_replaced_by_a_link_never_redirects_a_write_outside() {
     const WRITES: usize = 150;
     let call = |n: usize| json!({"name": "write_file", "args": {"file_path": format!("place/f{n}"), "content": "x"}});
     let calls: Vec<Value> = (0..WRITES).map(call).collect();
@@ -682,7 +682,7 @@ fn a_folder_exchanged_for_a_link_never_leads_a_write_outside() {
 }
 
 #[test]
-fn the_sandbox_runs_any_command_and_says_what_holds() {
+fn sandbox_command_runs_programs_and_reports_enforcement() {
     let world = World::new("[]");
     let explained = world.run(&["sandbox", "explain"]);
     assert!(explained.out().contains("Network"), "{}", explained.out());

@@ -163,7 +163,7 @@ fn session_runs_over_a_websocket_and_is_saved_at_sigterm() {
 }
 
 #[test]
-fn requests_of_web_pages_and_without_the_token_are_refused() {
+fn requests_from_web_pages_or_without_token_are_rejected() {
     let world = World::new("[]");
     let served = Served::start(&world);
     let own = served.own_host();

@@ -162,7 +162,7 @@ fn stream_has_the_task_its_updates_and_its_end() {
 }
 
 #[test]
-fn approval_is_input_that_the_next_message_gives() {
+fn approval_is_answered_by_the_next_message() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let script = json!([{"calls": [call]}, {"text": "done"}, {"calls": [call]}, {"text": "no"}]);
     let world = World::new(&script.to_string());
@@ -194,7 +194,7 @@ fn approval_is_input_that_the_next_message_gives() {
 }
 
 #[test]
-fn calls_that_wait_together_are_answered_one_after_the_other() {
+fn simultaneous_approval_requests_are_answered_in_sequence() {
     let call = |name: &str| {
         let command = format!("touch {name}");
         json!({"name": "run_shell_command", "args": {"command": command}})

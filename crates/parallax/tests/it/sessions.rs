@@ -29,7 +29,7 @@ fn journals(world: &World) -> Vec<PathBuf> {
 }
 
 #[test]
-fn two_processes_in_one_project_do_not_disturb_each_other() {
+fn processes_in_one_project_do_not_interfere() {
     let world = World::new(
         r#"[{"match":{"promptContains":"first"},"chunks":[{"text":"first "},{"gate":"one"},{"text":"answer"},{"finish":"STOP"}]},
             {"match":{"promptContains":"second"},"chunks":[{"text":"second "},{"gate":"two"},{"text":"answer"},{"finish":"STOP"}]}]"#,
@@ -49,7 +49,7 @@ fn two_processes_in_one_project_do_not_disturb_each_other() {
 }
 
 #[test]
-fn a_session_in_use_is_continued_as_a_copy() {
+fn session_in_use_is_continued_as_a_copy() {
     let world = World::new(
         r#"[{"text":"begun"},
             {"match":{"promptContains":"holds it"},"chunks":[{"gate":"held"},{"text":"held"},{"finish":"STOP"}]},
@@ -97,7 +97,7 @@ fn last_contents(world: &World, id: &str, processes: &[&[&str]]) -> Vec<String> 
 }
 
 #[test]
-fn a_resumed_session_sends_the_bytes_that_one_process_would_have_sent() {
+fn resumed_session_sends_the_same_bytes_as_one_process() {
     let world = World::new(TALK);
     let whole = last_contents(&world, "in-one", &[&["one", "two", "three"]]);
     let world = World::in_home(world.home, TALK);
@@ -107,7 +107,7 @@ fn a_resumed_session_sends_the_bytes_that_one_process_would_have_sent() {
 }
 
 #[test]
-fn the_sessions_of_all_projects_are_listed_searched_and_exported() {
+fn sessions_of_all_projects_are_listed_searched_and_exported() {
     let world = World::new(r#"[{"text":"It is <b>fixed</b>."}]"#);
     world.run_well(&["-p", "fix the parser", "--session-id", "fixer"]);
     let listed = world.run_well(&["sessions", "list"]);
@@ -141,7 +141,7 @@ fn the_sessions_of_all_projects_are_listed_searched_and_exported() {
 }
 
 #[test]
-fn a_limit_of_age_that_cannot_be_read_lets_no_session_go() {
+fn invalid_retention_age_deletes_no_session() {
     let world = World::new(r#"[{"text":"begun"}]"#);
     world.run_well(&["-p", "begin"]);
     for age in ["\"abc\"", "\"\"", "\"-5d\"", "5"] {
@@ -167,7 +167,7 @@ fn resuming_a_turn_requires_an_interrupted_one() {
 }
 
 #[test]
-fn a_torn_last_line_is_dropped_with_a_notice() {
+fn torn_last_line_is_dropped_with_a_notice() {
     let world = World::new(
         r#"[{"calls":[{"name":"list_directory","args":{"dir_path":"."}}]},{"text":"listed"},{"text":"still here"}]"#,
     );
@@ -184,7 +184,7 @@ fn a_torn_last_line_is_dropped_with_a_notice() {
 }
 
 #[test]
-fn what_is_written_is_for_the_user_alone() {
+fn written_files_are_private_to_the_user() {
     let world = World::new(r#"[{"text":"fine"}]"#);
     world.home.write_home(".gemini/settings.json", "{}").expect("settings");
     let before = tree(&world.home.gemini());
@@ -204,7 +204,7 @@ fn what_is_written_is_for_the_user_alone() {
 /// After damage in the middle of a journal, the conversation continues in a repaired copy that the
 /// service accepts.
 #[test]
-fn a_journal_with_holes_is_put_right_in_a_copy() {
+fn damaged_journal_is_repaired_in_a_copy() {
     const WORK: &str = r#"[
         {"calls":[{"name":"read_file","args":{"file_path":"a.txt"}},{"name":"list_directory","args":{"dir_path":"."}}]},
         {"text":"looked","repeat":0}]"#;
@@ -235,7 +235,7 @@ fn a_journal_with_holes_is_put_right_in_a_copy() {
 }
 
 #[test]
-fn an_id_that_many_want_at_once_is_given_to_one() {
+fn concurrently_requested_session_id_is_given_to_one() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     for round in 0..5 {
         let id = format!("same{round}");
@@ -305,7 +305,7 @@ fn session_continued_by_both_programs_is_always_saved() {
 }
 
 #[test]
-fn command_is_shown_whole_with_its_session() {
+fn shown_session_includes_the_whole_command() {
     let words: Vec<String> = (0..60).map(|number| format!("word{number}")).collect();
     let command = format!("echo {} # the end", words.join(" "));
     let call = serde_json::json!({"name": "run_shell_command",

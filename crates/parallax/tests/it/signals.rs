@@ -42,7 +42,7 @@ fn ignored(signal: Signal) -> bool {
 }
 
 #[test]
-fn a_signal_ends_running_commands_and_saves_the_session() {
+fn signal_ends_running_commands_and_saves_the_session() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         if ignored(signal) {
             println!("skipped: these tests were started with {signal:?} ignored");
@@ -64,7 +64,7 @@ fn a_signal_ends_running_commands_and_saves_the_session() {
 }
 
 #[test]
-fn a_background_command_ends_with_the_run() {
+fn background_command_ends_with_the_run() {
     let world = World::new(
         r#"[{"calls":[{"name":"run_shell_command","args":{"command":"sleep 60","is_background":true,"delay_ms":600}}]},{"text":"done"}]"#,
     );
@@ -76,7 +76,7 @@ fn a_background_command_ends_with_the_run() {
 }
 
 #[test]
-fn nothing_outlives_a_killed_program() {
+fn no_process_outlives_a_killed_program() {
     let world = World::new(BUSY);
     let running = world.start(&["-p", "go", "-y"]);
     let sleep = shell_pid(&world);
@@ -86,7 +86,7 @@ fn nothing_outlives_a_killed_program() {
 }
 
 #[test]
-fn a_wait_for_a_retry_can_be_interrupted() {
+fn wait_for_a_retry_can_be_interrupted() {
     let world = World::new(
         r#"[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"},"headers":{"retry-after":"60"}}]"#,
     );
@@ -116,7 +116,7 @@ fn closed_output_pipe_is_not_a_failure() {
 }
 
 #[test]
-fn version_and_help_do_not_mind_a_closed_output() {
+fn version_and_help_tolerate_a_closed_output() {
     let world = World::new("[]");
     for flag in ["--version", "--help"] {
         let mut command = world.shell("\"$@\" | true", &[flag]);

@@ -53,7 +53,7 @@ fn skill_is_listed_by_name_and_read_on_activation() {
 }
 
 #[test]
-fn the_skill_of_the_program_needs_no_question_unless_another_has_its_name() {
+fn built_in_skill_needs_no_approval_unless_overridden() {
     let script = json!([
         {"calls": [{"name": "activate_skill", "args": {"name": "skill-creator"}}]},
         {"text": "done"}
@@ -74,7 +74,7 @@ fn the_skill_of_the_program_needs_no_question_unless_another_has_its_name() {
 }
 
 #[test]
-fn skills_that_come_change_and_go_meanwhile_count_from_the_next_prompt() {
+fn skill_changes_apply_from_the_next_prompt() {
     let script = r#"[{"text": "one"}, {"text": "two"}, {"text": "three"}, {"text": "four"}]"#;
     let world = World::new(script);
     let skill = |name: &str, description: &str| {
@@ -110,7 +110,7 @@ fn skills_that_come_change_and_go_meanwhile_count_from_the_next_prompt() {
 }
 
 #[test]
-fn skills_of_a_given_directory_count_for_one_run() {
+fn skills_of_a_skill_dir_apply_to_one_run() {
     let world = World::new(r#"[{"text": "done"}, {"text": "done"}]"#);
     world.home.write("given/review/SKILL.md", SKILL).unwrap();
     world.run_well(&["--skill-dir", "given", "-p", "go"]);
@@ -134,7 +134,7 @@ fn skill_without_approval_is_not_activated() {
 }
 
 #[test]
-fn skills_are_installed_switched_linked_and_removed() {
+fn skills_are_installed_toggled_linked_and_removed() {
     let world = World::new("[]");
     let json = |args: &[&str]| -> Value {
         let mut all = vec!["skills"];
@@ -181,7 +181,7 @@ fn skills_are_installed_switched_linked_and_removed() {
 }
 
 #[test]
-fn skills_come_from_git() {
+fn skills_are_installed_from_git() {
     let world = World::new("[]");
     let git = |args: &[&str]| {
         let mut command = world.home.command(std::path::Path::new("git"), "");
@@ -218,7 +218,7 @@ fn commands_are_listed_found_and_checked() {
 }
 
 #[test]
-fn an_answer_can_be_piped_in_and_a_changed_skill_is_not_used() {
+fn consent_can_be_piped_and_a_changed_skill_is_not_used() {
     let world = World::new("[]");
     world.home.write("pack/SKILL.md", "---\nname: alpha\ndescription: One\n---\nDo.").unwrap();
     let install = |stdin: &[u8]| {

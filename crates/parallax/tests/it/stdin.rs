@@ -7,7 +7,7 @@ use testkit::measure::Running;
 use crate::support::{LIMIT, World};
 
 #[test]
-fn an_open_stdin_that_says_nothing_is_not_waited_for() {
+fn silent_open_stdin_is_not_waited_for() {
     let world = World::new(r#"[{"text":"fine"}]"#);
     let mut command = world.command(&["-p", "go"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -20,7 +20,7 @@ fn an_open_stdin_that_says_nothing_is_not_waited_for() {
 }
 
 #[test]
-fn a_flood_on_stdin_is_cut_with_a_warning() {
+fn stdin_flood_is_truncated_with_a_warning() {
     let world = World::new(r#"[{"text":"fine"}]"#);
     let flood = "word and another\n".repeat(600_000);
     let running = Running::start(world.command(&["-p", "go"]), Some(flood.as_bytes()));

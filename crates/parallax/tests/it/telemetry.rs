@@ -157,7 +157,7 @@ fn contents_are_left_out_by_default() {
 }
 
 #[test]
-fn variables_decide_before_settings_and_nothing_is_written_otherwise() {
+fn telemetry_variables_override_settings() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     world.run_well(&["-p", "go"]);
     set(&world, &json!({"enabled": false, "outfile": "t.log"}), &Value::Null);
@@ -182,7 +182,7 @@ fn file_that_cannot_be_used_is_a_warning() {
 }
 
 #[test]
-fn a_call_that_a_hook_replaced_has_the_name_of_what_ran() {
+fn call_replaced_by_a_hook_is_recorded_under_the_executed_name() {
     let script = json!([
         {"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}}]},
         {"text": "done", "repeat": 0},
@@ -357,7 +357,7 @@ fn contains(bytes: &[u8], piece: &[u8]) -> bool {
 }
 
 #[test]
-fn collector_that_is_dead_slow_or_refuses_delays_nothing() {
+fn failing_collector_delays_nothing() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     // A closed port.
     let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().unwrap();
@@ -404,7 +404,7 @@ fn settings_of_a_collector_that_cannot_be_used_are_explained() {
 }
 
 #[test]
-fn a_test_rig_may_have_the_file_outside_of_its_project() {
+fn telemetry_file_may_be_outside_the_project_for_test_rigs() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     let file = world.home.root().join("rig.log");
     let mut telemetry = to_file();

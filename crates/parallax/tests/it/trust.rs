@@ -26,7 +26,7 @@ fn well(world: &World, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_folder_is_trusted_denied_and_forgotten() {
+fn folder_is_trusted_denied_and_forgotten() {
     let world = World::new(ANSWER);
     assert!(well(&world, &["trust"]).contains("is not trusted: no rule"));
     assert_eq!(run(&world, &["-p", "hello"]).code(), 55);
@@ -81,7 +81,7 @@ fn flag_before_a_subcommand_is_not_a_prompt_and_trusts_once() {
 }
 
 #[test]
-fn a_folder_does_not_trust_itself_by_a_relative_path() {
+fn folder_cannot_trust_itself_by_a_relative_path() {
     let world = World::new("[]");
     world.home.write("t.json", r#"{".": "TRUST_FOLDER"}"#).expect("file");
     let mut command = untold(&world, &["-p", "hello"]);
@@ -93,7 +93,7 @@ fn a_folder_does_not_trust_itself_by_a_relative_path() {
 }
 
 #[test]
-fn what_a_folder_would_bring_is_listed_and_does_not_reach_the_terminal_raw() {
+fn trust_preview_lists_contents_and_sanitizes_them() {
     let world = World::new("[]");
     world
         .home
@@ -120,7 +120,7 @@ fn what_a_folder_would_bring_is_listed_and_does_not_reach_the_terminal_raw() {
 }
 
 #[test]
-fn settings_that_loosen_count_once_accepted_and_only_as_they_are() {
+fn loosening_settings_apply_only_as_accepted() {
     let script = r#"[
         {"calls": [{"name": "run_shell_command", "args": {"command": "touch made"}}]}, {"text": "1"},
         {"calls": [{"name": "run_shell_command", "args": {"command": "touch made"}}]}, {"text": "2"},
@@ -148,7 +148,7 @@ fn settings_that_loosen_count_once_accepted_and_only_as_they_are() {
 }
 
 #[test]
-fn nothing_runs_without_rules_that_were_counted_on() {
+fn missing_rules_prevent_the_run() {
     let call = json!({"calls": [{"name": "run_shell_command", "args": {"command": "touch made"}}]});
     let world = World::new(&json!([call, {"text": "done"}]).to_string());
     let refused = |args: &[&str], wanted: &str| {
@@ -177,7 +177,7 @@ fn nothing_runs_without_rules_that_were_counted_on() {
 }
 
 #[test]
-fn rules_come_from_their_places_and_from_the_flag_instead() {
+fn rules_are_loaded_from_directories_or_the_flag() {
     let call = r#"{"calls": [{"name": "run_shell_command", "args": {"command": "touch made"}}]}"#;
     let script = format!("[{call}, {{\"text\": \"1\"}}, {call}, {{\"text\": \"2\"}}]");
     let world = World::new(&script);
@@ -205,7 +205,7 @@ fn obeyed(text: &str) -> Option<char> {
 }
 
 #[test]
-fn hidden_characters_of_a_project_are_shown_and_its_commands_with_them_refused() {
+fn hidden_characters_of_a_project_are_shown_and_such_commands_rejected() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let hooks = [
         "# style\ntouch X",

@@ -31,7 +31,7 @@ fn assert_nothing_is_left(world: &World) {
 }
 
 #[test]
-fn links_in_the_git_directory_lead_no_write_elsewhere() {
+fn links_in_the_git_directory_redirect_no_write() {
     for line in [
         "ln -sf TARGET $(git rev-parse --git-dir)/COMMIT_EDITMSG; echo 1 > b.txt",
         "ln -sf TARGET $(git rev-parse --git-dir)/logs/HEAD; echo 1 > b.txt",
@@ -68,7 +68,7 @@ fn head_of_a_worktree_moves_no_other_reference() {
 }
 
 #[test]
-fn link_of_a_worktree_cannot_be_replaced_and_nothing_stays() {
+fn worktree_link_cannot_be_replaced_and_leaves_no_files() {
     for line in [
         "rm -rf .git; echo x > b.txt",
         "mv .git old; echo x > b.txt",

@@ -100,7 +100,7 @@ fn changed_worktree_is_kept_and_removed_on_request() {
 }
 
 #[test]
-fn changes_and_listed_files_come_along() {
+fn changes_and_listed_files_are_copied_to_the_worktree() {
     let world =
         repository(&shell("cat a.txt new.txt key.local; git log --format=%s; ls other.local"));
     let write = |name: &str, text: &str| {
@@ -176,7 +176,7 @@ fn git_commits_in_a_worktree_without_yolo() {
 }
 
 #[test]
-fn trust_and_settings_of_the_main_checkout_hold() {
+fn trust_and_settings_of_the_main_checkout_apply() {
     let world = repository(&json!([{"text": "done", "repeat": 0}]));
     // Untracked, so that only the main checkout has it.
     std::fs::create_dir_all(world.home.project().join(".gemini")).expect("a directory");

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_are_decoded_as_bash_decodes_them() {
+    fn ansi_strings_are_decoded_like_bash() {
         let text = |rest: &str| decode(rest).ok().and_then(|decoded| decoded.text);
         for (rest, expected) in [
             ("a b' c", "a b"),

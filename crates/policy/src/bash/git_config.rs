@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_move_working_trees_and_write_nothing_else() {
+    fn worktree_move_lines_are_recognized() {
         let moves = |line: &str| moves_worktrees(&analyse(line));
         for line in
             ["git worktree remove w", "cd a && git worktree move --force w x; git worktree list"]

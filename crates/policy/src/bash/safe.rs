@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn git_that_only_looks_changes_nothing_of_its_own() {
+    fn read_only_git_commands_change_nothing() {
         let changes = |line: &str| changes_git(&analyse(line));
         for line in ["git log -1 --format=%H > f", "git status -s > f; git diff > g", "ls > f"] {
             assert!(!changes(line), "{line}");

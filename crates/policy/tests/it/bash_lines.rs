@@ -36,7 +36,7 @@ fn program(command: &Command) -> &str {
 }
 
 #[test]
-fn every_line_of_the_table_is_read_as_it_says() {
+fn bash_lines_are_analyzed_as_the_table_says() {
     let mut wrong = Vec::new();
     let mut rows = 0;
     for row in TABLE.lines().filter(|row| !row.is_empty() && !row.starts_with("# ")) {
@@ -71,7 +71,7 @@ fn every_line_of_the_table_is_read_as_it_says() {
 }
 
 #[test]
-fn limits_hold() {
+fn analysis_limits_hold() {
     let start = std::time::Instant::now();
     for line in [
         "a".repeat(1 << 20),
@@ -131,7 +131,7 @@ fn one(line: &str) -> Command {
 }
 
 #[test]
-fn written_paths_are_known() {
+fn written_paths_are_found() {
     for (line, expected) in [
         ("rm -rf a b", "a b"),
         ("touch -d now a", "a"),
@@ -174,7 +174,7 @@ fn written_paths_are_known() {
 }
 
 #[test]
-fn always_allow_is_as_narrow_as_it_can_be() {
+fn suggested_rule_is_as_narrow_as_possible() {
     for (line, expected) in [
         ("git push origin main", "git push,git"),
         ("cargo test --all", "cargo test,cargo"),
@@ -198,7 +198,7 @@ fn always_allow_is_as_narrow_as_it_can_be() {
 }
 
 #[test]
-fn what_a_command_cannot_do_without() {
+fn required_access_of_commands_is_found() {
     for line in [
         "curl x",
         "git push",
@@ -220,7 +220,7 @@ fn what_a_command_cannot_do_without() {
 }
 
 #[test]
-fn a_git_call_is_taken_apart() {
+fn git_call_is_parsed() {
     let command = one("git -C sub --no-pager -c a=b log -5");
     let call = git_subcommand(&command).unwrap();
     assert_eq!(
@@ -232,7 +232,7 @@ fn a_git_call_is_taken_apart() {
 }
 
 #[test]
-fn destruction_names_what_it_destroys() {
+fn destructive_command_names_its_targets() {
     let found = destructive(&one("rm -rf a \"$x\" -- b")).unwrap();
     let operands: Vec<&str> = found.operands.iter().map(|word| word.source.as_str()).collect();
     assert_eq!(operands, ["a", "\"$x\"", "b"]);
@@ -240,7 +240,7 @@ fn destruction_names_what_it_destroys() {
 }
 
 #[test]
-fn force_makes_no_difference_and_single_files_are_not_destructive() {
+fn force_flag_is_ignored_and_single_files_are_not_destructive() {
     for line in [
         "rm a",
         "rm -f README.md",

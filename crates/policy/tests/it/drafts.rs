@@ -128,7 +128,7 @@ fn verdict_names_secrets_that_a_line_reaches_indirectly() {
 }
 
 #[test]
-fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
+fn suggested_rule_allows_the_call_and_only_what_it_shows() {
     for (line, wanted) in [
         ("cargo test -q", vec!["cargo test -q", "cargo test", "cargo"]),
         ("make", vec!["make"]),
@@ -185,7 +185,7 @@ fn what_is_offered_lets_the_call_through_and_no_more_than_it_shows() {
 }
 
 #[test]
-fn where_nothing_is_offered_it_is_said_why() {
+fn missing_suggestion_has_a_reason() {
     let world = World::new(&[]);
     let many: Vec<String> = (0..30).map(|part| format!("echo part{part}")).collect();
     for (line, why) in [
@@ -221,7 +221,7 @@ fn file_tools_are_narrowed_to_paths() {
 }
 
 #[test]
-fn a_server_is_offered_where_it_is_known() {
+fn known_server_is_suggested() {
     let mut world = World::new(&[]);
     assert_eq!(drafts(&world, Default, "mcp_git_push", "").len(), 1);
     world.around.server = Some("git");
@@ -232,7 +232,7 @@ fn a_server_is_offered_where_it_is_known() {
 }
 
 #[test]
-fn no_answer_holds_where_it_is_forbidden() {
+fn disabled_always_allow_offers_no_rule() {
     let options = PolicyOptions {
         disable_always_allow: true,
         files: vec![file(
@@ -249,7 +249,7 @@ fn no_answer_holds_where_it_is_forbidden() {
 }
 
 #[test]
-fn leave_for_a_protected_path_is_offered_once_only() {
+fn protected_path_can_only_be_allowed_once() {
     let world = World::new(&[]);
     let offered = |mode, path: &str| {
         let write = vec![path.into()];

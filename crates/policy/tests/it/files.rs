@@ -85,7 +85,7 @@ fn invalid_rule_is_reported_with_its_position() {
 }
 
 #[test]
-fn a_bad_rule_drops_only_itself() {
+fn invalid_rule_drops_only_itself() {
     let text = "[[rule]]\ntoolName = \"glob\"\ndecision = \"maybe\"\npriority = 5\n\
                 [[rule]]\ntool_name = [\"glob\", \"web_fetch\"]\ndecision = \"deny\"\npriority = 5\n\
                 deny_message = \"Not here\"\nname = \"closed\"";
@@ -168,7 +168,7 @@ fn decide(text: &str, mode: ApprovalMode, tool: &str, target: &str) -> Decision 
 }
 
 #[test]
-fn each_field_narrows() {
+fn each_rule_field_narrows_the_match() {
     let deny = |field: &str| format!("[[rule]]\ndecision = \"deny\"\npriority = 999\n{field}\n");
     for (field, mode, tool, target, denied) in [
         ("toolName = \"search_file_content\"", Default, "grep_search", "a", true),
@@ -242,7 +242,7 @@ argsPattern = '\x00"file_path":"a\.rs"\x00'"#,
 }
 
 #[test]
-fn paths_that_are_allowed_must_all_lie_there() {
+fn path_rule_requires_all_paths_to_match() {
     for (field, target, decision) in [
         ("pathGlob = \"docs/**\"", "docs/a.md", Allow),
         ("pathGlob = \"docs/**\"", "docs/../a.md", Ask),
@@ -260,7 +260,7 @@ fn paths_that_are_allowed_must_all_lie_there() {
 }
 
 #[test]
-fn checkers_speak_after_the_rules() {
+fn checkers_run_after_the_rules() {
     let checker = |kind: &str, name: &str| {
         format!(
             "[[safety_checker]]\ntoolName = [\"write_file\", \"read_file\"]\npriority = 5\n\
@@ -291,7 +291,7 @@ fn checkers_speak_after_the_rules() {
 }
 
 #[test]
-fn what_files_deny_is_hidden_and_listed() {
+fn tools_denied_by_files_are_hidden_and_listed() {
     let text = "[[rule]]\ntoolName = \"web_fetch\"\ndecision = \"deny\"\npriority = 5\n\
                 [[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 5\npathGlob = \"x\"\n";
     let world = World::new(&[file(Tier::User, text)]);

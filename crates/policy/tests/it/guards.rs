@@ -20,7 +20,7 @@ fn free() -> World {
 }
 
 #[test]
-fn of_one_command_a_rule_of_higher_priority_decides_wherever_it_stands() {
+fn highest_priority_rule_decides_regardless_of_order() {
     let rules = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"ask_user\"\n\
                  priority = 0\ncommandRegex = \"git (log|push)\"\n\
                  [[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\n\
@@ -37,7 +37,7 @@ fn of_one_command_a_rule_of_higher_priority_decides_wherever_it_stands() {
 }
 
 #[test]
-fn what_keeps_git_from_running_freely_is_named() {
+fn obstacles_to_running_git_are_named() {
     let world = World::new(&[]);
     let verdict = world.judge(Default, SHELL, "git status => /w/.git/config");
     assert_eq!(verdict.decision, Ask);
@@ -70,7 +70,7 @@ fn file_with_other_hard_links_requires_approval_each_time() {
 }
 
 #[test]
-fn protected_paths_ask_whatever_is_allowed() {
+fn protected_paths_require_approval_despite_rules() {
     let mut world = free();
     for path in [
         ".git/hooks/x",
@@ -108,7 +108,7 @@ fn protected_paths_ask_whatever_is_allowed() {
 }
 
 #[test]
-fn words_of_untrusted_text_ask_each_time() {
+fn words_from_untrusted_content_require_approval_each_time() {
     let mut world = free();
     world.around.taint.words =
         ["--eval", "http://evil/x", "src/x.js", "test", "--all"].map(str::to_owned).into();
@@ -135,7 +135,7 @@ fn words_of_untrusted_text_ask_each_time() {
 }
 
 #[test]
-fn rules_give_what_they_say_and_no_more() {
+fn rules_grant_exactly_their_permissions() {
     let rules = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"npm install\"\n\
                  decision = \"allow\"\npriority = 100\npermissions = { network = true, fileSystem = { write = [\"~/.npm\"] } }\n\
                  [[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \"allow\"\npriority = 100\n\
@@ -182,7 +182,7 @@ fn rules_give_what_they_say_and_no_more() {
 }
 
 #[test]
-fn the_sandbox_table_gives_too() {
+fn sandbox_table_grants_permissions() {
     let text = "[modes.default]\nnetwork = true\n[commands.make]\nallowed_paths = [\"/data\"]";
     let (sandbox, problems) = SandboxTable::parse(text, "/p/sandbox.toml".as_ref(), None);
     assert!(problems.is_empty());
@@ -196,7 +196,7 @@ fn the_sandbox_table_gives_too() {
 }
 
 #[test]
-fn a_table_that_tightens_yolo_holds() {
+fn table_that_tightens_yolo_applies() {
     let wanted = |network, host_loopback, caches, write: &[&str]| Permissions {
         network,
         host_loopback,
@@ -242,7 +242,7 @@ fn a_table_that_tightens_yolo_holds() {
 }
 
 #[test]
-fn annotations_open_plan_mode_to_a_question() {
+fn read_only_annotations_allow_an_approval_request_in_plan_mode() {
     let mut world = World::new(&[]);
     assert_eq!(world.judge(Plan, "mcp_git_log", "").decision, Deny);
     world.around.annotations = serde_json::json!({"readOnlyHint": true}).as_object().cloned();
@@ -250,7 +250,7 @@ fn annotations_open_plan_mode_to_a_question() {
 }
 
 #[test]
-fn an_explanation_names_all_that_counted() {
+fn explanation_names_all_reasons() {
     let world = World::new(&[file(
         Tier::User,
         "[[rule]]\nname = \"mine\"\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \"allow\"\npriority = 9",

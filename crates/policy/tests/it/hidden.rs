@@ -4,7 +4,7 @@ use parallax_protocol::policy::Judge;
 use crate::world::policy;
 
 #[test]
-fn only_what_the_user_took_away_is_hidden() {
+fn only_user_excluded_tools_are_hidden() {
     let shell = "run_shell_command";
     for (options, tool, mode, hidden) in [
         ("", shell, Default, false),

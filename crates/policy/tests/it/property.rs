@@ -80,7 +80,7 @@ fn line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_judged(line in "\\PC{0,200}", prefix in "\\PC{0,20}", mode in mode()) {
+    fn any_text_gets_a_decision(line in "\\PC{0,200}", prefix in "\\PC{0,20}", mode in mode()) {
         let world = World::new(&[]);
         let verdict = world.judge(mode, SHELL, &line);
         prop_assert!(!verdict.why.is_empty());
@@ -89,14 +89,14 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_looked_over(text in "(\\[\\[rule\\]\\]\n)?([a-zA-Z]{1,12} = (\"\\PC{0,12}\"|[0-9]{1,4}|\\[\\]|true)\n){0,6}") {
+    fn any_text_is_scanned(text in "(\\[\\[rule\\]\\]\n)?([a-zA-Z]{1,12} = (\"\\PC{0,12}\"|[0-9]{1,4}|\\[\\]|true)\n){0,6}") {
         for tier in [Tier::Extension, Tier::Workspace, Tier::User, Tier::Admin] {
             lint(&file(tier, &text), None);
         }
     }
 
     #[test]
-    fn an_allowing_rule_behind_weakens_no_denial(
+    fn later_allow_rule_does_not_weaken_a_denial(
         rules in prop::collection::vec(rule(), 1..5), condition in rule(), line in line(), mode in mode()
     ) {
         let before = World::new(&[file(Tier::User, &text(&rules))]).judge(mode, SHELL, &line);
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_allowed_is_allowed_command_by_command(
+    fn allowed_line_has_only_allowed_commands(
         rules in prop::collection::vec(rule(), 0..5), line in line()
     ) {
         let world = World::new(&[file(Tier::User, &text(&rules))]);
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn the_project_loosens_nothing(
+    fn project_rules_never_loosen_decisions(
         rules in prop::collection::vec(rule(), 0..4), theirs in prop::collection::vec(rule(), 0..4),
         line in line(), mode in mode(), tier in prop::sample::select(vec![Tier::Extension, Tier::Workspace])
     ) {
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_offered_helps(line in line()) {
+    fn suggested_rule_allows_the_call(line in line()) {
         let world = World::new(&[]);
         let drafts = world.query(ApprovalMode::Default, SHELL, &line, |query| {
             world.policy.drafts(query, &Permissions::default())

@@ -17,81 +17,81 @@ const TABLE: &str = r#"
  | d | google_web_search | | a | a | reading
  | d | write_todos | | a | a | reading
 # edits
- | d | write_file | a.rs | k | d | edits ask
- | d | replace | a.rs | k | d | edits ask
- | e | write_file | a.rs | a | a | edits inside
- | e | replace | src/a.rs | a | a | edits inside
- | e | write_file | /etc/x | k | d | edits ask
- | e | write_file | /wx/a | k | d | edits ask
- | e | write_file | .git/hooks/x | k | d | edits ask
- | e | write_file | .GIT/config | k | d | edits ask
- | e | write_file | .env.local | k | d | edits ask
- | e | replace | node_modules/a/b.js | k | d | edits ask
- | e | replace | .vscode/tasks.json | k | d | edits ask
- | e | write_file | .gemini/settings.json | k | d | edits ask
- | e | write_file | sub/.Parallax/x | k | d | edits ask
- | e | write_file | .mcp.json | k | d | edits ask
- | e | write_file | .envrc | k | d | edits ask
- | e | write_file | HEAD | k | d | edits ask
- | e | write_file | sub/HEAD | k | d | edits ask
- | e | write_file | config | a | a | edits inside
- | p | write_file | a.rs | d | d | plan mode changes nothing
+ | d | write_file | a.rs | k | d | edits require approval
+ | d | replace | a.rs | k | d | edits require approval
+ | e | write_file | a.rs | a | a | edits in the workspace
+ | e | replace | src/a.rs | a | a | edits in the workspace
+ | e | write_file | /etc/x | k | d | edits require approval
+ | e | write_file | /wx/a | k | d | edits require approval
+ | e | write_file | .git/hooks/x | k | d | edits require approval
+ | e | write_file | .GIT/config | k | d | edits require approval
+ | e | write_file | .env.local | k | d | edits require approval
+ | e | replace | node_modules/a/b.js | k | d | edits require approval
+ | e | replace | .vscode/tasks.json | k | d | edits require approval
+ | e | write_file | .gemini/settings.json | k | d | edits require approval
+ | e | write_file | sub/.Parallax/x | k | d | edits require approval
+ | e | write_file | .mcp.json | k | d | edits require approval
+ | e | write_file | .envrc | k | d | edits require approval
+ | e | write_file | HEAD | k | d | edits require approval
+ | e | write_file | sub/HEAD | k | d | edits require approval
+ | e | write_file | config | a | a | edits in the workspace
+ | p | write_file | a.rs | d | d | plan files only in plan mode
  | p | write_file | /plans/a.md | a | a | plan files
  | p | write_file | /plans/a.sh | d | d | plan mode
  | p | write_file | /plansx/a.md | d | d | plan mode
  | y | write_file | a.rs | a | a | yolo
  | y | write_file | /etc/x | k | a | 
 # build files
- | d | write_file | Cargo.toml | k | d | edits ask
+ | d | write_file | Cargo.toml | k | d | edits require approval
  | e | write_file | Cargo.toml | k | d | build-file guard
  | e | replace | sub/package.json | k | d | build-file guard
  | e | replace | rules.bzl | k | d | build-file guard
  | e | replace | Dockerfile.dev | k | d | build-file guard
- | e | replace | Cargo.toml.md | a | a | edits inside
+ | e | replace | Cargo.toml.md | a | a | edits in the workspace
  | y | write_file | Cargo.toml | a | a | yolo
-guard=off | e | write_file | Cargo.toml | a | a | edits inside
+guard=off | e | write_file | Cargo.toml | a | a | edits in the workspace
 allowed=write_file | d | write_file | Makefile | k | d | build-file guard
 # shell
- | d | run_shell_command | cargo test | k | d | commands ask
- | e | run_shell_command | cargo test | k | d | commands ask
+ | d | run_shell_command | cargo test | k | d | commands require approval
+ | e | run_shell_command | cargo test | k | d | commands require approval
  | p | run_shell_command | ls | d | d | plan mode
  | y | run_shell_command | cargo test | a | a | yolo
  | y | run_shell_command | rm -rf x > y; $(z) | k | a | 
  | d | run_shell_command | ls -la | a | a | known-safe
  | e | run_shell_command | git log --oneline | a | a | known-safe
- | d | run_shell_command | git status && cargo test | k | d | commands ask
- | d | run_shell_command | cat /etc/passwd | k | d | commands ask
+ | d | run_shell_command | git status && cargo test | k | d | commands require approval
+ | d | run_shell_command | cat /etc/passwd | k | d | commands require approval
  | d | run_shell_command | ls > x | k | d | redirection
- | d | run_shell_command | ls $(touch x) | k | d | commands ask
- | d | run_shell_command | /etc@@ls | k | d | commands ask
+ | d | run_shell_command | ls $(touch x) | k | d | commands require approval
+ | d | run_shell_command | /etc@@ls | k | d | commands require approval
  | d | run_shell_command | src@@ls .. | a | a | known-safe
  | d | run_shell_command | ls a => /w/b,/dev/null | a | a | known-safe
- | d | run_shell_command | ls a => /w/b,/etc/passwd | k | d | commands ask
- | d | run_shell_command | ls a => /wx/b | k | d | commands ask
- | d | run_shell_command | cat .ENV => /w/.ENV | k | d | commands ask
- | d | run_shell_command | git status => /w/sub/.git/config | k | d | commands ask
- | d | run_shell_command | src@@ls ../.. | k | d | commands ask
+ | d | run_shell_command | ls a => /w/b,/etc/passwd | k | d | commands require approval
+ | d | run_shell_command | ls a => /wx/b | k | d | commands require approval
+ | d | run_shell_command | cat .ENV => /w/.ENV | k | d | commands require approval
+ | d | run_shell_command | git status => /w/sub/.git/config | k | d | commands require approval
+ | d | run_shell_command | src@@ls ../.. | k | d | commands require approval
  | y | run_shell_command | /etc@@ls | a | a | yolo
 # other tools
- | d | web_fetch | | k | d | fetching asks
+ | d | web_fetch | | k | d | web requests require approval
  | e | web_fetch | | a | a | fetching while edits
- | p | web_fetch | | k | d | fetching while planning
- | d | save_memory | | k | d | memory asks
+ | p | web_fetch | | k | d | web requests in plan mode
+ | d | save_memory | | k | d | memories require approval
  | e | save_memory | | a | a | memory
  | p | save_memory | | d | d | plan mode
- | d | activate_skill | | k | d | skills ask
+ | d | activate_skill | | k | d | skills require approval
  | d | mcp_git_push | | k | d | no rule
  | e | mcp_git_push | | k | d | no rule
  | p | mcp_git_push | | d | d | plan mode
  | y | mcp_git_push | | a | a | yolo
- | d | discovered_tool_x | | k | d | discovered tools ask
+ | d | discovered_tool_x | | k | d | discovered tools require approval
  | d | invoke_agent | builder | a | a | agents
  | p | invoke_agent | builder | d | d | plan mode
  | p | invoke_agent | codebase_investigator | a | a | reading
 exclude=builder | d | invoke_agent | builder | d | d | `builder` excluded
  | d | enter_plan_mode | | k | a | entering plan mode
  | p | enter_plan_mode | | d | d | already planning
- | y | enter_plan_mode | | d | d | no plan mode in yolo
+ | y | enter_plan_mode | | d | d | no plan mode in yolo mode
  | d | exit_plan_mode | | d | d | not planning
  | p | exit_plan_mode | | k | a | leaving plan mode
  | d | ask_user | | a | d | question
@@ -153,7 +153,7 @@ confirm=run_shell_command(cat) allowed=run_shell_command(cargo test) | d | run_s
 exclude=run_shell_command(cat) allowed=run_shell_command(cargo test) | d | run_shell_command | cat a; cargo test | d | d | excluded
 allowed=run_shell_command(npm run:*) | d | run_shell_command | npm run lint | a | a | allowed
 allowed=run_shell_command(git);run_shell_command | d | run_shell_command | make | a | a | `run_shell_command` allowed
-allowed=write_file(src) | d | write_file | src/a | k | d | edits ask
+allowed=write_file(src) | d | write_file | src/a | k | d | edits require approval
 exclude=run_shell_command(git push) allowed=run_shell_command(git) | d | run_shell_command | git push | d | d | excluded
 # the list of tools
 core=read_file;write_file | d | write_file | a | a | a | in the list
@@ -171,7 +171,7 @@ core=run_shell_command(gh issue) | y | mcp_git_push | | d | d | not in the list
 "#;
 
 #[test]
-fn decisions() {
+fn decisions_match_the_table() {
     let mut lines = 0;
     let mut wrong = Vec::new();
     for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -215,7 +215,7 @@ fn why(options: &str, mode: ApprovalMode, tool: &str, target: &str) -> String {
 }
 
 #[test]
-fn a_headless_denial_names_what_would_allow_it() {
+fn headless_denial_names_the_remedy() {
     let default = ApprovalMode::Default;
     assert_eq!(
         why("", default, "write_file", "a"),
@@ -283,13 +283,13 @@ fn a_headless_denial_names_what_would_allow_it() {
 }
 
 #[test]
-fn plan_mode_tells_what_is_possible() {
+fn plan_mode_denial_names_what_is_possible() {
     let why = why("", ApprovalMode::Plan, "write_file", "a");
     assert!(why.contains("read and search the project") && why.contains("`/plans`"), "{why}");
 }
 
 #[test]
-fn a_folder_without_trust_knows_no_free_mode() {
+fn untrusted_folder_disables_permissive_modes() {
     let ask = |mode, tool, target| {
         judge(
             &policy("allowed=run_shell_command"),

@@ -21,7 +21,7 @@ const RULES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn lines_are_decided_as_the_table_says() {
+fn line_decisions_match_the_table() {
     let aliases = [("zap", "reset --hard"), ("nuke", "!rm -rf src"), ("st", "status")];
     let surroundings = Surroundings {
         made: vec!["/w/made".into()],

@@ -35,7 +35,7 @@ async fn record(path: &Path, format: RecordFormat) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_reference_format_keeps_whole_answers_only() {
+async fn reference_format_keeps_only_complete_answers() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
     let lines = record(&path, RecordFormat::Reference).await;
@@ -51,7 +51,7 @@ async fn the_reference_format_keeps_whole_answers_only() {
 }
 
 #[tokio::test]
-async fn the_full_format_replays_errors_too() {
+async fn full_format_replays_errors_too() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
     assert_eq!(record(&path, RecordFormat::Full).await.len(), 3);
@@ -63,7 +63,7 @@ async fn the_full_format_replays_errors_too() {
 }
 
 #[tokio::test]
-async fn a_strict_replay_tells_what_differs() {
+async fn strict_replay_reports_differences() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
     record(&path, RecordFormat::Full).await;
@@ -77,7 +77,7 @@ async fn a_strict_replay_tells_what_differs() {
 }
 
 #[tokio::test]
-async fn a_strict_replay_leaves_out_what_differs_in_every_session() {
+async fn strict_replay_ignores_session_specific_values() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
     let on = |day: &str, prompt: &str| {
@@ -107,7 +107,7 @@ async fn a_strict_replay_leaves_out_what_differs_in_every_session() {
 }
 
 #[test]
-fn only_a_regular_file_takes_a_recording() {
+fn recording_requires_a_regular_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let pipe = crate::support::pipe(directory.path());
     for (path, what) in [(pipe.as_path(), "a pipe"), (directory.path(), "a directory")] {
@@ -121,7 +121,7 @@ fn only_a_regular_file_takes_a_recording() {
 }
 
 #[tokio::test]
-async fn a_recording_is_never_written_behind_another() {
+async fn recording_never_appends_to_another() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
     std::fs::write(&path, "").expect("an empty file");
@@ -138,7 +138,7 @@ async fn a_recording_is_never_written_behind_another() {
 }
 
 #[tokio::test]
-async fn a_key_in_pieces_is_not_recorded_and_signatures_stay() {
+async fn split_key_is_not_recorded_and_signatures_are_kept() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
     let (head, tail) = KEY.split_at(7);
@@ -176,7 +176,7 @@ async fn a_key_in_pieces_is_not_recorded_and_signatures_stay() {
 }
 
 #[tokio::test]
-async fn what_was_redacted_does_not_differ_at_a_replay() {
+async fn redacted_values_match_during_replay() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("r.jsonl");
     let after = |description: &str| {
@@ -192,7 +192,7 @@ async fn what_was_redacted_does_not_differ_at_a_replay() {
 }
 
 #[tokio::test]
-async fn what_has_no_chunks_is_recorded_so_that_it_loads() {
+async fn empty_response_is_recorded_loadably() {
     let directory = tempfile::tempdir().expect("a directory");
     let empty = directory.path().join("empty.jsonl");
     let line = r#"{"method":"generateContentStream","response":[],"request":{"model":"m","contents":"c"}}"#;

@@ -42,7 +42,7 @@ async fn parts(model: &ScriptedModel, request: Request) -> Value {
 }
 
 #[tokio::test]
-async fn each_method_takes_its_own_lines_in_order() {
+async fn each_method_uses_its_own_lines_in_order() {
     let side = r#"{"method":"generateContent","response":{"candidates":[{"content":{"parts":[{"text":"side"}]}}]}}"#;
     let model = model(&[&say("one"), "", side, &say("two")].join("\n"));
     assert!(model.catalog().is_scripted());
@@ -76,7 +76,7 @@ async fn conditions_skip_a_line_without_using_it() {
 }
 
 #[tokio::test]
-async fn placeholders_and_variables_are_filled() {
+async fn placeholders_and_variables_are_replaced() {
     let line = json!({"method": "generateContentStream",
         "vars": {"id": "id=(\\d+)", "who": {"from": "prompt", "regex": "h."}},
         "response": [{"candidates": [{"content": {"parts": [{"functionCall": {"name": "x", "args": {
@@ -93,7 +93,7 @@ async fn placeholders_and_variables_are_filled() {
 }
 
 #[tokio::test]
-async fn the_prompt_is_what_the_user_typed() {
+async fn prompt_variable_is_the_typed_text() {
     let mut request = request();
     request.contents = vec![
         Content::user(vec![
@@ -111,14 +111,14 @@ async fn the_prompt_is_what_the_user_typed() {
 }
 
 #[tokio::test]
-async fn a_placeholder_without_a_value_names_its_line() {
+async fn placeholder_without_a_value_names_its_line() {
     let model = model(&format!("\n{}", say("${result.3}")));
     let error = drain(&model, request()).await.end.expect_err("no result").to_string();
     assert!(error.contains("s.jsonl:2:") && error.contains("${result.3}"), "{error}");
 }
 
 #[test]
-fn broken_lines_are_named() {
+fn invalid_script_lines_are_reported() {
     for (line, word) in [
         ("{", "this is not JSON: EOF while parsing an object at column 1"),
         ("[]", "must be a JSON object, not a list"),
@@ -171,7 +171,7 @@ fn broken_lines_are_named() {
 }
 
 #[tokio::test]
-async fn a_scripted_error_is_an_error_of_the_service() {
+async fn scripted_error_acts_as_a_service_error() {
     let model = model(
         r#"{"method":"generateContentStream","response":[{"error":{"code":429,"message":"limit: 0"}}]}"#,
     );
@@ -180,7 +180,7 @@ async fn a_scripted_error_is_an_error_of_the_service() {
 }
 
 #[tokio::test]
-async fn chunks_are_paced_and_the_wait_is_cancelled_at_once() {
+async fn scripted_delay_is_applied_and_cancellable() {
     let line = say("a").replacen('{', r#"{"delayMs":60000,"#, 1);
     let model = model(&line);
     let cancel = CancellationToken::new();
@@ -195,7 +195,7 @@ async fn chunks_are_paced_and_the_wait_is_cancelled_at_once() {
 }
 
 #[test]
-fn only_regular_files_are_read() {
+fn only_regular_script_files_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
@@ -213,7 +213,7 @@ fn only_regular_files_are_read() {
 }
 
 #[test]
-fn a_script_too_large_is_not_read() {
+fn oversized_script_is_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s.jsonl");
     let file = std::fs::File::create(&path).expect("a file");
@@ -233,7 +233,7 @@ fn invalid_utf8_is_reported_with_its_line() {
 }
 
 #[test]
-fn a_script_without_lines_is_refused() {
+fn empty_script_is_rejected() {
     for text in ["", "\u{feff}\n \n"] {
         let error =
             ScriptedModel::from_text("s.jsonl", text, ScriptMode::Strict).expect_err("empty");
@@ -242,7 +242,7 @@ fn a_script_without_lines_is_refused() {
 }
 
 #[tokio::test]
-async fn a_file_is_not_called_built_in() {
+async fn script_file_is_not_reported_as_built_in() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("s.jsonl");
     std::fs::write(&path, say("x")).expect("a file");

@@ -76,7 +76,7 @@ pub(crate) fn probe() -> MechanismSupport {
         Ok(output) if output.status.success() => {
             const SET_USER_ID: u32 = 0o4000;
             let set = fs::metadata(&program).is_ok_and(|data| data.mode() & SET_USER_ID != 0);
-            let how = if set { "set-user-id" } else { "allowed what this program is not" };
+            let how = if set { "set-user-id" } else { "permitted to create namespaces" };
             MechanismSupport { works: true, why: format!("{}, {how}", program.display()) }
         }
         Ok(output) => MechanismSupport { works: false, why: one_line(&output.stderr) },
@@ -113,7 +113,7 @@ pub(crate) fn run(
     let job = in_memory(&job.encode(std::env::vars_os())?)?;
     let words = in_memory(&joined(&words))?;
     let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .refused("this program itself")?;
+        .refused("cannot open this program")?;
     let mut line: Vec<OsString> = vec![
         "--args".into(),
         words.as_raw_fd().to_string().into(),
@@ -173,11 +173,12 @@ fn joined(words: &[OsString]) -> Vec<u8> {
 
 /// Returns an in-memory file with this content, positioned at its start.
 fn in_memory(bytes: &[u8]) -> SandboxResult<OwnedFd> {
-    let file = memfd_create("parallax", MemfdFlags::CLOEXEC).refused("a file in memory")?;
+    let file =
+        memfd_create("parallax", MemfdFlags::CLOEXEC).refused("cannot create an in-memory file")?;
     let mut file = fs::File::from(file);
     file.write_all(bytes)
         .and_then(|()| file.seek(SeekFrom::Start(0)))
-        .refused("a file in memory")?;
+        .refused("cannot create an in-memory file")?;
     Ok(file.into())
 }
 

@@ -87,8 +87,8 @@ fn confine(
     wires: &SupervisorChannels,
 ) -> SandboxResult<Option<PathBuf>> {
     set_parent_process_death_signal(Some(Signal::KILL))
-        .refused("a signal at the supervisor's end")?;
-    kernel::close_on_exec_from(3).unsupported("closing of open files")?;
+        .refused("cannot request a signal when the supervisor ends")?;
+    kernel::close_on_exec_from(3).unsupported("cannot close open files")?;
     match confinement {
         Confinement::Namespaces { around, odd_user, keep_root, told } => {
             let view = layout::build(plan, around, *odd_user)?;
@@ -151,7 +151,8 @@ fn filter_beside_others(plan: &Plan, gated: bool) -> SandboxResult<()> {
 /// Moves from the user namespace of the cell to a nested one, in which this process has no
 /// capabilities for the mounts, the network, and the processes of the cell.
 fn step_below(wires: &SupervisorChannels) -> SandboxResult<()> {
-    kernel::unshare(UnshareFlags::NEWUSER).unsupported("a user namespace for the command")?;
+    kernel::unshare(UnshareFlags::NEWUSER)
+        .unsupported("cannot create a user namespace for the command")?;
     let mut answer = [0; 1];
     let asked = rustix::io::write(&wires.sync, b"u")
         .and_then(|_| rustix::io::read(&wires.sync, &mut answer));

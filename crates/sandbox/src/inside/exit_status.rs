@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_survives_the_pipe() {
+    fn exit_status_round_trips_through_the_pipe() {
         for ended in [ExitStatus::Code(0), ExitStatus::Code(255), ExitStatus::Signal(9)] {
             assert_eq!(ExitStatus::decode(&ended.encode()), Some(ended));
         }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_survives_the_pipe() {
+    fn failure_round_trips_through_the_pipe() {
         for failure in [
             SandboxFailure::Unsupported("a".into()),
             SandboxFailure::Refused("no `b`".into()),

@@ -56,8 +56,10 @@ impl Identity {
             // namespace where it is already set.
             let _ = write_once(&format!("{proc}/setgroups"), "deny");
         }
-        write_once(&format!("{proc}/uid_map"), &text(&self.users)).unsupported("user ids")?;
-        write_once(&format!("{proc}/gid_map"), &text(&self.groups)).unsupported("group ids")
+        write_once(&format!("{proc}/uid_map"), &text(&self.users))
+            .unsupported("cannot map user ids")?;
+        write_once(&format!("{proc}/gid_map"), &text(&self.groups))
+            .unsupported("cannot map group ids")
     }
 }
 
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_table_is_read_and_written_back_under_own_numbers() {
+    fn id_map_is_parsed_and_rewritten_for_the_namespace() {
         let ranges = parse("         0     100000      65536\n     70000          5          1\n");
         assert_eq!(ranges, [(0, 65536), (70000, 1)]);
         assert_eq!(text(&ranges), "0 0 65536\n70000 70000 1\n");

@@ -104,7 +104,7 @@ pub(crate) fn build(
     for skeleton in &view.skeletons {
         // Writable mounts below it stay writable.
         let alone = MountRestrictions { alone: true, ..READ_ONLY };
-        kernel::restrict_mount(skeleton, alone).refused("a closed folder")?;
+        kernel::restrict_mount(skeleton, alone).refused("cannot create a placeholder directory")?;
     }
     devices::mount_proc(&view.root)?;
     devices::mount_dev(&view.root, &stage, devices)?;
@@ -122,13 +122,13 @@ pub(crate) fn new_view() -> SandboxResult<OwnedFd> {
 }
 
 fn own_mounts() -> SandboxResult<OwnedFd> {
-    kernel::unshare(UnshareFlags::NEWNS).unsupported("a mount namespace")?;
+    kernel::unshare(UnshareFlags::NEWNS).unsupported("cannot create a mount namespace")?;
     open_root()
 }
 
 fn make_read_only(root: &OwnedFd) -> SandboxResult<()> {
     let everything = MountRestrictions { private: true, ..READ_ONLY };
-    kernel::restrict_mount(root, everything).unsupported("a read-only view of the system")
+    kernel::restrict_mount(root, everything).unsupported("cannot mount the system read-only")
 }
 
 fn rank(step: &MountAction) -> u8 {
@@ -221,7 +221,7 @@ impl View<'_> {
             Err(error) if is_missing(error) || error == Errno::LOOP => self
                 .open(Path::new("/"))
                 .and_then(|root| make_target(root, path, is_folder(tree).unwrap_or(true)))
-                .refused(format!("a place for `{}`", path.display()))?,
+                .refused(format!("cannot create a mount point for `{}`", path.display()))?,
             Err(error) => return Err(unusable(path, error)),
         };
         mount(tree, &target).refused(format!("`{}` cannot be mounted", path.display()))
@@ -470,8 +470,9 @@ pub(crate) fn clone(file: impl AsFd, restrict: MountRestrictions) -> SandboxResu
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(file, "", flags).unsupported("a copy of a mount")?;
-    kernel::restrict_mount(&tree, restrict).unsupported("attributes of a mount")?;
+    let tree = open_tree(file, "", flags).unsupported("cannot copy a mount")?;
+    kernel::restrict_mount(&tree, restrict)
+        .unsupported("cannot change the attributes of a mount")?;
     Ok(tree)
 }
 

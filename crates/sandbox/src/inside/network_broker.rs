@@ -109,7 +109,7 @@ pub(crate) fn close_behind(
     let needed = is_needed(plan);
     let listener = match notify::put_filter(&program(plan.network, told)) {
         Err(_) if !needed => return Ok(false),
-        tried => tried.unsupported("a filter with notifications")?,
+        tried => tried.unsupported("cannot install a filter with notifications")?,
     };
     let mut offer = vec![OFFER];
     offer.extend(listener.as_raw_fd().to_ne_bytes());
@@ -158,7 +158,7 @@ pub(crate) fn take(child: &OwnedFd, sync: &OwnedFd) -> SandboxResult<Option<Offe
     let stage = Some(i32::from_ne_bytes(stage)).filter(|number| *number >= 0);
     let stage = stage.and_then(|number| get(number).ok());
     let offer = listener.map(|listener| Some(Offer { listener, stage }));
-    offer.unsupported("the gate of the network")
+    offer.unsupported("cannot set up the network broker")
 }
 
 /// Notifies the child whether a broker handles its calls. The child may end at any time afterwards,
@@ -183,7 +183,7 @@ impl Apart {
             rustix::net::SocketFlags::CLOEXEC,
             None,
         )
-        .refused("a pair of sockets")?;
+        .refused("cannot create a pair of sockets")?;
         match kernel::fork(UnshareFlags::empty()).refused("a process")? {
             Side::Parent(process) => Ok(Self { wire: Some(wire), process }),
             Side::Child => {
@@ -231,7 +231,7 @@ impl Apart {
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&files));
         let sent = sendmsg(&wire, &[IoSlice::new(b"g")], &mut control, SendFlags::NOSIGNAL);
-        sent.refused("the gate of the network")?;
+        sent.refused("cannot set up the network broker")?;
         match rustix::io::read(&wire, &mut [0; 1]) {
             Ok(1) => Ok(()),
             _ => Err(SandboxFailure::Unsupported("the network broker did not start".to_owned())),
@@ -257,7 +257,7 @@ fn receive(wire: &OwnedFd) -> SandboxResult<(Offer, OwnedFd)> {
     let mut byte = [0; 1];
     let flags = RecvFlags::CMSG_CLOEXEC;
     let mut data = [IoSliceMut::new(&mut byte)];
-    recvmsg(wire, &mut data, &mut control, flags).refused("the gate of the network")?;
+    recvmsg(wire, &mut data, &mut control, flags).refused("cannot set up the network broker")?;
     let mut files = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
@@ -372,7 +372,7 @@ pub(crate) fn try_it() -> SandboxResult<()> {
         rustix::net::SocketFlags::CLOEXEC,
         None,
     )
-    .unsupported("a pair of sockets")?;
+    .unsupported("cannot create a pair of sockets")?;
     match kernel::fork(UnshareFlags::empty()).unsupported("a process")? {
         Side::Child => {
             drop(sync);

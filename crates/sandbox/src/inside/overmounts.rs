@@ -46,7 +46,7 @@ impl Stage {
         stage.folder("shm", 0o1777)?;
         // A device that does not exist, on a mount that does not allow opening devices.
         mknodat(&stage.folder, "closed-file", FileType::CharacterDevice, Mode::empty(), 0)
-            .unsupported("a closed file")?;
+            .unsupported("cannot create a placeholder file")?;
         stage.give_away("closed")?;
         Ok(stage)
     }
@@ -63,9 +63,10 @@ impl Stage {
 
     fn folder(&self, name: &str, mode: u32) -> SandboxResult<()> {
         let mode = Mode::from_raw_mode(mode);
-        mkdirat(&self.folder, name, mode).unsupported("a folder in memory")?;
+        mkdirat(&self.folder, name, mode).unsupported("cannot create an in-memory directory")?;
         // Set the mode again, because `mkdirat` applies the umask.
-        chmodat(&self.folder, name, mode, AtFlags::empty()).unsupported("a folder in memory")
+        chmodat(&self.folder, name, mode, AtFlags::empty())
+            .unsupported("cannot create an in-memory directory")
     }
 
     /// Changes the owner of a directory to the unmapped user, so that no capability overrides its
@@ -73,7 +74,7 @@ impl Stage {
     fn give_away(&self, name: &str) -> SandboxResult<()> {
         let Some(user) = self.odd_user else { return Ok(()) };
         chownat(&self.folder, name, Some(Uid::from_raw(user)), None, AtFlags::empty())
-            .unsupported("a closed folder")
+            .unsupported("cannot create a placeholder directory")
     }
 
     /// Returns a file that cannot be opened.
@@ -113,7 +114,7 @@ impl Stage {
             fchmod(&file, Mode::from_raw_mode(of.mode()))?;
             futimens(&file, &of.times())
         };
-        made().unsupported("a file in memory")?;
+        made().unsupported("cannot create an in-memory file")?;
         self.give_away(&name)?;
         self.copy(&name, layout::READ_ONLY).map(Some)
     }
@@ -126,7 +127,7 @@ impl Stage {
         let made = openat(&self.folder, &name, flags, Mode::empty())
             .and_then(|place| filter.make(&place))
             .and_then(|()| filter.look_like_original(&self.folder, name.as_ref()));
-        made.unsupported("a directory in memory")?;
+        made.unsupported("cannot create an in-memory directory")?;
         self.copy(&name, MountRestrictions::default())
     }
 
@@ -147,7 +148,7 @@ fn new_tmpfs() -> SandboxResult<OwnedFd> {
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
     };
-    made().unsupported("a file system in memory")
+    made().unsupported("cannot create an in-memory file system")
 }
 
 /// Returns a directory of the session that its commands see as a system directory. It is inside a

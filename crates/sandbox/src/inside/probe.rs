@@ -41,11 +41,11 @@ pub(crate) fn look() -> Support {
         enter()?;
         layout::new_view()?;
         // Only a process in the new process namespace can mount its `/proc`.
-        apart(|| devices::new_proc().map(drop).unsupported("mounting it"))
+        apart(|| devices::new_proc().map(drop).unsupported("cannot mount it"))
     }));
     let overlay = finding(apart(|| {
         enter()?;
-        kernel::unshare(UnshareFlags::NEWNS).unsupported("a mount namespace")?;
+        kernel::unshare(UnshareFlags::NEWNS).unsupported("cannot create a mount namespace")?;
         overlay_works()
     }));
     let bubblewrap = match mounts.works {
@@ -74,13 +74,13 @@ fn enter() -> SandboxResult<()> {
 
 fn overlay_works() -> SandboxResult<()> {
     let place = std::env::temp_dir().join(format!("parallax-probe-{}", std::process::id()));
-    std::fs::create_dir(&place).unsupported("a folder to try it in")?;
+    std::fs::create_dir(&place).unsupported("cannot create a test directory")?;
     let lower = rustix::fs::open(
         &place,
         rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
         rustix::fs::Mode::empty(),
     )
-    .unsupported("a folder to try it in");
+    .unsupported("cannot create a test directory");
     let tried =
         lower.map(|lower| overmounts::overlay(&place.join("store"), Path::new("/x"), &lower));
     // The kernel created a directory in it that only this process may remove.

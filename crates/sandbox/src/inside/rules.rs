@@ -150,15 +150,15 @@ fn create(
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(handled)
-        .unsupported("Landlock")?;
+        .unsupported("cannot apply Landlock")?;
     if !scope.is_empty() {
-        rules = rules.scope(scope).unsupported("Landlock")?;
+        rules = rules.scope(scope).unsupported("cannot apply Landlock")?;
     }
     rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
     if kernel::landlock_version().is_none() {
         return Ok(None);
     }
-    rules.create().map(Some).unsupported("Landlock")
+    rules.create().map(Some).unsupported("cannot apply Landlock")
 }
 
 /// Allows access at and below a path; a path that does not exist is ignored.
@@ -185,7 +185,7 @@ fn allow_file(
     if access.is_empty() {
         return Ok(rules);
     }
-    rules.add_rule(PathBeneath::new(file, access)).unsupported("a Landlock rule")
+    rules.add_rule(PathBeneath::new(file, access)).unsupported("cannot add a Landlock rule")
 }
 
 /// Allows the command to open files and terminals again that the caller opened for it, through
@@ -214,7 +214,7 @@ fn allow_standard_streams(
 }
 
 fn enforce(rules: RulesetCreated) -> SandboxResult<()> {
-    let status = rules.restrict_self().unsupported("Landlock")?;
+    let status = rules.restrict_self().unsupported("cannot apply Landlock")?;
     if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
         return Err(SandboxFailure::Unsupported("Landlock was not enforced".to_owned()));
     }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn siblings_of_hidden_paths_are_readable_and_the_way_to_them_is_not() {
+    fn siblings_of_hidden_paths_are_readable_and_their_parents_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().canonicalize().unwrap();
         for name in ["a/.ssh", "a/work", "b"] {

@@ -169,10 +169,10 @@ pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
         rustix::net::SocketFlags::CLOEXEC,
         None,
     )
-    .unsupported("a pair of sockets")?;
+    .unsupported("cannot create a pair of sockets")?;
     let namespaces =
         UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC;
-    match kernel::fork(namespaces).unsupported("user namespaces")? {
+    match kernel::fork(namespaces).unsupported("cannot create a user namespace")? {
         Side::Child => {
             drop(ours);
             first_process(theirs)
@@ -180,12 +180,13 @@ pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
         Side::Parent(pid) => {
             drop(theirs);
             let given = give_identity(pid).and_then(|()| {
-                rustix::io::write(&ours, b"g").unsupported("the first process of the cell")?;
+                rustix::io::write(&ours, b"g")
+                    .unsupported("cannot start the first process of the session namespaces")?;
                 let mut answer = [0; 1];
                 match rustix::io::read(&ours, &mut answer) {
                     Ok(1) => pidfd_open(pid, PidfdFlags::empty()).unsupported("pidfd"),
                     _ => Err(SandboxFailure::Unsupported(
-                        "a loopback for the own network".to_owned(),
+                        "cannot enable the loopback interface".to_owned(),
                     )),
                 }
             });
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_found_by_name() {
+    fn kernel_counters_are_found_by_name() {
         let four = "Ip: Forwarding OutNoRoutes\nIp: 1 7\nUdp: InDatagrams NoPorts\nUdp: 3 4\n";
         assert_eq!(counter(four, "Ip:", "OutNoRoutes"), 7);
         assert_eq!(counter(four, "Udp:", "NoPorts"), 4);

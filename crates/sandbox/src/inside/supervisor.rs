@@ -147,7 +147,7 @@ impl SupervisedCommand<'_> {
             rustix::net::SocketFlags::CLOEXEC,
             None,
         )
-        .refused("a pair of sockets")?;
+        .refused("cannot create a pair of sockets")?;
         let (report, child_report) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
         let child = match kernel::fork(UnshareFlags::empty()).refused("a process")? {
@@ -219,7 +219,7 @@ impl SupervisedCommand<'_> {
         // This process is the reaper and an ancestor of everything that the command starts, which
         // it must be to inspect those processes.
         let thread = std::thread::Builder::new().spawn(move || gate.keep());
-        thread.map(drop).refused("the network broker")
+        thread.map(drop).refused("cannot start the network broker")
     }
 }
 
@@ -261,7 +261,7 @@ fn cell_of(plan: &Plan) -> SandboxResult<OwnedFd> {
         Some(cell) => kernel::process(cell)
             .ok_or(Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
-            .refused("the cell of the session"),
+            .refused("cannot open the session namespaces"),
         None => Ok(session_namespaces::make()?.1),
     }
 }
@@ -275,5 +275,6 @@ fn join(plan: &Plan, cell: &OwnedFd) -> SandboxResult<()> {
     if plan.network == Network::Own {
         spaces |= ThreadNameSpaceType::NETWORK;
     }
-    move_into_thread_name_spaces(cell.as_fd(), spaces).unsupported("joining the cell")
+    move_into_thread_name_spaces(cell.as_fd(), spaces)
+        .unsupported("cannot join the session namespaces")
 }

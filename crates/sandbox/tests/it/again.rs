@@ -50,7 +50,7 @@ fn succeeds(mut command: Command) {
 }
 
 #[test]
-fn all_of_it_holds_for_an_ordinary_user() {
+fn sandbox_tests_pass_as_an_unprivileged_user() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: the other tests are run by an ordinary user already");
         return;
@@ -61,7 +61,7 @@ fn all_of_it_holds_for_an_ordinary_user() {
 }
 
 #[test]
-fn all_of_it_holds_where_namespaces_are_forbidden() {
+fn sandbox_tests_pass_without_namespaces() {
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
     let wrapper = ["-Ur", "sh", "-c"];
     let tried = Command::new("unshare").args(wrapper).args([forbid, "sh", "true"]).status();
@@ -110,7 +110,7 @@ impl Drop for Elsewhere {
 }
 
 #[test]
-fn all_of_it_holds_with_a_set_user_id_bubblewrap() {
+fn sandbox_tests_pass_with_setuid_bubblewrap() {
     const BWRAP: &str = "/usr/bin/bwrap";
     let root = rustix::process::geteuid().is_root();
     let place = Elsewhere::new().filter(|_| root && Path::new(BWRAP).exists());

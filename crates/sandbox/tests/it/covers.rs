@@ -130,7 +130,7 @@ fn hidden_files_of_a_large_directory_are_covered_again() {
 }
 
 #[test]
-fn filtered_home_looks_and_works_like_the_home() {
+fn filtered_home_behaves_like_the_home() {
     for tier in tiers() {
         let place = Place::new();
         let plan = filtered(&place, tier);
@@ -268,7 +268,7 @@ fn secret_that_appears_later_is_hidden_from_what_a_command_left_behind() {
 }
 
 #[test]
-fn own_secret_that_a_command_makes_is_readable_for_it() {
+fn secret_created_by_a_command_is_readable_by_it() {
     for tier in viewed() {
         let place = Place::new();
         fs::remove_file(place.work.join(".env")).unwrap();

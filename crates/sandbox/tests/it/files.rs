@@ -25,7 +25,7 @@ fn only_the_workspace_and_the_private_folder_can_be_written() {
 }
 
 #[test]
-fn protected_paths_stay_and_cannot_be_moved_away() {
+fn protected_paths_cannot_be_changed_or_moved() {
     for tier in viewed() {
         let place = Place::new();
         let plan = place.plan(tier);
@@ -50,7 +50,7 @@ fn protected_paths_stay_and_cannot_be_moved_away() {
 }
 
 #[test]
-fn a_writable_folder_with_protected_files_cannot_be_moved_away() {
+fn writable_folder_with_protected_files_cannot_be_moved_away() {
     for tier in viewed() {
         let place = Place::new();
         // As for git.
@@ -126,7 +126,7 @@ fn hidden_paths_answer_permission_denied() {
 }
 
 #[test]
-fn what_is_hidden_in_a_folder_that_was_opened_stays_hidden() {
+fn hidden_path_in_an_opened_directory_stays_hidden() {
     for tier in tiers() {
         let place = Place::new();
         let cache = place.home.join("cache");
@@ -149,7 +149,7 @@ fn what_is_hidden_in_a_folder_that_was_opened_stays_hidden() {
 }
 
 #[test]
-fn a_copy_of_a_folder_leaves_out_what_is_hidden_in_it() {
+fn copy_of_a_directory_omits_its_hidden_entries() {
     for tier in viewed() {
         let place = Place::new();
         let (code, said) = place.shell(&place.plan(tier), "cp -r . /tmp/copy");
@@ -184,7 +184,7 @@ fn placeholder_of_a_hidden_file_has_its_metadata_and_cannot_be_read() {
 }
 
 #[test]
-fn an_exception_from_a_hidden_folder_is_seen_alone() {
+fn only_the_exception_in_a_hidden_directory_is_visible() {
     for tier in tiers() {
         let place = Place::new();
         fs::write(place.home.join(".ssh/known_hosts"), "k").unwrap();
@@ -200,7 +200,7 @@ fn an_exception_from_a_hidden_folder_is_seen_alone() {
 }
 
 #[test]
-fn a_link_in_place_of_a_path_of_the_plan_leads_nowhere() {
+fn link_replacing_a_plan_path_is_not_followed() {
     if !has(Tier::Namespaces) {
         return;
     }
@@ -226,7 +226,7 @@ fn a_link_in_place_of_a_path_of_the_plan_leads_nowhere() {
 }
 
 #[test]
-fn a_granted_folder_below_a_protected_one_can_be_written() {
+fn granted_folder_below_a_protected_one_can_be_written() {
     for tier in viewed() {
         let place = Place::new();
         let granted = place.work.join(".git/hooks/mine");
@@ -239,7 +239,7 @@ fn a_granted_folder_below_a_protected_one_can_be_written() {
 }
 
 #[test]
-fn the_temporary_folder_is_private_and_lasts() {
+fn temporary_directory_is_private_and_persists() {
     for tier in viewed() {
         let place = Place::new();
         let plan = place.plan(tier);
@@ -261,7 +261,7 @@ fn the_temporary_folder_is_private_and_lasts() {
 }
 
 #[test]
-fn what_is_written_to_a_cache_is_kept_apart() {
+fn cache_writes_go_to_a_private_layer() {
     if !has(Tier::Namespaces) || !support().overlay.works {
         println!("skipped: no overlays here: {}", support().overlay.why);
         return;
@@ -331,7 +331,7 @@ fn archive_of_another_users_files_is_unpacked_by_root() {
 }
 
 #[test]
-fn a_long_plan_goes_by_file_and_leaves_none() {
+fn long_plan_is_passed_by_a_file_that_is_removed() {
     let place = Place::new();
     for tier in tiers() {
         let mut plan = place.plan(tier);
@@ -344,7 +344,7 @@ fn a_long_plan_goes_by_file_and_leaves_none() {
 }
 
 #[test]
-fn first_commands_at_once_make_their_shared_places_together() {
+fn concurrent_first_commands_share_precreated_paths() {
     for tier in viewed() {
         for _ in 0..4 {
             let place = Place::new();

@@ -26,7 +26,7 @@ fn known_as() -> Option<SocketAddr> {
 }
 
 #[test]
-fn with_the_network_alone_no_server_of_this_machine_answers() {
+fn network_permission_does_not_reach_local_servers() {
     let server = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = server.local_addr().unwrap().port();
     let six = TcpListener::bind("[::1]:0").ok().map(|server| server.local_addr().unwrap());
@@ -56,7 +56,7 @@ fn with_the_network_alone_no_server_of_this_machine_answers() {
 }
 
 #[test]
-fn with_the_loopback_alone_nothing_else_answers() {
+fn local_server_permission_reaches_only_the_loopback() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let packets = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -89,7 +89,7 @@ fn with_the_loopback_alone_nothing_else_answers() {
 }
 
 #[test]
-fn what_the_command_itself_started_answers_it() {
+fn command_reaches_its_own_servers() {
     for tier in gated_tiers() {
         let place = Place::new();
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -104,7 +104,7 @@ fn what_the_command_itself_started_answers_it() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_keeps_its_gate() {
+fn background_process_keeps_its_network_broker() {
     if !gated_tiers().contains(&Tier::Namespaces) {
         return;
     }
@@ -131,7 +131,7 @@ fn what_a_command_leaves_behind_keeps_its_gate() {
 }
 
 #[test]
-fn unix_sockets_are_as_without_a_gate() {
+fn unix_sockets_work_as_without_a_broker() {
     for tier in gated_tiers() {
         let place = Place::new();
         let (given, other) = (place.home.join("agent.sock"), place.work.join("other.sock"));

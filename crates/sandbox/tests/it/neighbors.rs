@@ -53,7 +53,7 @@ impl Drop for Victim {
 }
 
 #[test]
-fn limits_and_priorities_of_other_processes_stay() {
+fn limits_and_priorities_of_other_processes_cannot_be_changed() {
     for tier in tiers() {
         let place = Place::new();
         let mut plan = place.plan(tier);
@@ -180,7 +180,7 @@ fn requests_change_no_file_that_is_open_for_reading() {
 }
 
 #[test]
-fn without_a_gate_no_process_may_be_named() {
+fn no_process_may_be_referenced_without_a_broker() {
     if !has(Tier::Seccomp) {
         return;
     }

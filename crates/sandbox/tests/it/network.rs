@@ -14,7 +14,7 @@ const ECONNREFUSED: i32 = 111;
 const NOWHERE: &str = "192.0.2.1:80";
 
 #[test]
-fn nothing_of_the_machine_can_be_reached() {
+fn local_and_remote_servers_are_unreachable() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap().to_string();
     for tier in tiers() {
@@ -27,7 +27,7 @@ fn nothing_of_the_machine_can_be_reached() {
 }
 
 #[test]
-fn with_the_permission_the_machines_network_is_there() {
+fn host_network_is_available_with_permission() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap().to_string();
     for tier in tiers() {
@@ -93,7 +93,7 @@ fn servers_of_the_machine_in_the_workspace_are_out_of_reach() {
 }
 
 #[test]
-fn no_name_leads_to_a_server_of_the_machine() {
+fn alternative_addresses_do_not_reach_local_servers() {
     for tier in viewed() {
         let place = Place::new();
         let at = |name: &str| place.work.join(name);
@@ -130,7 +130,7 @@ fn no_name_leads_to_a_server_of_the_machine() {
 }
 
 #[test]
-fn own_unix_sockets_answer_and_those_of_other_sessions_do_not() {
+fn own_unix_sockets_are_reachable_and_foreign_ones_are_not() {
     for tier in viewed() {
         for network in [Network::Own, Network::Outward] {
             let place = Place::new();
@@ -175,7 +175,7 @@ fn one_command_reaches_the_unix_socket_of_another() {
 }
 
 #[test]
-fn the_container_daemon_is_out_of_reach() {
+fn container_daemon_is_out_of_reach() {
     for tier in viewed() {
         let place = Place::new();
         let mut plan = place.plan(tier);

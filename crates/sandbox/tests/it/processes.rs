@@ -20,7 +20,7 @@ fn all(place: &Place) -> Vec<Plan> {
 }
 
 #[test]
-fn the_supervisor_ends_as_the_command_ended() {
+fn supervisor_exits_like_the_command() {
     let place = Place::new();
     for plan in all(&place) {
         for code in [0, 1, 42, 121, 255] {
@@ -39,7 +39,7 @@ fn the_supervisor_ends_as_the_command_ended() {
 }
 
 #[test]
-fn a_signal_to_the_group_is_the_commands_affair() {
+fn group_signal_reaches_the_command() {
     let place = Place::new();
     for plan in all(&place) {
         let script = "trap 'echo caught; exit 7' TERM; echo ready; read x; exit 9";
@@ -75,7 +75,7 @@ fn input_and_output_pass_through() {
 }
 
 #[test]
-fn a_terminal_stays_a_terminal() {
+fn terminal_is_passed_through() {
     use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
     let place = Place::new();
@@ -99,7 +99,7 @@ fn a_terminal_stays_a_terminal() {
 }
 
 #[test]
-fn a_session_of_its_own_when_asked() {
+fn command_gets_its_own_session_when_requested() {
     let place = Place::new();
     for mut plan in all(&place) {
         plan.session = true;
@@ -139,7 +139,7 @@ const DAEMON: &str = "(setsid sh -c 'touch ready; exec sleep 1000' >/dev/null 2>
                       while ! [ -e ready ]; do :; done";
 
 #[test]
-fn a_daemon_is_found_by_its_mark_and_dies_with_the_cell() {
+fn daemon_is_found_by_its_mark_and_ends_with_the_session() {
     let Some(cell) = cell() else { return };
     let place = Place::new();
     let mut plan = place.plan(Tier::Namespaces);
@@ -161,7 +161,7 @@ fn a_daemon_is_found_by_its_mark_and_dies_with_the_cell() {
 }
 
 #[test]
-fn without_a_cell_a_daemon_dies_with_its_command() {
+fn daemon_without_session_namespaces_ends_with_its_command() {
     for tier in viewed() {
         let place = Place::new();
         let mark = format!("own-{}", std::process::id());
@@ -183,7 +183,7 @@ fn without_a_cell_a_daemon_dies_with_its_command() {
 }
 
 #[test]
-fn everything_dies_with_the_program_even_when_that_is_killed() {
+fn all_processes_end_when_the_program_is_killed() {
     let place = Place::new();
     for mut plan in all(&place) {
         let _ = fs::remove_file(place.work.join("ready"));
@@ -207,7 +207,7 @@ fn everything_dies_with_the_program_even_when_that_is_killed() {
 }
 
 #[test]
-fn a_daemon_left_behind_dies_when_the_program_is_killed() {
+fn leftover_daemon_ends_when_the_program_is_killed() {
     let place = Place::new();
     for mut plan in all(&place) {
         let _ = fs::remove_file(place.work.join("ready"));
@@ -227,7 +227,7 @@ fn a_daemon_left_behind_dies_when_the_program_is_killed() {
 }
 
 #[test]
-fn other_processes_cannot_be_looked_into() {
+fn other_processes_cannot_be_inspected() {
     let cell = cell();
     let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
     for tier in tiers() {
@@ -272,7 +272,7 @@ fn other_processes_cannot_be_looked_into() {
 }
 
 #[test]
-fn namespaces_and_mounts_are_closed_to_the_command() {
+fn command_cannot_create_namespaces_or_mounts() {
     for tier in tiers() {
         let place = Place::new();
         let plan = place.plan(tier);
@@ -294,7 +294,7 @@ fn namespaces_and_mounts_are_closed_to_the_command() {
 }
 
 #[test]
-fn a_sandbox_in_the_sandbox_works_with_what_is_left() {
+fn nested_sandbox_works_with_the_remaining_mechanisms() {
     for tier in tiers() {
         let place = Place::new();
         let plan = place.plan(tier);
@@ -319,7 +319,7 @@ fn a_sandbox_in_the_sandbox_works_with_what_is_left() {
 }
 
 #[test]
-fn another_command_line_is_left_alone() {
+fn unrelated_command_line_is_unchanged() {
     let output = Command::new(confine()).args(["write"]).output().unwrap();
     assert!(output.stdout.starts_with(b"refused 0"));
 }

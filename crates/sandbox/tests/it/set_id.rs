@@ -46,7 +46,7 @@ fn set_id_bit_of_file_is_refused_in_every_tier() {
 }
 
 #[test]
-fn call_whose_flags_no_filter_can_read_is_unknown_in_every_tier() {
+fn uninspectable_syscall_is_rejected_in_every_tier() {
     // A library then uses the call whose mode the filter checks.
     let script = r#"
 import ctypes, errno, os
@@ -67,7 +67,7 @@ for mode in (0o2705, 0o4755, 0o6755, 0o644):
 }
 
 #[test]
-fn group_bit_of_directory_may_be_set_where_a_gate_tells_it_from_a_file() {
+fn setgid_bit_of_a_directory_is_allowed_with_a_broker() {
     if !support().gate.works {
         return;
     }

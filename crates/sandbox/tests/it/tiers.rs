@@ -20,7 +20,7 @@ fn sandbox_support_has_a_readable_description() {
 }
 
 #[test]
-fn seccomp_alone_still_keeps_the_network_off() {
+fn seccomp_alone_blocks_the_network() {
     if !has(Tier::Seccomp) {
         return;
     }
@@ -31,7 +31,7 @@ fn seccomp_alone_still_keeps_the_network_off() {
 }
 
 #[test]
-fn what_cannot_be_built_is_refused_and_nothing_runs() {
+fn sandbox_that_cannot_be_set_up_runs_nothing() {
     let place = Place::new();
     let mut plan = place.plan(Tier::Best);
     plan.writable.push(place.home.join("missing"));

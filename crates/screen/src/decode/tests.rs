@@ -47,7 +47,7 @@ fn name(key: Key) -> String {
 }
 
 #[test]
-fn keys_come_from_every_dialect() {
+fn keys_of_every_protocol_are_decoded() {
     for (bytes, expected) in [
         // Characters and control codes.
         ("aÄ漢", "a Ä 漢"),
@@ -106,7 +106,7 @@ fn keys_come_from_every_dialect() {
 }
 
 #[test]
-fn greek_letters_stay_letters_for_those_who_write_them() {
+fn greek_letters_are_not_taken_for_alt_keys() {
     let mut out = Vec::new();
     Decoder::new(DecoderOptions { greek: true, ..DecoderOptions::default() })
         .feed("Ωµ".as_bytes(), &mut out);
@@ -178,7 +178,7 @@ fn image_protocol_replies_are_not_keys() {
 }
 
 #[test]
-fn a_cursor_report_is_one_only_if_it_was_asked_for() {
+fn cursor_report_is_recognized_only_after_a_query() {
     let mut decoder = Decoder { cursor_reports: 1, ..Decoder::default() };
     let mut out = Vec::new();
     decoder.feed(b"\x1b[1;5R\x1b[1;5R", &mut out);
@@ -187,7 +187,7 @@ fn a_cursor_report_is_one_only_if_it_was_asked_for() {
 }
 
 #[test]
-fn a_paste_is_one_event_with_line_feeds() {
+fn paste_is_one_event_with_line_feeds() {
     let pasted = decode(b"\x1b[200~a\r\nb\rc\x1b[A\x1b[201~x");
     let expected = [
         DecodedInput::Event(InputEvent::Paste("a\nb\nc\x1b[A".to_owned())),
@@ -197,7 +197,7 @@ fn a_paste_is_one_event_with_line_feeds() {
 }
 
 #[test]
-fn a_paste_without_its_end_is_given_out_after_a_while() {
+fn unterminated_paste_is_emitted_after_a_timeout() {
     let mut decoder = Decoder::default();
     let mut out = Vec::new();
     decoder.feed(b"\x1b[200~lost", &mut out);
@@ -207,7 +207,7 @@ fn a_paste_without_its_end_is_given_out_after_a_while() {
 }
 
 #[test]
-fn a_huge_paste_comes_whole_in_pieces() {
+fn huge_paste_is_complete_in_pieces() {
     let text = "é\r\n".repeat(6 << 20);
     let mut decoder = Decoder::default();
     let mut out = Vec::new();
@@ -227,7 +227,7 @@ fn a_huge_paste_comes_whole_in_pieces() {
 }
 
 #[test]
-fn the_clipboard_and_the_mouse_are_understood() {
+fn clipboard_and_mouse_reports_are_decoded() {
     let mouse = |kind, column, row| {
         DecodedInput::Event(InputEvent::Mouse(MouseEvent { kind, column, row }))
     };
@@ -250,7 +250,7 @@ fn the_clipboard_and_the_mouse_are_understood() {
 }
 
 #[test]
-fn only_a_lone_escape_is_decided_fast() {
+fn only_a_lone_escape_has_a_short_timeout() {
     let mut decoder = Decoder::default();
     let mut out = Vec::new();
     decoder.feed(b"\x1b", &mut out);
@@ -300,7 +300,7 @@ fn torn(pieces: &[(&[u8], bool)]) -> String {
 }
 
 #[test]
-fn sequence_that_is_torn_behind_escape_is_one() {
+fn sequence_split_after_escape_is_joined() {
     for (rest, expected) in [
         (&b"]11;rgb:1111/2222/3333\x07"[..], "<background>"),
         (b"[D", "left"),
@@ -375,7 +375,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn splits_do_not_matter(bytes in stream(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
+    fn decoding_does_not_depend_on_chunking(bytes in stream(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
         let mut whole = Vec::new();
         let mut decoder = Decoder::default();
         decoder.feed(&bytes, &mut whole);
@@ -395,7 +395,7 @@ proptest! {
     }
 
     #[test]
-    fn giving_up_always_ends(bytes in stream()) {
+    fn decoder_timeout_always_terminates(bytes in stream()) {
         let mut decoder = Decoder::default();
         let mut out = Vec::new();
         decoder.feed(&bytes, &mut out);
@@ -409,7 +409,7 @@ proptest! {
     }
 
     #[test]
-    fn typed_text_survives_answers(text in "[a-zé漢 ]{0,20}", answers in prop::collection::vec((any::<prop::sample::Index>(), 0..6_usize), 0..6)) {
+    fn typed_text_between_terminal_replies_is_kept(text in "[a-zé漢 ]{0,20}", answers in prop::collection::vec((any::<prop::sample::Index>(), 0..6_usize), 0..6)) {
         const ANSWERS: [&str; 6] = [
             "\x1b[?1u", "\x1b]11;rgb:ffff/ffff/ffff\x07", "\x1bP>|kitty(0.40)\x1b\\",
             "\x1b[?2026;1$y", "\x1b[?62;4c", "\x1b[>4;2m",

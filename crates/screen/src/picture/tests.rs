@@ -104,7 +104,7 @@ fn from_sixels(bytes: &[u8]) -> (usize, usize, Vec<Option<[u32; 3]>>) {
 }
 
 #[test]
-fn kitty_gets_a_picture_of_whole_cells() {
+fn kitty_image_covers_whole_cells() {
     let picture = Picture::new(&flag(25, 30), &drawing(Graphics::Kitty), (80, 16)).unwrap();
     assert_eq!(picture.size(), (3, 2));
     let (columns, rows, png) = from_kitty(picture.bytes());
@@ -118,7 +118,7 @@ fn kitty_gets_a_picture_of_whole_cells() {
 }
 
 #[test]
-fn iterm_gets_the_same_in_one_sequence() {
+fn iterm_image_is_one_sequence() {
     let picture = Picture::new(&flag(25, 30), &drawing(Graphics::Iterm), (80, 16)).unwrap();
     let text = std::str::from_utf8(picture.bytes()).unwrap();
     let (head, data) = text.strip_suffix('\x07').unwrap().split_once(':').unwrap();
@@ -129,7 +129,7 @@ fn iterm_gets_the_same_in_one_sequence() {
 }
 
 #[test]
-fn sixels_are_the_pixels() {
+fn sixels_reproduce_the_pixels() {
     let picture = Picture::new(&flag(25, 30), &drawing(Graphics::Sixel), (80, 16)).unwrap();
     assert_eq!(picture.size(), (3, 2));
     let (width, height, drawn) = from_sixels(picture.bytes());
@@ -145,7 +145,7 @@ fn sixels_are_the_pixels() {
 }
 
 #[test]
-fn a_large_picture_fits_and_keeps_its_shape() {
+fn large_image_is_scaled_with_its_aspect_ratio() {
     let file = file(1_200, 300, |x, y| [(x / 5) as u8, (y % 256) as u8, 99, 255]);
     for graphics in [Graphics::Kitty, Graphics::Iterm, Graphics::Sixel] {
         let picture = Picture::new(&file, &drawing(graphics), (60, 16)).unwrap();
@@ -155,7 +155,7 @@ fn a_large_picture_fits_and_keeps_its_shape() {
 }
 
 #[test]
-fn what_cannot_be_packed_is_still_bounded() {
+fn incompressible_image_is_still_bounded() {
     let mut state = 1_u32;
     let mut noise = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -171,7 +171,7 @@ fn what_cannot_be_packed_is_still_bounded() {
 }
 
 #[test]
-fn few_colours_are_enough_for_old_terminals() {
+fn image_is_reduced_to_few_colors_for_old_terminals() {
     let file = file(64, 64, |x, y| [(x * 4) as u8, (y * 4) as u8, 128, 255]);
     let few = Drawing { colors: 16, ..drawing(Graphics::Sixel) };
     let picture = Picture::new(&file, &few, (80, 16)).unwrap();
@@ -196,7 +196,7 @@ fn gif() -> Vec<u8> {
 }
 
 #[test]
-fn of_an_animation_the_first_frame_is_shown() {
+fn first_frame_of_an_animation_is_shown() {
     let pixels = read::decode(&gif()).unwrap();
     assert_eq!(pixels.size(), (4, 4));
     assert_eq!((pixels.at(0, 0)[3], pixels.at(1, 1)), (0, [255, 0, 0, 255]));
@@ -204,7 +204,7 @@ fn of_an_animation_the_first_frame_is_shown() {
 }
 
 #[test]
-fn hostile_files_are_refused_before_they_cost_anything() {
+fn hostile_image_files_are_rejected_early() {
     let good = flag(8, 8);
     let with_size = |width: u32, height: u32| {
         let mut file = good.clone();
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_sent_stands_on_its_rows(
+    fn sent_image_stays_on_its_rows(
         (width, height) in (1..120_usize, 1..120_usize),
         room in (1..20_usize, 1..8_usize),
         colors in 2..=256_usize,
@@ -265,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_bring_it_down(
+    fn any_image_bytes_are_handled(
         at in any::<prop::sample::Index>(),
         value in any::<u8>(),
         kind in 0..2_usize,

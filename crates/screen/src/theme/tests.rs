@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn every_name_has_its_theme() {
+fn every_theme_name_resolves() {
     let names: Vec<&str> = Theme::names().collect();
     assert_eq!(names.len(), 20);
     for name in names {
@@ -97,7 +97,7 @@ fn tints_leave_the_terminals_own_text_readable() {
 }
 
 #[test]
-fn the_default_and_no_color_keep_to_the_terminal() {
+fn default_and_no_color_themes_use_terminal_colors() {
     let colors = |theme: &Theme| {
         let styles = [theme.text, theme.link, theme.error, theme.added, theme.keyword, theme.user];
         styles.into_iter().flat_map(|style| [style.fg, style.bg]).flatten().collect::<Vec<_>>()
@@ -108,7 +108,7 @@ fn the_default_and_no_color_keep_to_the_terminal() {
 }
 
 #[test]
-fn colours_are_read_in_all_their_forms() {
+fn colors_are_parsed_in_all_forms() {
     assert_eq!(parse_color("#1a2B3c"), Some(Color::Rgb(0x1a, 0x2b, 0x3c)));
     assert_eq!(parse_color("#f0a"), Some(Color::Rgb(0xff, 0, 0xaa)));
     assert_eq!(parse_color("RedBright"), Some(Color::Ansi(9)));
@@ -120,7 +120,7 @@ fn colours_are_read_in_all_their_forms() {
 }
 
 #[test]
-fn a_custom_theme_has_groups_or_flat_keys() {
+fn custom_theme_has_groups_or_flat_keys() {
     let grouped = Theme::custom(&json!({
         "name": "Mine", "type": "custom",
         "text": {"primary": "#eeeeee", "link": "cyan"},
@@ -144,7 +144,7 @@ fn a_custom_theme_has_groups_or_flat_keys() {
 }
 
 #[test]
-fn bands_are_mixed_from_the_background() {
+fn band_colors_are_mixed_from_the_background() {
     let theme = Theme::custom(&json!({"name": "M", "Background": "#000000", "Gray": "#646464"}))
         .expect("a theme");
     assert_eq!(theme.input_band, Some(Color::Rgb(24, 24, 24)));
@@ -158,7 +158,7 @@ fn bands_are_mixed_from_the_background() {
 }
 
 #[test]
-fn errors_say_what_is_wrong() {
+fn theme_errors_name_the_problem() {
     for (json, wanted) in [
         (json!([]), "must be an object"),
         (json!({}), "`name` must be"),
@@ -178,7 +178,7 @@ fn errors_say_what_is_wrong() {
 }
 
 #[test]
-fn a_background_chooses_the_default() {
+fn background_selects_the_default_theme() {
     assert_eq!(Theme::default_for((255, 255, 240)).name, "Default Light");
     assert_eq!(Theme::default_for((20, 20, 30)).name, "Default");
     assert!(Theme::named("Xcode").expect("a theme").suits((250, 250, 250)));

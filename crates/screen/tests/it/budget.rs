@@ -25,7 +25,7 @@ fn answer() -> Vec<String> {
 }
 
 #[test]
-fn a_streamed_answer_costs_at_most_three_bytes_a_byte() {
+fn streamed_answer_costs_at_most_three_bytes_a_byte() {
     let mut region = Region::new(COLUMNS.into(), ROWS, LOOK);
     let mut emulators = Emulators::new(COLUMNS.into(), ROWS);
     let (mut text_bytes, mut sent, mut frames) = (0, 0, 0);
@@ -60,7 +60,7 @@ fn a_streamed_answer_costs_at_most_three_bytes_a_byte() {
 }
 
 #[test]
-fn a_key_costs_at_most_two_hundred_bytes() {
+fn key_costs_at_most_two_hundred_bytes() {
     let mut region = Region::new(COLUMNS.into(), ROWS, LOOK);
     let history: Vec<Line> = answer()[..10].iter().map(|line| Line::raw(line.clone())).collect();
     let mut typed = String::new();
@@ -75,7 +75,7 @@ fn a_key_costs_at_most_two_hundred_bytes() {
 }
 
 #[test]
-fn finishing_rows_that_are_painted_costs_nothing() {
+fn finishing_painted_rows_costs_nothing() {
     let mut region = Region::new(COLUMNS.into(), ROWS, LOOK);
     let rows: Vec<Line> =
         answer()[..8].iter().flat_map(|line| wrap(&Line::raw(line.clone()), 100, &[])).collect();

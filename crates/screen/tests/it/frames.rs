@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_terminal_shows_the_document(
+    fn terminal_shows_the_whole_document(
         columns in 20..40_usize,
         height in 5..14_usize,
         start in 0..6_usize,
@@ -141,7 +141,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_terminal_that_reflows_keeps_every_row(
+    fn terminal_that_reflows_keeps_every_row(
         steps in prop::collection::vec(
             (prop::option::of((24..60_usize, 12..20_usize)), prop::collection::vec(line(), 0..4),
              prop::collection::vec("[a-z ]{0,23}[a-z]", 1..3)),
@@ -205,7 +205,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn pictures_stand_on_rows_of_their_own(
+    fn images_occupy_their_own_rows(
         height in 5..14_usize,
         graphics in prop::sample::select(
             &[Graphics::Kitty, Graphics::Iterm, Graphics::Sixel][..]),
@@ -255,7 +255,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn live_rows_that_a_low_window_pushed_out_go_when_it_grows(
+    fn live_rows_pushed_out_by_a_small_window_are_removed_on_growth(
         steps in prop::collection::vec((2..40_usize, 1..50_usize), 1..12),
     ) {
         const HIGHEST: usize = 60;
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn finished_rows_stand_once_however_the_height_changes(
+    fn finished_rows_appear_once_after_height_changes(
         steps in prop::collection::vec(
             (2..40_usize, 1..50_usize, 0..6_usize, any::<prop::sample::Index>()), 1..12),
     ) {

@@ -79,7 +79,7 @@ fn modes(device: &impl AsFd) -> String {
 }
 
 #[tokio::test]
-async fn what_is_typed_before_the_start_comes_through() {
+async fn keys_typed_before_startup_are_delivered() {
     let mut terminal = Terminal::new();
     let device = terminal.device();
     terminal.types("hé");
@@ -126,7 +126,7 @@ async fn terminal_is_queried_once_and_its_replies_are_not_keys() {
 }
 
 #[tokio::test]
-async fn what_draws_pictures_is_asked_how() {
+async fn image_capable_terminal_is_queried() {
     let mut terminal = Terminal::new();
     let (screen, mut input) = terminal.open(ScreenOptions::default());
     let asked = terminal.read_until("\x1b[?7l");
@@ -157,7 +157,7 @@ async fn what_draws_pictures_is_asked_how() {
 }
 
 #[tokio::test]
-async fn a_window_that_changes_is_painted_when_the_cursor_is_known() {
+async fn resized_window_is_painted_after_the_cursor_report() {
     let mut terminal = Terminal::new();
     let (mut screen, mut input) = terminal.open(ScreenOptions::default());
     terminal.read_until("\x1b[?7l");
@@ -183,7 +183,7 @@ async fn a_window_that_changes_is_painted_when_the_cursor_is_known() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_does_not_answer_is_not_waited_for() {
+async fn terminal_that_does_not_answer_is_not_waited_for() {
     let mut terminal = Terminal::new();
     let (mut screen, _input) = terminal.open(ScreenOptions::default());
     let rows = live(&["row"]);
@@ -195,7 +195,7 @@ async fn a_terminal_that_does_not_answer_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn rows_finished_while_the_terminal_is_lent_come_afterwards() {
+async fn rows_finished_while_suspended_are_printed_afterwards() {
     let mut terminal = Terminal::new();
     let device = terminal.device();
     let before = modes(&device);
@@ -217,7 +217,7 @@ async fn rows_finished_while_the_terminal_is_lent_come_afterwards() {
 }
 
 #[tokio::test]
-async fn a_view_lies_over_the_inline_rows_and_leaves_them_as_they_were() {
+async fn full_screen_view_leaves_inline_rows_unchanged() {
     let mut terminal = Terminal::new();
     let (mut screen, mut input) = terminal.open(ScreenOptions::default());
     terminal.read_until("\x1b[?7l");

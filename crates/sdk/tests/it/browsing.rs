@@ -40,7 +40,7 @@ async fn sessions_are_counted_searched_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
+async fn conversation_is_saved_under_a_name_and_resumed() {
     let world = World::new();
     let id = SessionId::from(world.say(SessionChoice::New, &["one"]).await);
     let launch = world.launch();
@@ -89,7 +89,7 @@ async fn a_conversation_is_saved_under_a_name_and_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_given_away_as_a_document() {
+async fn conversation_is_exported_as_a_document() {
     let world = World::new();
     let id = SessionId::from(world.say(SessionChoice::New, &["say `it`"]).await);
     let launch = world.launch();
@@ -117,7 +117,7 @@ async fn a_conversation_is_given_away_as_a_document() {
 }
 
 #[test]
-fn what_was_typed_comes_back_with_what_the_reference_remembers() {
+fn input_history_includes_the_history_of_gemini_cli() {
     let world = World::new();
     let launch = world.launch();
     world.write("home/.gemini/tmp/slug/.project_root", &world.project().display().to_string());

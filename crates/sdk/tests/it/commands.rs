@@ -81,7 +81,7 @@ fn models_rules_and_memories_are_listed() {
 }
 
 #[test]
-fn a_report_goes_where_the_settings_say() {
+fn bug_report_uses_the_configured_url() {
     let world = World::new();
     assert_eq!(
         parallax_commands::built_in::bug_url(world.launch().config(), "x", "y")

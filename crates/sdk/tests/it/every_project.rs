@@ -34,7 +34,7 @@ const GEMINI: &str = r#"{"sessionId":"9f6f3b2a-0000-4000-8000-000000000001","pro
 "#;
 
 #[tokio::test]
-async fn the_index_follows_the_files_of_all_programs() {
+async fn search_index_follows_session_files_of_all_programs() {
     let world = World::new();
     let one = world.say(SessionChoice::New, &["fix the parser", "then the lexer"]).await;
     world.write("home/.gemini/tmp/other/.project_root", "/home/ada/other");
@@ -186,7 +186,7 @@ async fn every_machine_readable_export_can_be_imported() {
 }
 
 #[tokio::test]
-async fn prompts_have_one_number_after_some_were_taken_back() {
+async fn prompt_numbers_stay_unique_after_rewind() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["aaa", "bbb", "ccc"]).await;
     let back = SessionChoice::Rewind { id, keep: 4 };
@@ -216,7 +216,7 @@ async fn prompts_have_one_number_after_some_were_taken_back() {
 }
 
 #[tokio::test]
-async fn a_copy_leaves_the_original_alone_and_a_move_takes_all_with_it() {
+async fn session_copy_keeps_the_original_and_move_takes_all_files() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["one", "two"]).await;
     let other = elsewhere(&world, "moved/here");
@@ -255,7 +255,7 @@ async fn a_copy_leaves_the_original_alone_and_a_move_takes_all_with_it() {
 }
 
 #[tokio::test]
-async fn old_sessions_go_by_the_settings_and_stay_a_week_in_the_trash() {
+async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     let world = World::new();
     let mut made = Vec::new();
     for prompt in ["one", "two", "three", "four"] {

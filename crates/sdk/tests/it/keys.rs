@@ -48,7 +48,7 @@ const BAD_KEY: &str = r#"{"error": {"code": 400, "message": "API key not valid: 
     "reason": "API_KEY_INVALID", "domain": "googleapis.com"}]}}"#;
 
 #[tokio::test]
-async fn a_key_is_checked_where_sessions_go_and_never_told() {
+async fn key_is_verified_with_the_session_service_and_never_shown() {
     let world = World::new();
     let key = Secret::new(" hunter2hunter2\n");
     for (kind, variable, path) in [
@@ -93,7 +93,7 @@ async fn a_key_is_checked_where_sessions_go_and_never_told() {
 }
 
 #[test]
-fn a_kept_key_is_used_where_the_environment_has_none() {
+fn saved_key_is_used_without_an_environment_key() {
     let world = World::new();
     let with = |variables: &[(&str, &str)]| {
         let options = LaunchOptions { skip_trust: true, ..world.options(variables) };
@@ -122,7 +122,7 @@ fn a_kept_key_is_used_where_the_environment_has_none() {
 }
 
 #[tokio::test]
-async fn no_tool_reads_the_kept_key_even_at_home() {
+async fn tools_cannot_read_the_saved_key_even_in_the_home_directory() {
     let world = World::new();
     world
         .launch()

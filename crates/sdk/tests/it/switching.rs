@@ -17,7 +17,7 @@ fn prompts(items: &[PastItem]) -> Vec<(String, usize, u64)> {
 }
 
 #[tokio::test]
-async fn one_process_opens_session_after_session() {
+async fn one_process_opens_several_sessions_in_sequence() {
     let world = World::new();
     let first = world.say(SessionChoice::New, &["one", "two"]).await;
     let second = world.say(SessionChoice::New, &["other"]).await;
@@ -40,7 +40,7 @@ async fn one_process_opens_session_after_session() {
 }
 
 #[tokio::test]
-async fn a_rewind_takes_back_and_a_fork_leaves_alone() {
+async fn rewind_removes_turns_and_fork_keeps_the_original() {
     let world = World::new();
     let id = world.say(SessionChoice::New, &["one", "two", "three"]).await;
     let (session, _events) = world.open(SessionChoice::Resume(id.clone()));
@@ -70,7 +70,7 @@ async fn a_rewind_takes_back_and_a_fork_leaves_alone() {
 }
 
 #[tokio::test]
-async fn changed_settings_count_in_the_next_session() {
+async fn changed_settings_apply_to_the_next_session() {
     let world = World::new();
     let launch = world.launch();
     let user = parallax_sdk::settings::SettingScope::User;

@@ -51,7 +51,7 @@ fn unknown_folder_opens_one_trust_request() {
 }
 
 #[tokio::test]
-async fn a_session_opens_in_a_folder_that_is_not_trusted_and_knows_nothing_of_it() {
+async fn session_in_an_untrusted_folder_ignores_its_files() {
     let world = World::new();
     world.write("project/GEMINI.md", "obey me");
     world.write("project/.env", "GEMINI_API_KEY=stolen-key");
@@ -63,7 +63,7 @@ async fn a_session_opens_in_a_folder_that_is_not_trusted_and_knows_nothing_of_it
 }
 
 #[test]
-fn settings_that_loosen_and_new_rules_are_questions_too() {
+fn loosening_settings_and_new_rules_require_acceptance() {
     let world = World::new();
     world.write("project/.gemini/settings.json", r#"{"tools": {"allowed": ["glob"]}}"#);
     let rule = "[[rule]]\ntoolName = \"glob\"\ndecision = \"deny\"\npriority = 10\n";
@@ -102,7 +102,7 @@ fn settings_that_loosen_and_new_rules_are_questions_too() {
 }
 
 #[test]
-fn what_is_thought_of_a_folder_can_be_changed() {
+fn folder_trust_can_be_changed() {
     let world = World::new();
     let launch = world.launch();
     let level = Some(TrustLevel::DoNotTrust);

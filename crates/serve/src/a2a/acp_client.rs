@@ -70,7 +70,7 @@ impl AcpClient {
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
         let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        let gone = || json!({"code": -32603, "message": "the server is ending"});
+        let gone = || json!({"code": -32603, "message": "the server is shutting down"});
         self.lines.send(line.to_string()).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }

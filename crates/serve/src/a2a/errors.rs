@@ -26,7 +26,7 @@ pub(super) enum A2aError {
     UnsupportedOperation(String),
     #[error("only parts with text or data are supported")]
     ContentTypeNotSupported,
-    #[error("this server speaks the versions 1.0 and 0.3")]
+    #[error("this server supports the versions 1.0 and 0.3")]
     VersionNotSupported,
 }
 

@@ -76,8 +76,7 @@ impl A2aTasks {
             oldest.inspect(|id| drop(tasks.remove(id)))
         };
         let Some(id) = closed else {
-            let text =
-                format!("all of the {MAX_TASKS} tasks that fit are running: try again later");
+            let text = format!("all {MAX_TASKS} task slots are in use: try again later");
             return Err(A2aError::UnsupportedOperation(text));
         };
         let client = Self::client(state);
@@ -169,7 +168,7 @@ impl A2aTasks {
             return Ok(task);
         }
         if message.text.trim().is_empty() {
-            return Err(A2aError::InvalidParams("the task does not wait for an answer".into()));
+            return Err(A2aError::InvalidParams("the task is not waiting for an answer".into()));
         }
         if !task.begin(&message.id, &message.text) {
             let text = "the task is working: wait for it, or cancel it".to_owned();

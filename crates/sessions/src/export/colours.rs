@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_have_classes_and_nothing_is_lost() {
+    fn highlighted_spans_have_classes_and_keep_all_text() {
         let mut page = String::new();
         // The third piece ends within a character; the fourth ends before it begins.
         let by: SyntaxHighlighter = |_, _| {

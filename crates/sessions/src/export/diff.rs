@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_numbered_and_told_apart() {
+    fn diff_lines_are_numbered_and_classified() {
         let mut page = String::new();
         write_diff(
             &mut page,

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_was_said_is_markup() {
+    fn session_text_is_never_markup() {
         let text = Escaped("<script>'\"&\u{1b}[1;31mred\u{1b}[0m\u{202e}\n</b>").to_string();
         assert_eq!(text, "&lt;script&gt;&#39;&quot;&amp;red\n&lt;/b&gt;");
         assert_eq!(Escaped("\u{1b}x \u{1b}[1").to_string(), "x [1");
@@ -59,7 +59,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_free_of_marks(text in "(?s).{0,200}") {
+        fn escaped_text_contains_no_markup(text in "(?s).{0,200}") {
             let said = Escaped(&text).to_string();
             let is_free = !said.contains(['<', '>', '"', '\'', '\u{1b}']);
             prop_assert!(is_free, "{}", said);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_tells_who_spoke_and_no_output_ends_its_fence() {
+    fn markdown_export_names_speakers_and_fences_output_safely() {
         let user = |text: &str| PastItem::User {
             text: text.to_owned(),
             before: 0,

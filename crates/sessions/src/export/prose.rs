@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_is_laid_out() {
+    fn markdown_is_converted_to_html() {
         assert_eq!(
             page("# A\nb **c** `d<`"),
             "<h3>A</h3>\n<p>b <strong>c</strong> <code>d&lt;</code></p>\n"
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn html_stays_text_and_links_lead_nowhere_bad() {
+    fn html_stays_text_and_unsafe_links_are_removed() {
         let said = page("<script>x()</script>\n\na <img src=x> [b](javascript:alert(1))");
         assert!(said.contains("&lt;script&gt;x()&lt;/script&gt;"), "{said}");
         assert!(said.contains("&lt;img src=x&gt; b"), "{said}");
@@ -304,7 +304,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_only_marks_of_ours(text in "(?s)[-#*_`<>\\[\\]()|!:a \n\"'&~+@]{0,120}") {
+        fn prose_contains_only_own_markup(text in "(?s)[-#*_`<>\\[\\]()|!:a \n\"'&~+@]{0,120}") {
             let said = page(&text);
             prop_assert!(!said.contains("<img") && !said.contains("<script"));
             for name in ["p", "em", "strong", "del", "a", "blockquote", "ul", "ol", "li", "figure"] {

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_has_an_id_of_its_own() {
+    fn every_exported_call_has_a_unique_id() {
         let call = |id: Option<&str>| Part::function_call(id, "glob", Object::new());
         let parts = vec![Part::text("x"), call(None), call(Some("call_1")), call(None)];
         let content = Content::model(parts);

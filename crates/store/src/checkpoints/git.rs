@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_convert_is_noticed() {
+    fn git_conversion_settings_are_detected() {
         let folder = tempfile::tempdir().expect("folder");
         let file = folder.path().join("attributes");
         let read = |text: &str| {

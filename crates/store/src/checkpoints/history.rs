@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn of_overlapping_changes_the_first_before_and_the_last_after_count() {
+    fn overlapping_changes_merge_first_before_and_last_after() {
         let mut history = CheckpointHistory::default();
         history.take(changed(1, (20, 30), file(1), file(2)));
         history.take(changed(1, (10, 40), file(0), file(3)));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_bytes_are_kept_once_whatever_their_size_and_torn_ones_are_noticed() {
+    fn equal_objects_are_stored_once_and_truncated_ones_detected() {
         let folder = tempfile::tempdir().expect("folder");
         let objects = Objects::new(folder.path().join("objects"));
         for size in [0, 10, 3 * 1024 * 1024] {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn blobs_have_the_names_that_git_gives_them() {
+    fn blob_ids_match_git() {
         let hello = "ce013625030ba8dba906f756967f9e9ca394464a";
         assert_eq!(blob_id(b"hello\n").hex(), hello);
         let id = file_blob_id(&mut &b"hello\n"[..], 6).expect("read");

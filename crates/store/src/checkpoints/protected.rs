@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_or_redirects_is_protected() {
+    fn files_that_run_or_redirect_programs_are_protected() {
         for path in [
             ".git",
             "sub/.git",

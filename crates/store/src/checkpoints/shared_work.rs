@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_threads_end_when_all_is_done() {
+    fn worker_threads_end_when_work_is_done() {
         let work = WorkQueue::new(12_u32);
         let done = AtomicUsize::new(0);
         std::thread::scope(|scope| {

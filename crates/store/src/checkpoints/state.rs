@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_come_back_from_their_records() {
+    fn path_states_round_trip_through_records() {
         let odd = PathBuf::from(OsString::from_vec(b"a\xffb".to_vec()));
         let stamp = Stamp { size: 3, mode: 0o640, inode: u64::MAX, modified: -1, changed: 2 };
         let blob = GitId([7; 20]);

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_word_may_be_begun_and_quotes_hold_together() {
+    fn search_query_supports_prefix_and_phrases() {
         let exact = |typed| expression(typed, false);
         assert_eq!(exact("fix the").as_deref(), Some("\"fix\" \"the\""));
         assert_eq!(expression("fix the", true).as_deref(), Some("\"fix\" \"the\"*"));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_as_it_was() {
+    fn displayed_search_text_matches_the_original() {
         assert_eq!(
             for_display(&for_index("日本語 and\n\u{1b}[1mthe\u{202e} rest ", 1000)),
             "日本語 and [1mthe rest"

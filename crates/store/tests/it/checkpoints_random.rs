@@ -115,7 +115,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
-    fn undo_gives_back_the_agents_changes_and_only_those(
+    fn undo_reverts_only_agent_changes(
         start in proptest::collection::vec(step(), 0..8),
         turns in proptest::collection::vec(
             (proptest::collection::vec(step(), 1..6), any::<bool>()), 1..4),

@@ -57,7 +57,7 @@ impl Place {
 }
 
 #[test]
-fn an_encrypted_journal_hides_all_and_gives_it_back() {
+fn encrypted_journal_hides_content_and_round_trips() {
     let place = Place::new();
     drop(write(&place.path, &place.keys, 3));
     let text = fs::read_to_string(&place.path).expect("text");
@@ -101,7 +101,7 @@ fn an_encrypted_journal_hides_all_and_gives_it_back() {
 }
 
 #[test]
-fn lines_that_were_moved_changed_or_taken_out_end_the_session() {
+fn tampered_encrypted_lines_end_the_session() {
     let place = Place::new();
     drop(write(&place.path, &place.keys, 4));
     let lines = place.lines();
@@ -148,7 +148,7 @@ fn lines_that_were_moved_changed_or_taken_out_end_the_session() {
 }
 
 #[test]
-fn an_end_that_was_cut_off_is_noticed_and_a_crash_is_not_taken_for_one() {
+fn truncated_end_is_detected_and_distinguished_from_a_crash() {
     let place = Place::new();
     let journal = write(&place.path, &place.keys, 4);
     journal.sync().expect("durable");
@@ -195,7 +195,7 @@ fn an_end_that_was_cut_off_is_noticed_and_a_crash_is_not_taken_for_one() {
 }
 
 #[test]
-fn a_torn_encrypted_line_is_cut_off_wherever_it_was_torn() {
+fn torn_encrypted_line_is_dropped_at_any_position() {
     let place = Place::new();
     drop(write(&place.path, &place.keys, 3));
     let bytes = fs::read(&place.path).expect("bytes");

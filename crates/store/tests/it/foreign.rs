@@ -53,7 +53,7 @@ fn assert_wellformed(session: &LoadedSession) {
 }
 
 #[test]
-fn a_pipe_is_refused_at_once() {
+fn pipe_is_rejected_without_blocking() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -63,7 +63,7 @@ fn a_pipe_is_refused_at_once() {
 }
 
 #[test]
-fn prompts_of_a_saved_conversation_can_be_gone_back_to() {
+fn saved_conversation_can_be_rewound_to_prompts() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("checkpoint-x.json");
     let history = r#"{"history": [
@@ -87,7 +87,7 @@ fn prompts_of_a_saved_conversation_can_be_gone_back_to() {
 }
 
 #[test]
-fn a_record_of_gemini_cli_becomes_a_sound_history() {
+fn gemini_cli_record_becomes_a_valid_history() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("session-2026-11-20T10-00-9f6f3b2a.jsonl");
     write(&path, GEMINI);
@@ -117,7 +117,7 @@ fn a_record_of_gemini_cli_becomes_a_sound_history() {
 }
 
 #[test]
-fn documents_of_other_tools() {
+fn documents_of_other_tools_are_imported() {
     let folder = tempfile::tempdir().expect("tempdir");
     let contents = r#"[{"role":"user","parts":[{"text":"q"}]},{"role":"model","parts":[{"text":"a","thoughtSignature":"c2ln","n":1.00}]}]"#;
     for (name, text) in [
@@ -172,7 +172,7 @@ impl Home {
 }
 
 #[test]
-fn all_sessions_of_a_project_are_listed_and_found() {
+fn sessions_of_a_project_are_listed_and_selectable() {
     let home = home();
     let (homes, project) = (&home.homes, home.project.as_path());
     assert!(matches!(find(homes, project, "latest"), Err(FindError::NoSessions { .. })));
@@ -264,7 +264,7 @@ fn all_sessions_of_a_project_are_listed_and_found() {
 }
 
 #[test]
-fn a_session_of_the_parallax_cli_that_went_on_here_stands_once() {
+fn continued_parallax_cli_session_is_listed_once() {
     let home = home();
     let old = r#"{"messages":[{"role":"user","parts":[{"text":"state"}]}]}"#;
     write(&home.homes.parallax.join("0badcafe.json"), old);
@@ -275,7 +275,7 @@ fn a_session_of_the_parallax_cli_that_went_on_here_stands_once() {
 }
 
 #[test]
-fn what_gemini_cli_wrote_apart_from_us_has_an_entry_of_its_own() {
+fn diverged_gemini_cli_session_has_its_own_entry() {
     let home = home();
     let id = "9f6f3b2a-0000-4000-8000-000000000001";
     let folder = home.homes.gemini.join("tmp/app");
@@ -368,7 +368,7 @@ fn any_part() -> impl proptest::strategy::Strategy<Value = serde_json::Value> {
 
 proptest::proptest! {
     #[test]
-    fn what_is_imported_can_be_sent(
+    fn imported_sessions_are_valid_requests(
         contents in proptest::collection::vec(
             (0usize..4, proptest::collection::vec(any_part(), 0..4)),
             0..8,
@@ -398,7 +398,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn many_contents_of_one_role_in_a_row_take_no_longer_than_others() {
+fn consecutive_contents_of_one_role_import_in_linear_time() {
     let place = tempfile::tempdir().expect("tempdir");
     let file = place.path().join("c.json");
     let taken = |roles: [&str; 2]| {
@@ -449,7 +449,7 @@ const CLAUDE: &str = r#"{"type":"summary","summary":"Fixing the parser","leafUui
 "#;
 
 #[test]
-fn a_transcript_of_claude_code_is_read() {
+fn claude_code_transcript_is_imported() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("c.jsonl");
     write(&path, CLAUDE);
@@ -508,7 +508,7 @@ const CODEX: &str = r##"{"timestamp":"2026-11-20T10:00:00.000Z","type":"session_
 "##;
 
 #[test]
-fn a_rollout_of_codex_is_read() {
+fn codex_rollout_is_imported() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("rollout-1.jsonl");
     write(&path, CODEX);
@@ -559,7 +559,7 @@ fn a_rollout_of_codex_is_read() {
 }
 
 #[test]
-fn a_journal_in_which_nothing_is_left_is_not_imported() {
+fn journal_without_contents_is_not_imported() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     let journal = Journal::create(&path, head("s1"));

@@ -34,7 +34,7 @@ fn write(path: &Path, records: &[Record]) -> Journal {
 }
 
 #[test]
-fn what_was_written_comes_back_byte_for_byte() {
+fn journal_round_trips_byte_for_byte() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("a/b/s1.jsonl");
     let journal = Journal::create(&path, head("s1"));
@@ -64,7 +64,7 @@ fn what_was_written_comes_back_byte_for_byte() {
 /// Runs in a separate process, because the umask is shared by all threads.
 #[cfg(unix)]
 #[test]
-fn only_the_owner_may_read_whatever_the_umask() {
+fn journal_is_private_regardless_of_umask() {
     use std::os::unix::fs::PermissionsExt as _;
     if let Some(home) = std::env::var_os(CHILD) {
         drop(write(&Path::new(&home).join("sessions/p/s1.jsonl"), &[user("x")]));
@@ -74,7 +74,7 @@ fn only_the_owner_may_read_whatever_the_umask() {
     let folder = tempfile::tempdir().expect("tempdir");
     for umask in ["0277", "0000"] {
         let home = folder.path().join(umask);
-        in_child(&format!("umask {umask}"), "only_the_owner_may_read_whatever_the_umask", &home);
+        in_child(&format!("umask {umask}"), "journal_is_private_regardless_of_umask", &home);
         let mode = |path: &str| {
             fs::metadata(home.join(path)).expect("metadata").permissions().mode() & 0o777
         };
@@ -86,7 +86,7 @@ fn only_the_owner_may_read_whatever_the_umask() {
 }
 
 #[test]
-fn a_cut_at_any_byte_loses_only_the_record_it_hits() {
+fn truncation_at_any_byte_loses_only_one_record() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     drop(write(&path, &sample()));
@@ -112,7 +112,7 @@ fn a_cut_at_any_byte_loses_only_the_record_it_hits() {
 }
 
 #[test]
-fn an_unfinished_round_is_pending() {
+fn unfinished_step_is_pending() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     drop(write(&path, &sample()[..3]));
@@ -133,7 +133,7 @@ fn an_unfinished_round_is_pending() {
 }
 
 #[test]
-fn damage_newer_kinds_and_taken_back_prompts() {
+fn damage_newer_kinds_and_rewound_prompts_are_handled() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     let records = [user("one"), content(sealed(r#"{"role":"model","parts":[]}"#)), user("failed")];
@@ -161,7 +161,7 @@ fn prompt(text: &str, turn: Option<u64>) -> Record {
 }
 
 #[test]
-fn prompts_keep_their_numbers_and_none_comes_twice() {
+fn prompt_numbers_are_stable_and_unique() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     let answer = || content(sealed(r#"{"role":"model","parts":[{"functionCall":{"name":"x"}}]}"#));
@@ -226,7 +226,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_second_writer_is_turned_away() {
+fn second_writer_is_rejected() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     let journal = write(&path, &[user("one")]);
@@ -289,7 +289,7 @@ fn full_disk_is_reported_once_and_leaves_whole_lines() {
 
 #[cfg(unix)]
 #[test]
-fn a_journal_that_is_deleted_while_it_is_written_is_made_again() {
+fn deleted_journal_is_recreated_while_writing() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("project/s1.jsonl");
     let (all, last) = (sample(), user("after"));
@@ -311,7 +311,7 @@ fn a_journal_that_is_deleted_while_it_is_written_is_made_again() {
 }
 
 #[test]
-fn a_journal_that_another_program_spoils_is_written_again_whole() {
+fn journal_damaged_by_another_program_is_rewritten() {
     // (What the other program does, whether the bytes of the file are lost.)
     type Deed = fn(&Path);
     let deeds: [Deed; 4] = [
@@ -353,7 +353,7 @@ fn a_journal_that_another_program_spoils_is_written_again_whole() {
 }
 
 #[test]
-fn a_change_of_the_same_length_is_seen_and_a_touched_file_is_left_alone() {
+fn same_length_change_is_detected_and_touch_is_ignored() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("s1.jsonl");
     let records = sample();
@@ -378,7 +378,7 @@ fn a_change_of_the_same_length_is_seen_and_a_touched_file_is_left_alone() {
 }
 
 #[test]
-fn a_resumed_journal_that_is_truncated_comes_back_whole() {
+fn truncated_resumed_journal_is_rewritten() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("s1.jsonl");
     drop(write(&path, &sample()[..3]));

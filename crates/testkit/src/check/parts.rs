@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn unsigned_texts_may_be_joined_and_signed_parts_may_not_change() {
+    fn joined_unsigned_text_is_accepted_and_changed_signed_parts_are_not() {
         let sent = [
             r#"{"text":"a"}"#,
             r#"{"text":"b"}"#,

@@ -64,7 +64,7 @@ mod tests {
     use super::SequenceSplitter;
 
     #[test]
-    fn a_stream_is_cut_alike_wherever_it_was_split() {
+    fn pty_sequences_do_not_depend_on_chunking() {
         let stream =
             "a漢\x1b[1;31mred\x1b]0;title\x07\x1b]8;;http://x\x1b\\l\x1bP>|x\x1b\\\x1b7\x1b(B.";
         let whole = SequenceSplitter::default().cut(stream.as_bytes());

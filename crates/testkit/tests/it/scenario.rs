@@ -24,7 +24,7 @@ fn write(path: &Path, text: &str) {
 }
 
 #[test]
-fn a_scenario_tells_every_difference() {
+fn scenario_reports_every_difference() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().expect("tempdir");
     let binary = folder.path().join("program");
@@ -57,7 +57,7 @@ fn a_scenario_tells_every_difference() {
 }
 
 #[test]
-fn a_child_gets_a_clean_environment_and_is_measured() {
+fn scenario_child_has_a_clean_environment_and_is_measured() {
     let home = TestHome::with_files(&[("src/a.txt", "hello")]).expect("home");
     let mut command = home.command(Path::new("/bin/sh"), "http://x");
     let work = "cat src/a.txt; env | sort; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";

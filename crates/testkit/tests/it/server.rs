@@ -64,7 +64,7 @@ async fn replies_come_in_order_and_as_scripted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn gates_cuts_and_matches() {
+async fn gates_cuts_and_matches_are_applied() {
     let server = ModelServer::scripted(
         r#"[{"match":{"promptContains":"second"},"text":"matched"},
             {"chunks":[{"text":"a"},{"gate":"g"},{"cut":"mid_chunk"}]},
@@ -122,7 +122,7 @@ async fn invalid_conversations_are_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_prefix_may_change_only_where_nothing_was_answered() {
+async fn prefix_may_change_only_without_an_answer() {
     let script = r#"[{"text":"one"},{"text":""},{"text":"two"},{"text":"three"}]"#;
     let server = ModelServer::scripted(script).await.expect("server");
     let one = format!(r#"{HELLO},{{"role":"model","parts":[{{"text":"one"}}]}}"#);

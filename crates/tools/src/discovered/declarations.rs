@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_forms_are_read_and_nameless_ones_left_out() {
+    fn all_declaration_forms_are_parsed_and_unnamed_ones_skipped() {
         let told = json!([
             {"function_declarations": [{"name": "a"}, {"description": "nameless"}]},
             {"functionDeclarations": [{"name": "b", "parametersJsonSchema": {"type": "object"}}]},

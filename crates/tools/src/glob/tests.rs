@@ -45,7 +45,7 @@ impl Tree {
 }
 
 #[tokio::test]
-async fn files_of_the_last_day_come_first() {
+async fn recently_modified_files_are_listed_first() {
     let tree = Tree::new(&["a.rs", "b.rs", "c.rs", "d/e.rs", "f.txt"]);
     for (file, hours) in [("a.rs", 48), ("b.rs", 2), ("c.rs", 1), ("d/e.rs", 30)] {
         tree.age(file, hours);
@@ -62,7 +62,7 @@ async fn files_of_the_last_day_come_first() {
 }
 
 #[tokio::test]
-async fn ignored_files_dot_files_and_links() {
+async fn glob_handles_ignored_files_dot_files_and_links() {
     let tree = Tree::new(&[".git/config", ".env", "out/x.js", "src/y.js", "node_modules/z.js"]);
     fs::write(tree.folder.path().join(".gitignore"), "out\n").expect("a file");
     std::os::unix::fs::symlink(tree.folder.path(), tree.folder.path().join("loop"))
@@ -76,7 +76,7 @@ async fn ignored_files_dot_files_and_links() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_there_is_meant_as_written() {
+async fn existing_literal_name_is_matched_literally() {
     let tree = Tree::new(&["app/[id]/page.tsx", "app/i/page.tsx", "app/{a,b}/c.ts", "x/a/y/c.ts"]);
     assert_eq!(tree.find(json!({"pattern": "app/[id]/page.tsx"})).await, ["app/[id]/page.tsx"]);
     assert_eq!(tree.find(json!({"pattern": "APP/I/*.tsx"})).await, ["app/i/page.tsx"]);
@@ -88,7 +88,7 @@ async fn a_name_that_is_there_is_meant_as_written() {
 }
 
 #[tokio::test]
-async fn long_results_are_cut_with_a_note() {
+async fn long_results_are_truncated_with_a_note() {
     let names: Vec<String> = (0..2_005).map(|n| format!("f{n:04}.t")).collect();
     let tree = Tree::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let found = tree.find(json!({"pattern": "*.t"})).await;

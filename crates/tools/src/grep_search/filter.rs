@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_are_read_as_ripgrep_reads_them() {
+    fn globs_match_like_ripgrep() {
         let admits = |glob: &str, path: &str| {
             IncludeGlob::new(glob).expect("a glob").admits(Path::new(path))
         };

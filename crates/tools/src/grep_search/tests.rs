@@ -37,7 +37,7 @@ fn numbered(count: usize) -> String {
 }
 
 #[tokio::test]
-async fn one_hit_comes_with_fifty_lines_and_two_with_fifteen() {
+async fn context_lines_depend_on_the_number_of_matches() {
     let folder = tree(&[("a/x.txt", &numbered(200)), ("b.txt", "other\n")]);
     let output = grep(&folder, json!({"pattern": "LINE 100$"})).await;
     let lines: Vec<&str> = output.lines().collect();
@@ -70,7 +70,7 @@ async fn one_hit_comes_with_fifty_lines_and_two_with_fifteen() {
 }
 
 #[tokio::test]
-async fn the_first_hundred_hits_in_order_of_paths() {
+async fn first_hundred_matches_are_sorted_by_path() {
     let mut files = Vec::new();
     let names: Vec<String> = (0..300).map(|n| format!("d{}/f{n:03}", n % 7)).collect();
     let text = "hit\nno\nhit\n".repeat(10);
@@ -108,7 +108,7 @@ async fn the_first_hundred_hits_in_order_of_paths() {
 }
 
 #[tokio::test]
-async fn lines_and_files_can_be_left_out() {
+async fn lines_and_files_can_be_excluded() {
     let folder = tree(&[
         (".git/HEAD", "word"),
         (".gitignore", "secret.txt\n"),
@@ -220,7 +220,7 @@ async fn name_that_is_not_utf8_is_searched() {
 }
 
 #[tokio::test]
-async fn odd_files_do_no_harm() {
+async fn unusual_files_are_skipped_safely() {
     let folder = tree(&[("bin", "\0needle"), ("utf16", ""), ("x\nFile: y", "needle\r\n")]);
     let path = |name: &str| folder.path().join(name);
     let units: Vec<u8> = "\u{feff}\nneedle ü\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -263,7 +263,7 @@ async fn all_workspace_folders_are_searched() {
 }
 
 #[tokio::test]
-async fn a_stopped_search_returns_at_once() {
+async fn stopped_search_returns_at_once() {
     let folder = TempDir::new().expect("a folder");
     for n in 0..200 {
         let text = "x".repeat(1_000_000) + "\n";

@@ -262,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn exact_is_the_plain_replacement(
+        fn exact_match_equals_plain_replacement(
             text in "[ab\n]{0,30}", old in "[ab\n]{1,3}", new in "[abc\n]{0,3}",
         ) {
             prop_assume!(text.contains(&old));
@@ -272,7 +272,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_outside_of_the_lines_named_stay(
+        fn bytes_outside_the_edited_lines_are_kept(
             lines in proptest::collection::vec("[ \ta-d(){}é\u{1F600}]{0,14}(\r?)", 0..14),
             from in 0usize..14, count in 1usize..4, noise in "[ a-dé]{0,2}", new in "[ a-d\r\n]{0,12}", old_end in any::<bool>(),
         ) {
@@ -298,7 +298,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_strange(text: String, old: String, new: String) {
+        fn any_text_is_matched_without_panic(text: String, old: String, new: String) {
             let _ = edit(&text, &old, &new);
             let _ = edit(&format!("{text}{old}\r\n{text}"), &format!(" {old}"), &new);
         }

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_that_is_looked_for_is_plain() {
+    fn sensitive_names_are_not_ordinary_names() {
         for name in [".git", ".env", "gha-creds-x.json"] {
             assert!(!is_plain(OsStr::new(name)), "{name}");
             assert!(!is_plain(OsStr::new(&name.to_uppercase())), "{name}");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn all_levels_are_looked_through_and_links_are_not() {
+    fn all_levels_are_searched_without_following_links() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         for name in [
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_between_two_looks_is_found() {
+    fn changes_between_two_scans_are_found() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         write(root, "a/b/c/d/x", "");

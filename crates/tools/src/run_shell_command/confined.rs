@@ -192,7 +192,10 @@ fn not_found_again(lost: &[PathBuf]) -> String {
 
 fn make_private(folder: &Path) -> Result<(), String> {
     parallax_exec::create_private_folder(folder).map_err(|error| {
-        format!("the directory `{}` for temporary files: {error}", folder.display())
+        format!(
+            "failed to create the directory `{}` for temporary files: {error}",
+            folder.display()
+        )
     })
 }
 
@@ -397,7 +400,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_stays_what_it_is_and_the_folder_is_another_choice() {
+    fn broader_permissions_offer_the_parent_directory_separately() {
         use parallax_protocol::permissions::FilePermissions;
 
         let folder = tempfile::tempdir().unwrap();
@@ -420,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn git_obeys_nothing_that_its_line_writes_first() {
+    fn git_ignores_configuration_written_by_its_own_line() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let git = |line: &[&str]| {
@@ -459,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn git_fetches_no_missing_object_without_the_network() {
+    fn git_does_not_fetch_missing_objects_without_network() {
         let folder = tempfile::tempdir().unwrap();
         let fetches = |mode, network, repository_programs| {
             let entry = StartingCommand {

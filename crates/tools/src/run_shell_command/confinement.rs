@@ -527,7 +527,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_approved_git_command_gets_to_the_agents() {
+    fn only_approved_git_commands_reach_the_key_agents() {
         let may = |command: &str, mode, agents| {
             let line = bash::analyse(command);
             let permissions = Permissions { agents, ..Permissions::default() };

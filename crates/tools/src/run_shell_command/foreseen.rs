@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_words_name_and_the_sandbox_closes_is_asked_for_at_once() {
+    fn sensitive_paths_named_by_the_line_are_predicted_permissions() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         let (work, home) = (root.join("w"), root.join("home"));

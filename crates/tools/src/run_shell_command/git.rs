@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_husky_lfs_conditions_and_submodules_runs() {
+    fn repository_programs_of_husky_lfs_and_submodules_do_not_run() {
         let hostile = Hostile::new();
         let root = hostile.root();
         let evil = hostile.folder.path().join("evil").to_string_lossy().into_owned();
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_repository_runs_and_the_commands_work() {
+    fn repository_programs_do_not_run_and_git_commands_work() {
         let hostile = Hostile::new();
         let mut environment = Vec::new();
         assert_eq!(neutralise(&mut environment, &hostile.root(), &[]), Ok(()));

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_repository_stays_in_the_workspace() {
+    fn ordinary_repository_reads_stay_in_the_workspace() {
         let place = Place::new();
         assert!(!place.leads_out("work"));
         // The workspace is a subdirectory, a worktree, or a submodule of the repository.
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_repository_names_elsewhere_is_seen() {
+    fn external_paths_of_a_repository_are_found() {
         let secret = "/etc/hostname";
         for key in ["core.worktree", "mailmap.file", "blame.ignoreRevsFile"] {
             let place = Place::new();

@@ -69,7 +69,7 @@ mod tests {
     use super::LeftAlone;
 
     #[test]
-    fn what_the_user_keeps_from_agents_is_known_but_not_what_builds_make() {
+    fn user_ignored_files_are_known_and_build_outputs_are_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         assert!(LeftAlone::of(std::slice::from_ref(&root)).is_none());

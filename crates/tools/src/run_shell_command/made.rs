@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_line_makes_a_folder_it_is_one_and_stays() {
+    async fn precreated_directory_is_kept_when_the_line_creates_it() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("new");
         let line = bash::analyse("mkdir -p new/inner && echo x > new/inner/a");

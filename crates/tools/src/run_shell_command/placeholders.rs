@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tracked_files_among_hidden_ones_are_found_with_their_stamps() {
+    fn tracked_hidden_files_are_found_with_their_metadata() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         let git = |line: &[&str]| {

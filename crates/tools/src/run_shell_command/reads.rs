@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_wherever_a_word_names_them() {
+    fn links_named_by_words_are_followed() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path").join("w");
         fs::create_dir_all(root.join("sub/deep")).expect("folders");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn git_is_looked_at_where_the_shell_would_go() {
+    fn git_is_checked_in_the_directory_of_the_command() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         fs::create_dir_all(root.join("ev/.git/objects")).expect("folders");
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_of_a_folder_reads_what_is_closed_below_it() {
+    fn directory_search_includes_closed_files_below_it() {
         let place = tempfile::tempdir().expect("folder");
         let root = place.path().canonicalize().expect("folder");
         std::fs::create_dir_all(root.join("src/deep")).expect("folders");
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_links_ends() {
+    fn link_cycle_ends() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         for number in 0..200 {

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_sandbox_closes_is_asked_for() {
+    fn only_sandbox_denials_are_requested() {
         for (output, expected) in [
             ("cat: /home/u/.ssh/id_rsa: Permission denied", &["to read /home/u/.ssh/id_rsa"][..]),
             ("cat: .env: Permission denied", &["to read /w/.env"]),
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_what_is_hidden_names_what_was_hidden() {
+    fn failed_copy_of_a_hidden_file_names_it() {
         let hidden = ["/w/a/.env", "/w/b.key", "/h/.ssh"].map(PathBuf::from);
         let said = "cp: cannot create special file 'c/a/.env': Operation not permitted\n\
                     rsync: [generator] mknod \"/w/c/b.key\" failed: Operation not permitted (1)\n\

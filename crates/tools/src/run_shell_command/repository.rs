@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_seen_in_keys_and_sections_only() {
+    fn config_programs_are_found_in_keys_and_sections_only() {
         for text in [
             "[core]\n\tfsmonitor = x",
             "[CORE]\nFSMonitor=x",
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_with_submodules_is_read_from_its_files_too() {
+    fn submodule_configuration_is_read_from_files() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         let git = |line: &[&str]| {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_is_found_from_wherever_git_finds_it() {
+    fn repository_configuration_is_found_like_git_does() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         let write = |path: &str, text: &str| {

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn session_folder_is_the_one_below_its_project() {
+    fn session_directory_is_below_its_project() {
         let ours = Path::new("/h/.parallax");
         for (temporary, folder) in [
             ("/h/.parallax/tmp/p/s/sandbox", "/h/.parallax/tmp/p/s"),

@@ -66,7 +66,7 @@ fn refusal(place: &Place, args: Value) -> ToolError {
 }
 
 #[tokio::test]
-async fn the_text_for_the_model() {
+async fn model_output_has_the_documented_form() {
     let place = place();
     for (command, expected) in [
         ("echo a; echo b >&2", "Output: a\nb"),
@@ -88,7 +88,7 @@ async fn the_text_for_the_model() {
 }
 
 #[tokio::test]
-async fn people_see_colours_or_how_it_ended_and_programs_the_code() {
+async fn display_shows_colors_or_end_state_and_data_has_the_code() {
     let place = place();
     let outcome = run(&place.tool, json!({"command": "printf '\\033[31mred\\n'; exit 3"})).await;
     assert_eq!(shown(&outcome), "\x1b[31mred");
@@ -101,7 +101,7 @@ async fn people_see_colours_or_how_it_ended_and_programs_the_code() {
 }
 
 #[tokio::test]
-async fn a_long_output_is_cut_and_its_copy_named() {
+async fn long_output_is_truncated_and_its_file_named() {
     let place = place_with(|options| options.truncate_threshold = 1000);
     let outcome = run(&place.tool, json!({"command": "seq 1 5000"})).await;
     let text = inside(&outcome);
@@ -115,7 +115,7 @@ async fn a_long_output_is_cut_and_its_copy_named() {
 }
 
 #[tokio::test]
-async fn arguments_are_judged_before_anything_runs() {
+async fn arguments_are_validated_before_execution() {
     let place = place();
     fs::write(place.folder.path().join("project/file"), "").expect("a file");
     for (args, kind, message) in [
@@ -134,7 +134,7 @@ async fn arguments_are_judged_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn what_is_shown_and_judged_is_what_runs() {
+async fn shown_and_evaluated_command_is_the_one_run() {
     let place = place();
     fs::create_dir(place.folder.path().join("project/sub")).expect("a folder");
     let args = json!({
@@ -167,7 +167,7 @@ async fn what_is_shown_and_judged_is_what_runs() {
 }
 
 #[tokio::test]
-async fn what_runs_in_the_background_is_ended_by_its_number() {
+async fn background_process_is_stopped_by_its_pid() {
     let place = place();
     let kill = KillBackgroundProcess::new(place.processes.clone());
     let background = run(&place.tool, json!({"command": "sleep 60", "is_background": true})).await;
@@ -187,14 +187,14 @@ async fn what_runs_in_the_background_is_ended_by_its_number() {
 }
 
 #[tokio::test]
-async fn the_environment_is_built_and_not_inherited() {
+async fn command_environment_is_built_not_inherited() {
     let place = place();
     let outcome = run(&place.tool, json!({"command": "echo $GEMINI_CLI $PARALLAX $PAGER"})).await;
     assert_eq!(inside(&outcome), "Output: 1 1 cat");
 }
 
 #[tokio::test]
-async fn without_a_terminal_no_editor_waits() {
+async fn editors_do_not_block_without_a_terminal() {
     let place = place();
     let command = "echo $GIT_EDITOR $GIT_SEQUENCE_EDITOR; git init -q . && git -c user.name=x \
                    -c user.email=x@y commit --allow-empty -qm one && git -c user.name=x \
@@ -204,7 +204,7 @@ async fn without_a_terminal_no_editor_waits() {
 }
 
 #[test]
-fn a_program_that_the_search_path_takes_from_the_workspace_is_known_for_nothing() {
+fn workspace_program_on_path_is_not_known_safe() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("a path");
     fs::create_dir_all(root.join("w/bin")).expect("a folder");
@@ -242,7 +242,7 @@ fn a_program_that_the_search_path_takes_from_the_workspace_is_known_for_nothing(
 }
 
 #[tokio::test]
-async fn cancelled_and_silent_commands_keep_their_output() {
+async fn cancelled_and_timed_out_commands_keep_their_output() {
     let silent = place_with(|options| {
         options.inactivity_timeout = Some(Duration::from_millis(100));
     });
@@ -268,7 +268,7 @@ async fn cancelled_and_silent_commands_keep_their_output() {
 }
 
 #[tokio::test]
-async fn a_background_command_is_listed_and_read() {
+async fn background_command_is_listed_and_read() {
     let place = place();
     let command = "echo up; while [ ! -e go ]; do sleep 0.01; done; echo down; exit 6";
     let args = json!({"command": command, "is_background": true, "delay_ms": 100});
@@ -321,7 +321,7 @@ impl Progress for Heard {
 }
 
 #[tokio::test]
-async fn an_interactive_session_gives_a_terminal_and_hears_what_happens() {
+async fn interactive_session_uses_a_terminal_and_streams_output() {
     let place = place();
     for (interactive, expected) in [(true, "terminal"), (false, "none")] {
         let heard = Arc::new(Heard::default());
@@ -338,7 +338,7 @@ async fn an_interactive_session_gives_a_terminal_and_hears_what_happens() {
 }
 
 #[test]
-fn the_words_for_the_model_are_few() {
+fn tool_description_is_short() {
     for interactive_shell in [true, false] {
         let place = place_with(|options| options.interactive_shell = interactive_shell);
         let spec = place.tool.spec();
@@ -348,7 +348,7 @@ fn the_words_for_the_model_are_few() {
 }
 
 #[test]
-fn any_call_id_makes_a_file_name() {
+fn any_call_id_becomes_a_valid_file_name() {
     assert_eq!(copy_name("Call-1"), "run_shell_command_call-1.txt");
     assert_eq!(copy_name("../../x/é"), "run_shell_command_______x__.txt");
 }

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn git_sees_what_it_tracks_and_nothing_else_that_is_hidden() {
+    fn git_sees_tracked_hidden_files_only() {
         let place = Place::new(&["a.lock", "conf/f", "conf/.env", "conf/deep/g"]);
         for name in ["conf/new", "conf/deep/other/h", "notes/n", "b.lock"] {
             place.write(name);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_stumbled_over_is_known_by_its_words() {
+    fn git_failure_on_a_hidden_file_is_recognized() {
         let place = Place::new(&[".env", "sub/.env.local", "a"]);
         place.write(".env.other");
         let root = place.root();

@@ -149,11 +149,9 @@ impl UserCommand {
         let making = tokio::task::spawn_blocking(move || {
             folders.iter().try_for_each(|folder| parallax_exec::create_private_folder(folder))
         });
-        if let Err(why) = making
-            .await
-            .map_err(|error| error.to_string())
-            .and_then(|made| made.map_err(|error| format!("the directory for its output: {error}")))
-        {
+        if let Err(why) = making.await.map_err(|error| error.to_string()).and_then(|made| {
+            made.map_err(|error| format!("failed to create the directory for its output: {error}"))
+        }) {
             return failed(why);
         }
         let began = command.directory.clone();
@@ -298,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_has_a_terminal_all_variables_and_its_exit_code() {
+    async fn user_command_has_a_terminal_all_variables_and_an_exit_code() {
         let place = place();
         let done =
             run(&place, "test -t 0 && stty size; echo $GEMINI_CLI$PARALLAX; exit 3 # x").await;
@@ -326,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_reach_it_and_its_screen_is_seen() {
+    async fn user_command_receives_keys_and_shows_its_screen() {
         let place = place();
         let heard = Arc::new(Heard::default());
         let text = "stty -echo; printf '10%%\\r20%%\\r'; printf 'name? '; read name; \
@@ -345,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_goes_to_the_background_at_once_or_later_and_is_ended_there() {
+    async fn user_command_moves_to_the_background_and_is_stopped_there() {
         let place = place();
         let mut changes = place.shell.changes();
         let heard = Arc::new(Heard::default());
@@ -382,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cancelled_its_whole_tree_is_gone_within_500_ms_and_the_background_stays() {
+    async fn cancelled_user_command_ends_within_500_ms_and_background_stays() {
         let place = place();
         let staying = ShellCommand { background: true, ..command("sleep 60") };
         let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));

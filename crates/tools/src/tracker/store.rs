@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_is_closed_first_and_circles_are_refused() {
+    fn task_closes_after_its_dependencies_and_cycles_are_rejected() {
         let folder = tempfile::tempdir().expect("folder");
         let tracker = Tracker::new(folder.path().join("tracker"));
         let (a, b, c) = (task(&tracker, "a"), task(&tracker, "b"), task(&tracker, "c"));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_there_again_with_what_else_their_files_hold() {
+    fn tasks_are_reloaded_with_unknown_fields() {
         let folder = tempfile::tempdir().expect("folder");
         let tracker = Tracker::new(folder.path().to_owned());
         let id = task(&tracker, "a");

@@ -262,7 +262,7 @@ mod tests {
     use crate::test_support::run;
 
     #[tokio::test]
-    async fn tasks_are_made_linked_closed_and_shown() {
+    async fn tasks_are_created_linked_closed_and_shown() {
         let folder = tempfile::tempdir().expect("folder");
         let tools = tracker_tools(&Arc::new(Tracker::new(folder.path().to_owned())));
         let [create, update, get, list, link, draw] = &tools[..] else { panic!("six") };

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn children_stand_under_their_parents_and_none_is_lost() {
+    fn task_tree_places_children_under_parents_without_loss() {
         let tasks: Tasks = [
             task("b", None),
             task("c", Some("b")),

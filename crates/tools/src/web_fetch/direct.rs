@@ -36,7 +36,7 @@ pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<Outcome, 
             limits::cut(&body, MAX_ERROR_TEXT)
         );
         return Ok(Outcome::text(untrusted::wrap(&text))
-            .shown(Display::text(format!("{url} answered {status}"))));
+            .shown(Display::text(format!("{url} returned status {status}"))));
     }
     let (mime, size) = (page.mime(), page.body.len());
     let shown = Display::text(format!("Read {size} bytes from {url}"));

@@ -216,7 +216,7 @@ mod tests {
         <table><tr><td>c1<td>c2</table><script>evil()</script></body></html>";
 
     #[test]
-    fn pages_become_text_with_or_without_targets() {
+    fn html_becomes_text_with_or_without_link_targets() {
         let plain = to_text(PAGE, None);
         assert!(plain.starts_with("# Head\n\nOne two three"), "{plain}");
         assert!(plain.contains("* a\n* b\n"), "{plain}");
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_pages_end_soon() {
+    fn hostile_html_is_converted_in_bounded_time() {
         let formats: String = (0..300).map(|n| format!("<b id={n}>")).collect();
         for page in [
             "<div>".repeat(100_000),
@@ -255,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_page_is_read(page in "(<(/)?(b|p|div|table|td|a|li|pre|h1)( [a-z]+=['\"]?)?>|\\PC|&#?[0-9a-z]{0,9};?){0,60}") {
+        fn any_html_is_converted(page in "(<(/)?(b|p|div|table|td|a|li|pre|h1)( [a-z]+=['\"]?)?>|\\PC|&#?[0-9a-z]{0,9};?){0,60}") {
             let _ = to_text(&page, None);
             let _ = strip_tags(&page);
         }

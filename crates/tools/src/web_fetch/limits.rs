@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_eleventh_request_of_a_minute_waits() {
+    fn eleventh_request_of_a_minute_waits() {
         let (limit, begin) = (RateLimit::default(), Instant::now());
         for _ in 0..10 {
             assert!(limit.take("a.example", begin));
@@ -91,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn small_texts_stay_whole() {
+    fn small_texts_are_not_truncated() {
         assert_eq!(fair_shares(&[400_000, 10_000, 300_000], 250_000), [120_000, 10_000, 120_000]);
         assert_eq!(fair_shares(&[], 10), Vec::<usize>::new());
     }
 
     proptest! {
         #[test]
-        fn shares_fit(lengths in proptest::collection::vec(0_usize..1_000, 0..20), total in 0_usize..5_000) {
+        fn truncated_shares_fit_the_limit(lengths in proptest::collection::vec(0_usize..1_000, 0..20), total in 0_usize..5_000) {
             let shares = fair_shares(&lengths, total);
             prop_assert!(shares.iter().sum::<usize>() <= total);
             prop_assert!(shares.iter().zip(&lengths).all(|(share, length)| share <= length));

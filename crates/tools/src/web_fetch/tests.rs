@@ -63,7 +63,7 @@ fn broken() -> Result<Answer, ModelError> {
 }
 
 #[tokio::test]
-async fn the_service_reads_the_pages() {
+async fn pages_are_read_by_the_service() {
     let answer = Answer {
         parts: vec![Part::text("☀️ it is.")],
         meta: Chunk {
@@ -131,7 +131,7 @@ async fn private_hosts_are_never_fetched() {
 }
 
 #[tokio::test]
-async fn the_eleventh_request_to_a_host_is_skipped() {
+async fn eleventh_request_to_a_host_is_skipped() {
     let model = FakeModel::new([text("fine")]);
     let prompt: String = (0..11).map(|n| format!("http://8.8.8.8/{n} ")).collect();
     let output = run(&tool(&model, false, false), json!({"prompt": prompt})).await.for_model.output;
@@ -190,7 +190,7 @@ async fn pages_the_service_missed_are_downloaded_alone() {
 }
 
 #[tokio::test]
-async fn a_failed_fallback_and_a_cancelled_fetch_say_so() {
+async fn failed_fallback_and_cancelled_fetch_are_reported() {
     let (base, _) = serve(|_| http("404 Not Found", "text/plain", b"")).await;
     let model = FakeModel::new([broken()]);
     let fetch = tool(&model, false, true);
@@ -210,7 +210,7 @@ async fn a_failed_fallback_and_a_cancelled_fetch_say_so() {
 }
 
 #[tokio::test]
-async fn the_call_names_hosts_and_plain_addresses() {
+async fn call_names_hosts_and_plain_addresses() {
     let model = FakeModel::new([]);
     let fetch = tool(&model, false, false);
     let args = object(json!({"prompt": "read https://github.com/o/r/blob/main/x.rs"}));
@@ -221,7 +221,7 @@ async fn the_call_names_hosts_and_plain_addresses() {
 }
 
 #[tokio::test]
-async fn the_direct_mode_returns_text_media_and_errors() {
+async fn direct_mode_returns_text_media_and_errors() {
     let (base, _) = serve(|path| match path {
         "/page" => http("200 OK", "text/html", b"<p>see <a href=/y>that</a>"),
         "/pic" => http("200 OK", "image/png", b"\x89PNG\r\n\x1a\n\0"),

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_cut_out_and_counted_once() {
+    fn urls_are_extracted_and_counted_once() {
         assert_eq!(
             found(
                 "Compare (https://A.example:443/x), <http://b.example/y?q=1>. And \
@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_prompt_is_read(prompt in "(\\PC|://|https?://|[()\\[\\]<>., ]){0,60}") {
+        fn any_prompt_is_parsed(prompt in "(\\PC|://|https?://|[()\\[\\]<>., ]){0,60}") {
             let _ = find(&prompt);
         }
     }

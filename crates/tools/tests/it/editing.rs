@@ -12,7 +12,7 @@ fn edited(before: &[u8], old: &str, new: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_byte_outside_of_the_edit_survives() {
+fn bytes_outside_the_edit_are_kept() {
     assert_eq!(edited(b"a\r\nb\r\nc\r\n", "b\nc", "B\nx\nC"), b"a\r\nB\r\nx\r\nC\r\n");
     assert_eq!(edited(b"a\r\nb\nc\r\nd\n", "b", "B\nx"), b"a\r\nB\nx\nc\r\nd\n");
     assert_eq!(edited(b"\xef\xbb\xbfa\nb\n", "a", "x"), b"\xef\xbb\xbfx\nb\n");
@@ -36,7 +36,7 @@ fn every_byte_outside_of_the_edit_survives() {
 }
 
 #[test]
-fn a_character_that_the_encoding_lacks_is_refused() {
+fn character_that_the_encoding_lacks_is_refused() {
     let place = Place::new();
     let latin = b"Gr\xf6\xdfe f\xfcr B\xe4ren\nzwei\n";
     place.put("a.txt", latin);
@@ -47,7 +47,7 @@ fn a_character_that_the_encoding_lacks_is_refused() {
 }
 
 #[test]
-fn the_result_names_the_file_the_count_and_the_code() {
+fn result_names_the_file_the_count_and_the_code() {
     let place = Place::new();
     let lines: String = (1..=30).map(|n| format!("line {n}\n")).collect();
     place.put("a.txt", &lines);
@@ -74,7 +74,7 @@ fn the_result_names_the_file_the_count_and_the_code() {
 }
 
 #[test]
-fn failures_help_to_do_better() {
+fn edit_failures_suggest_the_correction() {
     let place = Place::new();
     place.put("a.txt", "fn one() {\n    first();\n}\n\nfn two() {\n    first();\n}\n");
     let (kind, message) = place.replace_fails("a.txt", "first();", "x");
@@ -167,7 +167,7 @@ fn whole_files_keep_their_encoding_and_line_ends() {
 }
 
 #[test]
-fn endless_occurrences_are_refused_not_replaced_in_part() {
+fn too_many_occurrences_are_rejected_not_partially_replaced() {
     let place = Place::new();
     place.put("a.txt", "\n".repeat(100_001));
     let all = json!({"file_path": "a.txt", "instruction": "", "old_string": "\n", "new_string": "x", "allow_multiple": true});

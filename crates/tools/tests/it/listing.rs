@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::file_place::Place;
 
 #[test]
-fn folders_first_and_what_is_kept_left_out() {
+fn listing_shows_directories_first_and_omits_protected_files() {
     let place = Place::new();
     place.put("b.txt", "12345");
     place.put("A.txt", "");

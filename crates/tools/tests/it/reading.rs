@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::file_place::Place;
 
 #[test]
-fn ranges_and_their_header() {
+fn line_ranges_have_a_header() {
     let place = Place::new();
     place.put("a.txt", "one\r\ntwo\nthree\n");
     let read = |args| place.call("read_file", args);
@@ -71,7 +71,7 @@ fn one_call_gives_a_bounded_text() {
 }
 
 #[test]
-fn kinds_of_files() {
+fn every_file_kind_is_read() {
     let place = Place::new();
     place.put("a.png", b"\x89PNG\r\n\x1a\n\0");
     place.put("photo.png", b"\xff\xd8\xff\xe0\0");
@@ -130,7 +130,7 @@ fn encodings_are_decoded_and_named() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why_and_what_else_there_is() {
+fn unreadable_path_names_the_reason_and_alternatives() {
     let place = Place::new();
     place.put("src/main.rs", "");
     place.put(".env", "SECRET=1");
@@ -161,7 +161,7 @@ fn what_cannot_be_read_says_why_and_what_else_there_is() {
 }
 
 #[test]
-fn many_files_at_once() {
+fn read_many_files_returns_all_contents() {
     let place = Place::new();
     place.put("b.txt", "two");
     place.put("src/a.rs", "one");

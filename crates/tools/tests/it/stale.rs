@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::file_place::{Place, edit, run};
 
 #[test]
-fn a_file_changed_since_it_was_read_is_not_written() {
+fn file_changed_since_it_was_read_is_not_written() {
     let place = Place::new();
     place.put("a.txt", "one\ntwo\n");
     place.output("read_file", json!({"file_path": "a.txt"}));
@@ -57,7 +57,7 @@ fn exact_unique_edit_is_applied_when_other_lines_changed() {
 }
 
 #[test]
-fn what_was_previewed_is_what_runs_or_nothing() {
+fn previewed_change_is_applied_exactly_or_not_at_all() {
     let place = Place::new();
     place.put("a.txt", "one\n");
     let call = place.prepare("replace", edit("a.txt", "one", "two")).expect("a call");
@@ -72,7 +72,7 @@ fn what_was_previewed_is_what_runs_or_nothing() {
 }
 
 #[test]
-fn overwriting_the_unread_can_be_forbidden() {
+fn overwriting_an_unread_file_can_be_forbidden() {
     let mut place = Place::new();
     place.unseen = UnseenOverwrite::Block;
     place.put("a.txt", "precious");

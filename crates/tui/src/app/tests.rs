@@ -123,7 +123,7 @@ fn leading_whitespace_before_a_command_is_ignored() {
 }
 
 #[test]
-fn the_keys_leave_room_to_write_in_a_low_window() {
+fn key_hints_leave_room_for_the_composer_in_a_small_window() {
     for size in [(60, 10), (40, 12), (20, 5)] {
         let mut bench = Bench::new(Layout::Inline);
         bench.app.input(InputEvent::Resize(size.0, size.1), std::time::Instant::now());
@@ -136,7 +136,7 @@ fn the_keys_leave_room_to_write_in_a_low_window() {
 }
 
 #[test]
-fn what_is_removed_from_the_queue_leaves_the_mark_where_it_is() {
+fn removing_a_queued_message_keeps_the_selection() {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     for text in ["one", "two", "three", "four"] {
@@ -172,7 +172,7 @@ fn silent_command_shows_a_notice_and_the_key_focus() {
 }
 
 #[test]
-fn a_screen_reader_hears_no_empty_composer_while_an_answer_comes() {
+fn screen_reader_omits_an_empty_composer_during_an_answer() {
     let mut bench = Bench::new(Layout::Plain);
     bench.shows("Type your message");
     bench.turn();
@@ -191,7 +191,7 @@ fn a_screen_reader_hears_no_empty_composer_while_an_answer_comes() {
 }
 
 #[test]
-fn a_screen_reader_hears_that_a_command_began() {
+fn screen_reader_announces_a_started_command() {
     let mut bench = Bench::new(Layout::Plain);
     bench.turn();
     bench.event(EventBody::CallState(Box::new(CallState {
@@ -219,7 +219,7 @@ fn shorter(bench: &mut Bench) {
 }
 
 #[test]
-fn a_compaction_is_work_that_ends_and_that_prompts_wait_for() {
+fn prompts_wait_until_a_compaction_ends() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("/compress\n");
     assert!(matches!(bench.ops().back(), Some(Op::Compact { .. })));
@@ -245,7 +245,7 @@ fn escape_cancels_compaction_and_restores_queued_prompts() {
 }
 
 #[test]
-fn a_compaction_that_was_ordered_in_a_turn_comes_after_it() {
+fn compaction_requested_during_a_turn_runs_after_it() {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();
     bench.keys("/compress\n");
@@ -258,7 +258,7 @@ fn a_compaction_that_was_ordered_in_a_turn_comes_after_it() {
 }
 
 #[test]
-fn a_wrong_word_behind_a_command_runs_nothing() {
+fn unknown_command_argument_runs_nothing() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys("/chat debug\n");
     bench.shows("Unknown argument of `/chat`: `debug`. Did you mean");
@@ -271,7 +271,7 @@ fn a_wrong_word_behind_a_command_runs_nothing() {
 }
 
 #[test]
-fn a_half_typed_prompt_command_is_completed_and_not_sent() {
+fn partially_typed_prompt_command_is_completed_and_not_sent() {
     let mut bench = Bench::new(Layout::Inline);
     completions::set_commands(&mut bench.app);
     bench.keys("/commi\n");
@@ -282,7 +282,7 @@ fn a_half_typed_prompt_command_is_completed_and_not_sent() {
 }
 
 #[test]
-fn a_turned_down_todo_counts_as_it_does_in_the_block() {
+fn cancelled_todo_counts_the_same_in_tray_and_block() {
     let mut bench = Bench::new(Layout::Inline);
     let todo = |name: &str, status| Todo { description: name.to_owned(), status };
     bench.app.todos.update(&[
@@ -362,7 +362,7 @@ impl Costs {
 }
 
 #[test]
-fn keys_that_open_and_narrow_the_list_of_commands_cost_little() {
+fn command_list_keys_are_cheap() {
     for size in [(120, 40), (80, 24)] {
         // With a pause after each key, and without.
         for rests in [true, false] {
@@ -397,7 +397,7 @@ fn command_descriptions_appear_when_typing_pauses() {
 }
 
 #[test]
-fn a_screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
+fn screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
     let ended = || TurnEnded { reason: EndReason::Done, duration_ms: 12_400, taken_back: false };
     let mut bench = Bench::new(Layout::Plain);
     bench.turn();
@@ -461,7 +461,7 @@ fn decided(bench: &mut Bench) -> bool {
 }
 
 #[test]
-fn with_a_text_in_the_composer_the_first_enter_turns_to_the_question() {
+fn first_enter_with_a_draft_focuses_the_request() {
     for key in ["\n", "1"] {
         let mut bench = asked_over("my draft");
         bench.shows("Your text is kept.");
@@ -486,7 +486,7 @@ fn with_a_text_in_the_composer_the_first_enter_turns_to_the_question() {
 }
 
 #[test]
-fn the_key_that_inserts_in_place_of_yolo_says_so_once() {
+fn key_that_yanks_instead_of_toggling_yolo_shows_a_hint_once() {
     use parallax_screen::Modifiers;
 
     let mut bench = Bench::new(Layout::Inline);

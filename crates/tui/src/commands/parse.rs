@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn words_walk_down_the_table() {
+    fn subcommand_words_are_resolved_in_the_table() {
         assert_eq!(command("/chat"), (SlashCommand::Chat, String::new()));
         assert_eq!(
             command("/resume save  my tag "),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_wrote_takes_the_names_that_gemini_cli_does_not_have() {
+    fn custom_commands_override_names_unknown_to_gemini_cli() {
         let others = ["commit".to_owned(), "cost".to_owned(), "help".to_owned()];
         assert!(matches!(parse("/commit now", &others), ParsedLine::Custom));
         assert!(matches!(parse("/cost", &others), ParsedLine::Custom));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn chat_and_resume_may_be_cut_short() {
+    fn chat_and_resume_accept_abbreviations() {
         assert_eq!(command("/resum list"), (SlashCommand::ChatList, String::new()));
         assert_eq!(command("/cha"), (SlashCommand::Chat, String::new()));
         // Ambiguous, or a custom command may be meant.
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_of_other_agents_run_what_does_the_same() {
+    fn commands_of_other_agents_run_the_equivalent() {
         assert_eq!(command("/status"), (SlashCommand::About, String::new()));
         assert_eq!(command("/config"), (SlashCommand::Settings, String::new()));
         assert_eq!(command("/add-dir /x"), (SlashCommand::DirectoryAdd, "/x".to_owned()));

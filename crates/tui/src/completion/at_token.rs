@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_at_the_cursor_is_found() {
+    fn at_token_at_the_cursor_is_found() {
         for (text, expected) in [
             ("@|", Some(("@", ""))),
             ("see @src/ma| now", Some(("@src/ma", "src/ma"))),

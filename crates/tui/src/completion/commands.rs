@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_ranked_and_words_lead_down_the_tree() {
+    fn command_names_are_ranked_and_words_descend_the_tree() {
         for (line, expected) in [
             ("/me|", vec!["/me→/me", "/me→/memory", "/me→/compress"]),
             ("/mem|", vec!["/mem→/memory"]),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn of_names_that_begin_alike_the_usual_one_is_first() {
+    fn most_used_of_equal_prefixes_is_first() {
         let commands = [command("mode", &[]), command("model", &[]), command("mop", &[])];
         let first = |line: &str| {
             let fitting = fitting(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_are_off_come_last() {
+    fn disabled_commands_come_last() {
         let off = CommandInfo { disabled: true, ..command("restore", &[]) };
         let commands = [off, command("rewind", &[]), command("resume", &[]), command("reset", &[])];
         let first = |line: &str| {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_told_apart_from_values() {
+    fn options_are_distinguished_from_values() {
         assert!(is_optional("", "--force") && is_optional("3 ", "3 --force"));
         assert!(!is_optional("--f", "--force") && !is_optional("", "3"));
     }

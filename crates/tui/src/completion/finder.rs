@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_answered_from_one_list() {
+    fn finder_requests_share_one_list() {
         let (mut finder, found, source) =
             finder(&[&["src/", "src/main.rs"], &["a/deep/file.md", "readme.md"]], None);
         let first = finder.ask(FinderRequest::Project("mai".to_owned()));

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_listed_as_it_was_written() {
+    fn directory_is_completed_as_written() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("sub/Inner")).unwrap();
         std::fs::write(root.path().join("sub/index.md"), "").unwrap();

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_begin_so_come_first() {
+    fn prefix_matches_come_first() {
         let paths: Vec<String> =
             ["src/domain.rs", "docs/maintaining.md", "src/main.rs", "readme.md", "src/Main.kt"]
                 .map(str::to_owned)

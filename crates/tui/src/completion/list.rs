@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chosen_row_is_always_shown() {
+    fn selected_row_is_always_visible() {
         let mut list = list(24);
         assert_eq!(shown(&list, 40, 10)[0], "❯ name0               does 0");
         assert_eq!(shown(&list, 40, 10)[8], " ▼ (1/24)");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_keeps_its_name_where_its_aliases_do_not_fit() {
+    fn command_name_is_kept_when_aliases_do_not_fit() {
         let mut list = List::default();
         let command = Candidate {
             insert: "/shells".to_owned(),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_shows_names_and_the_rest_follows() {
+    fn first_key_shows_names_before_descriptions() {
         let mut list = list(24);
         let rows = shown(&list, 40, 10);
         // Rows that stay in place keep their descriptions.
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_names_few_are_shown_at_once() {
+    fn long_names_limit_the_visible_rows() {
         let mut list = List::default();
         let path = |number| Candidate {
             label: format!("a/folder/of/this/project/file{number}.rs"),

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_and_its_place_are_found() {
+    fn shell_word_and_its_kind_are_found() {
         let argument = WordKind::Argument(&[]);
         for (line, text, start, place) in [
             ("gi", "gi", 0, WordKind::Program),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_programs_are_found() {
+    fn only_executables_are_completed() {
         let folder = tempfile::tempdir().unwrap();
         for (name, mode) in [("run-a", 0o755), ("run-b", 0o644), ("other", 0o755)] {
             let path = folder.path().join(name);

@@ -23,7 +23,7 @@ pub(crate) enum Consent {
 pub(crate) struct ConsentQueue(VecDeque<(String, Vec<Line>, Consent)>);
 
 impl ConsentQueue {
-    /// Adds an operation. `lines` say what it would bring.
+    /// Adds an operation. `lines` say what it would add.
     pub(crate) fn push(
         &mut self,
         title: String,

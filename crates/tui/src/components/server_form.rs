@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_form_is_read_and_its_values_have_their_types() {
+    fn flat_form_is_parsed_with_typed_values() {
         let properties = json!({
             "s": {"type": "string", "title": "Name"}, "n": {"type": "integer"},
             "x": {"type": "number"}, "b": {"type": "boolean"},
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn values_keep_to_their_bounds() {
+    fn form_values_are_bounded() {
         let properties = json!({
             "age": {"type": "integer", "minimum": 1, "maximum": 9},
             "nick": {"type": "string", "minLength": 2, "maxLength": 3},
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn several_are_chosen_and_defaults_are_there() {
+    fn form_multi_select_has_defaults() {
         let properties = json!({
             "colours": {"type": "array", "minItems": 1, "maxItems": 2, "default": ["red", "mauve"],
                 "items": {"type": "string", "enum": ["red", "green", "blue"]}},

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_search_runs_and_then_the_newest_text() {
+    fn search_runs_once_and_then_with_the_newest_text() {
         let mut searching = Searching::default();
         assert!(searching.wants("wa"));
         assert!(!searching.wants("wal") && !searching.wants("walr"));

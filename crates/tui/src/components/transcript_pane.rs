@@ -465,7 +465,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn press_tells_scroll_bar_and_composer_apart() {
+    fn mouse_press_distinguishes_scroll_bar_and_composer() {
         let (mut pane, transcript) = (TranscriptPane::default(), Transcript::new());
         pane.place(10, Some((11, 2)));
         assert_eq!(pane.press((3, 12), 79, &transcript), Press::Composer(3, 1));

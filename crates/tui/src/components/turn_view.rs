@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_back_prompt_leaves_no_end_facts() {
+    fn withdrawn_prompt_shows_no_turn_summary() {
         let mut turn = TurnView::default();
         turn.begin(0.0, 0);
         assert_eq!(turn.end(1, 1.0, true), None);

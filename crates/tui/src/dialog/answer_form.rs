@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_yes_or_no_takes_other_words_too() {
+    fn yes_no_question_accepts_other_text() {
         let mut question = choice(false);
         question.kind = QuestionKind::YesNo;
         question.options = Vec::new();
@@ -470,7 +470,7 @@ mod tests {
     const DOWN: Key = Key::plain(KeyCode::Down);
 
     #[test]
-    fn one_question_is_answered_with_one_key() {
+    fn single_question_is_answered_with_one_key() {
         let mut form = AnswerForm::new(&[choice(false)]);
         assert_eq!(press(&mut form, Key::plain(KeyCode::Char('2'))), done(json!({"0": "right"})));
         let mut form = AnswerForm::new(&[choice(false)]);
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_an_answer() {
+    fn free_text_is_accepted_as_an_answer() {
         let mut form = AnswerForm::new(&[choice(false)]);
         press(&mut form, DOWN);
         press(&mut form, DOWN);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn several_can_be_taken_and_pages_are_turned() {
+    fn multi_select_and_paging_work() {
         let mut form = AnswerForm::new(&[
             choice(true),
             plain(QuestionKind::Text),
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn every_view_fits() {
+    fn every_form_view_fits_the_window() {
         let mut form = AnswerForm::new(&[choice(true), choice(false)]);
         for _ in 0..4 {
             for (width, height) in [(20, 4), (40, 8), (100, 30)] {
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_tiny_window_all_is_read_before_anything_is_chosen() {
+    fn tiny_window_requires_reading_before_choosing() {
         let mut form = AnswerForm::new(&[choice(false)]);
         let shown = |form: &AnswerForm| -> String {
             let view = form.view(20, 4, &Theme::default());

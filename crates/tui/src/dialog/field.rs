@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_are_erased_whole() {
+    fn grapheme_clusters_are_erased_whole() {
         let mut field = Field::with("añ👩‍👩‍👧");
         field.key(Key::plain(KeyCode::Backspace));
         assert_eq!(field.text(), "añ");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_never_in_the_row() {
+    fn secret_field_never_shows_its_text() {
         let mut field = Field::masked();
         field.insert("AIza-secret\n");
         let (row, cursor) = field.row(80);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_stays_in_a_narrow_row() {
+    fn cursor_stays_visible_in_a_narrow_field() {
         let field = Field::with("日本語のとても長い文");
         for columns in 2..30 {
             let (row, cursor) = field.row(columns);

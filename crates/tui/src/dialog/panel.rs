@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_leaves_the_rows_with_its_words() {
+    fn panel_search_filters_rows() {
         let mut panel = panel();
         for key in ['/', 'a', '3'] {
             press(&mut panel, KeyCode::Char(key));

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_can_be_edited_and_read_back() {
+    fn rule_text_round_trips_through_editing() {
         let rule = RuleDraft {
             tool_name: "run_shell_command".to_owned(),
             command_prefix: vec!["git status".to_owned(), "ls".to_owned()],

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_open_tab_is_always_in_sight() {
+    fn active_tab_is_always_visible() {
         let titles = ["General", "Appearance", "Model"];
         let text = |open, width| row(&titles, open, width, &Theme::default()).text();
         assert_eq!(text(1, 40), " General   Appearance   Model ");

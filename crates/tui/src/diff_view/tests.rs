@@ -28,7 +28,7 @@ fn changed_words_are_marked() {
 }
 
 #[test]
-fn a_long_diff_is_cut_and_counted() {
+fn long_diff_is_truncated_and_counted() {
     let lines: String = (0..50).map(|number| format!("+line {number}\n")).collect();
     let change = diff(&format!("@@ -0,0 +1,50 @@\n{lines}"), true);
     let theme = Theme::default();
@@ -83,7 +83,7 @@ fn whitespace_only_change_has_a_note() {
 
 proptest::proptest! {
     #[test]
-    fn nothing_is_too_wide(text in "(?s)(@@ -[0-9]{1,3},3 \\+1,9 @@\n)?([-+ ][\ta-z世\u{1b}]{0,30}\n){0,8}", width in 12usize..50) {
+    fn diff_rows_fit_the_width(text in "(?s)(@@ -[0-9]{1,3},3 \\+1,9 @@\n)?([-+ ][\ta-z世\u{1b}]{0,30}\n){0,8}", width in 12usize..50) {
         for row in rows(&diff(&text, false), &DiffOptions::new(&Theme::default(), width)) {
             proptest::prop_assert!(row.width() <= width);
         }

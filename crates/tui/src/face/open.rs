@@ -306,15 +306,15 @@ impl Face {
     }
 }
 
-/// Returns what a folder would bring in a limited number of rows: each kind gets a share, and
+/// Returns what a folder would add in a limited number of rows: each kind gets a share, and
 /// truncation is reported with the command that shows everything.
 fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
     let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
     // Too few rows to share: everything is shown page by page.
     let (is_low, room) = if room < PAGED { (true, usize::MAX) } else { (false, room) };
     let mut rows = match brings {
-        [] => wrapped("It would bring no settings, commands, or context.".into(), theme.secondary),
-        _ => wrapped("It would bring:".into(), theme.text),
+        [] => wrapped("It would add no settings, commands, or context.".into(), theme.secondary),
+        _ => wrapped("It would add:".into(), theme.text),
     };
     let why = wrapped(
         "Files in a folder can contain instructions for the agent and programs that run \

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guide_has_the_table() {
+    fn keys_page_contains_the_table() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/keys.md");
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(page, Keymap::markdown()).unwrap();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_shows_a_changed_key_first() {
+    fn help_shows_a_rebound_key_first() {
         let file = r#"[{ "command": "app.clearScreen", "key": "f5" }]"#;
         let rows = Keymap::load(Platform::Linux, file).help_rows(79, &Theme::default());
         let row =

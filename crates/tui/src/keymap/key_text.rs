@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_read_as_written_in_the_file() {
+    fn key_text_is_parsed() {
         for (text, key) in [
             ("ctrl+x", Key::ctrl('x')),
             ("Ctrl+X", Key::with(KeyCode::Char('x'), Modifiers::CTRL.union(Modifiers::SHIFT))),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_those_of_the_keyboard() {
+    fn key_labels_match_the_keyboard() {
         let shown = |text| label(parse(text).unwrap(), Platform::Linux);
         assert_eq!(shown("ctrl+shift+z"), "Ctrl+Shift+Z");
         assert_eq!(shown("cmd+enter"), "Super+Enter");

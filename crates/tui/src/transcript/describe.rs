@@ -154,7 +154,7 @@ pub(crate) fn without_verb<'t>(name: &str, title: &'t str) -> &'t str {
         "glob" => "Find ",
         "web_fetch" => "Fetch ",
         "google_web_search" => "Search the web for ",
-        "save_memory" => "Remember in ",
+        "save_memory" => "Save to ",
         "write_todos" => "Todos: ",
         "ask_user" => "Ask: ",
         _ => return title,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_path_is_not_called_outside() {
+    fn protected_path_is_not_described_as_outside() {
         let message = "Path not in workspace: Attempted path \"/p/.env\" resolves outside the \
                        allowed workspace directories: /p (`.env` is protected from tools)";
         assert_eq!(plain_error(message), "`.env` is protected from tools: /p/.env");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn cancelled_tasks_are_not_done() {
+    fn cancelled_todos_do_not_count_as_done() {
         let todo = |status| Todo { description: "x".to_owned(), status };
         let todos = [
             TodoStatus::Completed,

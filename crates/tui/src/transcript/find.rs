@@ -93,7 +93,7 @@ mod tests {
     use crate::theme::Theme;
 
     #[test]
-    fn what_is_found_stands_out_across_pieces() {
+    fn search_match_is_highlighted_across_spans() {
         let style = Theme::default().accent;
         let row = Line::raw("the Re").and("try waits; a retry", style);
         let marked = SearchNeedle::new("retry").mark(row.clone());

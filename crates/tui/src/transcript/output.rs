@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_stay_and_the_rest_goes() {
+    fn colors_are_kept_and_other_sequences_removed() {
         let rows = CommandOutput::of(
             "\u{1b}[1;31mred\u{1b}[0m \u{1b}[38;5;99mx\u{1b}[2Jy\nz\u{1b}]0;t\u{7}",
         )
@@ -225,18 +225,18 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_shown_as_it_ended() {
+    fn progress_output_shows_its_final_state() {
         assert_eq!(texts(" 10%\r 50%\r100%\r\ndone", 20, 9), ["100%", "done"]);
     }
 
     #[test]
-    fn the_end_is_shown_and_the_rest_counted() {
+    fn output_tail_is_shown_and_the_rest_counted() {
         let text: String = (0..500).map(|number| format!("{number}\n")).collect();
         assert_eq!(texts(&text, 20, 2), ["… 498 more lines", "498", "499"]);
     }
 
     #[test]
-    fn what_left_the_screen_of_a_command_is_counted() {
+    fn rows_scrolled_off_a_command_screen_are_counted() {
         let rows = (11..31).map(|line| format!("line{line}")).collect();
         let screen = Screen { rows, scrolled: 10, ..Screen::default() };
         let rows = CommandOutput::on(&screen).rows(20, 15, &Theme::default());
@@ -246,7 +246,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_fit(text in "(?s)[\u{0}-\u{7f}世界é]{0,200}", columns in 4usize..40) {
+        fn output_rows_fit_the_width(text in "(?s)[\u{0}-\u{7f}世界é]{0,200}", columns in 4usize..40) {
             for row in CommandOutput::of(&text).rows(columns, 5, &Theme::default()) {
                 prop_assert!(row.width() <= columns);
                 prop_assert!(!row.text().contains(char::is_control));

@@ -146,7 +146,7 @@ fn nothing_animates_during_an_approval_request() {
 }
 
 #[test]
-fn an_answer_is_given_out_as_it_comes_and_only_once() {
+fn answer_rows_are_emitted_once_while_streaming() {
     let mut show = Show::default();
     show.start("u", ItemStart::User { text: "hi".into() }).start("t", ItemStart::Text);
     show.delta("t", "One.\n\nTw");
@@ -162,7 +162,7 @@ fn an_answer_is_given_out_as_it_comes_and_only_once() {
 }
 
 #[test]
-fn calls_are_given_out_in_their_order() {
+fn calls_are_emitted_in_order() {
     let mut show = Show::default();
     show.call("a", "read_file", json!({"file_path": "a.rs"}));
     show.call("b", "grep_search", json!({"pattern": "x"}));
@@ -179,7 +179,7 @@ fn calls_are_given_out_in_their_order() {
 }
 
 #[test]
-fn a_command_shows_its_stages() {
+fn command_shows_its_phases() {
     let mut show = Show::default();
     show.call("c", "run_shell_command", json!({"command": "cargo test"}));
     show.event(ask("c"));
@@ -212,7 +212,7 @@ fn command(args: serde_json::Value, title: &str, expanded: bool) -> Vec<String> 
 }
 
 #[test]
-fn command_is_shown_with_the_description_behind_it() {
+fn command_is_shown_before_its_description() {
     let args = json!({"command": "cargo test -p engine", "description": "Runs the tests"});
     let rows = command(args, "cargo test -p engine (Runs the tests)", false);
     assert_eq!(rows, ["✓ Shell  cargo test -p engine  Runs the tests"]);
@@ -236,7 +236,7 @@ fn long_command_takes_three_rows_and_all_of_them_when_expanded() {
 }
 
 #[test]
-fn lines_of_a_command_are_rows_of_their_own() {
+fn each_command_line_has_its_own_row() {
     let args = json!({"command": "cat > a.txt <<'EOF'\n\tone\nEOF\n"});
     let rows = command(args, "cat > a.txt <<'EOF' ⏎ one ⏎ EOF", false);
     assert_eq!(rows, ["✓ Shell  cat > a.txt <<'EOF'", "             one", "         EOF"]);
@@ -264,7 +264,7 @@ fn pasted_text_stays_a_label_until_it_is_expanded() {
 }
 
 #[test]
-fn time_of_a_question_does_not_count() {
+fn approval_time_is_excluded_from_duration() {
     let mut show = Show::default();
     show.call("c", "run_shell_command", json!({"command": "make"})).runs("c");
     show.live(0);
@@ -279,7 +279,7 @@ fn time_of_a_question_does_not_count() {
 }
 
 #[test]
-fn command_of_an_earlier_run_is_shown_with_its_true_end() {
+fn resumed_command_shows_its_real_end() {
     for (output, code, expected) in [
         (
             "Command moved to background (PID: 42).\n(Command produced no output)",
@@ -311,7 +311,7 @@ fn command_of_an_earlier_run_is_shown_with_its_true_end() {
 }
 
 #[test]
-fn a_broken_answer_is_taken_back_or_marked() {
+fn interrupted_answer_is_removed_or_marked() {
     let mut show = Show::default();
     show.start("t", ItemStart::Text).delta("t", "All gone").text("t", "All gone", true);
     assert_eq!(show.take(), Vec::<String>::new());
@@ -322,7 +322,7 @@ fn a_broken_answer_is_taken_back_or_marked() {
 }
 
 #[test]
-fn a_denial_gives_the_reason_and_the_rule_on_request() {
+fn denial_gives_the_reason_and_the_rule_on_request() {
     let mut show = Show::default();
     let mut done = tool("d", "run_shell_command", ToolKind::Execute, "rm -rf /");
     done.status = ToolStatus::Error;
@@ -336,7 +336,7 @@ fn a_denial_gives_the_reason_and_the_rule_on_request() {
 }
 
 #[test]
-fn a_retry_counts_down() {
+fn retry_counts_down() {
     let mut show = Show::default();
     show.event(EventBody::Retry(Retry {
         attempt: 1,
@@ -355,7 +355,7 @@ fn a_retry_counts_down() {
 }
 
 #[test]
-fn nothing_stays_open_after_its_turn() {
+fn no_item_stays_open_after_its_turn() {
     let mut show = Show::default();
     show.call("a", "read_file", json!({"file_path": "a.rs"})).start("t", ItemStart::Text);
     show.delta("t", "half");
@@ -366,7 +366,7 @@ fn nothing_stays_open_after_its_turn() {
 }
 
 #[test]
-fn thoughts_are_as_wide_as_wanted() {
+fn thoughts_follow_the_display_setting() {
     for (thoughts, rows) in [
         (Thoughts::Off, vec![]),
         (Thoughts::Subject, vec!["∴ Plan"]),
@@ -382,7 +382,7 @@ fn thoughts_are_as_wide_as_wanted() {
 }
 
 #[test]
-fn a_change_shows_its_diff_and_todos_their_signs() {
+fn change_shows_its_diff_and_todos_their_symbols() {
     let mut show = Show::default();
     let mut edit = tool("e", "replace", ToolKind::Edit, "Edit a.rs");
     edit.display = Some(Display::Diff(FileDiff {
@@ -409,7 +409,7 @@ fn a_change_shows_its_diff_and_todos_their_signs() {
 }
 
 #[test]
-fn each_result_has_a_box_where_rows_alone_are_not_wanted() {
+fn results_have_boxes_without_compact_mode() {
     for whole in [false, true] {
         let mut show = Show::default();
         show.transcript.options.whole_results = whole;
@@ -422,7 +422,7 @@ fn each_result_has_a_box_where_rows_alone_are_not_wanted() {
 }
 
 #[test]
-fn a_tall_live_part_is_cut() {
+fn tall_live_region_is_truncated() {
     let mut show = Show::default();
     show.start("t", ItemStart::Text);
     show.delta("t", "- a\n");
@@ -450,7 +450,7 @@ fn long_session(turns: usize) -> Vec<Content> {
 }
 
 #[test]
-fn a_loaded_session_is_there_and_only_its_end_is_given_out() {
+fn loaded_session_emits_only_its_end() {
     let mut show = Show::default();
     show.transcript.load(&long_session(3), 2);
     assert_eq!(show.transcript.len(), 9);
@@ -461,7 +461,7 @@ fn a_loaded_session_is_there_and_only_its_end_is_given_out() {
 }
 
 #[test]
-fn what_was_added_to_a_prompt_is_not_shown_again() {
+fn text_added_to_a_prompt_is_not_shown() {
     let texts = [
         "<session_context>\nx</session_context>",
         "read @a.rs",
@@ -476,7 +476,7 @@ fn what_was_added_to_a_prompt_is_not_shown_again() {
 }
 
 #[test]
-fn a_page_of_a_coming_answer_is_that_of_the_whole() {
+fn page_of_a_streaming_answer_matches_the_final_one() {
     let text = "# Title\n\nText.\n\n- a\n- b\n\n```c\nint x;\nint y;\n```\nEnd";
     crate::highlight::wait_until_loaded();
     let mut show = Show::default();
@@ -491,7 +491,7 @@ fn a_page_of_a_coming_answer_is_that_of_the_whole() {
 }
 
 #[test]
-fn pages_are_parts_of_one_text() {
+fn transcript_pages_are_parts_of_one_text() {
     let mut show = Show::default();
     show.transcript.load(&long_session(20), 0);
     let (theme, mut transcript) = (show.theme, show.transcript);
@@ -513,7 +513,7 @@ fn pages_are_parts_of_one_text() {
 }
 
 #[test]
-fn an_error_of_a_server_is_said_once_and_without_marks() {
+fn server_error_is_shown_once_without_markers() {
     let mut show = Show::default();
     show.call("f", "mcp_s_fail", json!({}));
     let mut done = tool("f", "mcp_s_fail", ToolKind::Other, "fails");
@@ -528,7 +528,7 @@ fn an_error_of_a_server_is_said_once_and_without_marks() {
 }
 
 #[test]
-fn names_and_texts_cannot_steer_the_terminal() {
+fn names_and_texts_cannot_control_the_terminal() {
     let mut show = Show::default();
     let evil = "x\u{1b}]0;t\u{7}\u{1b}[2J\u{202e}y";
     show.call("e", evil, json!({evil: evil}));
@@ -552,7 +552,7 @@ fn names_and_texts_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn a_screen_reader_gets_words() {
+fn screen_reader_transcript_is_plain_text() {
     let mut show = Show::default();
     show.transcript.options.screen_reader = true;
     let mut done = tool("c", "run_shell_command", ToolKind::Execute, "ls");
@@ -564,7 +564,7 @@ fn a_screen_reader_gets_words() {
 }
 
 #[test]
-fn sources_are_links_and_nothing_in_them_is_a_sequence() {
+fn citations_are_links_without_escape_sequences() {
     let mut show = Show::default();
     let source = |title: Option<&str>, uri: &str| Citation {
         title: title.map(str::to_owned),
@@ -585,7 +585,7 @@ fn sources_are_links_and_nothing_in_them_is_a_sequence() {
 }
 
 #[test]
-fn a_title_that_only_names_the_tool_takes_no_file_name_away() {
+fn tool_title_keeps_the_file_name() {
     for (name, shown) in [("write_file", "WriteFile"), ("replace", "Edit")] {
         let mut show = Show::default();
         let mut done = tool("c", name, ToolKind::Edit, name);
@@ -595,14 +595,14 @@ fn a_title_that_only_names_the_tool_takes_no_file_name_away() {
         assert!(rows.contains(&format!("{shown}  src/a.rs")), "{rows}");
     }
     let mut show = Show::default();
-    let done = tool("c", "save_memory", ToolKind::Edit, "Remember in GEMINI.md: tabs");
+    let done = tool("c", "save_memory", ToolKind::Edit, "Save to GEMINI.md: tabs");
     show.call("c", "save_memory", json!({"fact": "tabs"})).end(done);
     let rows = show.take().concat();
     assert!(rows.contains("SaveMemory  GEMINI.md: tabs"), "{rows}");
 }
 
 #[test]
-fn a_cancelled_command_says_so_once_and_the_same_when_resumed() {
+fn cancelled_command_is_marked_once_also_after_resume() {
     let sentence = "The command was cancelled by user before it could complete.";
     let message = format!("[Operation Cancelled] {sentence}");
     for shown in [sentence, &message, "one\ntwo"] {
@@ -629,7 +629,7 @@ fn a_cancelled_command_says_so_once_and_the_same_when_resumed() {
 }
 
 #[test]
-fn what_was_said_with_a_refusal_stands_under_the_call_also_when_resumed() {
+fn denial_feedback_is_shown_under_the_call_also_after_resume() {
     let message = "[Operation Cancelled] User denied execution. The user says: use math.inf";
     let mut show = Show::default();
     let mut done = tool("c", "replace", ToolKind::Edit, "Edit calc/core.py");

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helpers_are_found_and_what_is_only_worked_on_is_not() {
+    fn helper_scripts_are_found_and_processed_files_are_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let project = folder.path();
         for (name, text) in [

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_was_cut_is_not_taken_for_the_whole() {
+    fn truncated_output_is_not_treated_as_complete() {
         // Any existing file.
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let there = folder.join("Cargo.toml");

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn of_new_results_only_as_much_goes_as_is_too_much() {
+    fn only_the_excess_of_new_results_is_masked() {
         let view = round(&[800, 3_000, 500, 2_000]);
         let total = |view: &[ViewEntry]| crate::view::tokens_of(view);
         let shorter = |over| {

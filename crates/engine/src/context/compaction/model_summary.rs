@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_snapshot_passes() {
+    fn only_a_complete_summary_is_accepted() {
         let good = snapshot("fix it");
         let answer = format!("<scratchpad>{OPEN} comes</scratchpad>\n{good}\nDone.");
         assert_eq!(check(&answer, 1_000), Ok(good.clone()));

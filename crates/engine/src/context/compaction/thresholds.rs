@@ -141,8 +141,8 @@ impl Compactor<'_> {
             return;
         }
         let text = format!(
-            "The history cannot be kept below {threshold} tokens: what must stay, such as the newest \
-                results, has about {after}. Compaction will run less often"
+            "The history cannot be kept below {threshold} tokens: the content that must stay, such \
+                as the newest results, has about {after}. Compaction will run less often"
         );
         self.inbox.notice(Level::Warning, text);
     }
@@ -172,7 +172,7 @@ mod tests {
     use crate::options::CompactionOptions;
 
     #[test]
-    fn compactions_that_bring_much_again_come_sooner_again() {
+    fn effective_compaction_shortens_the_next_wait() {
         let mut compacting = CompactionState::new(CompactionOptions::default());
         let (threshold, window) = (30_000, 1_000_000);
         let mut learn = |before, after| {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_brings_very_much_ends_the_wait() {
+    fn very_effective_compaction_ends_the_wait() {
         let mut compacting = CompactionState::new(CompactionOptions::default());
         let mut learn = |before, after| {
             compacting.learn(CompactionCause::Threshold, (before, after), 20_000, 1_000_000);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_of_no_use_are_asked_for_less() {
+    fn useless_summaries_are_requested_less_often() {
         let mut accounts = SummaryUsefulness::default();
         assert!(!accounts.note(false) && accounts.is_due());
         assert!(accounts.note(false), "reported once");

@@ -6,7 +6,7 @@ use super::Editor;
 use crate::support::World;
 
 #[test]
-fn session_in_use_elsewhere_is_refused_and_not_copied() {
+fn session_in_use_elsewhere_is_rejected_and_not_copied() {
     let world = World::new(r#"[{"text":"first"},{"text":"second"}]"#);
     let mut one = Editor::ready(&world, &[]);
     let session = one.open(&world);

@@ -6,7 +6,7 @@ use super::{answer, call, declared, request, set, stdio, told, with_server};
 use crate::support::{Conversation, World};
 
 #[test]
-fn the_model_calls_a_tool_of_a_server() {
+fn model_calls_an_mcp_tool() {
     let world = with_server(&call("echo", &json!({"text": "hi", "wait_for_previous": true})), "");
     world.run_well(&["-y", "-p", "go"]);
     assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
@@ -37,7 +37,7 @@ fn later_of_two_tools_with_one_name_is_called() {
 }
 
 #[test]
-fn stray_answers_affect_no_call_and_floods_of_other_lines_end_the_server() {
+fn stray_responses_affect_no_call_and_line_floods_end_the_server() {
     let world = with_server(&call("echo", &json!({"text": "hi"})), "stray,noise");
     let done = world.run_well(&["-y", "-p", "go"]);
     let output = answer(&world, 1)["output"].as_str().map(str::to_owned).unwrap_or_default();
@@ -52,7 +52,7 @@ fn stray_answers_affect_no_call_and_floods_of_other_lines_end_the_server() {
 }
 
 #[test]
-fn what_a_server_with_many_tools_offers_is_known_in_the_next_session() {
+fn tool_list_of_a_large_server_is_cached_for_the_next_session() {
     let world = with_server(r#"[{"text": "done"}]"#, "many");
     let done = world.run_well(&["-y", "-p", "go"]);
     assert!(
@@ -107,7 +107,7 @@ fn trusted_server_needs_no_approval_and_gets_no_secrets() {
 }
 
 #[test]
-fn a_project_cannot_preload_into_its_servers() {
+fn project_cannot_set_preload_variables_for_servers() {
     let world = World::new(&call("env", &json!({})));
     let mut server = stdio(&world, "");
     server["env"] = json!({"PYTHONPATH": "/evil", "FINE": "1"});
@@ -144,7 +144,7 @@ fn message_flood_is_reported() {
 }
 
 #[test]
-fn tools_beyond_the_share_of_the_window_are_looked_for() {
+fn tools_beyond_the_context_share_are_found_by_search() {
     let world = World::new(
         r#"[{"calls": [{"name": "mcp_search_tools", "args": {"query": "says the text again"}}]},
             {"calls": [{"name": "mcp_test_echo", "args": {"text": "found"}}]}, {"text": "done"}]"#,
@@ -161,7 +161,7 @@ fn tools_beyond_the_share_of_the_window_are_looked_for() {
 }
 
 #[test]
-fn an_interrupt_tells_the_server() {
+fn interrupt_sends_a_cancellation_to_the_server() {
     let world = with_server(&call("hang", &json!({})), "");
     let mut face = Conversation::start(&world, &["-y"]);
     face.prompt("go");
@@ -177,7 +177,7 @@ fn an_interrupt_tells_the_server() {
 }
 
 #[test]
-fn a_changed_list_is_declared_in_the_same_turn() {
+fn changed_tool_list_is_declared_in_the_same_turn() {
     let world = with_server(
         r#"[{"calls": [{"name": "mcp_test_bump", "args": {}}]},
             {"calls": [{"name": "run_shell_command", "args": {"command": "sleep 1.5"}}]},
@@ -192,7 +192,7 @@ fn a_changed_list_is_declared_in_the_same_turn() {
 }
 
 #[test]
-fn what_goes_back_and_forth_is_logged_without_secrets() {
+fn mcp_messages_are_logged_without_secrets() {
     let world = World::new(&call("echo", &json!({"text": "it is s3cret-value"})));
     let mut server = stdio(&world, "");
     server["env"] = json!({"ITS_KEY": "s3cret-value"});
@@ -242,7 +242,7 @@ fn project_cannot_approve_its_own_servers() {
 }
 
 #[test]
-fn what_a_server_changed_in_the_project_is_taken_back() {
+fn project_changes_by_a_server_are_undone() {
     let world = World::new(&super::call("put", &json!({"path": "kept.txt", "text": "theirs"})));
     set(&world, &json!({"mcpServers": {"test": super::stdio(&world, "puts")}}));
     let kept = world.home.write("kept.txt", "mine").expect("file");

@@ -6,7 +6,7 @@ use super::{declared, script, set, stdio, told};
 use crate::support::World;
 
 #[test]
-fn a_server_that_stands_elsewhere_too_is_not_said_to_be_gone() {
+fn server_configured_elsewhere_is_reported_on_removal() {
     let world = World::new("[]");
     let file = world.home.home().join(".gemini/settings.json");
     world
@@ -22,7 +22,7 @@ fn a_server_that_stands_elsewhere_too_is_not_said_to_be_gone() {
 }
 
 #[test]
-fn a_server_is_shown_with_what_it_is_for_and_whether_it_is_trusted() {
+fn server_details_include_description_and_trust() {
     let world = World::new("[]");
     set(
         &world,
@@ -42,7 +42,7 @@ fn a_server_is_shown_with_what_it_is_for_and_whether_it_is_trusted() {
 }
 
 #[test]
-fn a_server_of_a_folder_that_is_not_trusted_is_found_too() {
+fn server_of_an_untrusted_folder_is_found() {
     let world = World::new("[]");
     let servers = r#"{"mcpServers": {"pold": {"command": "x"}}}"#;
     world.home.write(".gemini/settings.json", servers).expect("written");
@@ -67,7 +67,7 @@ fn a_server_of_a_folder_that_is_not_trusted_is_found_too() {
 }
 
 #[test]
-fn servers_are_added_listed_switched_and_removed() {
+fn servers_are_added_listed_toggled_and_removed() {
     let world = World::new("[]");
     let settings = || -> Value {
         let text = std::fs::read_to_string(world.home.project().join(".parallax/settings.json"));
@@ -145,7 +145,7 @@ fn servers_are_added_listed_switched_and_removed() {
 }
 
 #[test]
-fn an_untrusted_folder_starts_nothing() {
+fn untrusted_folder_starts_no_servers() {
     let world = World::new("[]");
     set(&world, &json!({"mcpServers": {"test": stdio(&world, "")}}));
     let mut command = world.command(&["mcp", "list"]);
@@ -160,7 +160,7 @@ fn an_untrusted_folder_starts_nothing() {
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_listed_with_the_reason() {
+fn unusable_server_is_listed_with_the_reason() {
     let world = World::new("[]");
     let server = json!({"httpUrl": "https://elsewhere.example/mcp", "oauth": {"scopes": ["a"]},
         "authProviderType": "google_credentials"});

@@ -37,7 +37,7 @@ impl Drop for Remote {
 }
 
 #[test]
-fn answers_that_cannot_be_read_end_their_calls() {
+fn unreadable_responses_fail_their_calls() {
     let hows = ["latin1", "half", "deep", "cut", "shape"];
     let calls: Vec<_> = hows
         .iter()
@@ -64,7 +64,7 @@ fn answers_that_cannot_be_read_end_their_calls() {
 }
 
 #[test]
-fn error_without_id_ends_the_call_that_was_posted() {
+fn error_without_id_fails_the_posted_call() {
     for r#do in ["nullid", "nullid,json"] {
         let world = World::new(&call("echo", &json!({"text": "x"})));
         let remote = Remote::start(&world, "--http", r#do);
@@ -99,7 +99,7 @@ fn html_response_has_a_readable_error() {
 }
 
 #[test]
-fn a_call_that_was_refused_is_not_made_again() {
+fn denied_call_is_not_repeated() {
     let world = World::new(&call("echo", &json!({"text": "far"})));
     let remote = Remote::start(&world, "--http", "scope");
     set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
@@ -112,7 +112,7 @@ fn a_call_that_was_refused_is_not_made_again() {
 }
 
 #[test]
-fn servers_are_reached_over_http_and_the_older_stream() {
+fn servers_are_reached_over_http_and_sse() {
     let echo = call("echo", &json!({"text": "far"}));
     for (how, r#do, kind) in [
         ("--http", "", Some("http")),

@@ -36,7 +36,7 @@ fn changed_tool_description_requires_a_new_approval() {
 }
 
 #[test]
-fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
+fn trust_applies_to_the_first_called_description() {
     let script = call("echo", &json!({"text": "x"}));
     let world = World::new(&script);
     let mut server = stdio(&world, "");
@@ -74,7 +74,7 @@ fn trust_holds_for_what_a_tool_said_when_it_was_called_first() {
 }
 
 #[test]
-fn trust_does_not_hide_that_a_description_changed() {
+fn changed_description_is_reported_for_a_trusted_server() {
     let script = call("echo", &json!({"text": "x"}));
     let world = World::new(&script);
     let server = |world: &World, r#do: &str| {

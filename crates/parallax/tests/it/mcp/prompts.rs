@@ -6,7 +6,7 @@ use super::{request, set, stdio};
 use crate::support::World;
 
 #[test]
-fn a_prompt_of_a_server_is_a_command_of_a_run() {
+fn server_prompt_is_available_as_a_command() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let settings =
         json!({"mcpServers": {"test": stdio(&world, "")}, "mcp": {"firstWaitMs": 15_000}});
@@ -26,7 +26,7 @@ fn a_prompt_of_a_server_is_a_command_of_a_run() {
 }
 
 #[test]
-fn a_prompt_that_several_servers_have_is_offered_by_its_longer_names() {
+fn prompt_of_several_servers_has_qualified_names() {
     let world = World::new("[]");
     let servers = json!({"one": stdio(&world, ""), "two": stdio(&world, "")});
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 15_000}}));

@@ -9,7 +9,7 @@ use super::{answer, call, set, told};
 use crate::support::World;
 
 #[test]
-fn a_sign_in_is_found_made_kept_and_renewed() {
+fn sign_in_is_discovered_completed_saved_and_renewed() {
     let script = call("echo", &json!({"text": "signed"}));
     let world = World::new(&script);
     let remote = Remote::start(&world, "--http", "auth");
@@ -52,7 +52,7 @@ fn a_sign_in_is_found_made_kept_and_renewed() {
 }
 
 #[test]
-fn what_a_service_gave_this_program_is_shown_when_tokens_are_renewed() {
+fn registered_client_secret_is_sent_on_token_renewal() {
     let script = call("echo", &json!({"text": "signed"}));
     let world = World::new(&script);
     let remote = Remote::start(&world, "--http", "auth,secret");
@@ -66,7 +66,7 @@ fn what_a_service_gave_this_program_is_shown_when_tokens_are_renewed() {
 }
 
 #[test]
-fn tokens_that_come_as_a_form_are_read_and_renewed() {
+fn form_encoded_tokens_are_parsed_and_renewed() {
     let world = World::new(&call("echo", &json!({"text": "signed"})));
     let remote = Remote::start(&world, "--http", "auth,form");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
@@ -77,7 +77,7 @@ fn tokens_that_come_as_a_form_are_read_and_renewed() {
 }
 
 #[test]
-fn a_sign_in_that_is_refused_says_why() {
+fn rejected_sign_in_names_the_reason() {
     let world = World::new("[]");
     for (how, wanted) in [
         ("auth,denied", "the sign-in was rejected: Not for you. (access_denied)"),
@@ -105,7 +105,7 @@ fn a_sign_in_that_is_refused_says_why() {
 }
 
 #[test]
-fn the_certificates_that_a_user_names_count_for_sign_ins() {
+fn configured_certificates_apply_to_sign_in() {
     let world = World::new("[]");
     let remote = Remote::start(&world, "--http", "auth,tls");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
@@ -128,7 +128,7 @@ fn the_certificates_that_a_user_names_count_for_sign_ins() {
 }
 
 #[test]
-fn a_token_of_gemini_cli_is_renewed_where_its_entry_says() {
+fn gemini_cli_token_is_renewed_at_its_recorded_endpoint() {
     let script = call("echo", &json!({"text": "renewed"}));
     let world = World::new(&script);
     let remote = Remote::start(&world, "--http", "bare401,tok");
@@ -180,7 +180,7 @@ fn sign_in(world: &World) -> String {
 }
 
 #[test]
-fn where_to_sign_in_is_found_by_the_header_of_a_refusal() {
+fn sign_in_endpoint_is_found_in_the_401_header() {
     let world = World::new(&call("echo", &json!({"text": "signed"})));
     let remote = Remote::start(&world, "--http", "auth,hidden");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
@@ -190,7 +190,7 @@ fn where_to_sign_in_is_found_by_the_header_of_a_refusal() {
 }
 
 #[test]
-fn a_stream_that_never_ends_holds_no_sign_in_up() {
+fn endless_stream_does_not_delay_sign_in() {
     for what in ["auth,late401", "auth,hidden,open"] {
         let world = World::new("[]");
         let remote = Remote::start(&world, "--http", what);
@@ -228,7 +228,7 @@ fn unauthorized_first_call_is_reported_with_the_auth_command() {
 }
 
 #[test]
-fn the_token_of_a_stream_is_in_the_address_where_that_is_set() {
+fn stream_token_is_sent_in_the_url_if_configured() {
     let world = World::new(&call("echo", &json!({"text": "signed"})));
     let remote = Remote::start(&world, "--sse", "auth,query");
     let oauth = json!({"tokenParamName": "key"});

@@ -8,7 +8,7 @@ use super::{answer, declared, set, stdio};
 use crate::support::World;
 
 #[test]
-fn servers_that_are_dead_or_silent_are_waited_for_once() {
+fn dead_or_silent_servers_are_waited_for_once() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let mut servers = json!({
         "missing": {"command": "no-such-program"},
@@ -40,7 +40,7 @@ fn servers_that_are_dead_or_silent_are_waited_for_once() {
 }
 
 #[test]
-fn a_server_that_asks_without_end_and_reads_nothing_is_left() {
+fn server_that_floods_requests_is_abandoned() {
     let world = World::new(&super::call("echo", &json!({"text": "x"})));
     set(&world, &json!({"mcpServers": {"test": stdio(&world, "asks")}}));
     world.run_well(&["-y", "-p", "go"]);
@@ -124,7 +124,7 @@ fn server_that_failed_before_is_reported_again() {
 }
 
 #[test]
-fn twenty_servers_known_from_before_cost_no_time() {
+fn twenty_cached_servers_do_not_delay_startup() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let mut servers = json!({});
     for number in 0..20 {

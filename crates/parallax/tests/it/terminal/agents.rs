@@ -21,7 +21,7 @@ fn invoke() -> Value {
 }
 
 #[test]
-fn an_agent_is_a_tree_under_its_call_and_its_questions_are_answered() {
+fn subagent_is_shown_as_a_tree_and_its_approvals_work() {
     let seat = seat(&json!([
         invoke(),
         {"calls": [{"name": "read_file", "args": {"file_path": "notes.txt"}}]},
@@ -46,7 +46,7 @@ fn an_agent_is_a_tree_under_its_call_and_its_questions_are_answered() {
 }
 
 #[test]
-fn escape_ends_the_turn_and_the_agents_in_it() {
+fn escape_ends_the_turn_and_its_subagents() {
     let seat = seat(&json!([invoke(), {"chunks": [{"text": "hm"}, {"hang": true}]}]));
     seat.prompts("go");
     seat.world.asked(2);
@@ -57,7 +57,7 @@ fn escape_ends_the_turn_and_the_agents_in_it() {
 }
 
 #[test]
-fn agents_are_listed_completed_and_switched_off() {
+fn subagents_are_listed_completed_and_disabled() {
     let seat = seat(&json!([{"text": "That is all."}]));
     seat.prompts("/agents");
     seat.sees("scout (user)");
@@ -80,7 +80,7 @@ fn agents_are_listed_completed_and_switched_off() {
 }
 
 #[test]
-fn an_agent_of_the_project_is_shown_before_it_counts() {
+fn project_subagent_is_reviewed_before_use() {
     let world = World::new(r#"[{"text": "That is all."}]"#);
     let mapper = "---\nname: mapper\ndescription: Draws maps.\ntools: [glob]\nmcp_servers:\n  \
                   paper:\n    command: fetch-paper\n---\nDraw \u{1b}[2Jeverything.\n";
@@ -114,7 +114,7 @@ fn an_agent_of_the_project_is_shown_before_it_counts() {
 }
 
 #[test]
-fn an_agent_is_set_to_other_values_and_back() {
+fn subagent_settings_are_changed_and_reset() {
     let seat = seat(&json!([]));
     let settings = seat.world.home.parallax().join("settings.json");
     let kept = |key: &str| -> Value {
@@ -154,7 +154,7 @@ fn an_agent_is_set_to_other_values_and_back() {
 }
 
 #[test]
-fn questions_of_the_model_have_a_page_each() {
+fn each_user_question_has_a_page() {
     let seat = seat(&json!([
         {"calls": [{"name": "ask_user", "args": {"questions": [
             {"question": "Which way shall we go?", "header": "Way", "type": "choice", "options": [
@@ -181,7 +181,7 @@ fn questions_of_the_model_have_a_page_each() {
 }
 
 #[test]
-fn a_topic_is_a_heading_over_what_follows() {
+fn topic_is_shown_as_a_heading() {
     let seat = seat(&json!([
         {"calls": [{"name": "update_topic", "args": {
             "strategic_intent": "find the bug", "title": "Looking around", "summary": "None yet."

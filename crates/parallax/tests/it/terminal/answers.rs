@@ -10,7 +10,7 @@ use crate::support::{World, until};
 const HALVES: &str = r#"[{"chunks":[{"text":"First half. "},{"gate":"half"},{"text":"Second half."},{"finish":"STOP"}]},{"text":"Second answer."},{"text":"Third answer."}]"#;
 
 #[test]
-fn markdown_is_shown_as_it_grows() {
+fn markdown_is_rendered_while_streaming() {
     let seat = Seat::ready(
         r##"[{"chunks":[{"text":"# Plan\n\n1. read\n2. *write*\n\n```rust\nfn main() {"},{"gate":"code"},{"text":"}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"},{"finish":"STOP"}]}]"##,
     );
@@ -29,7 +29,7 @@ fn markdown_is_shown_as_it_grows() {
 }
 
 #[test]
-fn escape_stops_the_stream_and_keeps_what_came() {
+fn escape_stops_the_stream_and_keeps_received_text() {
     let seat = Seat::ready(HALVES);
     seat.prompts("hello");
     seat.sees("First half.");
@@ -49,7 +49,7 @@ fn escape_stops_the_stream_and_keeps_what_came() {
 }
 
 #[test]
-fn what_is_typed_during_a_turn_steers_it_or_waits() {
+fn text_typed_during_a_turn_steers_or_queues() {
     let seat = Seat::ready(HALVES);
     seat.prompts("hello");
     seat.sees("First half.");
@@ -79,7 +79,7 @@ fn what_is_typed_during_a_turn_steers_it_or_waits() {
 }
 
 #[test]
-fn a_queued_message_is_taken_back_to_be_edited() {
+fn queued_message_is_recalled_for_editing() {
     let seat = Seat::ready(HALVES);
     seat.prompts("hello");
     seat.sees("First half.");
@@ -93,7 +93,7 @@ fn a_queued_message_is_taken_back_to_be_edited() {
 }
 
 #[test]
-fn a_shell_line_runs_and_the_model_reads_what_came() {
+fn shell_line_runs_and_its_output_reaches_the_model() {
     let seat = Seat::ready(r#"[{"text":"Hello."},{"text":"I see it."}]"#);
     // A shell line needs an open session.
     seat.prompts("hello");
@@ -114,7 +114,7 @@ fn a_shell_line_runs_and_the_model_reads_what_came() {
 }
 
 #[test]
-fn a_long_paste_is_folded_and_sent_whole() {
+fn long_paste_is_collapsed_and_sent_in_full() {
     let seat = Seat::ready(r#"[{"text":"Read."}]"#);
     let pasted: Vec<String> = (0..200).map(|line| format!("pasted line {line}")).collect();
     seat.terminal.paste(&pasted.join("\n")).expect("paste");
@@ -126,7 +126,7 @@ fn a_long_paste_is_folded_and_sent_whole() {
 }
 
 #[test]
-fn a_running_command_dies_with_escape() {
+fn escape_ends_a_running_command() {
     let seat = Seat::in_world(
         World::new(
             r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 61 & sleep 62; touch too-late"}}]},{"text":"over"}]"#,

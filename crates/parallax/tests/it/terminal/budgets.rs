@@ -27,11 +27,11 @@ fn world() -> World {
 }
 
 #[test]
-fn a_budget_is_raised_and_the_turn_goes_on() {
+fn raised_budget_continues_the_turn() {
     let seat = Seat::in_world(world(), &Start::sized(100, 40));
     seat.prompts("look around");
     seat.sees("The budget is used up. Continue?");
-    seat.sees("1200 tokens of the budget of this session (1000 tokens) are used");
+    seat.sees("1200 tokens of the budget of this session (1000 tokens) have been used");
     seat.sees("1. Yes, with 1000 tokens more");
     seat.types("2");
     seat.sees("increase by:");

@@ -6,7 +6,7 @@ use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
 #[test]
-fn an_unknown_command_is_an_error_with_near_names() {
+fn unknown_command_is_an_error_with_suggestions() {
     let seat = Seat::ready("[]");
     seat.prompts("/hepl");
     seat.sees("Unknown command `/hepl`");
@@ -16,7 +16,7 @@ fn an_unknown_command_is_an_error_with_near_names() {
 }
 
 #[test]
-fn a_file_takes_the_name_of_a_command_that_gemini_cli_does_not_have() {
+fn command_file_overrides_commands_unknown_to_gemini_cli() {
     let world = World::new(r#"[{"text":"Done.","repeat":0}]"#);
     world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").expect("file");
     let seat = Seat::in_world(world, &Start::sized(100, 40));
@@ -29,7 +29,7 @@ fn a_file_takes_the_name_of_a_command_that_gemini_cli_does_not_have() {
 }
 
 #[test]
-fn each_says_what_it_should() {
+fn info_commands_print_their_output() {
     let seat = Seat::in_world(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 40));
     seat.prompts("hello");
     seat.sees("An answer.");
@@ -54,7 +54,7 @@ fn each_says_what_it_should() {
 }
 
 #[test]
-fn the_context_is_shown_and_a_result_is_left_out() {
+fn context_view_shows_usage_and_drops_a_result() {
     let script = r#"[{"calls":[{"name":"read_file","args":{"file_path":"long.txt"}}]},
                      {"text":"It is long."},{"text":"Short now."}]"#;
     let world = World::new(script);
@@ -81,7 +81,7 @@ fn the_context_is_shown_and_a_result_is_left_out() {
 }
 
 #[test]
-fn what_is_too_short_to_be_left_out_is_said() {
+fn result_too_short_to_drop_is_reported() {
     let script = r#"[{"calls":[{"name":"read_file","args":{"file_path":"short.txt"}}]},
                      {"text":"It is short."}]"#;
     let world = World::new(script);
@@ -100,7 +100,7 @@ fn what_is_too_short_to_be_left_out_is_said() {
 }
 
 #[test]
-fn completions_come_while_a_command_is_typed() {
+fn completions_appear_while_typing_a_command() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
     seat.types("/the");
     seat.sees("/the");
@@ -110,7 +110,7 @@ fn completions_come_while_a_command_is_typed() {
 }
 
 #[test]
-fn a_theme_is_shown_as_one_moves_and_escape_brings_the_old_one_back() {
+fn theme_preview_follows_the_cursor_and_escape_reverts() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 34));
     seat.prompts("/theme");
     seat.sees("❯ Default");
@@ -163,7 +163,7 @@ fn cleared_session_resets_counters_and_hides_the_old_transcript() {
 }
 
 #[test]
-fn names_are_offered_behind_a_command() {
+fn argument_names_are_completed() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
     seat.types("/skills disable sk");
     seat.sees("skill-creator");
@@ -179,7 +179,7 @@ fn names_are_offered_behind_a_command() {
 }
 
 #[test]
-fn a_setting_is_kept_for_the_project_alone() {
+fn setting_is_saved_for_the_project_only() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 30));
     seat.prompts("/settings");
     seat.sees("user: all projects");
@@ -208,7 +208,7 @@ fn untrusted_directory_requires_approval_before_it_is_added() {
 }
 
 #[test]
-fn inside_tmux_a_copy_is_given_to_tmux_itself() {
+fn copy_inside_tmux_uses_the_tmux_buffer() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new(r#"[{"text":"The **answer** to copy."}]"#);
     let script = "#!/bin/sh\n[ \"$*\" = 'load-buffer -w -' ] && exec cat > \"$HOME/buffer\"\n";
@@ -241,7 +241,7 @@ fn reloaded_files_are_reported() {
 }
 
 #[test]
-fn what_was_set_here_holds_when_files_are_read_again() {
+fn session_settings_survive_a_reload() {
     let seat = Seat::ready("[]");
     let folder = seat.world.home.home().join("more");
     std::fs::create_dir(&folder).expect("folder");

@@ -26,7 +26,7 @@ fn seat_with_server(script: &str, mode: &str) -> Seat {
 }
 
 #[test]
-fn servers_are_shown_switched_and_their_prompts_and_resources_used() {
+fn mcp_servers_are_shown_toggled_and_usable() {
     let world = World::new(r#"[{"text": "greeted"}, {"text": "noted well"}]"#);
     let missing = json!({"command": "no-such-program"});
     set(&world, &json!({"mcpServers": {"test": stdio(&world, ""), "gone": missing}}));
@@ -103,7 +103,7 @@ fn added_directory_requires_approval_and_is_sent_to_servers() {
 }
 
 #[test]
-fn skills_are_read_again_in_the_session_that_is_open() {
+fn skills_are_reloaded_in_the_open_session() {
     let seat = seat(World::new(r#"[{"text": "hello"}, {"text": "heard"}]"#));
     seat.prompts("hi");
     seat.has_seen("hello");
@@ -126,7 +126,7 @@ fn skills_are_read_again_in_the_session_that_is_open() {
 }
 
 #[test]
-fn skills_hooks_and_commands_are_listed_and_switched() {
+fn skills_hooks_and_commands_are_listed_and_toggled() {
     let world = World::new(r#"[{"text": "hello"}, {"text": "short"}]"#);
     let home = &world.home;
     home.write_home(
@@ -188,7 +188,7 @@ fn skills_hooks_and_commands_are_listed_and_switched() {
 }
 
 #[test]
-fn hooks_hear_that_a_session_was_cleared() {
+fn cleared_session_fires_hooks() {
     let world = World::new("[]");
     let hook = json!([{"hooks": [{"command": "cat >> \"$HOME/heard\"", "name": "listener"}]}]);
     let settings = json!({"hooks": {"SessionStart": hook, "SessionEnd": hook}});
@@ -229,7 +229,7 @@ fn session_end_hooks_are_shown_and_can_be_skipped() {
 }
 
 #[test]
-fn a_prompt_that_is_left_while_hooks_of_the_start_run_is_there_again() {
+fn prompt_cancelled_during_start_hooks_is_restored() {
     let world = World::new("[]");
     let hook = json!([{"hooks": [{"command": "sleep 60", "name": "slow"}]}]);
     let settings = json!({"hooks": {"SessionStart": hook}});
@@ -253,7 +253,7 @@ fn a_prompt_that_is_left_while_hooks_of_the_start_run_is_there_again() {
 }
 
 #[test]
-fn the_gallery_of_extensions_is_opened() {
+fn extension_gallery_is_opened() {
     use std::os::unix::fs::PermissionsExt as _;
     let world = World::new("[]");
     let home = world.home.home();
@@ -273,7 +273,7 @@ fn the_gallery_of_extensions_is_opened() {
 }
 
 #[test]
-fn extensions_are_installed_after_a_yes_and_count_at_once() {
+fn extension_is_active_immediately_after_consent() {
     let world = World::new("[]");
     let folder = world.home.project().join("mine");
     crate::extensions::copy(&crate::extensions::published("dusk"), &folder);
@@ -311,7 +311,7 @@ fn extensions_are_installed_after_a_yes_and_count_at_once() {
 }
 
 #[test]
-fn the_progress_of_a_server_is_seen_while_its_tool_runs() {
+fn server_progress_is_shown_while_its_tool_runs() {
     let script = r#"[
         {"calls": [{"name": "mcp_test_slow", "args": {"steps": 400, "pause": 0.02}}]},
         {"text": "that is all"}
@@ -364,7 +364,7 @@ fn asking(script: &str) -> Seat {
 }
 
 #[test]
-fn questions_of_a_server_end_with_its_call() {
+fn server_requests_end_with_their_call() {
     let seat = asking(
         r#"[{"calls": [{"name": "mcp_test_ask_often", "args": {"wait": 1.5}}]}, {"text": "the end"}]"#,
     );
@@ -399,7 +399,7 @@ fn user_can_disable_further_requests_of_a_server() {
 }
 
 #[test]
-fn a_form_of_a_server_is_filled_in_until_it_fits() {
+fn server_form_is_validated_until_correct() {
     let seat = asking(
         r#"[{"calls": [{"name": "mcp_test_ask_much", "args": {}}]},
             {"calls": [{"name": "mcp_test_ask_url", "args": {}}]}, {"text": "the end"}]"#,

@@ -6,7 +6,7 @@ use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
 #[test]
-fn without_a_key_it_asks_for_one_and_has_a_demo() {
+fn missing_key_opens_a_dialog_with_a_demo() {
     let start = Start::default().without("GEMINI_API_KEY").without("GOOGLE_GEMINI_BASE_URL");
     let seat = Seat::started(World::new("[]"), &start);
     seat.sees("How do you want to connect to a model?");
@@ -42,7 +42,7 @@ fn untrusted_folder_dialog_precedes_reading_its_files() {
 }
 
 #[test]
-fn trust_is_kept() {
+fn trust_decision_is_saved() {
     let world = World::new(r#"[{"text":"read"}]"#);
     world.home.write("GEMINI.md", "Say MARKER-OF-THE-FOLDER.").expect("file");
     let start = Start::default().without("GEMINI_CLI_TRUST_WORKSPACE");
@@ -61,7 +61,7 @@ fn trust_is_kept() {
 }
 
 #[test]
-fn an_enter_typed_before_the_first_frame_trusts_nothing() {
+fn enter_typed_before_the_first_frame_trusts_nothing() {
     let world = World::new("[]");
     world.home.write("GEMINI.md", "Say this.").expect("file");
     let start = Start::default().without("GEMINI_CLI_TRUST_WORKSPACE");
@@ -85,7 +85,7 @@ fn keys_typed_before_the_first_frame_are_kept() {
 }
 
 #[test]
-fn a_terminal_that_answers_nothing_delays_nothing() {
+fn unresponsive_terminal_delays_nothing() {
     let start = Start::default().answering(testkit::pty::Answers::silent());
     let seat = Seat::in_world(World::new(r#"[{"text":"heard"}]"#), &start);
     seat.prompts("h");
@@ -93,7 +93,7 @@ fn a_terminal_that_answers_nothing_delays_nothing() {
 }
 
 #[test]
-fn lines_pasted_into_a_terminal_that_does_not_mark_them_are_one_prompt() {
+fn unbracketed_multiline_paste_is_one_prompt() {
     let start = Start::default().answering(testkit::pty::Answers::silent());
     let seat = Seat::in_world(World::new(r#"[{"text":"heard"}]"#), &start);
     seat.types("one\rtwo\r");
@@ -103,7 +103,7 @@ fn lines_pasted_into_a_terminal_that_does_not_mark_them_are_one_prompt() {
 }
 
 #[test]
-fn the_head_has_tips_for_the_project() {
+fn welcome_shows_tips_for_the_project() {
     let world = World::new("[]");
     let seat = Seat::in_world(world, &Start::sized(100, 30));
     seat.sees("/init writes a GEMINI.md");
@@ -118,7 +118,7 @@ fn the_head_has_tips_for_the_project() {
 }
 
 #[test]
-fn an_update_shows_what_is_new_once() {
+fn update_shows_release_notes_once() {
     let world = World::new("[]");
     let file = world.home.parallax().join("last-version");
     std::fs::create_dir_all(world.home.parallax()).expect("a directory");

@@ -6,7 +6,7 @@ use super::seat::{Seat, Start};
 use crate::support::World;
 
 #[test]
-fn items_are_chosen_ordered_and_unknown_ones_told_of() {
+fn status_line_items_are_configurable_and_unknown_ones_reported() {
     let world = World::new("[]");
     let settings =
         r#"{"ui": {"footer": {"items": ["mode", "weather", "workspace"], "showLabels": false}}}"#;
@@ -37,7 +37,7 @@ fn items_are_chosen_ordered_and_unknown_ones_told_of() {
 }
 
 #[test]
-fn an_own_system_prompt_has_a_sign() {
+fn custom_system_prompt_has_an_indicator() {
     let world = World::new("[]");
     world.home.write("mine.md", "You are mine.").expect("a prompt");
     let file = world.home.project().join("mine.md").display().to_string();
@@ -46,7 +46,7 @@ fn an_own_system_prompt_has_a_sign() {
 }
 
 #[test]
-fn the_branch_is_there_before_the_first_prompt() {
+fn git_branch_is_shown_before_the_first_prompt() {
     let world = World::new("[]");
     world.home.write(".git/HEAD", "ref: refs/heads/side-road\n").expect("a repository");
     let seat = Seat::in_world(world, &Start::sized(110, 30));
@@ -54,7 +54,7 @@ fn the_branch_is_there_before_the_first_prompt() {
 }
 
 #[test]
-fn a_command_of_the_user_prints_a_row_from_the_facts() {
+fn custom_status_line_command_gets_session_data() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
     let command = r#"cat > facts.json; printf 'from\033[31m outside\nanother row'"#;
     let settings = serde_json::json!({"ui": {"statusLine": {"command": command}}});
@@ -73,7 +73,7 @@ fn a_command_of_the_user_prints_a_row_from_the_facts() {
 }
 
 #[test]
-fn a_slow_command_for_the_row_is_ended_and_reported_once() {
+fn slow_status_line_command_is_ended_and_reported_once() {
     let world = World::new("[]");
     let settings = r#"{"ui": {"statusLine": {"command": "sleep 60"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -82,7 +82,7 @@ fn a_slow_command_for_the_row_is_ended_and_reported_once() {
 }
 
 #[test]
-fn a_project_has_its_command_run_only_when_accepted() {
+fn project_status_line_command_runs_only_when_accepted() {
     let world = World::new("[]");
     let settings = r#"{"ui": {"statusLine": {"command": "touch ran; echo out-of-the-project"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("settings");

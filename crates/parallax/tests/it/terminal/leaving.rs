@@ -45,7 +45,7 @@ fn pid(seat: &Seat) -> Pid {
 }
 
 #[test]
-fn control_c_twice_leaves() {
+fn control_c_twice_exits() {
     let seat = in_a_shell("[]", "stty -a > before; \"$@\"; echo status $?; stty -a > after");
     seat.sees(COMPOSER);
     seat.press(Key::Ctrl('c'));
@@ -60,7 +60,7 @@ fn control_c_twice_leaves() {
 }
 
 #[test]
-fn a_typed_quit_leaves() {
+fn typed_quit_exits() {
     let seat = in_a_shell("[]", "\"$@\"; echo status $?");
     seat.sees(COMPOSER);
     seat.prompts("/quit");
@@ -70,7 +70,7 @@ fn a_typed_quit_leaves() {
 }
 
 #[test]
-fn a_signal_ends_it_and_its_commands_and_gives_the_terminal_back() {
+fn signal_ends_commands_and_restores_the_terminal() {
     let signals =
         [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::USR1, 138)];
     for (signal, code) in signals {
@@ -116,7 +116,7 @@ fn tool_result_is_saved_when_the_program_exits() {
 }
 
 #[test]
-fn a_closed_terminal_ends_it_and_its_commands() {
+fn closed_terminal_ends_the_program_and_its_commands() {
     // `script` holds the other end of the terminal, which closes when it is killed.
     let line = format!("{PROGRAM} --yolo");
     let words = ["-q", "-e", "-c", &line, "/dev/null"];
@@ -139,7 +139,7 @@ fn in_project(seat: &Seat) -> usize {
 }
 
 #[test]
-fn suspended_and_resumed_it_goes_on() {
+fn suspended_program_continues_after_resume() {
     let seat = in_a_shell(
         r#"[{"text":"before"},{"text":"after"}]"#,
         "set -m; \"$@\"; echo stopped; stty -a | grep -o -- ' -\\?icanon'; read line; fg \
@@ -165,7 +165,7 @@ fn suspended_and_resumed_it_goes_on() {
 }
 
 #[test]
-fn the_last_words_are_whole_in_a_narrow_window_and_the_title_is_given_back() {
+fn exit_message_fits_a_narrow_window_and_the_title_is_restored() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
     let seat = Seat::in_world(world, &Start::sized(44, 30));
     seat.prompts("hello");
@@ -187,7 +187,7 @@ fn the_last_words_are_whole_in_a_narrow_window_and_the_title_is_given_back() {
 }
 
 #[test]
-fn ctrl_c_at_a_hidden_prompt_gives_the_terminal_back() {
+fn ctrl_c_at_a_hidden_prompt_restores_the_terminal() {
     let before = {
         let fresh = Seat::running(World::new("[]"), Path::new("/bin/cat"), &[], &Start::default());
         fresh.terminal.line_discipline()

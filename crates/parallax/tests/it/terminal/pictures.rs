@@ -22,7 +22,7 @@ fn world(script: &str, setting: &str) -> World {
 }
 
 #[test]
-fn pictures_and_drafts_of_an_encrypted_session_are_never_on_the_disk() {
+fn images_and_drafts_of_an_encrypted_session_are_not_written_to_disk() {
     let world = world(r#"[{"text":"seen"}]"#, "off");
     std::fs::remove_file(world.home.project().join("shot.png")).expect("removed");
     let settings = r#"{"general": {"sessionEncryption": "file"}}"#;
@@ -80,7 +80,7 @@ fn told(seat: &Seat) -> Vec<String> {
 }
 
 #[test]
-fn pictures_are_drawn_once_where_they_came() {
+fn images_are_drawn_once_in_place() {
     let script = r#"[
         {"text":"Seen."},
         {"calls":[{"name":"read_file","args":{"file_path":"shot.png"}}]},
@@ -123,7 +123,7 @@ fn pictures_are_drawn_once_where_they_came() {
 }
 
 #[test]
-fn where_none_can_be_drawn_a_row_tells_of_them() {
+fn unsupported_image_is_shown_as_a_row() {
     for (setting, arguments, row) in [
         ("off", &[][..], format!("↳ shot.png · {HEAD}")),
         ("auto", &[], format!("↳ shot.png · {HEAD}")),

@@ -88,7 +88,7 @@ fn told(seat: &Seat, request: usize) -> String {
 }
 
 #[test]
-fn a_command_is_shown_whole_with_the_rule_that_asks() {
+fn approval_request_shows_the_whole_command_and_its_rule() {
     let seat = asked(TWICE, "Allow execution of this command?");
     let window = seat.window();
     for shown in [
@@ -103,7 +103,7 @@ fn a_command_is_shown_whole_with_the_rule_that_asks() {
 }
 
 #[test]
-fn yes_once_asks_again_for_the_next() {
+fn approving_once_asks_again_next_time() {
     let seat = asked(TWICE, "$ touch first.txt");
     seat.press(Key::Char('1'));
     seat.sees("$ touch first.txt second.txt");
@@ -111,7 +111,7 @@ fn yes_once_asks_again_for_the_next() {
 }
 
 #[test]
-fn yes_for_the_session_does_not_ask_again() {
+fn approving_for_the_session_does_not_ask_again() {
     let seat = asked(TWICE, "$ touch first.txt");
     seat.press(Key::Char('2'));
     seat.sees("That is all.");
@@ -119,7 +119,7 @@ fn yes_for_the_session_does_not_ask_again() {
 }
 
 #[test]
-fn no_with_words_tells_the_model() {
+fn denial_with_feedback_reaches_the_model() {
     let seat = asked(TWICE, "$ touch first.txt");
     seat.press(Key::Char('3'));
     seat.types("use another name");
@@ -131,7 +131,7 @@ fn no_with_words_tells_the_model() {
 }
 
 #[test]
-fn escape_is_no() {
+fn escape_denies_the_request() {
     let seat = asked(TWICE, "$ touch first.txt");
     seat.press(Key::Esc);
     seat.sees_no("Allow execution of this command?");
@@ -140,7 +140,7 @@ fn escape_is_no() {
 }
 
 #[test]
-fn a_change_is_shown_and_made() {
+fn approved_change_is_shown_and_applied() {
     let seat = asked(EDIT, "Apply this change?");
     let window = seat.window();
     for shown in ["- one", "+ ONE", "1. Yes, allow once"] {
@@ -152,7 +152,7 @@ fn a_change_is_shown_and_made() {
 }
 
 #[test]
-fn a_change_is_taken_in_part() {
+fn change_can_be_applied_partially() {
     let seat = asked(EDIT, "Select hunks to apply");
     seat.press(Key::Char('4'));
     seat.sees("[x] @@");
@@ -168,7 +168,7 @@ fn a_change_is_taken_in_part() {
 }
 
 #[test]
-fn a_refused_change_tells_the_model_why() {
+fn denied_change_sends_the_reason_to_the_model() {
     let seat = asked(EDIT, "Apply this change?");
     let window = seat.window();
     let row = window.lines().find(|row| row.contains("tell the model")).expect("the choice");
@@ -190,7 +190,7 @@ const PLAN: &str = r##"[
     {"text":"That is all."}]"##;
 
 #[test]
-fn a_plan_is_read_sent_back_and_agreed_to() {
+fn plan_is_reviewed_rejected_and_approved() {
     let world = World::new(PLAN);
     let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -224,7 +224,7 @@ fn a_plan_is_read_sent_back_and_agreed_to() {
 }
 
 #[test]
-fn a_fallback_that_is_refused_gives_the_prompt_back() {
+fn declined_fallback_restores_the_prompt() {
     let script = r#"[{"status":404,"repeat":0,"match":{"modelContains":"pro"},
         "error":{"code":404,"message":"no such model","status":"NOT_FOUND"}},{"text":"never"}]"#;
     let arguments = ["-m", "gemini-3-pro-preview"];
@@ -261,7 +261,7 @@ fn additional_permissions_are_requested_with_the_original_name() {
 }
 
 #[test]
-fn y_and_enter_allow_it_once_and_a_word_with_y_is_a_word() {
+fn y_and_enter_allow_once_and_typed_words_do_not() {
     let seat = Seat::ready(
         r#"[{"calls":[{"name":"run_shell_command","args":{"command":"touch first.txt"}}]},{"text":"That is all."}]"#,
     );
@@ -281,7 +281,7 @@ fn y_and_enter_allow_it_once_and_a_word_with_y_is_a_word() {
 }
 
 #[test]
-fn a_second_press_does_not_answer_the_question_that_follows() {
+fn repeated_key_does_not_answer_the_next_request() {
     let seat = asked(TWICE, "$ touch first.txt");
     seat.press(Key::Char('1'));
     seat.sees("$ touch first.txt second.txt");

@@ -49,7 +49,7 @@ fn ends_with(seat: &Seat, text: &str) {
 }
 
 #[test]
-fn reads_and_an_answer() {
+fn scene_with_reads_and_an_answer() {
     assert_scene("reads", READS, |seat| {
         seat.prompts("Why does it hammer the host?");
         ends_with(seat, "never waits");
@@ -57,7 +57,7 @@ fn reads_and_an_answer() {
 }
 
 #[test]
-fn an_edit_that_was_allowed() {
+fn scene_with_an_approved_edit() {
     assert_scene("edited", EDIT, |seat| {
         seat.prompts("Fix it");
         seat.sees("Apply this change?");
@@ -68,7 +68,7 @@ fn an_edit_that_was_allowed() {
 }
 
 #[test]
-fn a_command_that_failed() {
+fn scene_with_a_failed_command() {
     assert_scene("failed-command", COMMAND, |seat| {
         seat.prompts("Look");
         ends_with(seat, "It failed.");
@@ -76,7 +76,7 @@ fn a_command_that_failed() {
 }
 
 #[test]
-fn a_message_that_steers_and_one_that_waits() {
+fn scene_with_steering_and_queued_messages() {
     assert_scene("steering", THINKS, |seat| {
         seat.prompts("Why?");
         seat.sees("Thinking · The");
@@ -90,7 +90,7 @@ fn a_message_that_steers_and_one_that_waits() {
 }
 
 #[test]
-fn a_question_of_the_model() {
+fn scene_with_a_user_question() {
     assert_scene("user-question", QUESTION, |seat| {
         seat.prompts("Fix it");
         seat.sees("1. One second");
@@ -98,7 +98,7 @@ fn a_question_of_the_model() {
 }
 
 #[test]
-fn a_diagram_as_boxes() {
+fn scene_with_a_diagram() {
     assert_scene("diagram", DIAGRAM, |seat| {
         seat.prompts("Draw it");
         ends_with(seat, "That is all.");
@@ -106,7 +106,7 @@ fn a_diagram_as_boxes() {
 }
 
 #[test]
-fn settings_in_groups() {
+fn scene_with_grouped_settings() {
     assert_scene("settings", "[]", |seat| {
         seat.prompts("/settings");
         seat.sees("❯ Preferred editor");
@@ -116,7 +116,7 @@ fn settings_in_groups() {
 }
 
 #[test]
-fn the_commands_in_help() {
+fn scene_with_commands_in_help() {
     assert_scene("help", "[]", |seat| {
         seat.prompts("/help");
         seat.sees("esc close");
@@ -127,7 +127,7 @@ fn the_commands_in_help() {
 }
 
 #[test]
-fn the_completion_of_commands() {
+fn scene_with_command_completion() {
     assert_scene("commands", "[]", |seat| {
         seat.types("/se");
         seat.sees("❯ settings");
@@ -135,7 +135,7 @@ fn the_completion_of_commands() {
 }
 
 #[test]
-fn a_key_changes_the_mode() {
+fn scene_with_a_mode_change() {
     assert_scene("auto-edit", "[]", |seat| {
         seat.press(Key::BackTab);
         seat.sees("auto-edit");

@@ -60,7 +60,7 @@ fn user_shell_commands_are_restored_on_resume() {
 }
 
 #[test]
-fn a_mode_that_was_chosen_goes_on_in_other_sessions() {
+fn chosen_mode_applies_to_later_sessions() {
     let start = Start::sized(100, 40).arguments(&["--approval-mode", "yolo"]);
     let seat = Seat::in_world(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &start);
     seat.prompts("hi");
@@ -79,7 +79,7 @@ fn a_mode_that_was_chosen_goes_on_in_other_sessions() {
 }
 
 #[test]
-fn a_new_session_without_a_prompt_is_opened_again() {
+fn unused_new_session_is_reopened() {
     let seat = Seat::in_world(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &sized());
     seat.prompts("hi");
     seat.sees("Hello.");
@@ -109,7 +109,7 @@ fn a_new_session_without_a_prompt_is_opened_again() {
 }
 
 #[test]
-fn a_session_that_goes_on_looks_as_it_did() {
+fn resumed_session_looks_the_same() {
     let script = r#"[
         {"calls":[{"name":"list_directory","args":{"dir_path":"."}},{"name":"write_file","args":{"file_path":"a.txt","content":"one\ntwo\n"}},{"name":"read_file","args":{"file_path":"none.txt"}}]},
         {"calls":[{"name":"glob","args":{"pattern":"**/*.txt"}},{"name":"grep_search","args":{"pattern":"one"}},{"name":"replace","args":{"file_path":"a.txt","old_string":"none","new_string":"x","instruction":"x"}}]},
@@ -130,7 +130,7 @@ fn a_session_that_goes_on_looks_as_it_did() {
 }
 
 #[test]
-fn what_was_refused_and_interrupted_looks_as_it_did() {
+fn denied_and_interrupted_calls_look_the_same_after_resume() {
     let script = r#"[
         {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"one\n"}},{"name":"read_file","args":{"file_path":"b.txt"}}]},
         {"calls":[{"name":"run_shell_command","args":{"command":"echo begun; sleep 600","description":"Wait"}}]}]"#;
@@ -150,7 +150,7 @@ fn what_was_refused_and_interrupted_looks_as_it_did() {
 }
 
 #[test]
-fn a_command_is_shown_as_it_was_typed() {
+fn slash_command_is_shown_as_typed() {
     let world = World::new(r#"[{"text":"Done so."}]"#);
     let command = "prompt = \"The long form\\nfor {{args}}\"";
     world.home.write_home(".gemini/commands/mycmd.toml", command).expect("command");
@@ -173,7 +173,7 @@ fn a_command_is_shown_as_it_was_typed() {
 }
 
 #[test]
-fn the_browser_finds_what_was_said_and_shows_it() {
+fn session_browser_searches_and_previews_transcripts() {
     let seat = Seat::in_world(
         World::new(r#"[{"text":"A walrus is not a seal."},{"text":"Nor is a lamp."}]"#),
         &sized(),
@@ -207,7 +207,7 @@ fn the_browser_finds_what_was_said_and_shows_it() {
 }
 
 #[test]
-fn a_turn_that_was_cut_off_is_offered() {
+fn interrupted_turn_is_offered_for_continuation() {
     let work = r#"[{"loop":{"calls":40,"signed":true,"name":"list_directory","args":{"dir_path":"."},"final":"done"}}]"#;
     let world = World::new(work);
     let running = world.start(&["-p", "work through it", "-y"]);
@@ -228,7 +228,7 @@ fn a_turn_that_was_cut_off_is_offered() {
 }
 
 #[test]
-fn going_back_shows_what_will_change_and_tells_the_model() {
+fn rewind_previews_changes_and_notifies_the_model() {
     let arguments = ["--yolo"];
     let seat = Seat::in_world(World::new(CHANGES), &sized().arguments(&arguments));
     seat.prompts("make it");
@@ -259,7 +259,7 @@ fn going_back_shows_what_will_change_and_tells_the_model() {
 }
 
 #[test]
-fn what_was_gone_back_from_can_be_done_again() {
+fn rewound_changes_can_be_redone() {
     let script = r#"[
         {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"first\n"}}]},
         {"text":"Made it."},
@@ -287,7 +287,7 @@ fn what_was_gone_back_from_can_be_done_again() {
 }
 
 #[test]
-fn a_change_is_gone_back_to_and_asked_about_again() {
+fn restored_change_requires_approval_again() {
     let world = World::new(CHANGES);
     let settings = r#"{"general": {"checkpointing": {"enabled": true}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -316,7 +316,7 @@ fn a_change_is_gone_back_to_and_asked_about_again() {
 }
 
 #[test]
-fn a_copy_goes_on_by_itself() {
+fn forked_session_continues_independently() {
     let seat = Seat::in_world(
         World::new(r#"[{"text":"First answer."},{"text":"Second answer."},{"text":"Other."}]"#),
         &sized(),
@@ -339,7 +339,7 @@ fn a_copy_goes_on_by_itself() {
 }
 
 #[test]
-fn a_session_that_goes_on_tells_what_it_told_of_its_requests_and_models() {
+fn resumed_session_shows_its_requests_and_models() {
     let choice = json!({"complexity_reasoning": "a feature", "complexity_score": 95}).to_string();
     let call = json!({"name": "read_file", "args": {"file_path": "none.txt"}});
     let script = json!([{"method": "generateContent", "text": choice}, {"calls": [call]},

@@ -7,7 +7,7 @@ use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
 #[test]
-fn what_was_cut_is_walked_back() {
+fn truncated_content_is_expanded_step_by_step() {
     let shell = |command: &str| json!({"name": "run_shell_command", "args": {"command": command}});
     let script = json!([
         {"calls": [shell("seq -f one%g 40")]},
@@ -33,7 +33,7 @@ fn what_was_cut_is_walked_back() {
 }
 
 #[test]
-fn the_sources_of_an_answer_are_listed_where_that_is_wanted() {
+fn citations_are_listed_if_enabled() {
     for (wanted, settings) in [(true, r#"{"ui":{"showCitations":true}}"#), (false, "{}")] {
         let chunk = json!({"candidates": [{
             "content": {"role": "model", "parts": [{"text": "It is hot."}]},
@@ -60,7 +60,7 @@ fn the_sources_of_an_answer_are_listed_where_that_is_wanted() {
 }
 
 #[test]
-fn the_settings_stay_where_they_were() {
+fn settings_dialog_keeps_its_position() {
     let seat = Seat::in_world(World::new("[]"), &Start::sized(100, 40));
     seat.prompts("/settings");
     seat.sees("type to search");

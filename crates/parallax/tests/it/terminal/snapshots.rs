@@ -89,12 +89,12 @@ fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&Seat)) 
 }
 
 #[test]
-fn the_start() {
+fn snapshot_of_the_start() {
     assert_pictures("start", |_| {});
 }
 
 #[test]
-fn an_answer() {
+fn snapshot_of_an_answer() {
     assert_pictures("answer", |seat| {
         seat.prompts("look");
         seat.sees("fixed");
@@ -103,7 +103,7 @@ fn an_answer() {
 }
 
 #[test]
-fn a_shell_question() {
+fn snapshot_of_a_shell_approval() {
     assert_pictures("shell-question", |seat| {
         seat.prompts("look");
         seat.sees("fixed");
@@ -114,7 +114,7 @@ fn a_shell_question() {
 }
 
 #[test]
-fn an_edit_question() {
+fn snapshot_of_an_edit_approval() {
     assert_pictures("edit-question", |seat| {
         seat.prompts("look");
         seat.sees("fixed");
@@ -132,14 +132,14 @@ fn an_edit_question() {
 }
 
 #[test]
-fn a_session_from_its_journal() {
+fn snapshot_of_a_resumed_session() {
     assert_pictures_with("recorded", &["--session-file", "session.jsonl"], |seat| {
         seat.has_seen("sleep(delay);");
     });
 }
 
 #[test]
-fn the_whole_transcript_of_a_journal() {
+fn snapshot_of_a_whole_transcript() {
     assert_pictures_with("transcript", &["--session-file", "session.jsonl"], |seat| {
         seat.has_seen("sleep(delay);");
         seat.prompts("/transcript");

@@ -6,7 +6,7 @@ use super::seat::{COMPOSER, Seat, Start};
 use crate::support::World;
 
 #[test]
-fn the_whole_transcript_is_shown_searched_and_leaves_no_trace() {
+fn transcript_pager_shows_searches_and_leaves_no_trace() {
     let lines: Vec<String> = (0..80).map(|number| format!("- line {number:03} of it")).collect();
     let answer = serde_json::to_string(&lines.join("\n")).expect("text");
     let script = format!(r#"[{{"text":{answer}}},{{"text":"Second."}}]"#);

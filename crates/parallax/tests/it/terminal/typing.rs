@@ -32,7 +32,7 @@ fn several_lines_in_one_burst_are_one_draft() {
 }
 
 #[test]
-fn draft_of_a_burst_is_not_sent_by_its_last_line_end() {
+fn pasted_draft_is_not_sent_by_its_last_line_ending() {
     let seat = Seat::ready(ANSWER);
     seat.types("first line\rsecond line\r");
     seat.sees("second line");
@@ -41,7 +41,7 @@ fn draft_of_a_burst_is_not_sent_by_its_last_line_end() {
 }
 
 #[test]
-fn one_line_with_its_return_in_one_burst_is_sent() {
+fn line_with_return_in_one_burst_is_sent() {
     let seat = Seat::ready(ANSWER);
     seat.types("one line\r");
     seat.sees("Done.");
@@ -53,7 +53,7 @@ fn one_line_with_its_return_in_one_burst_is_sent() {
 }
 
 #[test]
-fn redraw_brings_back_what_another_program_wrote_over() {
+fn redraw_restores_overwritten_rows() {
     let seat = Seat::in_world(World::new(ANSWER), &Start::sized(80, 20));
     seat.prompts("a question to see again");
     seat.sees("Done.");
@@ -110,7 +110,7 @@ fn each_typed_character_is_in_the_output() {
 }
 
 #[test]
-fn command_is_in_the_output_in_one_piece_beside_a_list() {
+fn typed_command_is_output_in_one_piece_next_to_a_list() {
     let seat = Seat::in_world(World::new(ANSWER), &Start::sized(100, 30));
     for char in "/mcp".chars() {
         seat.types(&char.to_string());

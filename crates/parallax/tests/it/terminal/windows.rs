@@ -38,7 +38,7 @@ fn assert_whole(seat: &Seat) {
 }
 
 #[test]
-fn a_window_that_changes_ten_times_loses_and_doubles_nothing() {
+fn ten_resizes_lose_and_duplicate_nothing() {
     let seat = Seat::in_world(World::new(&long_answer()), &Start::sized(120, 40));
     seat.prompts("go");
     for part in 0..10 {
@@ -65,7 +65,7 @@ fn a_window_that_changes_ten_times_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_long_answer_is_in_the_scrollback_once() {
+fn long_answer_is_in_the_scrollback_once() {
     for answers in [Answers::modern(), Answers::basic(), Answers::silent()] {
         let seat =
             Seat::in_world(World::new(&long_answer()), &Start::sized(100, 12).answering(answers));
@@ -82,7 +82,7 @@ fn a_long_answer_is_in_the_scrollback_once() {
 }
 
 #[test]
-fn a_tiny_window_works() {
+fn tiny_window_is_usable() {
     let seat = Seat::started(
         World::new(r#"[{"text":"Alpha beta gamma delta epsilon zeta eta theta."}]"#),
         &Start::sized(20, 5),
@@ -103,7 +103,7 @@ fn a_tiny_window_works() {
 }
 
 #[test]
-fn the_alternate_screen_is_given_back() {
+fn alternate_screen_is_restored() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
     let settings = r#"{"ui":{"useAlternateBuffer":true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
@@ -120,7 +120,7 @@ fn the_alternate_screen_is_given_back() {
 }
 
 #[test]
-fn a_screen_reader_gets_lines() {
+fn screen_reader_output_is_plain_lines() {
     let world = World::new(r#"[{"text":"An answer.\n\n- item\n"}]"#);
     let seat = Seat::in_world(world, &Start::default().arguments(&["--screen-reader"]));
     let mark = seat.terminal.mark();
@@ -135,7 +135,7 @@ fn a_screen_reader_gets_lines() {
 }
 
 #[test]
-fn a_dumb_terminal_gets_no_sequence_at_all() {
+fn dumb_terminal_gets_no_escape_sequences() {
     let seat = Seat::in_world(
         World::new(r#"[{"text":"An answer."}]"#),
         &Start::default().with("TERM", "dumb"),
@@ -151,7 +151,7 @@ fn a_dumb_terminal_gets_no_sequence_at_all() {
 }
 
 #[test]
-fn without_colours_none_is_written() {
+fn no_color_writes_no_colors() {
     let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() {}\n```\n"}]"#;
     let seat = Seat::in_world(World::new(script), &Start::default().with("NO_COLOR", "1"));
     seat.prompts("hello");
@@ -167,7 +167,7 @@ fn without_colours_none_is_written() {
 }
 
 #[test]
-fn the_default_theme_uses_the_sixteen_colours() {
+fn default_theme_uses_the_sixteen_colours() {
     let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() { let x = \"s\"; }\n```\n"}]"#;
     // If the background is known, prompts and diffs use a color mixed from it.
     let modern = Answers::modern();
@@ -194,7 +194,7 @@ fn settings_have_their_names_in_a_narrow_window() {
 }
 
 #[test]
-fn window_that_changes_within_a_line_of_an_answer_doubles_nothing() {
+fn resize_within_an_answer_line_duplicates_nothing() {
     // Each part ends within a line, as in most real answers.
     let mut chunks = Vec::new();
     for part in 0..10 {

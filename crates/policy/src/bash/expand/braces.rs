@@ -94,7 +94,7 @@ mod tests {
     use super::expand;
 
     #[test]
-    fn braces_become_the_words_that_bash_makes() {
+    fn brace_expansion_matches_bash() {
         for (word, expected) in [
             ("{rm,-rf,src}", "rm -rf src"),
             ("a{b,c{d,e}}f", "abf acdf acef"),

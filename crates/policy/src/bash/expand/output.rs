@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printing_commands_print_what_bash_prints() {
+    fn echo_and_printf_output_matches_bash() {
         for (line, expected) in [
             (&["echo", "rm", "-rf"][..], Some("rm -rf\n")),
             (&["echo", "-n", "rm"], Some("rm")),

@@ -252,7 +252,7 @@ fn make_places(
             }
             let folder = overmounts::private_folder(&plan.temporary, name)?;
             layout::make_target(folder, below, from.is_dir())
-                .refused(format!("a place for `{}`", path.display()))?;
+                .refused(format!("cannot create a mount point for `{}`", path.display()))?;
         }
     }
     Ok(())

@@ -39,7 +39,7 @@ impl BwrapJob {
         &self,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> SandboxResult<Vec<u8>> {
-        let mut bytes = serde_json::to_vec(self).refused("the plan")?;
+        let mut bytes = serde_json::to_vec(self).refused("cannot encode the plan")?;
         for (name, value) in environment {
             bytes.push(0);
             bytes.extend_from_slice(name.as_bytes());
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_and_its_environment_survive_the_way() {
+    fn bwrap_job_and_environment_round_trip() {
         let job = BwrapJob {
             plan: Plan::new("/t".into()),
             trees: vec![Tree { path: "/w".into(), device: 1, inode: 2 }],

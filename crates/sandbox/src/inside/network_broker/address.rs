@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn each_network_reaches_its_own_side() {
+    fn each_network_mode_reaches_its_own_addresses() {
         for (host, port, outward, loopback) in [
             ("93.184.216.34", 443, true, false),
             ("2606:2800::1", 443, true, false),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_as_the_kernel_reads_them() {
+    fn socket_addresses_are_parsed_like_the_kernel() {
         let internet =
             |host: &str, port| Address::Internet { host: host.parse().unwrap(), port, scope: 0 };
         let bytes = |family: i32, rest: &[u8]| {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn name_servers_are_found() {
+    fn name_servers_are_recognized() {
         let text =
             "# nameserver 9.9.9.9\nnameserver 127.0.0.53\n search x\nnameserver fe80::1%eth0\n";
         let found: Vec<String> = name_servers(text).iter().map(ToString::to_string).collect();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_own_addresses_are_known() {
+    fn own_addresses_of_the_machine_are_recognized() {
         assert!(is_own("127.0.0.1".parse().unwrap(), 0));
         assert!(!is_own("192.0.2.1".parse().unwrap(), 0));
     }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_found_under_any_name_and_connections_are_none() {
+    fn listening_sockets_are_found_and_connections_are_not() {
         let Some(table) = SocketTable::open() else {
             println!("skipped: this kernel tells of no unix sockets");
             return;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_read_from_the_list_of_mounts() {
+    fn devices_are_parsed_from_the_mount_table() {
         let line = "36 35 98:3 / /home rw,noatime master:1 - ext4 /dev/sda rw";
         assert_eq!(device(line, 36), Some(98 << 20 | 3));
         assert_eq!(device(line, 35), None);

@@ -72,7 +72,7 @@ impl NetworkBroker {
         let open = plan.sockets.iter().chain(&plan.writable);
         Ok(Self {
             listener,
-            parent: parent.try_clone().refused("the gate of the network")?,
+            parent: parent.try_clone().refused("cannot set up the network broker")?,
             proc: proc.refused("`/proc`")?,
             network: plan.network,
             session: if mounts {

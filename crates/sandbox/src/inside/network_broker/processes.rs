@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_processes_of_the_session_may_be_named() {
+    fn only_session_processes_may_be_referenced() {
         let call = |call, arguments: [u64; 3]| {
             let [a, b, c] = arguments;
             let notice = Notice { id: 0, thread: 0, call, arguments: [a, b, c, 0, 0, 0] };

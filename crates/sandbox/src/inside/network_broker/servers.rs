@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_waits_at_the_port_counts() {
+    fn only_the_listening_process_owns_the_port() {
         let line = |state: &str| {
             format!(
                 "  0: 0100007F:0BB8 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0 100"
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_this_process_is_found_as_its_own() {
+    fn own_server_of_this_process_is_recognized() {
         let proc = openat(rustix::fs::CWD, "/proc", OFlags::PATH, Mode::empty()).unwrap();
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();

@@ -60,7 +60,7 @@ fn protected_files_are_reverted_by_the_next_session_after_a_kill() {
 }
 
 #[test]
-fn change_after_the_kill_is_not_taken_for_the_commands() {
+fn change_after_the_kill_is_not_attributed_to_the_command() {
     let fixture = Fixture::repository(&[("a.txt", "a")]);
     fixture.write(".mcp.json", "old");
     let next = killed(&fixture, || {});
@@ -79,7 +79,7 @@ fn change_after_the_kill_is_not_taken_for_the_commands() {
 }
 
 #[test]
-fn damaged_state_and_other_folders_are_passed_over() {
+fn damaged_state_and_other_directories_are_skipped() {
     let fixture = Fixture::repository(&[("a.txt", "a")]);
     fixture.write(".mcp.json", "old");
     let next = killed(&fixture, || fixture.write(".mcp.json", "evil"));

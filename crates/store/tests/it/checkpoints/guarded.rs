@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn protected_files_are_put_back_and_the_rest_stays() {
+fn protected_files_are_restored_and_others_kept() {
     let fixture = Fixture::repository(&[("a", "a"), (".vscode/tasks.json", "{}")]);
     let checkpoints = fixture.checkpoints();
     let changes = command(&checkpoints, 1, || {
@@ -25,7 +25,7 @@ fn protected_files_are_put_back_and_the_rest_stays() {
 }
 
 #[test]
-fn links_exchanged_meanwhile_lead_nowhere() {
+fn links_swapped_during_restore_are_not_followed() {
     let fixture = Fixture::new();
     let outside = fixture.folder.path().join("outside");
     fs::create_dir(&outside).expect("outside");
@@ -54,7 +54,7 @@ fn links_exchanged_meanwhile_lead_nowhere() {
 }
 
 #[test]
-fn a_folder_swapped_all_the_time_is_never_left() {
+fn restore_never_escapes_a_swapped_directory() {
     let fixture = Fixture::new();
     let outside = fixture.folder.path().join("outside");
     fs::create_dir(&outside).expect("outside");
@@ -94,7 +94,7 @@ fn a_folder_swapped_all_the_time_is_never_left() {
 }
 
 #[test]
-fn a_protected_folder_behind_a_link_is_put_back_whole() {
+fn protected_directory_replaced_by_a_link_is_restored() {
     let fixture = Fixture::new();
     fixture.write(".vscode/tasks.json", "{}");
     let checkpoints = fixture.checkpoints();
@@ -110,7 +110,7 @@ fn a_protected_folder_behind_a_link_is_put_back_whole() {
 }
 
 #[test]
-fn what_was_put_back_can_be_had_and_what_was_out_of_reach_is_not_touched() {
+fn restored_changes_can_be_redone_and_inaccessible_files_stay() {
     let fixture = Fixture::new();
     fixture.write(".vscode/settings.json", "old");
     let checkpoints = fixture.checkpoints();
@@ -256,7 +256,7 @@ fn protected_files_are_found_at_every_depth_that_a_path_reaches() {
 }
 
 #[test]
-fn search_that_stops_is_reported_and_takes_no_long_time() {
+fn stopped_protected_file_search_is_reported_quickly() {
     let fixture = Fixture::new();
     let checkpoints = fixture.checkpoints();
     let mut began = std::time::Instant::now();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_too_large_is_said_before_and_kept_as_it_is() {
+fn oversized_file_is_reported_and_unchanged() {
     let fixture = Fixture::new();
     for name in ["a.bin", "b.bin", "c.bin", "d.bin", "e.bin"] {
         fixture.write(name, &"x".repeat(2000));
@@ -106,7 +106,7 @@ fn torn_records_and_damaged_objects_are_noticed() {
 }
 
 #[test]
-fn the_oldest_sessions_make_room_and_a_session_in_use_stays() {
+fn oldest_checkpoints_are_evicted_and_sessions_in_use_kept() {
     let fixture = Fixture::new();
     let session = |id: &str| {
         let options =
@@ -158,7 +158,7 @@ fn the_oldest_sessions_make_room_and_a_session_in_use_stays() {
 }
 
 #[test]
-fn a_workspace_without_end_is_cut_and_said() {
+fn oversized_workspace_is_truncated_with_a_note() {
     let fixture = Fixture::new();
     (0..30).for_each(|number| fixture.write(&format!("f{number:02}"), "x"));
     let checkpoints = Checkpoints::open(CheckpointOptions { entries: 10, ..fixture.options() });

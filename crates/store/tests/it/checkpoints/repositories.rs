@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn where_git_converts_the_real_bytes_are_kept() {
+fn real_bytes_are_saved_when_git_converts_files() {
     let fixture = Fixture::repository(&[
         (".gitattributes", "*.txt text\n"),
         ("a.txt", "one\r\ntwo\r\n"),
@@ -45,7 +45,7 @@ fn where_git_converts_the_real_bytes_are_kept() {
 }
 
 #[test]
-fn linked_working_trees_and_index_versions_are_understood() {
+fn linked_worktrees_and_index_versions_are_supported() {
     for version in ["2", "3", "4"] {
         let fixture = Fixture::repository(&[("dir/a", "a"), ("dir/abc", "abc"), ("z", "z")]);
         fixture.git(&["update-index", "--index-version", version]);
@@ -67,7 +67,7 @@ fn linked_working_trees_and_index_versions_are_understood() {
 }
 
 #[test]
-fn files_that_are_no_longer_ignored_were_not_created() {
+fn no_longer_ignored_files_do_not_count_as_created() {
     let fixture = Fixture::repository(&[(".gitignore", "node_modules/\n*.log\n")]);
     fixture.write("node_modules/a/b.js", "precious");
     fixture.write("x.log", "log");
@@ -84,7 +84,7 @@ fn files_that_are_no_longer_ignored_were_not_created() {
 }
 
 #[test]
-fn the_workspace_does_not_become_a_repository_of_another_kind() {
+fn undo_does_not_change_the_repository_kind() {
     let fixture = Fixture::repository(&[("a", "a")]);
     let checkpoints = fixture.checkpoints();
     let changes = command(&checkpoints, 1, || {
@@ -104,7 +104,7 @@ fn the_workspace_does_not_become_a_repository_of_another_kind() {
 }
 
 #[test]
-fn a_new_repository_is_not_broken_by_an_undo() {
+fn undo_keeps_a_new_repository_valid() {
     let fixture = Fixture::new();
     let checkpoints = fixture.checkpoints();
     command(&checkpoints, 1, || {
@@ -117,7 +117,7 @@ fn a_new_repository_is_not_broken_by_an_undo() {
 }
 
 #[test]
-fn a_repository_that_was_moved_is_brought_back() {
+fn moved_repository_is_moved_back() {
     let moves: [fn(&Fixture); 3] = [
         |_| {},
         |fixture| symlink(".g9", fixture.path(".git")).expect("link"),

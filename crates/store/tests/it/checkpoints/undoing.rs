@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn edits_are_undone_turn_by_turn_in_a_new_process_too() {
+fn edits_are_undone_turn_by_turn_across_processes() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "zero");
     let checkpoints = fixture.checkpoints();
@@ -34,7 +34,7 @@ fn edits_are_undone_turn_by_turn_in_a_new_process_too() {
 }
 
 #[test]
-fn what_the_user_changed_since_is_left_alone_unless_forced() {
+fn user_changes_are_kept_unless_forced() {
     let fixture = Fixture::new();
     fixture.write("a", "old");
     let checkpoints = fixture.checkpoints();
@@ -55,7 +55,7 @@ fn what_the_user_changed_since_is_left_alone_unless_forced() {
 }
 
 #[test]
-fn an_undo_can_be_taken_back() {
+fn undo_can_be_redone() {
     let fixture = Fixture::new();
     fixture.write("a", "old");
     fixture.write("b", "old");
@@ -81,7 +81,7 @@ fn an_undo_can_be_taken_back() {
 }
 
 #[test]
-fn only_modes_and_touches() {
+fn mode_changes_are_undone_and_touches_ignored() {
     let fixture = Fixture::repository(&[("a", "a"), ("b", "b"), ("c", "c")]);
     let checkpoints = fixture.checkpoints();
     let changes = command(&checkpoints, 1, || {
@@ -115,7 +115,7 @@ fn overlapping_commands_are_undone_as_one() {
 }
 
 #[test]
-fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
+fn single_changes_are_previewed_reverted_and_redone() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "zero\n");
     fixture.write("mine.txt", "mine\n");
@@ -178,7 +178,7 @@ fn single_changes_are_foreseen_gone_back_to_and_taken_up_again() {
 }
 
 #[test]
-fn a_turn_is_not_undone_by_what_a_later_one_did() {
+fn undo_skips_files_changed_by_later_turns() {
     let fixture = Fixture::new();
     let checkpoints = fixture.checkpoints();
     command(&checkpoints, 1, || fixture.write("n1", "x"));
@@ -197,7 +197,7 @@ fn a_turn_is_not_undone_by_what_a_later_one_did() {
 }
 
 #[test]
-fn what_the_user_changed_between_two_changes_of_a_turn_is_left_to_them() {
+fn user_change_between_two_agent_changes_is_kept() {
     let fixture = Fixture::new();
     fixture.write("a", "old");
     fixture.write("quiet", "old");
@@ -243,7 +243,7 @@ fn what_the_user_changed_between_two_changes_of_a_turn_is_left_to_them() {
 }
 
 #[test]
-fn what_was_undone_of_the_user_comes_back_whole() {
+fn forced_undo_of_user_changes_can_be_redone() {
     let fixture = Fixture::new();
     fixture.write("changed", "old");
     fixture.write("dir/deleted", "old");
@@ -270,7 +270,7 @@ fn what_was_undone_of_the_user_comes_back_whole() {
 }
 
 #[test]
-fn pipes_of_the_agent_go_and_other_names_of_a_file_come_back() {
+fn undo_removes_agent_pipes_and_restores_hard_links() {
     let fixture = Fixture::new();
     fixture.write("b", "old b");
     fixture.write("one", "old");
@@ -295,7 +295,7 @@ fn pipes_of_the_agent_go_and_other_names_of_a_file_come_back() {
 }
 
 #[test]
-fn by_force_files_come_back_where_the_user_put_something_else_for_their_folder() {
+fn forced_undo_restores_files_below_a_replaced_directory() {
     let fixture = Fixture::new();
     fixture.write("src/deep/x", "old");
     let checkpoints = fixture.checkpoints();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_command_that_wrecks_everything_is_undone() {
+fn command_that_deletes_everything_is_undone() {
     let fixture = Fixture::repository(&[
         ("clean.txt", "clean"),
         ("dirty.txt", "committed"),
@@ -64,7 +64,7 @@ fn a_command_that_wrecks_everything_is_undone() {
 }
 
 #[test]
-fn a_folder_that_was_closed_is_opened_again() {
+fn inaccessible_directory_is_made_accessible_on_undo() {
     let fixture = Fixture::new();
     fixture.write("folder/a", "a");
     let checkpoints = fixture.checkpoints();
@@ -94,7 +94,7 @@ fn is_as_it_was(fixture: &Fixture) {
 }
 
 #[test]
-fn folders_in_whose_place_a_link_stands_come_back_whole() {
+fn directories_replaced_by_links_are_restored() {
     let outside = tempfile::tempdir().expect("folder");
     for target in [Path::new("c"), outside.path(), Path::new("nowhere")] {
         for tracked in [false, true] {
@@ -123,7 +123,7 @@ fn folders_in_whose_place_a_link_stands_come_back_whole() {
 }
 
 #[test]
-fn a_folder_that_only_moved_is_not_lost_by_its_undo() {
+fn undo_does_not_lose_a_moved_directory() {
     let fixture = Fixture::new();
     tree(&fixture);
     let checkpoints = fixture.checkpoints();
@@ -136,7 +136,7 @@ fn a_folder_that_only_moved_is_not_lost_by_its_undo() {
 }
 
 #[test]
-fn bytes_that_were_not_kept_get_their_old_name_back() {
+fn renamed_file_without_saved_content_is_renamed_back() {
     let fixture = Fixture::new();
     tree(&fixture);
     fixture.write("a/large", "more than sixteen bytes");
@@ -168,7 +168,7 @@ fn bytes_that_were_not_kept_get_their_old_name_back() {
 }
 
 #[test]
-fn a_command_that_was_killed_with_the_program_is_undone() {
+fn command_killed_with_the_program_is_undone() {
     let fixture = Fixture::new();
     for name in ["changed", "deleted", "quiet", "later"] {
         fixture.write(name, "old");

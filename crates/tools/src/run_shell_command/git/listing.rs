@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_file_is_read_and_others_are_left_to_git() {
+    fn ordinary_config_is_parsed_and_others_are_left_to_git() {
         assert_eq!(plain_entries(ORDINARY).map(|entries| entries.len()), Some(8));
         for line in [
             "[include]\n\tpath = x",
@@ -149,7 +149,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
-        fn what_is_read_here_is_what_git_reads(
+        fn parsed_config_matches_git(
             lines in proptest::collection::vec(
                 prop_oneof![
                     "\\[[a-zA-Z-]{1,6}\\][ \t]?",

@@ -90,7 +90,7 @@ fn is_covered(key: &str) -> bool {
 }
 
 #[test]
-fn every_key_that_names_a_program_is_covered_and_looked_for() {
+fn every_program_key_is_covered_and_checked() {
     for key in PROGRAMS {
         assert!(is_covered(key), "{key}");
         let folder = tempfile::tempdir().expect("a directory");
@@ -114,7 +114,7 @@ fn every_key_that_names_a_program_is_covered_and_looked_for() {
 }
 
 #[test]
-fn every_key_of_the_installed_git_that_looks_like_a_program_is_known() {
+fn program_like_keys_of_the_installed_git_are_known() {
     const LOOKS: [&str; 20] = [
         "command", "cmd", "program", "hook", "helper", "editor", "pager", "askpass", "external",
         "textconv", "clean", "smudge", "process", "driver", "viewer", "browser", "tunnel", "httpd",

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_read_or_say_how_they_are_written() {
+    fn budget_arguments_are_parsed_or_explained() {
         let order = |kind, scope, limit| Ok(LimitChange { kind, scope, limit });
         let (session, prompt) = (BudgetScope::Session, BudgetScope::Prompt);
         assert_eq!(LimitChange::read("cost $2"), order(BudgetKind::Cost, session, Some(2.0)));

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_offered_behind_the_last_comma() {
+    fn directories_are_completed_after_the_last_comma() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("sub/inner")).unwrap();
         std::fs::write(root.path().join("sum.txt"), "").unwrap();

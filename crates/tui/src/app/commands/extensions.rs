@@ -196,7 +196,8 @@ fn update_found(app: &mut App, found: Box<(Extension, ExtensionUpdate)>) {
         return consented(app, Consent::Update(found));
     }
     let version = clean(&update.fetched.manifest.version);
-    let title = format!("`{}` {version} asks for more than you agreed to:", extension.name());
+    let title =
+        format!("`{}` {version} requests more permissions than you agreed to:", extension.name());
     let mut lines: Vec<String> =
         update.moved.iter().map(|from| format!("moved from {from}")).collect();
     lines.extend(update.beyond.iter().cloned());

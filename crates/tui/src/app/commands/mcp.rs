@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_is_down_says_why() {
+    fn unavailable_server_shows_the_reason() {
         let row = McpRow {
             name: "s".into(),
             state: McpState::Down,

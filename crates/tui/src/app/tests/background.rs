@@ -70,7 +70,7 @@ fn escape_restores_queued_prompts_in_order() {
 }
 
 #[test]
-fn the_help_is_not_cut() {
+fn help_is_not_truncated() {
     for width in [40, 60, 80] {
         let mut bench = Bench::new(Layout::Inline);
         bench.app.window.resize((width, 24));

@@ -7,7 +7,7 @@ use super::*;
 use crate::app::commands::info;
 
 #[test]
-fn the_last_words_leave_room_to_what_was_said() {
+fn exit_message_leaves_room_for_the_transcript() {
     let mut bench = Bench::new(Layout::Inline);
     for turn in 1..=12 {
         let body = EventBody::TurnStarted { prompt: "hi".to_owned() };

@@ -40,7 +40,7 @@ fn alt(char: char) -> Key {
 }
 
 #[test]
-fn it_scrolls_and_goes_without_a_trace() {
+fn pager_scrolls_and_closes_without_a_trace() {
     let mut bench = bench(100);
     bench.hides("prompt 3");
     let before = bench.rows();
@@ -78,7 +78,7 @@ fn it_scrolls_and_goes_without_a_trace() {
 }
 
 #[test]
-fn it_is_made_for_the_width_of_now() {
+fn pager_is_rendered_for_the_current_width() {
     let mut bench = bench(3);
     bench.press(alt('t'));
     bench.shows("number 0 is long enough to be wrapped once.");
@@ -90,7 +90,7 @@ fn it_is_made_for_the_width_of_now() {
 }
 
 #[test]
-fn what_is_looked_for_is_found_around_the_ends() {
+fn pager_search_wraps_around() {
     let mut bench = bench(60);
     bench.press(alt('t'));
     bench.keys("/");
@@ -120,7 +120,7 @@ fn what_is_looked_for_is_found_around_the_ends() {
 }
 
 #[test]
-fn what_was_cut_is_whole_and_what_comes_meanwhile_is_kept() {
+fn pager_shows_full_content_and_keeps_new_rows() {
     let mut bench = bench(1);
     let output: String = (0..60).map(|line| format!("row {line:02}\n")).collect();
     bench.app.transcript.push(crate::transcript::LocalItem::Shell {
@@ -143,7 +143,7 @@ fn what_was_cut_is_whole_and_what_comes_meanwhile_is_kept() {
 }
 
 #[test]
-fn a_question_waits_until_it_is_seen() {
+fn approval_request_waits_while_the_pager_is_open() {
     let mut bench = bench(40);
     bench.press(alt('t'));
     bench.turn();
@@ -159,7 +159,7 @@ fn a_question_waits_until_it_is_seen() {
 }
 
 #[test]
-fn a_long_session_costs_no_more_than_what_is_seen() {
+fn pager_renders_only_the_visible_part() {
     let mut bench = bench(0);
     bench.app.transcript.resume(said(5_000));
     let drawn = std::time::Instant::now();
@@ -178,7 +178,7 @@ fn a_long_session_costs_no_more_than_what_is_seen() {
 }
 
 #[test]
-fn a_box_that_is_cut_at_the_top_keeps_its_title() {
+fn box_truncated_at_the_top_keeps_its_title() {
     let mut bench = Bench::new(Layout::Full);
     bench.app.settings.alternate_buffer = true;
     bench.app.transcript.options.expanded = true;

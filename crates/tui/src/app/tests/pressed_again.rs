@@ -34,7 +34,7 @@ fn outcome(bench: &mut Bench) -> Option<AskOutcome> {
 }
 
 #[test]
-fn escape_counts_again_as_long_as_its_hint_is_seen() {
+fn second_escape_works_while_its_hint_is_visible() {
     let mut bench = talked();
     bench.keys(ESCAPE);
     bench.shows(BACK);
@@ -49,7 +49,7 @@ fn escape_counts_again_as_long_as_its_hint_is_seen() {
 }
 
 #[test]
-fn a_hint_goes_with_whatever_is_done_next() {
+fn hint_disappears_with_the_next_input() {
     for next in ["a", "/clear\n", "hello\n"] {
         let mut bench = talked();
         bench.keys(ESCAPE);
@@ -76,14 +76,14 @@ fn a_hint_goes_with_whatever_is_done_next() {
 }
 
 #[test]
-fn without_a_prompt_there_is_nothing_to_go_back_to() {
+fn rewind_without_prompts_has_no_effect() {
     let mut bench = Bench::new(Layout::Inline);
     bench.keys(ESCAPE);
     bench.hides("press esc again");
 }
 
 #[test]
-fn the_hint_to_answer_goes_with_the_question() {
+fn answer_hint_disappears_with_the_request() {
     let mut bench = asked_over("my draft");
     bench.keys("1");
     bench.shows("press it again to answer");
@@ -92,7 +92,7 @@ fn the_hint_to_answer_goes_with_the_question() {
 }
 
 #[test]
-fn yes_and_enter_answer_over_a_text() {
+fn y_and_enter_answer_despite_a_draft() {
     let mut bench = asked_over("my draft");
     bench.keys("y\n");
     assert_eq!(outcome(&mut bench), Some(AskOutcome::ProceedOnce));
@@ -107,7 +107,7 @@ fn yes_and_enter_answer_over_a_text() {
 }
 
 #[test]
-fn enter_never_sends_a_text_that_was_there_before_the_question() {
+fn enter_never_sends_a_draft_older_than_the_request() {
     for keys in ["yes", "ok", "!", "please"] {
         let mut bench = asked_over("my draft ");
         bench.keys(keys);
@@ -145,7 +145,7 @@ fn enter_never_sends_a_text_that_was_there_before_the_question() {
 }
 
 #[test]
-fn a_prompt_that_waits_for_hooks_is_seen() {
+fn prompt_waiting_for_hooks_is_visible() {
     let mut bench = Bench::new(Layout::Inline);
     bench.event(EventBody::TurnStarted { prompt: "fix it".to_owned() });
     bench.shows("› fix it");
@@ -165,7 +165,7 @@ fn a_prompt_that_waits_for_hooks_is_seen() {
 }
 
 #[test]
-fn a_screen_reader_hears_a_command_while_it_runs() {
+fn screen_reader_announces_a_running_command() {
     let mut bench = Bench::new(Layout::Plain);
     bench.shell("make");
     let delta = |text: &str| EventBody::ItemDelta { item: "sh".into(), text: text.to_owned() };

@@ -20,7 +20,7 @@ fn press(list: &mut ListDialog, code: KeyCode) -> Response {
 }
 
 #[test]
-fn a_number_chooses_as_soon_as_it_is_plain() {
+fn number_selects_when_unambiguous() {
     let mut short = list(5);
     assert_eq!(press(&mut short, KeyCode::Char('3')), Response::Chosen("3".into()));
     let mut long = list(25);
@@ -30,7 +30,7 @@ fn a_number_chooses_as_soon_as_it_is_plain() {
 }
 
 #[test]
-fn a_search_narrows_and_escape_first_ends_the_search() {
+fn list_search_filters_and_escape_ends_it_first() {
     let mut list = list(30).searched();
     for char in "item 2".chars() {
         press(&mut list, KeyCode::Char(char));
@@ -42,7 +42,7 @@ fn a_search_narrows_and_escape_first_ends_the_search() {
 }
 
 #[test]
-fn what_a_narrow_window_cuts_of_the_chosen_item_stands_below() {
+fn truncated_selected_item_is_shown_below() {
     let items = vec![
         ListItem::new("a", "Paste a key", "checked, and kept where only you can read it"),
         ListItem::new("b", "Try it", "an offline demonstration: scripted words"),
@@ -65,7 +65,7 @@ fn what_a_narrow_window_cuts_of_the_chosen_item_stands_below() {
 }
 
 #[test]
-fn rows_above_a_list_leave_room_for_it_and_come_by_pages() {
+fn rows_above_a_list_are_paged() {
     let intro = (1..=20).map(|number| Line::raw(format!("it brings {number}"))).collect();
     let mut list = list(3).intro(intro);
     let shown = |list: &ListDialog, width, height| -> Vec<String> {
@@ -91,7 +91,7 @@ fn rows_above_a_list_leave_room_for_it_and_come_by_pages() {
 }
 
 #[test]
-fn what_is_disabled_tells_why() {
+fn disabled_item_shows_the_reason() {
     let mut items = vec![ListItem::new("a", "a", "")];
     items[0].disabled = Some("not here".to_owned());
     let mut list = ListDialog::new("x", items);
@@ -111,7 +111,7 @@ fn no_row_is_wider_than_the_window() {
 }
 
 #[test]
-fn alone_in_a_tiny_window_the_chosen_item_takes_the_rows() {
+fn selected_item_fills_a_tiny_window() {
     let items = vec![
         ListItem::new("a", "Enter a Gemini API key", "from Google AI Studio"),
         ListItem::new("b", "Try it without a key", ""),
@@ -145,7 +145,7 @@ fn no_match_message_waits_until_the_search_ends() {
 }
 
 #[test]
-fn there_is_air_above_the_list_and_its_hint_where_it_fits() {
+fn empty_rows_surround_the_list_if_they_fit() {
     let shown = |height| -> Vec<String> {
         let rows = list(3).view(40, height, &Theme::default()).rows;
         rows.iter().map(|row| row.text().trim_end().to_owned()).collect()

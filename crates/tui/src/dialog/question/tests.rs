@@ -52,7 +52,7 @@ fn press(dialog: &mut QuestionDialog, key: Key) -> QuestionAnswer {
 }
 
 #[test]
-fn the_rule_that_is_shown_is_the_rule_that_is_kept() {
+fn saved_rule_equals_the_shown_rule() {
     let mut dialog = QuestionDialog::new(ask());
     press(&mut dialog, Key::plain(KeyCode::Right));
     let shown: String =
@@ -72,7 +72,7 @@ fn the_rule_that_is_shown_is_the_rule_that_is_kept() {
 }
 
 #[test]
-fn the_command_comes_first_however_much_it_runs() {
+fn command_is_shown_first_regardless_of_length() {
     let mut question = ask();
     let commands: Vec<String> = (0..30).map(|part| format!("echo part{part}")).collect();
     question.verdict.parts = commands.iter().map(|command| format!("runs {command}")).collect();
@@ -154,7 +154,7 @@ fn broader_permissions_are_a_separate_choice_after_the_requested_ones() {
 }
 
 #[test]
-fn only_keys_that_do_something_are_named() {
+fn only_active_keys_are_shown() {
     let mut server = ask();
     server.question = Question::Mcp;
     server.preview = None;
@@ -193,7 +193,7 @@ fn only_keys_that_do_something_are_named() {
 }
 
 #[test]
-fn words_for_the_model_go_with_a_refusal() {
+fn feedback_is_sent_with_a_denial() {
     let mut dialog = QuestionDialog::new(ask());
     press(&mut dialog, plain('5'));
     for char in "use nextest".chars() {
@@ -207,7 +207,7 @@ fn words_for_the_model_go_with_a_refusal() {
 }
 
 #[test]
-fn a_tool_is_called_as_people_know_it() {
+fn tool_is_shown_by_its_display_name() {
     let mut edit = ask();
     "replace".clone_into(&mut edit.name);
     "Edit src/a.rs".clone_into(&mut edit.title);
@@ -217,7 +217,7 @@ fn a_tool_is_called_as_people_know_it() {
 }
 
 #[test]
-fn a_plan_is_read_scrolled_and_answered() {
+fn plan_is_shown_scrolled_and_answered() {
     let mut plan = ask();
     plan.question = Question::ExitPlanMode;
     plan.preview = Some(Preview::Plan {
@@ -251,7 +251,7 @@ fn a_plan_is_read_scrolled_and_answered() {
 }
 
 #[test]
-fn another_model_is_taken_once_for_good_or_not() {
+fn fallback_is_accepted_once_permanently_or_declined() {
     let mut question = ask();
     question.question = Question::Fallback;
     question.preview = None;
@@ -272,7 +272,7 @@ fn another_model_is_taken_once_for_good_or_not() {
 }
 
 #[test]
-fn a_budget_is_raised_by_what_it_was_or_by_another_amount() {
+fn budget_is_raised_by_the_same_or_another_amount() {
     let mut question = ask();
     question.question = Question::Budget;
     question.preview = Some(Preview::Budget(BudgetSpent {
@@ -305,7 +305,7 @@ fn a_budget_is_raised_by_what_it_was_or_by_another_amount() {
 }
 
 #[test]
-fn answers_stay_in_sight_of_a_long_command() {
+fn choices_stay_visible_below_a_long_command() {
     let mut long = ask();
     long.preview = Some(Preview::Command {
         command: (0..200).map(|line| format!("echo {line}\n")).collect(),
@@ -335,7 +335,7 @@ fn answers_stay_in_sight_of_a_long_command() {
 }
 
 #[test]
-fn a_low_window_says_of_which_file_and_where_in_it_one_is() {
+fn small_window_shows_the_file_and_scroll_position() {
     let rows = |dialog: &QuestionDialog, width, height| -> Vec<String> {
         let view = dialog.view(width, height, 1, &Theme::default());
         view.rows.iter().map(Line::text).collect()
@@ -375,7 +375,7 @@ fn a_low_window_says_of_which_file_and_where_in_it_one_is() {
 }
 
 #[test]
-fn parts_have_an_empty_row_between_them_where_it_fits() {
+fn parts_are_separated_by_an_empty_row_if_it_fits() {
     let mut dialog = QuestionDialog::new(ask());
     let rows = |dialog: &QuestionDialog, height| -> Vec<String> {
         let rows = dialog.view(80, height, 1, &Theme::default()).rows;
@@ -398,7 +398,7 @@ fn parts_have_an_empty_row_between_them_where_it_fits() {
 }
 
 #[test]
-fn the_answer_under_the_cursor_is_inverse() {
+fn selected_choice_is_inverse() {
     let dialog = QuestionDialog::new(ask());
     let theme = Theme::default();
     let rows = dialog.view(80, 30, 1, &theme).rows;
@@ -411,7 +411,7 @@ fn the_answer_under_the_cursor_is_inverse() {
 }
 
 #[test]
-fn an_exact_command_is_not_repeated_and_its_rule_is_shown_where_it_is_chosen() {
+fn exact_command_rule_is_shown_only_on_its_choice() {
     let mut question = ask();
     question.rules.truncate(1);
     question.rules[0].command_prefix = vec!["cargo test --workspace $".to_owned()];
@@ -434,7 +434,7 @@ fn an_exact_command_is_not_repeated_and_its_rule_is_shown_where_it_is_chosen() {
 }
 
 #[test]
-fn what_destroys_data_has_the_color_of_danger() {
+fn destructive_command_has_the_danger_color() {
     let mut question = ask();
     question.verdict.destructive = vec!["rm -rf src".to_owned()];
     question.verdict.each_time = true;
@@ -458,7 +458,7 @@ fn what_destroys_data_has_the_color_of_danger() {
 }
 
 #[test]
-fn the_tool_of_a_server_is_announced_once() {
+fn mcp_tool_is_named_once() {
     let mut question = ask();
     question.question = Question::Mcp;
     "mcp_tracker_create_issue".clone_into(&mut question.name);

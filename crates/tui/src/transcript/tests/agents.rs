@@ -30,7 +30,7 @@ fn progress() -> AgentProgress {
 }
 
 #[test]
-fn an_agent_is_a_tree_while_it_works_and_folds_when_it_is_done() {
+fn subagent_tree_collapses_when_done() {
     let mut show = Show::default();
     show.call("a", "invoke_agent", json!({"agent_name": "scout"}));
     show.runs("a");
@@ -101,7 +101,7 @@ fn object_result_is_shown_without_braces() {
 }
 
 #[test]
-fn a_topic_is_a_heading_and_an_intent_is_a_row() {
+fn topic_is_a_heading_and_intent_is_a_row() {
     let mut show = Show::default();
     for (id, title) in [("a", "Looking around"), ("b", "")] {
         let mut topic = tool(id, "update_topic", ToolKind::Think, title);

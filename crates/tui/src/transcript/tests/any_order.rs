@@ -42,7 +42,7 @@ proptest::proptest! {
     /// For any events in any order: rows fit the width, the live part is not too high, and no
     /// output contains terminal control sequences.
     #[test]
-    fn rows_always_fit(
+    fn any_event_order_fits_the_width(
         steps in proptest::collection::vec((0u8..12, 0u8..3, "(?s)[\u{0}-\u{7f}世界\u{202e}]{0,80}"), 1..16),
         width in 12usize..70,
         height in 1usize..20,

@@ -81,7 +81,7 @@ fn rich() -> Show {
 }
 
 #[test]
-fn everything_at_three_widths() {
+fn everything_renders_at_three_widths() {
     crate::highlight::wait_until_loaded();
     for width in [40, 80, 140] {
         let mut show = rich();

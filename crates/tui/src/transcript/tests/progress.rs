@@ -5,7 +5,7 @@ use parallax_protocol::tool::Advance;
 use super::*;
 
 #[test]
-fn a_call_shows_how_far_its_server_is() {
+fn mcp_call_shows_progress() {
     let mut show = Show::default();
     show.call("a", "mcp_s_slow", json!({}));
     show.runs("a");

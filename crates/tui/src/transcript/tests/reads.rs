@@ -18,7 +18,7 @@ fn reads(show: &mut Show) {
 const LINE: &str = "✓ Read 3 files, searched once  src/a.rs, src/b.rs, 'retry' …";
 
 #[test]
-fn reads_in_a_row_are_one_line_in_the_scrollback() {
+fn consecutive_reads_are_one_line() {
     let mut show = Show::default();
     show.event(EventBody::TurnStarted { prompt: "go".into() });
     reads(&mut show);
@@ -31,7 +31,7 @@ fn reads_in_a_row_are_one_line_in_the_scrollback() {
 }
 
 #[test]
-fn the_end_of_the_turn_ends_the_line() {
+fn turn_end_closes_the_read_group() {
     let mut show = Show::default();
     show.event(EventBody::TurnStarted { prompt: "go".into() });
     reads(&mut show);
@@ -41,7 +41,7 @@ fn the_end_of_the_turn_ends_the_line() {
 }
 
 #[test]
-fn a_failure_and_two_reads_keep_lines_of_their_own() {
+fn failed_read_and_two_reads_have_separate_lines() {
     let mut show = Show::default();
     for id in ["a", "b"] {
         show.call(id, "read_file", json!({}));
@@ -58,7 +58,7 @@ fn a_failure_and_two_reads_keep_lines_of_their_own() {
 }
 
 #[test]
-fn a_group_is_unfolded_to_its_calls() {
+fn read_group_expands_to_its_calls() {
     let mut show = Show::default();
     reads(&mut show);
     let (at, rows) =

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_begin_so_come_first() {
+    fn prefix_matches_come_first() {
         let names = ["my-fix", "fix-it", "other"].map(|name| argument(name, ""));
         let completer = one_of(names.to_vec());
         let offered = |typed: &str| -> Vec<String> {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_with_names_is_one() {
+    fn every_command_with_completed_names_exists() {
         for (name, words) in NAMED {
             let command = crate::commands::TABLE.iter().find(|it| it.name == *name);
             let command = command.unwrap_or_else(|| panic!("no /{name}"));

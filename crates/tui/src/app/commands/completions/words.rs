@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_follow_words() {
+    fn argument_words_are_completed_in_sequence() {
         let offered = |command: &'static str, typed: &str| -> Vec<String> {
             let others: Completer = Arc::new(|typed| {
                 let name = Argument { value: "docs".to_owned(), ..Argument::default() };
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_them_is_a_command_that_takes_something() {
+    fn every_completed_command_takes_arguments() {
         for path in WITH_WORDS {
             let (name, sub) = path.split_once(' ').unwrap_or((path, ""));
             let command = crate::commands::TABLE.iter().find(|it| it.name == name);
