@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -328,6 +329,28 @@ impl Processes {
         let (processes, tree) = (self.without_owner(), tree.clone());
         self.spawn(async move { processes.watch(tree).await });
         log
+    }
+
+    /// Reaps what a program started and left, as it ends, while the program itself runs.
+    pub(crate) fn reap_orphans(&self, tree: ProcessTree) {
+        let Ok(mut ends) = signal(SignalKind::child()) else { return };
+        let processes = self.without_owner();
+        self.spawn(async move {
+            let closing = processes.shared.closing.clone();
+            loop {
+                tokio::select! {
+                    () = closing.cancelled() => return,
+                    _ = ends.recv() => {}
+                }
+                // Several often end together.
+                if tokio::time::timeout(WATCH_EVERY, closing.cancelled()).await.is_ok()
+                    || !process_tree::is_alive(tree.root)
+                {
+                    return;
+                }
+                processes.look(tree.clone()).await;
+            }
+        });
     }
 
     /// Reaps released processes as long as the session lasts. Does nothing else with them.

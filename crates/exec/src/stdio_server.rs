@@ -127,6 +127,7 @@ impl Processes {
             return Err(failed(io::Error::other("it has no streams")));
         };
         let processes = self.without_owner();
+        processes.reap_orphans(tree.clone());
         Ok((StdioServer { child, tree, guard, processes }, StdioStreams { stdin, stdout, stderr }))
     }
 }
@@ -220,6 +221,26 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_millis(1), served.wait()).await.is_err());
         assert_eq!(served.end().await, Some(Ending::Signalled { signal: 9 }));
         assert!(!process_tree::is_alive(pid));
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn orphan_of_a_running_program_is_reaped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let processes = Processes::new(folder.path().to_owned());
+        let script = "(sleep 0.2 & echo $!); exec cat";
+        let (served, streams) = processes.start_stdio(program(script)).await.expect("started");
+        let mut line = String::new();
+        BufReader::new(streams.stdout).read_line(&mut line).await.expect("read");
+        let orphan = format!("/proc/{}", line.trim());
+        let reaped = async {
+            while std::path::Path::new(&orphan).exists() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), reaped).await.expect("a reaped orphan");
+        drop(streams.stdin);
+        served.end().await;
     }
 
     #[tokio::test]
