@@ -5,10 +5,10 @@ use reqwest::NoProxy;
 
 use crate::client_options::ClientOptions;
 
-/// Returns the hosts that are reached without a proxy. Like in the HTTP library, the first variable
-/// that is set is used.
+/// Returns the hosts that are reached without a proxy: of the first variable that is not empty.
 fn no_proxy_hosts() -> Option<String> {
-    ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| std::env::var(name).ok())
+    let value = |name| std::env::var(name).ok().filter(|hosts: &String| !hosts.trim().is_empty());
+    ["NO_PROXY", "no_proxy"].into_iter().find_map(value)
 }
 
 /// Whether every host is reached without a proxy: `*` includes addresses, whereas the HTTP library
@@ -24,7 +24,7 @@ pub(crate) fn are_disabled() -> bool {
 
 /// Returns the hosts that are reached directly although a proxy is set.
 pub(crate) fn exceptions() -> Option<NoProxy> {
-    NoProxy::from_env()
+    NoProxy::from_string(&no_proxy_hosts()?)
 }
 
 /// Returns the proxy for a request to the URL, without user name and password:

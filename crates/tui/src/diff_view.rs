@@ -45,7 +45,7 @@ pub fn rows(diff: &FileDiff, look: &DiffOptions<'_>) -> Vec<Line> {
     let only_added =
         changes.iter().all(|row| matches!(row, DiffRow::Line { change: LineChange::Added, .. }));
     if changes.is_empty() {
-        page.note("no changes");
+        page.note(if diff.is_new_file { "a new empty file" } else { "no changes" });
     } else if diff.is_new_file && only_added {
         new_file(&changes, &diff.file_path, &mut page);
     } else {
