@@ -47,6 +47,14 @@ impl Sanitizer {
         out
     }
 
+    /// Sanitizes a whole text; one that is harmless already is not copied.
+    pub fn cleaned(text: String) -> String {
+        match plain_prefix(text.as_bytes()) == text.len() {
+            true => text,
+            false => Self::clean(&text),
+        }
+    }
+
     /// Appends the harmless part of the next piece to `out`.
     pub fn push(&mut self, mut text: &str, out: &mut String) {
         while !text.is_empty() {

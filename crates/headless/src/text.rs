@@ -70,6 +70,21 @@ impl TextFormatter {
         self.print_shown(pending);
     }
 
+    /// Prints a complete message, which may be large, without copying it.
+    fn print_message(&mut self, text: String, pending: &mut Pending) {
+        if self.hold {
+            return;
+        }
+        let text = if self.raw { text } else { Sanitizer::cleaned(text) };
+        if let Some(last) = text.as_bytes().last() {
+            self.at_line_start = *last == b'\n';
+        }
+        match pending.stdout.is_empty() {
+            true => pending.stdout = text.into_bytes(),
+            false => pending.stdout.extend_from_slice(text.as_bytes()),
+        }
+    }
+
     fn print_shown(&mut self, pending: &mut Pending) {
         if let Some(last) = self.shown.as_bytes().last() {
             self.at_line_start = *last == b'\n';
@@ -125,14 +140,13 @@ impl Face for TextFormatter {
                 Some(whole) => whole.push_str(piece),
                 None => self.piece(piece, pending),
             },
-            TextStep::End { rest, .. } => {
-                if let Some(mut whole) = self.whole.take() {
-                    self.piece(&whole, pending);
-                    whole.clear();
-                    self.whole = Some(whole);
+            TextStep::End { rest, .. } => match self.whole.as_mut().map(std::mem::take) {
+                Some(mut whole) => {
+                    whole.push_str(rest);
+                    self.print_message(whole, pending);
                 }
-                self.piece(rest, pending);
-            }
+                None => self.piece(rest, pending),
+            },
             TextStep::Dropped { .. } if self.whole.is_some() => {}
             TextStep::Dropped { text } if self.raw => self.message.take_back(text),
             TextStep::Dropped { text } => {

@@ -50,10 +50,10 @@ impl Attempt {
 
     /// Returns the text without what front ends showed before the attempt.
     pub(super) fn not_shown_before(&self, mut text: String) -> String {
-        match text.is_char_boundary(self.shown_before) {
-            true => text.split_off(self.shown_before),
-            false => text,
+        if text.is_char_boundary(self.shown_before) {
+            text.drain(..self.shown_before);
         }
+        text
     }
 }
 
