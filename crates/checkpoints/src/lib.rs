@@ -3,6 +3,7 @@
 //!
 //! Not in this crate: how the previous contents are stored (`store`).
 
+mod protected_changes;
 pub mod undo;
 mod versions;
 

@@ -16,11 +16,14 @@ use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::START_UP;
 use parallax_protocol::tool::Effects;
-use serde::{Deserialize, Serialize};
-
 use parallax_store::{
     BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark, PendingRestore,
-    Unfinished, is_of_lost_repository,
+    Unfinished,
+};
+
+use crate::protected_changes::{
+    Allowance, bring_back, closed, makes_repositories, may_change_protected, put_back,
+    remove_set_id, unsearched,
 };
 
 /// Timeout of reading one file from git.
@@ -513,157 +516,6 @@ fn ended(
         true => done,
         false => done.behind(unsearched(&changes)),
     }
-}
-
-/// Removes the bits with which changed programs would run with the rights of their owner or group.
-fn remove_set_id(store: &parallax_store::Checkpoints, changes: &Changes) -> PutBack {
-    let (set_id, lost) = store.remove_set_id(&changes.set_id);
-    PutBack { set_id, lost, ..PutBack::default() }
-}
-
-/// Reports the directories in which changed protected files may have been missed.
-fn unsearched(changes: &Changes) -> PutBack {
-    PutBack { unsearched: changes.unsearched.clone(), ..PutBack::default() }
-}
-
-/// Returns whether a command in this mode with these permissions may change protected files.
-fn may_change_protected(granted: &Permissions, mode: ApprovalMode) -> bool {
-    mode == ApprovalMode::Yolo || granted.outside
-}
-
-/// Which protected files a program may change. Does not contain the command line, because this is
-/// saved in clear text and the session may be encrypted.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Allowance {
-    permissions: Permissions,
-    /// Whether all changes are what git does when it creates a repository.
-    makes_repositories: bool,
-    /// Whether all changes are what git does when it adds or removes working trees.
-    moves_worktrees: bool,
-}
-
-impl Allowance {
-    /// Without effects, it is unknown which program made the changes.
-    fn of(effects: Option<&Effects>, granted: &Permissions) -> Self {
-        Self {
-            permissions: granted.clone(),
-            makes_repositories: effects.is_none_or(|effects| {
-                effects.runs.iter().all(|command| makes_repositories(command))
-            }),
-            moves_worktrees: effects.is_some_and(|effects| {
-                effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyse(command)))
-            }),
-        }
-    }
-}
-
-/// Moves repositories back to their places. Must happen first, so that the files in them are found
-/// at their original paths.
-fn bring_back(
-    store: &parallax_store::Checkpoints,
-    changes: &Changes,
-    granted: &Permissions,
-) -> PutBack {
-    let mut done = PutBack::default();
-    let is_permitted =
-        |path: &Path| granted.file_system.write.iter().any(|open| path.starts_with(open));
-    for moved in changes.moved_repositories.iter().filter(|moved| !is_permitted(&moved.path)) {
-        match store.bring_back(moved) {
-            Ok(()) => done.restored.push(moved.path.clone()),
-            Err(why) => done.lost.push((moved.path.clone(), why)),
-        }
-    }
-    done
-}
-
-fn put_back(store: &parallax_store::Checkpoints, changes: &Changes, closed: &[PathBuf]) -> PutBack {
-    if closed.is_empty() {
-        return PutBack::default();
-    }
-    match store.restore(changes, closed) {
-        Ok(undone) => {
-            PutBack { restored: undone.restored, lost: undone.kept, ..PutBack::default() }
-        }
-        Err(error) => {
-            tracing::warn!(%error, "failed to restore protected files");
-            let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
-            PutBack { lost: lost.collect(), ..PutBack::default() }
-        }
-    }
-}
-
-/// Returns the changed protected paths that the program was not allowed to change.
-fn closed(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
-    let Allowance { permissions: granted, makes_repositories, moves_worktrees: moves } = allowance;
-    let new_repositories = if *makes_repositories { made_by_git(changes) } else { Vec::new() };
-    // Creating instruction files for agents is restricted; changing existing ones is not.
-    let is_free = |path: &Path| {
-        let is = |paths: &[PathBuf]| paths.iter().any(|other| other == path);
-        is(&changes.instructions) && !is(&changes.created)
-    };
-    // Git's data about a working tree, and the contents of a removed working tree.
-    let of_worktrees = |path: &Path| {
-        *moves
-            && (path.ancestors().any(|folder| folder.ends_with(".git/worktrees"))
-                || path.parent().is_some_and(|folder| !folder.exists()))
-    };
-    let is_open = |path: &Path| {
-        of_worktrees(path)
-            || granted.file_system.write.iter().any(|open| path.starts_with(open))
-            || new_repositories.iter().any(|repository| path.starts_with(repository))
-    };
-    let closed = changes.protected.iter().filter(|path| !is_open(path) && !is_free(path));
-    // Files of a removed repository cannot be restored, but files placed where a repository may be
-    // created are removed.
-    let is_lost = |path: &Path| is_of_lost_repository(path) && path.symlink_metadata().is_err();
-    closed.filter(|path| !is_lost(path)).cloned().collect()
-}
-
-/// Returns whether the command creates repositories and no other program in it writes files. What
-/// git puts into a new repository is allowed.
-fn makes_repositories(command: &str) -> bool {
-    const BESIDE: [&str; 12] =
-        ["[", "cat", "cd", "echo", "git", "head", "ls", "mkdir", "printf", "pwd", "tail", "test"];
-    let line = bash::analyse(command);
-    let is_plain = |command: &bash::Command| {
-        command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
-    };
-    line.trouble.is_none()
-        && line.commands.iter().all(is_plain)
-        && line.redirections.iter().all(bash::redirects_nowhere)
-        && line.commands.iter().any(|command| {
-            bash::git_subcommand(command).is_some_and(|call| {
-                matches!(call.name, "init" | "clone" | "worktree" | "submodule")
-            })
-        })
-}
-
-/// Returns what git created: each new repository, the repository data and link file of each new
-/// working tree, and the directories created with them.
-fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
-    let is_new = |path: &Path| changes.created.iter().any(|new| new == path);
-    let mut made: Vec<PathBuf> = changes.new_repositories.clone();
-    made.retain(|git| git.join("HEAD").is_file());
-    let with_tree = |git: &Path| git.parent().filter(|tree| is_new(tree)).map(Path::to_path_buf);
-    // Files that were checked out there also come from git.
-    made.extend(made.iter().filter_map(|git| with_tree(git)).collect::<Vec<_>>());
-    let trees = changes.created.iter().filter(|path| path.ends_with("gitdir"));
-    for tree in trees.filter_map(|path| path.parent()) {
-        let of_repository = tree.parent().filter(|folder| folder.ends_with(".git/worktrees"));
-        if of_repository.is_none() || !is_new(&tree.join("commondir")) {
-            continue;
-        }
-        let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-        let file = PathBuf::from(text(&tree.join("gitdir")).trim());
-        let back = text(&file);
-        let back = back.trim().strip_prefix("gitdir:").map(|path| PathBuf::from(path.trim()));
-        if text(&tree.join("commondir")).trim() == "../.." && back.as_deref() == Some(tree) {
-            made.extend(with_tree(&file));
-            made.extend([tree.to_owned(), file]);
-        }
-    }
-    made
 }
 
 #[cfg(test)]

@@ -35,6 +35,13 @@ pub struct RulePlaces<'a> {
     pub admin: &'a [PathBuf],
 }
 
+impl<'a> RulePlaces<'a> {
+    /// Returns the places of a trusted directory, without extensions and flags.
+    pub fn of_trusted(homes: &'a Homes, cwd: &'a Path) -> Self {
+        Self { homes, cwd, trusted: true, extensions: &[], instead_of_user: &[], admin: &[] }
+    }
+}
+
 /// The rule files of all tiers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleFiles {
@@ -309,14 +316,7 @@ mod tests {
         }
 
         fn find<'a>(&'a self, change: impl FnOnce(&mut RulePlaces<'a>)) -> super::RuleFiles {
-            let mut places = RulePlaces {
-                homes: &self.homes,
-                cwd: &self.project,
-                trusted: true,
-                extensions: &[],
-                instead_of_user: &[],
-                admin: &[],
-            };
+            let mut places = RulePlaces::of_trusted(&self.homes, &self.project);
             change(&mut places);
             let administrator = rustix::process::getuid().as_raw();
             find(&places, &[self.path("etc/policies")], administrator)

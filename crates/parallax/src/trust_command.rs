@@ -212,14 +212,7 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
     let mut said = status(&place);
     let homes = &place.standing.homes;
     // The user has seen the current rules, so they are accepted.
-    let rules = parallax_config::policy_files(&RulePlaces {
-        homes,
-        cwd: &place.folder,
-        trusted: true,
-        extensions: &[],
-        instead_of_user: &[],
-        admin: &[],
-    });
+    let rules = parallax_config::policy_files(&RulePlaces::of_trusted(homes, &place.folder));
     parallax_config::accept_workspace_rules(homes, &place.folder, &rules.files)
         .map_err(|error| config(&error))?;
     let mut accepted = Vec::new();

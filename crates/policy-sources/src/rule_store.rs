@@ -49,14 +49,6 @@ impl RuleKeeper for RuleFileStore {
 
 impl RuleFileStore {
     fn files(&self) -> Vec<RuleFile> {
-        policy_files(&RulePlaces {
-            homes: &self.homes,
-            cwd: &self.project,
-            trusted: true,
-            extensions: &[],
-            instead_of_user: &[],
-            admin: &[],
-        })
-        .files
+        policy_files(&RulePlaces::of_trusted(&self.homes, &self.project)).files
     }
 }

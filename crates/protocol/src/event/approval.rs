@@ -1,0 +1,108 @@
+//! Approval requests.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AskId, CallId};
+use crate::op::AskOutcome;
+use crate::permissions::Permissions;
+use crate::policy::{RuleDraft, Verdict};
+use crate::routing::Fallback;
+use crate::tool::{Preview, ToolKind};
+
+/// A request for a user decision, usually whether a tool call may run.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The request id.
+    pub id: AskId,
+    /// The tool call; for a request of a subagent, the call that started the subagent.
+    pub call: CallId,
+    /// The subagent that made the call.
+    pub agent: Option<String>,
+    /// The tool's name.
+    pub name: String,
+    /// The tool kind.
+    pub kind: ToolKind,
+    /// What the call will do, in one line.
+    pub title: String,
+    /// The preview to show.
+    pub preview: Option<Preview>,
+    /// Why approval is required, and by which rule.
+    pub verdict: Verdict,
+    /// The possible responses.
+    pub outcomes: Vec<AskOutcome>,
+    /// The kind of the request.
+    pub question: Question,
+    /// Suggested rules that would make this request unnecessary in the future, from the narrowest
+    /// to the broadest. A response that names none selects the suggested one, otherwise the first.
+    /// Empty if no response may apply beyond this call.
+    pub rules: Vec<RuleDraft>,
+    /// Why there are no rules, for the user; `None` where none are expected.
+    pub no_rule: Option<String>,
+    /// The permissions beyond the sandbox that approval grants.
+    pub permissions: Permissions,
+    /// Broader permissions that can be granted instead, for a command that does more around the
+    /// named files than write them: the directories that contain them. Empty if there is nothing
+    /// broader to offer.
+    pub wider: Permissions,
+    /// Changes of the call that could not be undone, for the user.
+    pub not_undoable: Vec<String>,
+}
+
+impl Ask {
+    /// Creates a request about the session itself: no tool call waits for it, and no rule can
+    /// answer it.
+    pub fn of_session(
+        id: AskId,
+        name: &str,
+        title: String,
+        verdict: Verdict,
+        question: Question,
+        outcomes: Vec<AskOutcome>,
+    ) -> Self {
+        Self {
+            id,
+            call: CallId::new(String::new()),
+            agent: None,
+            name: name.to_owned(),
+            kind: ToolKind::Other,
+            title,
+            preview: None,
+            verdict,
+            outcomes,
+            question,
+            rules: Vec::new(),
+            no_rule: None,
+            permissions: Permissions::default(),
+            wider: Permissions::default(),
+            not_undoable: Vec::new(),
+        }
+    }
+}
+
+/// The kind of an approval request. The serialized names match those of other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// A file change.
+    Edit,
+    /// A shell command.
+    Exec,
+    /// A tool of an MCP server.
+    Mcp,
+    /// A command to which the sandbox denied access.
+    SandboxExpansion,
+    /// A plan, and the approval mode for carrying it out.
+    ExitPlanMode,
+    /// An unavailable model, and a fallback model. Not about a tool call.
+    Fallback,
+    /// A detected loop, and whether to continue with loop detection off for the rest of the
+    /// session. Not about a tool call.
+    Loop,
+    /// A spent budget ([`Preview::Budget`]), and whether to increase it. Not about a tool call.
+    Budget,
+    /// Questions of the model ([`Preview::Questions`]). Proceeding supplies the answers; cancelling
+    /// means that there are none.
+    AskUser,
+    /// Anything else.
+    Info,
+}

@@ -1,0 +1,196 @@
+//! Items of a turn: texts, tool calls, commands of the user, and notices.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::approval::Ask;
+use crate::Object;
+use crate::ids::{CallId, ItemId};
+use crate::policy::Verdict;
+use crate::shell::ShellEnding;
+use crate::tool::{Display, ToolErrorKind, ToolKind};
+
+/// The kind of an item that starts.
+#[derive(Debug, Clone)]
+pub enum ItemStart {
+    /// A message of the user.
+    User {
+        /// The text as typed.
+        text: String,
+    },
+    /// An answer of the model.
+    Text,
+    /// A thought summary.
+    Thought,
+    /// A function call of the model. All calls of one answer start before any of them runs.
+    Tool(ToolStart),
+    /// A shell command that the user entered.
+    Shell(ShellStart),
+}
+
+/// A shell command of the user that starts.
+#[derive(Debug, Clone)]
+pub struct ShellStart {
+    /// The command line.
+    pub command: String,
+    /// Whether it runs in the background.
+    pub background: bool,
+}
+
+/// The phase of a tool call, with its title and kind.
+#[derive(Debug, Clone)]
+pub struct CallState {
+    /// The item of the call.
+    pub item: ItemId,
+    /// The tool call.
+    pub call: CallId,
+    /// The phase.
+    pub phase: CallPhase,
+    /// What the call will do, in one line; known once the arguments are checked.
+    pub title: Option<String>,
+    /// The tool kind; `None` for an unknown tool.
+    pub kind: Option<ToolKind>,
+}
+
+/// The phase of a tool call. A call may enter a phase more than once (after its arguments changed,
+/// or when it is rerun with more permissions).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallPhase {
+    /// The arguments and the policy are being checked.
+    Validating,
+    /// The call waits for an approval response ([`Ask::call`]).
+    AwaitingApproval,
+    /// The call is running.
+    Executing,
+}
+
+/// A function call that starts.
+#[derive(Debug, Clone)]
+pub struct ToolStart {
+    /// The tool call.
+    pub call: CallId,
+    /// The index among the calls of the answer, from 0.
+    pub index: usize,
+    /// The tool name that the model used.
+    pub name: String,
+    /// The arguments as the model wrote them.
+    pub args: Object,
+}
+
+/// The final state of an item.
+#[derive(Debug, Clone)]
+pub enum ItemDone {
+    /// A message of the user.
+    User,
+    /// An answer of the model.
+    Text {
+        /// The complete text. Shared, because an answer may be large.
+        text: Arc<String>,
+        /// Whether the attempt failed. Front ends remove the text; a retry sends it again.
+        dropped: bool,
+    },
+    /// A thought summary.
+    Thought {
+        /// The complete text. The first bold span is the subject.
+        text: String,
+    },
+    /// A tool call.
+    Tool(Box<ToolDone>),
+    /// A shell command of the user.
+    Shell(Box<ShellDone>),
+    /// A message for the user.
+    Notice {
+        /// The severity.
+        level: Level,
+        /// One line of text.
+        text: String,
+    },
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// The call succeeded.
+    Success,
+    /// The call failed or was denied.
+    Error,
+    /// The call was interrupted or rejected by the user.
+    Cancelled,
+}
+
+/// How a tool call was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallDecision {
+    /// A rule or the user approved the call.
+    Accept,
+    /// The user or a rule rejected the call.
+    Reject,
+    /// The user approved this call and similar ones.
+    AutoAccept,
+}
+
+/// A finished tool call.
+#[derive(Debug, Clone)]
+pub struct ToolDone {
+    /// The tool call.
+    pub call: CallId,
+    /// The index among the calls of the answer.
+    pub index: usize,
+    /// The tool name that the model used.
+    pub name: String,
+    /// The tool kind; `None` for an unknown tool.
+    pub kind: Option<ToolKind>,
+    /// What the call did, in one line.
+    pub title: String,
+    /// The status.
+    pub status: ToolStatus,
+    /// How the call was decided; `None` if no decision was made.
+    pub decision: Option<CallDecision>,
+    /// The policy decision and the rule behind it, if the policy was evaluated.
+    pub verdict: Option<Verdict>,
+    /// What the user sees.
+    pub display: Option<Display>,
+    /// The error kind and message.
+    pub error: Option<(ToolErrorKind, String)>,
+    /// The text for the model: `response.output` or `response.error`.
+    pub for_model: String,
+    /// Structured data for machine-readable output.
+    pub data: Option<Value>,
+    /// How long the call ran, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A shell command of the user that ended or moved to the background.
+#[derive(Debug, Clone)]
+pub struct ShellDone {
+    /// The command line.
+    pub command: String,
+    /// How it ended.
+    pub ending: ShellEnding,
+    /// The end of the output with its colors, limited in size.
+    pub output: String,
+    /// The final working directory of the shell if it differs from the first, so that users learn
+    /// that the next command starts in the project directory again.
+    pub directory: Option<std::path::PathBuf>,
+    /// How long the command ran, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// The severity of a notice.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Information.
+    Info,
+    /// Something did not work as requested, but the run continues.
+    Warning,
+    /// Something failed.
+    Error,
+}
