@@ -11,6 +11,7 @@ mod compaction;
 mod compaction_frequency;
 mod context;
 mod planning;
+mod prepared_call;
 mod rejected_content;
 mod resume_turn;
 mod rewind;

@@ -366,6 +366,8 @@ pub struct Setup {
     pub mode: ApprovalMode,
     pub unattended: bool,
     pub keeper: Option<Arc<dyn RuleKeeper>>,
+    /// Instead of [`ByName`].
+    pub judge: Option<Arc<dyn Judge>>,
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
     pub hooks: Option<Arc<dyn parallax_protocol::hooks::Hooks>>,
     pub shell: Option<Arc<dyn parallax_protocol::shell::Shell>>,
@@ -394,7 +396,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             tools: setup.tools,
             more_tools: None,
             agents: setup.agents,
-            judge: Arc::new(ByName::default()),
+            judge: setup.judge.unwrap_or_else(|| Arc::new(ByName::default())),
             store: store.clone(),
             mode: setup.mode,
             interactive: !setup.unattended,

@@ -1,0 +1,120 @@
+//! The object that is shown to the user is the one that the policy engine evaluates and that runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use parallax_protocol::event::EventBody;
+use parallax_protocol::op::{AskOutcome, Decide, Op};
+use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, Verdict};
+use parallax_protocol::tool::{
+    Effects, Invocation, Outcome, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolSpec,
+};
+use parallax_protocol::{BoxFuture, Object};
+
+use crate::support::*;
+
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// A tool that gives every prepared call a number of its own, so that another one, prepared from the
+/// same arguments, is recognized.
+struct NumberingTool {
+    spec: ToolSpec,
+    prepared: AtomicU64,
+    ran: Seen,
+}
+
+impl Tool for NumberingTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, _args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+        let number = self.prepared.fetch_add(1, Ordering::SeqCst).to_string();
+        let effects = Effects { runs: vec![number.clone()], ..Effects::default() };
+        Ok(Box::new(NumberedCall { number, effects, ran: Arc::clone(&self.ran) }))
+    }
+}
+
+struct NumberedCall {
+    number: String,
+    effects: Effects,
+    ran: Seen,
+}
+
+impl Invocation for NumberedCall {
+    fn title(&self) -> String {
+        self.number.clone()
+    }
+
+    fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    fn preview(&self) -> Option<Preview> {
+        Some(Preview::Command { command: self.number.clone(), directory: "/w".into() })
+    }
+
+    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, Outcome> {
+        self.ran.lock().expect("calls").push(self.number.clone());
+        echo(1)
+    }
+}
+
+/// Requires approval for every call, and records the calls that it evaluates.
+struct RecordingJudge(Seen);
+
+impl Judge for RecordingJudge {
+    fn judge(&self, query: &Query<'_>) -> Verdict {
+        self.0.lock().expect("calls").extend(query.effects.runs.iter().cloned());
+        Verdict::new(Decision::Ask, "test", "every call requires approval")
+    }
+
+    fn hides(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn call_that_is_shown_is_the_one_evaluated_and_run() {
+    for sharing in [Sharing::Shared, Sharing::Exclusive] {
+        let (evaluated, ran) = (Seen::default(), Seen::default());
+        let spec = ToolSpec {
+            name: "numbering".into(),
+            display_name: "Numbering".into(),
+            description: "a tool".into(),
+            parameters: serde_json::json!({"type": "object", "properties": {}}),
+            kind: ToolKind::Execute,
+            sharing,
+            aliases: Vec::new(),
+        };
+        let tool = NumberingTool { spec, prepared: AtomicU64::new(0), ran: Arc::clone(&ran) };
+        let setup = Setup {
+            tools: vec![Arc::new(tool)],
+            judge: Some(Arc::new(RecordingJudge(Arc::clone(&evaluated)))),
+            ..Setup::default()
+        };
+        let call = calls(&[("numbering", 1)]);
+        let mut rig = rig(vec![call, calls(&[("numbering", 2)]), has_text("done")], setup);
+        rig.prompt("go").await;
+        let mut shown = Vec::new();
+        for _ in 0..2 {
+            let event = rig.until(|body| matches!(body, EventBody::Ask(_))).await;
+            let EventBody::Ask(ask) = event.body else { unreachable!() };
+            let Some(Preview::Command { command, .. }) = &ask.preview else {
+                panic!("no preview: {ask:?}")
+            };
+            assert_eq!(*command, ask.title);
+            let before = evaluated.lock().expect("calls").len();
+            assert_eq!(ran.lock().expect("calls").len(), shown.len(), "it ran before approval");
+            assert_eq!(evaluated.lock().expect("calls").last(), Some(command), "after {before}");
+            shown.push(command.clone());
+            let decide = Decide::new(ask.id, AskOutcome::ProceedOnce);
+            rig.handle.ops.send(Op::Decide(Box::new(decide))).await.expect("session");
+        }
+        rig.finish().await;
+        assert_eq!(*ran.lock().expect("calls"), shown, "{sharing:?}");
+        let mut evaluated = evaluated.lock().expect("calls").clone();
+        evaluated.dedup();
+        assert_eq!(evaluated, shown, "{sharing:?}");
+    }
+}
