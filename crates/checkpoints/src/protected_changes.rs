@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use parallax_files::git_files::linked_directory;
 use parallax_policy::bash;
-use parallax_protocol::checkpoint::{Checkpoints, PutBack};
+use parallax_protocol::checkpoint::PutBack;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Effects;
@@ -156,11 +157,39 @@ pub(crate) fn made_by_git(changes: &Changes) -> Vec<PathBuf> {
         let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let file = PathBuf::from(text(&tree.join("gitdir")).trim());
         let back = text(&file);
-        let back = back.trim().strip_prefix("gitdir:").map(|path| PathBuf::from(path.trim()));
+        let back = linked_directory(Path::new(""), &back);
         if text(&tree.join("commondir")).trim() == "../.." && back.as_deref() == Some(tree) {
             made.extend(with_tree(&file));
             made.extend([tree.to_owned(), file]);
         }
     }
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_git_may_create_repositories() {
+        for line in [
+            "git clone . x",
+            "git init && ls -la",
+            "mkdir x && cd x && git init -q 2>/dev/null; echo done",
+            "git worktree add ../x",
+        ] {
+            assert!(makes_repositories(line), "{line}");
+        }
+        for line in [
+            "git init x; echo y > x/.git/config",
+            "git init x; cp y x/.git/config",
+            "GIT_TEMPLATE_DIR=y git init x",
+            "make; git clone . x",
+            "git status",
+            "echo init",
+            "$X init",
+        ] {
+            assert!(!makes_repositories(line), "{line}");
+        }
+    }
 }

@@ -17,13 +17,12 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::START_UP;
 use parallax_protocol::tool::Effects;
 use parallax_store::{
-    BlobReader, Changes, CheckpointError, CheckpointOptions, CommandMark, EditMark, PendingRestore,
+    BlobReader, CheckpointError, CheckpointOptions, CommandMark, EditMark, PendingRestore,
     Unfinished,
 };
 
 use crate::protected_changes::{
-    Allowance, bring_back, closed, makes_repositories, may_change_protected, put_back,
-    remove_set_id, unsearched,
+    Allowance, bring_back, closed, may_change_protected, put_back, remove_set_id, unsearched,
 };
 
 /// Timeout of reading one file from git.
@@ -560,28 +559,5 @@ mod tests {
         let watch = versions.watch().expect("a watch");
         std::fs::write(&closed, "changed").expect("a file");
         assert_eq!(watch.end("").restored, [closed]);
-    }
-
-    #[test]
-    fn only_git_may_create_repositories() {
-        for line in [
-            "git clone . x",
-            "git init && ls -la",
-            "mkdir x && cd x && git init -q 2>/dev/null; echo done",
-            "git worktree add ../x",
-        ] {
-            assert!(makes_repositories(line), "{line}");
-        }
-        for line in [
-            "git init x; echo y > x/.git/config",
-            "git init x; cp y x/.git/config",
-            "GIT_TEMPLATE_DIR=y git init x",
-            "make; git clone . x",
-            "git status",
-            "echo init",
-            "$X init",
-        ] {
-            assert!(!makes_repositories(line), "{line}");
-        }
     }
 }

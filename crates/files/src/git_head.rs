@@ -1,8 +1,8 @@
 //! Reads the state of a Git checkout from its files, without running a program.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use crate::git_files::{git_directory, read_git_file};
 
 /// What is checked out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl GitHead {
 /// Returns what is checked out in the repository that contains the directory, including worktrees
 /// and submodules; `None` outside of repositories. Blocking, but reads only a few small files.
 pub fn head(folder: &Path) -> Option<GitHead> {
-    let directory = folder.ancestors().find_map(git_directory)?;
-    let text = read(&directory.join("HEAD"))?;
+    let directory = folder.ancestors().find_map(checked_out)?;
+    let text = read_git_file(&directory.join("HEAD"))?;
     let text = text.lines().next()?.trim();
     if let Some(name) = text.strip_prefix("ref:") {
         let name = name.trim();
@@ -41,10 +41,10 @@ pub fn head(folder: &Path) -> Option<GitHead> {
 /// Returns the commit checked out in a repository. For a branch, only if its ref is not packed.
 /// Blocking.
 pub fn commit(repository: &Path) -> Option<String> {
-    let directory = git_directory(repository)?;
-    let text = read(&directory.join("HEAD"))?;
+    let directory = checked_out(repository)?;
+    let text = read_git_file(&directory.join("HEAD"))?;
     let text = match text.trim().strip_prefix("ref:") {
-        Some(name) if !name.contains("..") => read(&directory.join(name.trim()))?,
+        Some(name) if !name.contains("..") => read_git_file(&directory.join(name.trim()))?,
         Some(_) => return None,
         None => text,
     };
@@ -53,24 +53,10 @@ pub fn commit(repository: &Path) -> Option<String> {
     is_commit.then(|| commit.to_owned())
 }
 
-/// Returns the Git directory, which a worktree names in its `.git` file.
-fn git_directory(folder: &Path) -> Option<PathBuf> {
-    let entry = folder.join(".git");
-    if entry.is_dir() {
-        return entry.join("HEAD").exists().then_some(entry);
-    }
-    let text = read(&entry)?;
-    let path = text.lines().next()?.strip_prefix("gitdir:")?.trim();
-    (!path.is_empty()).then(|| folder.join(path))
-}
-
-fn read(path: &Path) -> Option<String> {
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let mut text = String::new();
-    File::open(path).ok()?.take(4096).read_to_string(&mut text).ok()?;
-    Some(text)
+/// Returns the Git directory of a working tree. A `.git` directory without `HEAD` is none.
+fn checked_out(folder: &Path) -> Option<PathBuf> {
+    let directory = git_directory(folder)?;
+    (directory != folder.join(".git") || directory.join("HEAD").exists()).then_some(directory)
 }
 
 #[cfg(test)]

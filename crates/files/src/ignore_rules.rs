@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 
+use crate::git_files::{common_directory, git_directory};
 use crate::real_path::real_path;
 
 /// Maximum size of an ignore file.
@@ -331,18 +332,6 @@ fn excludes_file() -> Option<PathBuf> {
 /// Returns the git directory of the working tree at `folder`; for a linked worktree, the common
 /// one.
 fn git_folder(folder: &Path) -> Option<PathBuf> {
-    let git = folder.join(".git");
-    let metadata = std::fs::symlink_metadata(&git).ok()?;
-    if metadata.is_dir() {
-        return Some(git);
-    }
-    if metadata.is_symlink() {
-        return git.is_dir().then_some(git);
-    }
-    let text = read_small(&git)?;
-    let own = folder.join(text.lines().next()?.strip_prefix("gitdir:")?.trim());
-    match read_small(&own.join("commondir")) {
-        Some(common) => Some(own.join(common.trim())),
-        None => Some(own),
-    }
+    let git = git_directory(folder)?;
+    Some(if git == folder.join(".git") { git } else { common_directory(&git) })
 }

@@ -9,6 +9,7 @@ mod confined;
 mod encoding;
 mod error;
 mod exchange;
+pub mod git_files;
 pub mod git_head;
 mod hidden_file_tracker;
 mod ignore_rules;

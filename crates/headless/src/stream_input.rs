@@ -28,7 +28,7 @@ use crate::conductor::{Conductor, InterruptionCause, RunnerStep};
 use crate::exit::ExitCode;
 use crate::failure::RunOutcome;
 use crate::info_commands::{self, CommandOutput, engine_answer, engine_request};
-use crate::input_line::{DecideLine, InputLine, parse};
+use crate::input_line::{DecideLine, InputLine};
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::signals::Signals;
 use crate::slash::{Slash, classify};

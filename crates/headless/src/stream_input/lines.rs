@@ -4,7 +4,6 @@ use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::info_commands;
 use crate::input_line::{InputLine, parse};
 use crate::line_reader::next_line;
 

@@ -6,7 +6,6 @@ use crate::ids::{AskId, CallId};
 use crate::op::AskOutcome;
 use crate::permissions::Permissions;
 use crate::policy::{RuleDraft, Verdict};
-use crate::routing::Fallback;
 use crate::tool::{Preview, ToolKind};
 
 /// A request for a user decision, usually whether a tool call may run.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::approval::Ask;
 use crate::Object;
 use crate::ids::{CallId, ItemId};
 use crate::policy::Verdict;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::display::Display;
 use crate::event::Level;
 use crate::shell::{ProcessControl, Screen};
 

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parallax_files::git_files::{common_directory, git_directory};
+
 use super::git_index::{Index, Tracked};
 use super::state::{GitId, Stamp};
 
@@ -45,10 +47,7 @@ impl Repository {
     /// Returns the repository whose working tree has the root `folder`, if there is one.
     pub fn at(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
         let git = git_folder(folder)?;
-        let common = match read_text(&git.join("commondir")) {
-            Some(common) => git.join(common.trim()),
-            None => git.clone(),
-        };
+        let common = common_directory(&git);
         let mut config = ConversionConfig::default();
         for file in configuration(&git, &common) {
             config.read(&file, 0);
@@ -118,14 +117,7 @@ fn read_index(path: &Path, indexes: &mut Indexes) -> Option<Arc<Index>> {
 
 /// Returns the git directory of a working tree with the root `folder`.
 pub(super) fn git_folder(folder: &Path) -> Option<PathBuf> {
-    let git = folder.join(".git");
-    let facts = std::fs::symlink_metadata(&git).ok()?;
-    if facts.is_dir() || (facts.is_symlink() && git.is_dir()) {
-        return Some(git);
-    }
-    let text = read_text(&git)?;
-    let own = folder.join(text.lines().next()?.strip_prefix("gitdir:")?.trim());
-    own.is_dir().then_some(own)
+    git_directory(folder).filter(|git| git.is_dir())
 }
 
 /// Reads a small regular file; anything else is treated as missing.

@@ -13,6 +13,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use parallax_files::git_files::{linked_directory, read_git_file};
+
 use super::repository::{bytes_of, line_of};
 
 /// Maximum size in bytes of a configuration that is read.
@@ -163,9 +165,7 @@ fn target(repository: &Path) -> Option<PathBuf> {
     if !data.is_file() {
         return None;
     }
-    let line = line_of(repository)?;
-    let target = line.strip_prefix("gitdir:")?.trim();
-    repository.parent()?.join(target).canonicalize().ok()
+    linked_directory(repository.parent()?, &read_git_file(repository)?)?.canonicalize().ok()
 }
 
 /// Returns the directory of a linked worktree if it points back: a planted file must not open
