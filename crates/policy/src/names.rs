@@ -1,23 +1,13 @@
 //! Tool names in settings and rules.
 
+use parallax_protocol::built_in_tools::{BUILT_IN_TOOLS, BuiltInTool};
+
 /// Returns the registered name of a tool for an old or class-style name, and any other name
 /// unchanged.
 pub(crate) fn canonical(name: &str) -> &str {
-    match name {
-        "ReadFileTool" | "ReadFile" => "read_file",
-        "ReadManyFilesTool" | "ReadManyFiles" => "read_many_files",
-        "LSTool" | "LsTool" | "ReadFolder" => "list_directory",
-        "GrepTool" | "RipGrepTool" | "SearchText" | "search_file_content" => "grep_search",
-        "GlobTool" | "FindFiles" => "glob",
-        "EditTool" | "Edit" => "replace",
-        "WriteFileTool" | "WriteFile" => "write_file",
-        "ShellTool" | "Shell" => SHELL,
-        "WebFetchTool" | "WebFetch" => "web_fetch",
-        "WebSearchTool" | "GoogleSearch" => "google_web_search",
-        "MemoryTool" | "SaveMemoryTool" => "save_memory",
-        "WriteTodosTool" => "write_todos",
-        other => other,
-    }
+    let means =
+        |tool: &&BuiltInTool| tool.settings_names.contains(&name) || tool.former.contains(&name);
+    BUILT_IN_TOOLS.iter().find(means).map_or(name, |tool| tool.name)
 }
 
 /// The shell tool.
@@ -36,39 +26,15 @@ pub(crate) const NARROWED: &[&str] = &[
     SHELL,
 ];
 
-/// Known tool names, for detecting misspelled ones.
-pub(crate) const KNOWN: &[&str] = &[
-    "read_file",
-    "read_many_files",
-    "list_directory",
-    "grep_search",
-    "search_file_content",
-    "glob",
-    "replace",
-    "write_file",
-    SHELL,
-    "list_background_processes",
-    "read_background_output",
-    "web_fetch",
-    "google_web_search",
-    "save_memory",
-    "write_todos",
-    "activate_skill",
-    "invoke_agent",
-    "ask_user",
-    "enter_plan_mode",
-    "exit_plan_mode",
-    "codebase_investigator",
-    "cli_help",
-    "get_internal_docs",
-    "update_topic",
-    "complete_task",
-    "read_mcp_resource",
-    "list_mcp_resources",
-    "mcp_search_tools",
-    "generalist",
-    "browser_agent",
-];
+/// Names of agents, which rules may name like tools.
+const AGENTS: &[&str] = &["codebase_investigator", "cli_help", "generalist", "browser_agent"];
+
+/// Returns the known tool names, for detecting misspelled ones.
+pub(crate) fn known() -> Vec<&'static str> {
+    let names =
+        |tool: &'static BuiltInTool| [tool.name].into_iter().chain(tool.former.iter().copied());
+    BUILT_IN_TOOLS.iter().flat_map(names).chain(AGENTS.iter().copied()).collect()
+}
 
 /// Returns the known word nearest to a misspelled one, at most three edits away. Returns `None` if
 /// no word is near enough or the word itself is known.
@@ -90,14 +56,14 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KNOWN, nearest};
+    use super::{known, nearest};
 
     #[test]
     fn similar_names_are_suggested() {
-        assert_eq!(nearest("write_fiel", KNOWN), Some("write_file"));
-        assert_eq!(nearest("run_shel_comand", KNOWN), Some("run_shell_command"));
-        assert_eq!(nearest("write_file", KNOWN), None);
-        assert_eq!(nearest("my_own_tool", KNOWN), None);
-        assert_eq!(nearest("g", KNOWN), None);
+        assert_eq!(nearest("write_fiel", &known()), Some("write_file"));
+        assert_eq!(nearest("run_shel_comand", &known()), Some("run_shell_command"));
+        assert_eq!(nearest("write_file", &known()), None);
+        assert_eq!(nearest("my_own_tool", &known()), None);
+        assert_eq!(nearest("g", &known()), None);
     }
 }

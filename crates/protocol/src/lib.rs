@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod budget;
+pub mod built_in_tools;
 pub mod checkpoint;
 pub mod code_text;
 pub mod coerce;

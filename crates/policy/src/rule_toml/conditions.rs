@@ -2,7 +2,7 @@
 
 use crate::command_prefix::CommandPrefix;
 use crate::conditions::{CommandPattern, Commands, Conditions};
-use crate::names::{KNOWN, SHELL, canonical, nearest};
+use crate::names::{SHELL, canonical, known, nearest};
 use crate::path_condition::{PathGlob, PathScope};
 use crate::pattern;
 use crate::problem::ProblemKind;
@@ -129,7 +129,7 @@ impl RuleReader<'_> {
             name.contains('*') || name.starts_with("mcp_") || name.starts_with("discovered_tool_");
         if !has_own_namespace
             && canonical(name) == name
-            && let Some(near) = nearest(name, KNOWN)
+            && let Some(near) = nearest(name, &known())
         {
             let fault = warn(format!("unknown tool `{name}`"), Some(near.to_owned()));
             self.report(Some(number), false, fault);

@@ -1,6 +1,7 @@
 //! Output of commands and dialogs.
 
 use parallax_commands::built_in::{Docs, Init};
+use parallax_protocol::built_in_tools::built_in_tool;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::{ContextTier, OpenSession};
 use parallax_sessions::SessionChoice;
@@ -109,4 +110,20 @@ fn bug_report_uses_the_configured_url() {
         parallax_commands::built_in::docs(world.launch().config()),
         Some(Docs::Url("https://docs".to_owned()))
     );
+}
+
+#[tokio::test]
+async fn tools_are_what_the_table_of_built_in_tools_says() {
+    let world = World::new();
+    let (session, _events) = world.open(SessionChoice::New);
+    let tools = session.tools();
+    assert!(tools.len() > 10, "{tools:?}");
+    let row = |name: &str| built_in_tool(name).map(|row| (row.display_name.to_owned(), row.kind));
+    let told: Vec<_> = tools.iter().map(|tool| (tool.name.clone(), row(&tool.name))).collect();
+    let wanted: Vec<_> = tools
+        .iter()
+        .map(|tool| (tool.name.clone(), Some((tool.display_name.clone(), tool.kind))))
+        .collect();
+    assert_eq!(told, wanted);
+    session.close().await;
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use parallax_protocol::Object;
+use parallax_protocol::built_in_tools::built_in_tool;
 use parallax_protocol::tool::{FileDiff, Todo, TodoStatus, ToolKind};
 use serde_json::Value;
 
@@ -11,58 +12,28 @@ use crate::tokens::SEPARATOR;
 /// Maximum number of characters shown of an argument.
 const MAX_VALUE: usize = 200;
 
-/// The built-in tools: the name for the model, the display name, the kind, and the arguments that
-/// describe the call.
-const TOOLS: &[(&str, &str, ToolKind, &[&str])] = &[
-    ("read_file", "ReadFile", ToolKind::Read, &["file_path", "absolute_path"]),
-    ("read_many_files", "ReadManyFiles", ToolKind::Read, &["include", "paths"]),
-    ("write_file", "WriteFile", ToolKind::Edit, &["file_path"]),
-    ("replace", "Edit", ToolKind::Edit, &["file_path"]),
-    ("run_shell_command", "Shell", ToolKind::Execute, &["command"]),
-    ("list_directory", "ReadFolder", ToolKind::Read, &["dir_path", "path"]),
-    ("glob", "FindFiles", ToolKind::Search, &["pattern"]),
-    ("grep_search", "SearchText", ToolKind::Search, &["pattern"]),
-    ("search_file_content", "SearchText", ToolKind::Search, &["pattern"]),
-    ("google_web_search", "GoogleSearch", ToolKind::Search, &["query"]),
-    ("web_fetch", "WebFetch", ToolKind::Fetch, &["prompt", "url"]),
-    ("write_todos", "WriteTodos", ToolKind::Plan, &[]),
-    ("enter_plan_mode", "EnterPlanMode", ToolKind::Plan, &["reason"]),
-    ("exit_plan_mode", "ExitPlanMode", ToolKind::Plan, &["plan_filename"]),
-    ("invoke_agent", "Agent", ToolKind::Agent, &["agent_name"]),
-    ("ask_user", "AskUser", ToolKind::Communicate, &[]),
-    ("update_topic", "Topic", ToolKind::Think, &["title", "strategic_intent"]),
-    ("complete_task", "CompleteTask", ToolKind::Other, &[]),
-    ("list_background_processes", "ListBackgroundProcesses", ToolKind::Read, &[]),
-    ("read_background_output", "ReadBackgroundOutput", ToolKind::Read, &["pid"]),
-    ("kill_background_process", "KillBackgroundProcess", ToolKind::Execute, &["pid"]),
-    ("save_memory", "SaveMemory", ToolKind::Edit, &["fact"]),
-    ("activate_skill", "ActivateSkill", ToolKind::Other, &["name"]),
-    ("get_internal_docs", "GetInternalDocs", ToolKind::Think, &["path"]),
-    ("list_mcp_resources", "ListMcpResources", ToolKind::Search, &["serverName"]),
-    ("read_mcp_resource", "ReadMcpResource", ToolKind::Search, &["uri"]),
-    ("mcp_search_tools", "McpSearchTools", ToolKind::Search, &["query"]),
-];
-
-fn known(
-    name: &str,
-) -> Option<&'static (&'static str, &'static str, ToolKind, &'static [&'static str])> {
-    TOOLS.iter().find(|(tool, ..)| *tool == name)
-}
-
 /// Returns the display name of a tool.
 pub(crate) fn display_name(name: &str) -> &str {
-    known(name).map_or(name, |(_, shown, ..)| shown)
+    match name {
+        // Its argument is a heading, which a verb would only make longer.
+        "update_topic" => "Topic",
+        _ => built_in_tool(name).map_or(name, |tool| tool.display_name),
+    }
 }
 
-/// Returns the kind of a built-in tool.
+/// Returns the kind of a built-in tool, by which its result is shown.
 pub(super) fn kind(name: &str) -> Option<ToolKind> {
-    known(name).map(|(_, _, kind, _)| *kind)
+    match name {
+        // Its result looks like the output of a command.
+        "kill_background_process" => Some(ToolKind::Execute),
+        _ => built_in_tool(name).map(|tool| tool.kind),
+    }
 }
 
 /// Returns one line for a call of which only the arguments are known.
 pub(super) fn arguments(name: &str, args: &Object) -> String {
-    if let Some((_, _, _, keys)) = known(name) {
-        let value = keys.iter().find_map(|key| args.get(*key));
+    if let Some(tool) = built_in_tool(name) {
+        let value = tool.summary.iter().find_map(|key| args.get(*key));
         return value.map(short).unwrap_or_default();
     }
     let pairs: Vec<String> =
