@@ -42,7 +42,7 @@ pub(crate) async fn check_budget(
     }
     if let Some(spent) = budget.approaching_limit() {
         let (used, limit) = (spent.amount(spent.used), spent.amount(spent.limit));
-        let text = format!("{used} of the {limit} budget have been used");
+        let text = format!("{used} of the budget of {limit} have been used");
         users.inbox.notice(Level::Warning, text);
     }
     Ok(())

@@ -52,7 +52,7 @@ async fn is_whole(rig: &mut Rig) {
     let told = rig
         .until(|body| matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. }))
         .await;
-    assert!(format!("{told:?}").contains("no interrupted turn"));
+    assert!(format!("{told:?}").contains("was not interrupted"));
     assert_eq!(rig.script.contents().len(), 1);
 }
 

@@ -389,7 +389,7 @@ fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
     std::os::unix::fs::symlink("/etc/passwd", world.home.project().join("linked/GEMINI.md"))
         .unwrap();
     for (source, why) in [
-        (tar("escape.tar.gz", "add(archive, '../../escaped.txt')"), "leads out of the directory"),
+        (tar("escape.tar.gz", "add(archive, '../../escaped.txt')"), "is outside the directory"),
         (
             tar("link.tar.gz", "add(archive, 'GEMINI.md', b'', tarfile.SYMTYPE, '/etc/passwd')"),
             "`GEMINI.md` is a link",
@@ -409,7 +409,7 @@ fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
                  'w')\narchive.writestr('gemini-extension.json', \
                  manifest)\narchive.writestr('../../escaped.txt', 'x')\narchive.close()",
             ),
-            "leads out of the directory",
+            "is outside the directory",
         ),
         (linked, "`GEMINI.md` is a link to a path outside"),
         (

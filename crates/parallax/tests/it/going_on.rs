@@ -21,7 +21,7 @@ fn client_resumes_an_interrupted_turn() {
     // There is nothing left to continue; the conversation can still end.
     face.say(&json!({"type": "continue"}));
     let said = face.next("error");
-    assert!(said["message"].as_str().is_some_and(|it| it.contains("no interrupted turn")));
+    assert!(said["message"].as_str().is_some_and(|it| it.contains("was not interrupted")));
     assert_eq!(face.end(), Some(0));
 }
 

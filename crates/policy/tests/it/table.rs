@@ -74,10 +74,10 @@ allowed=write_file | d | write_file | Makefile | k | d | build-file guard
  | y | run_shell_command | /etc@@ls | a | a | yolo
 # other tools
  | d | web_fetch | | k | d | web requests require approval
- | e | web_fetch | | a | a | fetching while edits
+ | e | web_fetch | | a | a | web requests in auto_edit
  | p | web_fetch | | k | d | web requests in plan mode
  | d | save_memory | | k | d | memories require approval
- | e | save_memory | | a | a | memory
+ | e | save_memory | | a | a | memories
  | p | save_memory | | d | d | plan mode
  | d | activate_skill | | k | d | skills require approval
  | d | mcp_git_push | | k | d | no rule

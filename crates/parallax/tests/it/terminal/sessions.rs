@@ -224,7 +224,7 @@ fn interrupted_turn_is_offered_for_continuation() {
     seat.world.server.assert_clean();
     // The turn is now complete.
     seat.prompts("/continue");
-    seat.sees("no interrupted turn");
+    seat.sees("was not interrupted");
 }
 
 #[test]
