@@ -56,7 +56,7 @@ fn command_runs_only_with_a_known_agent() {
     world.run_well(&["-p", "/good"]);
     assert!(last(&world, 0).contains("subagent(s) `scout`"));
     let done = world.run_well(&["-p", "/bad"]);
-    assert!(done.err().contains("unknown agent `scoot` (perhaps `scout`?)"), "{}", done.err());
+    assert!(done.err().contains("unknown agent `scoot` (did you mean `scout`?)"), "{}", done.err());
     assert!(!last(&world, 1).contains("subagent(s)"), "{}", last(&world, 1));
 }
 

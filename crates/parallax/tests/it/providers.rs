@@ -423,7 +423,11 @@ fn ollama_model_without_tools_is_rejected_before_the_request() {
     let shown = json!({"capabilities": ["completion"]});
     let (it, done) = run_ollama(shown, json!({}));
     assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(done.err().contains("`tiny`") && done.err().contains("has no tools"), "{}", done.err());
+    assert!(
+        done.err().contains("`tiny`") && done.err().contains("does not support tools"),
+        "{}",
+        done.err()
+    );
     assert!(chat_bodies(&it).is_empty());
 }
 
