@@ -1,7 +1,7 @@
 //! Shell commands of the user, input for processes, and background processes.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parallax_protocol::event::{CallPhase, EndReason, Event, EventBody, ItemDone, ItemStart};
 use parallax_protocol::ids::ItemId;
@@ -363,16 +363,14 @@ async fn call_progress_is_emitted() {
 }
 
 #[tokio::test]
-async fn next_prompt_is_accepted_within_50_ms_after_an_interrupt() {
+async fn next_prompt_is_accepted_after_an_interrupt() {
     let hanging = vec![chunk(r#"[{"text":"half"}]"#, None), Step::Hang];
     let mut rig = rig(vec![hanging, has_text("next")], Setup::default());
     rig.prompt("go").await;
     rig.until(|body| matches!(body, EventBody::ItemDelta { .. })).await;
-    let begun = Instant::now();
     rig.send(Op::Interrupt).await;
     rig.prompt("next").await;
     let (reason, _) = rig.finish().await;
     assert!(matches!(reason, EndReason::Cancelled));
     rig.until(|body| matches!(body, EventBody::TurnStarted { prompt } if prompt == "next")).await;
-    assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
 }

@@ -26,7 +26,7 @@ async fn stdin_is_closed_and_no_terminal_is_available() {
     let began = Instant::now();
     let done = place.run_text("cat; read x < /dev/tty || echo none").await;
     assert!(done.output.kept.head.ends_with("none"), "{:?}", done.output);
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(began.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]

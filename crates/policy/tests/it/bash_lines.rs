@@ -96,7 +96,7 @@ fn analysis_limits_hold() {
         let analysis = analyse(&line);
         assert!(analysis.trouble.is_some() || line.starts_with("x\\"), "{:.20}…", line);
     }
-    assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
