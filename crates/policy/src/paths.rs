@@ -1,11 +1,11 @@
-//! Classification of paths by their text alone. Nothing accesses the disk, so callers must resolve
-//! symbolic links.
+//! Classification of paths. Callers must resolve symbolic links in them; the disk is accessed only
+//! to find what protected links lead to.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) use parallax_protocol::paths::lexical as resolve;
-use parallax_protocol::protected_names::{self, Protection, fold};
+use parallax_protocol::protected_names::{self, Protection, START_UP, closed_paths, fold};
 
 /// Whether the path is one of the roots or is inside one. The path must be resolved.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
@@ -33,6 +33,33 @@ pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
     names.iter().any(|name| name == ".git")
         || protected_names::protection(&names) == Some(Protection::Closed)
         || makes_repository(path)
+        || is_target_of_link(path, roots)
+}
+
+/// Maximum number of entries of a protected directory that are checked for links.
+const MOST_ENTRIES: usize = 1000;
+
+/// Whether a protected link leads to the path or to a directory above it: a link at the top of the
+/// workspace, in a protected directory there or in `.git/hooks`, or in the home directory.
+fn is_target_of_link(path: &Path, roots: &[PathBuf]) -> bool {
+    if root_of(path, roots).is_none() {
+        return false;
+    }
+    let home = std::env::home_dir().unwrap_or_default();
+    let of_home = START_UP.patterns.iter().map(|name| home.join(name));
+    let names = || closed_paths().chain([".git/config", ".git/hooks"]);
+    let of_roots = roots.iter().flat_map(|root| names().map(move |name| root.join(name)));
+    let leads_here = |link: &Path| {
+        link.canonicalize().is_ok_and(|target| {
+            target != *link && path.starts_with(&target) && root_of(&target, roots) != Some(&target)
+        })
+    };
+    of_home.chain(of_roots).filter(|link| link.symlink_metadata().is_ok()).any(|link| {
+        let entries = std::fs::read_dir(&link).into_iter().flatten().flatten();
+        let links =
+            entries.take(MOST_ENTRIES).map(|entry| entry.path()).filter(|it| it.is_symlink());
+        leads_here(&link) || links.into_iter().any(|link| leads_here(&link))
+    })
 }
 
 /// Whether the file defines which files commands must not read.

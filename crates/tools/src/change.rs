@@ -3,16 +3,15 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_files::FileError;
 use parallax_files::{
     Confined, Decoded, ExpectedState, Freshness, SeenFiles, Snapshot, WriteResult, atomic_write,
-    decode, hash, looks_binary, read_capped, real_path,
+    decode, hash, looks_binary, read_capped,
 };
-use parallax_protocol::protected_names::{START_UP, closed_paths};
 use parallax_protocol::tool::{Effects, FileDiff, FileTexts, ToolError, ToolErrorKind};
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
@@ -445,37 +444,11 @@ fn is_placeholder(line: &str) -> bool {
     )
 }
 
-/// Returns the effects of an edit of one file in a workspace with these directories. It also writes
-/// what protected links make of the file.
-pub(crate) fn edit_effects(path: &Path, is_new: bool, roots: &[PathBuf]) -> Effects {
-    let creates = if is_new { vec![path.to_owned()] } else { Vec::new() };
-    let mut writes = vec![path.to_owned()];
-    writes.extend(names_by_links(path, roots));
+/// Returns the effects of an edit of one file.
+pub(crate) fn edit_effects(path: &Path, is_new: bool) -> Effects {
+    let writes = vec![path.to_owned()];
+    let creates = if is_new { writes.clone() } else { Vec::new() };
     Effects { writes, creates, ..Effects::default() }
-}
-
-/// Returns the paths of a file through protected links at the top of the workspace and in the home
-/// directory.
-fn names_by_links(path: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
-    let is_link = |base: &Path, name: &str| {
-        let mut path = base.to_owned();
-        Path::new(name).iter().any(|name| {
-            path.push(name);
-            path.is_symlink()
-        })
-    };
-    let of_roots = roots.iter().flat_map(|root| closed_paths().map(move |name| (root, name)));
-    let home = std::env::home_dir();
-    let of_home =
-        home.iter().flat_map(|home| START_UP.patterns.iter().map(move |name| (home, *name)));
-    let links = of_roots.chain(of_home).filter(|(base, name)| is_link(base, name));
-    let named = links.filter_map(|(base, name)| {
-        let link = base.join(name);
-        let rest = path.strip_prefix(real_path(&link)?).ok()?.to_owned();
-        let named = if rest.as_os_str().is_empty() { link } else { link.join(rest) };
-        (named != path).then_some(named)
-    });
-    named.collect()
 }
 
 #[cfg(test)]

@@ -129,6 +129,41 @@ fn targets_of_protected_and_hidden_links_are_closed() {
 }
 
 #[test]
+fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
+    use std::os::unix::fs::symlink;
+    for tier in ["namespaces", "landlock"] {
+        let scripts = ["echo evil > hooks/pre", "echo evil > bashrc", "mv keys kept; true"];
+        let lines: Vec<String> = (0..scripts.len()).map(|number| format!("sh s{number}")).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).chain(["cat kept/env"]).collect();
+        let world = World::new(&commands(&lines));
+        for (number, script) in scripts.iter().enumerate() {
+            world.home.write(&format!("s{number}"), script).expect("written");
+        }
+        for name in ["hooks/pre", "bashrc"] {
+            world.home.write(name, "mine").expect("written");
+        }
+        world.home.write("keys/env", "SECRET").expect("written");
+        git(&world, ".", &["init", "-q"]);
+        let root = world.home.project();
+        symlink("../../hooks/pre", root.join(".git/hooks/pre-commit")).expect("a link");
+        symlink("keys/env", root.join(".env")).expect("a link");
+        let home = world.home.parallax().parent().expect("a home").join(".bashrc");
+        symlink(root.join("bashrc"), home).expect("a link");
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        let mut command = world.command(&["-p", "go"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        for name in ["hooks/pre", "bashrc"] {
+            assert_eq!(world.read(name), "mine", "{tier}: {name}: {}", done.err());
+        }
+        // Landlock cannot hide files of the workspace.
+        if tier != "landlock" {
+            assert!(!format!("{:?}", answers(&world.server)).contains("SECRET"), "{tier}");
+        }
+    }
+}
+
+#[test]
 fn protected_files_of_new_working_trees_are_kept() {
     for tier in ["namespaces", "landlock"] {
         let world =

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_files::TrackedPaths;
+use parallax_files::{TrackedPaths, real_path};
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
@@ -285,8 +285,12 @@ fn follow(
     let in_workspace = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root));
     let hidden = found.secrets.iter().chain(&found.left_alone);
     let hidden = hidden.chain(options.hidden.iter().filter(in_workspace));
-    let hidden: Vec<PathBuf> =
+    let mut hidden: Vec<PathBuf> =
         hidden.filter(|path| !options.readable.contains(path)).cloned().collect();
+    // A hidden link is known by its target, too, which a command can move.
+    let targets = hidden.iter().filter_map(|path| real_path(path).filter(|real| real != path));
+    let targets: Vec<PathBuf> = targets.filter(|path| in_workspace(&path)).collect();
+    hidden.extend(targets);
     options.hidden_places.track(roots, &hidden, |path| {
         !options.readable.iter().any(|open| open == path)
             && (of_settings(path)
@@ -378,7 +382,9 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
     let mut linked = plan.read_only.clone();
     let hooks = repositories(options, subject.roots, found).into_iter();
     linked.extend(hooks.map(|repository| repository.join("hooks")));
-    plan.read_only.extend(secrets::targets_of_links(&linked, subject.roots));
+    let mut targets = secrets::targets_of_links(&linked, subject.roots);
+    targets.retain(|target| !plan.hidden.iter().any(|hidden| target.starts_with(hidden)));
+    plan.read_only.extend(targets);
     if bash::moves_worktrees(subject.line) {
         // Git itself removes them, so nothing in them may be a mount point.
         let tops = linked_trees(found);
