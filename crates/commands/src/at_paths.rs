@@ -9,6 +9,8 @@ pub struct AtToken {
     pub range: Range<usize>,
     /// The path without quotes and escapes. Never empty.
     pub path: String,
+    /// Whether a quotation mark or `*` precedes the `@`: pasted code has such words, too.
+    pub is_enclosed: bool,
 }
 
 /// Returns the `@path` references in order.
@@ -32,7 +34,8 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
         {
             let range = at..next + length;
             at = range.end;
-            found.push(AtToken { range, path });
+            let is_enclosed = before.and_then(closing).is_some();
+            found.push(AtToken { range, path, is_enclosed });
             before = Some('@');
             continue;
         }
@@ -129,11 +132,20 @@ fn control(text: &str) -> Option<(char, usize)> {
 }
 
 fn read_bare(text: &str, closing: Option<char>) -> (String, usize) {
-    let closes = |char: char| closes(char) || Some(char) == closing;
+    let ends_at = |at: usize| {
+        let char = text.get(at..).and_then(|rest| rest.chars().next());
+        char.is_none_or(closes)
+            || char == closing && {
+                // Within a word, the mark is a part of it, such as `*` in a pattern.
+                let rest =
+                    text.get(at..).unwrap_or("").trim_start_matches(|it| Some(it) == closing);
+                rest.trim_start_matches(['.', ':']).chars().next().is_none_or(closes)
+            }
+    };
     let mut path = String::new();
     let mut at = 0;
     while let Some(char) = text.get(at..).and_then(|rest| rest.chars().next()) {
-        if closes(char) {
+        if ends_at(at) {
             break;
         }
         let mut next = at + char.len_utf8();
@@ -144,8 +156,7 @@ fn read_bare(text: &str, closing: Option<char>) -> (String, usize) {
                 let run =
                     if char == '.' { rest.len() - rest.trim_start_matches('.').len() } else { 0 };
                 next += run;
-                let ends = text.get(next..).and_then(|rest| rest.chars().next()).is_none_or(closes);
-                if ends && !(char == '.' && is_folder(&path, run + 1)) {
+                if ends_at(next) && !(char == '.' && is_folder(&path, run + 1)) {
                     break;
                 }
                 path.push_str(text.get(at..next).unwrap_or(""));
@@ -204,6 +215,7 @@ mod tests {
                 "\"@a.py\" '@b.py', `@c.py` **@d.py** <@e.py>",
                 vec!["a.py", "b.py", "c.py", "d.py", "e.py"],
             ),
+            ("**@src/*.rs**, \"@a.py\".", vec!["src/*.rs", "a.py"]),
             ("see “@a.py” —@b.py", vec!["a.py", "b.py"]),
             // Not a control character, or not a number.
             (r"@\u{41}x @\user", vec!["u", "user"]),

@@ -85,7 +85,11 @@ impl Expander {
         let mut agents: Vec<String> = Vec::new();
         let mut missing: Vec<String> = Vec::new();
         for token in tokens(&text) {
-            if self.agents.as_ref().is_some_and(|agents| agents.has(&token.path)) {
+            if token.is_enclosed {
+                if self.names_file(&token.path) && !include.contains(&token.path) {
+                    include.push(token.path);
+                }
+            } else if self.agents.as_ref().is_some_and(|agents| agents.has(&token.path)) {
                 if !agents.contains(&token.path) {
                     agents.push(token.path);
                 }
@@ -192,6 +196,12 @@ impl Expander {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return Ok(None) };
         let text = runtime.block_on(servers.read_resource(&server, uri));
         text.map(Some).map_err(|message| Failure::new(FailureKind::Input, message))
+    }
+
+    /// Whether a word looks like a path, and is the path of a file.
+    fn names_file(&self, word: &str) -> bool {
+        let place = self.workspace.resolve(word, Access::Read);
+        looks_like_path(word) && place.is_ok_and(|place| place.path().is_file())
     }
 
     /// Returns the path of an existing file whose name continues with the punctuation at which a
