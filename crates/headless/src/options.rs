@@ -47,7 +47,7 @@ pub struct RunOptions {
     pub stdin_is_terminal: bool,
     /// Whether stderr may use color: it is a terminal, and color is not disabled.
     pub stderr_colour: bool,
-    /// Whether stdout and stderr are the same terminal.
+    /// Whether stdout and stderr are the same terminal, file, or pipe.
     pub shared_terminal: bool,
     /// Whether `SessionEnd` hooks will run. The JSON formats then end the session before their
     /// output, so that a failed hook can be reported in it.

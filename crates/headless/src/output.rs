@@ -67,12 +67,12 @@ pub(crate) struct OutputStreams {
     pub(crate) pending: Pending,
     stdout: Stream,
     stderr: Stream,
-    /// Whether both are the same terminal.
+    /// Whether both are the same terminal, file, or pipe.
     shared: bool,
     line: LineState,
 }
 
-/// Cursor position of a terminal that shows both streams.
+/// Cursor position in what receives both streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineState {
     /// At the beginning of a line.
@@ -84,7 +84,7 @@ enum LineState {
 }
 
 impl OutputStreams {
-    /// `shared`: both streams are the same terminal.
+    /// `shared`: both streams are the same terminal, file, or pipe.
     pub(crate) fn new(io: Io, shared: bool) -> Self {
         Self {
             pending: Pending::default(),

@@ -1,6 +1,7 @@
 //! Runs an invocation.
 
 use std::io::{self, Write};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 
 use parallax_headless::{
@@ -548,7 +549,8 @@ fn options(
         stdin_is_terminal: around.stdin_is_terminal,
         has_end_hooks: session.has_end_hooks(),
         stderr_colour: around.stderr_colour,
-        shared_terminal: around.stdout_is_terminal && around.stderr_is_terminal,
+        shared_terminal: (around.stdout_is_terminal && around.stderr_is_terminal)
+            || is_one_output(),
         compatible_signals: around.compatible_signals,
         finishes_tool_calls: parallax_batch::is_agent(),
         is_reader_gone: Some(is_reader_gone),
@@ -562,4 +564,14 @@ fn is_reader_gone() -> bool {
     let gone = PollFlags::ERR | PollFlags::HUP;
     poll(&mut descriptors, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
         && descriptors[0].revents().intersects(gone)
+}
+
+/// Whether standard output and standard error are the same file or pipe (`2>&1`).
+fn is_one_output() -> bool {
+    let file = |stream: BorrowedFd<'_>| {
+        rustix::fs::fstat(stream).ok().map(|facts| (facts.st_dev, facts.st_ino))
+    };
+    let (output, errors) = (std::io::stdout(), std::io::stderr());
+    let output = file(output.as_fd());
+    output.is_some() && output == file(errors.as_fd())
 }
