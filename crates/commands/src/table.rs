@@ -480,7 +480,7 @@ pub static TABLE: &[CommandSpec] = &[
             plain("disable", SlashCommand::IdeDisable, "Disconnect, now and in later sessions")
                 .anytime(),
             plain("install", SlashCommand::IdeInstall, "Install the companion extension").anytime(),
-            plain("doctor", SlashCommand::IdeDoctor, "Explain why there is no connection")
+            plain("doctor", SlashCommand::IdeDoctor, "Explain why the editor is not connected")
                 .anytime(),
         ])
         .headless("/ide [status|doctor]"),
