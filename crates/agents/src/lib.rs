@@ -23,7 +23,9 @@ pub use internal_docs::PAGES as GUIDE;
 pub use journals::Journals;
 pub use library::{AgentLibrary, rules, trusted_servers};
 pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
-pub use session_agents::{AgentEnvironment, AgentMemory, AgentsSetup, SessionAgents};
+pub use session_agents::{
+    AgentEnvironment, AgentMemory, AgentsSetup, IsolatedAgent, SessionAgents,
+};
 pub use skills::{SessionSkills, SkillLibrary};
 
 /// Reads the settings again and returns a library that follows them.

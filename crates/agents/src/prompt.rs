@@ -9,6 +9,12 @@ use parallax_config::agents::Agent;
 /// listed by name only.
 const BUDGET: usize = 16_000;
 
+/// Explains agents that work in their own worktrees.
+const WORKTREES: &str = " Agents with `<isolation>worktree</isolation>` work in a git worktree of \
+    their own, which has the last commit but no uncommitted changes. Several can change the same \
+    files at once. The result names the branch with the changes: review it, and merge it if the \
+    user wants the changes.";
+
 /// Placeholders for the task in a definition.
 const PLACES: [&str; 5] = ["${input}", "${query}", "${prompt}", "${objective}", "${question}"];
 
@@ -20,6 +26,8 @@ pub(super) struct Around<'a> {
     /// Text before the agent's own prompt, including the safety rules. For an agent that works like
     /// the session, the session's prompt.
     pub(super) core: &'a str,
+    /// Describes the worktree of the agent; empty if it has none.
+    pub(super) worktree: &'a str,
     /// Section about agents that it may start; empty if there are none.
     pub(super) agents: &'a str,
     /// Section about skills; empty if there are none.
@@ -58,6 +66,10 @@ pub(super) fn system(agent: &Agent, task: &str, around: &Around<'_>) -> String {
          Include everything that the caller must know.\n",
         agent.name
     );
+    if !around.worktree.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "- {}", around.worktree);
+    }
     for section in [around.agents, around.skills, around.memory] {
         if !section.is_empty() {
             text.push('\n');
@@ -77,6 +89,9 @@ pub(super) fn section(agents: &[&Agent]) -> String {
                     same files at once. `@name` in a prompt delegates the task to \
                     that agent.\n\n<available_subagents>\n"
             .to_owned();
+    if agents.iter().any(|agent| agent.isolated) {
+        text.insert_str(text.len() - "\n\n<available_subagents>\n".len(), WORKTREES);
+    }
     let mut left = BUDGET;
     for agent in agents {
         let description = escaped(&agent.description);
@@ -86,8 +101,9 @@ pub(super) fn section(agents: &[&Agent]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "<subagent><name>{}</name><description>{description}</description></subagent>",
-            agent.name
+            "<subagent><name>{}</name>{}<description>{description}</description></subagent>",
+            agent.name,
+            if agent.isolated { "<isolation>worktree</isolation>" } else { "" },
         );
     }
     text.push_str("</available_subagents>\n");

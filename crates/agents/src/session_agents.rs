@@ -11,8 +11,8 @@ use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::Servers;
 use parallax_policy::RuleFile;
 use parallax_protocol::agent::{
-    AgentDefinition, AgentJournal, AgentKit, AgentResult, Agents, CloseAgent, KeptWork,
-    SessionTools,
+    AgentDefinition, AgentJournal, AgentKit, AgentResult, AgentTask, AgentWorkspace, Agents,
+    CloseAgent, KeptWork, SessionTools,
 };
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::tool::{Tool, ToolSource as _};
@@ -63,6 +63,39 @@ pub trait AgentEnvironment: Send + Sync {
     fn skills(&self) -> Skills;
     /// Returns the MCP servers of an agent without starting them, and why others are ignored.
     fn servers(&self, agent: &Agent) -> (Option<Servers>, Vec<String>);
+    /// Creates the worktree of an isolated agent, or opens that of its interrupted run.
+    ///
+    /// # Errors
+    /// Returns a message for the calling model if there can be none.
+    fn isolate(&self, agent: &Agent, task: AgentTask<'_>) -> Result<IsolatedAgent, String>;
+}
+
+/// What an agent with a worktree of its own has instead of what the session provides.
+pub struct IsolatedAgent {
+    /// The session's environment there.
+    pub environment: Box<dyn AgentEnvironment>,
+    /// Tools that replace those of the same name.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// Describes the worktree to the agent.
+    pub note: String,
+    /// The file access of the agent's tools.
+    pub files: Arc<Workspace>,
+    /// The file contents that the agent has seen.
+    pub seen: Arc<SeenFiles>,
+    /// Its directories and how they end.
+    pub workspace: AgentWorkspace,
+}
+
+impl IsolatedAgent {
+    /// Replaces tools by those that work in the worktree.
+    fn replace(&self, tools: &mut [Arc<dyn Tool>]) {
+        for tool in tools {
+            let same = |own: &&Arc<dyn Tool>| own.spec().name == tool.spec().name;
+            if let Some(own) = self.tools.iter().find(same) {
+                *tool = Arc::clone(own);
+            }
+        }
+    }
 }
 
 /// How a session opens its agents.
@@ -269,7 +302,8 @@ fn definition(agent: &Agent) -> AgentDefinition {
         max_turns: agent.max_turns,
         time: agent.time,
         has_schema: agent.output.is_some(),
-        may_delegate: agent.max_depth > 1,
+        // Its agents would get the prompts of the main checkout.
+        may_delegate: agent.max_depth > 1 && !agent.isolated,
     }
 }
 
@@ -352,22 +386,37 @@ impl Agents for SessionAgents {
     fn equip(
         &self,
         agent: &AgentDefinition,
-        task: &str,
-        tools: SessionTools,
+        task: AgentTask<'_>,
+        mut tools: SessionTools,
         result: AgentResult,
-    ) -> AgentKit {
+    ) -> Result<AgentKit, String> {
         let set = self.set();
         let found = set.agents.iter().find(|known| known.name == agent.name);
         // The definition was removed after it was listed.
         let Some(found) = found else {
             let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(CompleteTask::new(None, result))];
-            let (preface, problems, close) = (None, Vec::new(), None);
-            return AgentKit { tools, system: Arc::from(""), preface, problems, close };
+            return Ok(AgentKit {
+                tools,
+                system: Arc::from(""),
+                preface: None,
+                problems: Vec::new(),
+                close: None,
+                workspace: None,
+            });
         };
+        let isolated = found.isolated.then(|| self.environment.isolate(found, task)).transpose()?;
+        if let Some(isolated) = &isolated {
+            isolated.replace(&mut tools.declared);
+            isolated.replace(&mut tools.deferred);
+        }
+        let environment = isolated.as_ref().map_or(&self.environment, |own| &own.environment);
+        let environment = environment.as_ref();
+        let files = isolated.as_ref().map_or(&self.workspace, |own| &own.files);
+        let seen = isolated.as_ref().map_or(&self.seen, |own| &own.seen);
         // Only for agents that list it.
         let many = ReadManyFiles::new(
-            Arc::clone(&self.workspace),
-            Arc::clone(&self.seen),
+            Arc::clone(files),
+            Arc::clone(seen),
             self.library.config.settings.memory_file_names(),
         );
         let named_many = found.tools.is_some() && has_tool(found, &many);
@@ -391,7 +440,7 @@ impl Agents for SessionAgents {
             description: output.description.clone(),
             schema: output.schema.clone(),
         });
-        let (servers, mut problems) = self.environment.servers(found);
+        let (servers, mut problems) = environment.servers(found);
         problems.extend(unknown);
         let runtime = tokio::runtime::Handle::try_current();
         let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {
@@ -416,29 +465,37 @@ impl Agents for SessionAgents {
             close
         });
         tools.push(Arc::new(CompleteTask::new(output, result)));
-        let memory = self.environment.memory();
+        let memory = environment.memory();
         let skills = match has_skills(&tools) {
-            true => skills::section(&self.environment.skills()),
+            true => skills::section(&environment.skills()),
             false => String::new(),
         };
         let core = match built_in::works_as_session(found) {
             true => {
                 let names: Vec<String> =
                     tools.iter().map(|tool| tool.spec().name.clone()).collect();
-                self.environment.session_prompt(&names)
+                environment.session_prompt(&names)
             }
             false => String::new(),
         };
         let others = if agent.may_delegate { self.section() } else { Arc::from("") };
         let around = prompt::Around {
-            safety: self.environment.safety_rules(),
+            safety: environment.safety_rules(),
             core: &core,
+            worktree: isolated.as_ref().map_or("", |own| &own.note),
             agents: &others,
             skills: &skills,
             memory: &memory.system,
         };
-        let system = prompt::system(found, task, &around);
-        AgentKit { tools, system: system.into(), preface: memory.preface, problems, close }
+        let system = prompt::system(found, task.prompt, &around);
+        Ok(AgentKit {
+            tools,
+            system: system.into(),
+            preface: memory.preface,
+            problems,
+            close,
+            workspace: isolated.map(|own| own.workspace),
+        })
     }
 }
 

@@ -109,6 +109,8 @@ pub struct Agent {
     /// Maximum depth of nested agents, including itself: 1 means that it cannot start agents; 2 is
     /// the maximum.
     pub max_depth: u32,
+    /// Whether it works in a git worktree of its own.
+    pub isolated: bool,
     /// The format of its result; `None` for text.
     pub output: Option<AgentOutput>,
     /// Policy rules for its tool calls, in the format of a rule file.
@@ -135,6 +137,7 @@ impl Agent {
             max_turns: TURNS,
             time: TIME,
             max_depth: 1,
+            isolated: false,
             output: None,
             rules: None,
             disabled: false,

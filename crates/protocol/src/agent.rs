@@ -2,6 +2,7 @@
 //! result is returned.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::checkpoint::Checkpoints;
 use crate::content::Sealed;
+use crate::context::FolderContext;
 use crate::event::{Level, ToolStatus};
 use crate::store::{CompactionRecord, Store};
 use crate::tool::Tool;
@@ -36,6 +39,17 @@ pub struct AgentDefinition {
     pub may_delegate: bool,
 }
 
+/// The task of a subagent that is about to start.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentTask<'a> {
+    /// The prompt.
+    pub prompt: &'a str,
+    /// The id of its journal; `None` if the run is not recorded.
+    pub run: Option<&'a str>,
+    /// Whether it resumes an interrupted run.
+    pub resumes: bool,
+}
+
 /// The tools, prompts, and resources of a started subagent.
 pub struct AgentKit {
     /// The tools, including the one that accepts its result.
@@ -48,6 +62,32 @@ pub struct AgentKit {
     pub problems: Vec<String>,
     /// Releases the resources that were started for it.
     pub close: Option<CloseAgent>,
+    /// Its own workspace; `None` if it works in that of the session.
+    pub workspace: Option<AgentWorkspace>,
+}
+
+/// A subagent's own copy of the project.
+pub struct AgentWorkspace {
+    /// Its directories, the working directory first.
+    pub roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
+    /// Checkpoints of its files.
+    pub checkpoints: Option<Arc<dyn Checkpoints>>,
+    /// Context files of its directories.
+    pub folder_context: Arc<dyn FolderContext>,
+    /// Ends the work there; must be called after [`AgentKit::close`].
+    pub finish: FinishWorkspace,
+}
+
+/// Ends the work in a workspace. The argument says whether the run was cut off and can be resumed.
+pub type FinishWorkspace = Box<dyn FnOnce(bool) -> BoxFuture<'static, FinishedWorkspace> + Send>;
+
+/// What a subagent left in its workspace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinishedWorkspace {
+    /// What changed and where it is, for the calling model.
+    pub report: String,
+    /// The same as data; `None` if nothing is left.
+    pub data: Option<Value>,
 }
 
 /// Releases the resources of a subagent.
@@ -110,15 +150,18 @@ pub trait Agents: Send + Sync {
     }
     /// Deletes the journal of a finished run. Blocking.
     fn forget(&self, _id: &str) {}
-    /// Prepares the tools and prompts of a subagent for a prompt. `tools` are those of the session
+    /// Prepares the tools and prompts of a subagent for a task. `tools` are those of the session
     /// that starts it; `result` receives what it submits. Blocking.
+    ///
+    /// # Errors
+    /// Returns a message for the calling model if the subagent cannot be started.
     fn equip(
         &self,
         agent: &AgentDefinition,
-        prompt: &str,
+        task: AgentTask<'_>,
         tools: SessionTools,
         result: AgentResult,
-    ) -> AgentKit;
+    ) -> Result<AgentKit, String>;
 }
 
 /// The first words of a prompt for coordinator mode, in which the model only coordinates subagents.

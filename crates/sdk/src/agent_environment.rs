@@ -1,8 +1,10 @@
 //! What a session provides for its subagents: prompts, context files, skills, and MCP servers.
 
+mod isolated;
+
 use std::sync::Arc;
 
-use parallax_agents::{AgentEnvironment, AgentMemory};
+use parallax_agents::{AgentEnvironment, AgentMemory, IsolatedAgent};
 use parallax_checkpoints::Versions;
 use parallax_config::agents::{Agent, AgentTier};
 use parallax_config::mcp::{McpServer, McpSource, same_name};
@@ -12,11 +14,15 @@ use parallax_engine::prompt::SAFETY;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::Servers;
+use parallax_protocol::agent::AgentTask;
 use parallax_tools::SandboxOptions;
 
 use crate::mcp;
 use crate::session_config::SessionConfig;
 use crate::system;
+
+pub(crate) use isolated::IsolationInputs;
+use isolated::isolate;
 
 /// The session of subagents.
 pub(crate) struct SessionEnvironment {
@@ -26,6 +32,8 @@ pub(crate) struct SessionEnvironment {
     /// For MCP servers of agents that run in the sandbox.
     pub(crate) sandbox: Option<SandboxOptions>,
     pub(crate) versions: Option<Arc<Versions>>,
+    /// For agents that work in a worktree of their own.
+    pub(crate) isolation: IsolationInputs,
 }
 
 impl AgentEnvironment for SessionEnvironment {
@@ -49,6 +57,10 @@ impl AgentEnvironment for SessionEnvironment {
     fn servers(&self, agent: &Agent) -> (Option<Servers>, Vec<String>) {
         let (processes, sandbox) = (self.processes.clone(), self.sandbox.clone());
         servers(&self.launch, agent, &self.workspace, processes, sandbox, &self.versions)
+    }
+
+    fn isolate(&self, agent: &Agent, task: AgentTask<'_>) -> Result<IsolatedAgent, String> {
+        isolate(&self.launch, &self.isolation, agent, task)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod about;
 pub mod agent;
 mod agent_environment;
 mod budget;
+mod by_settings;
 mod command_sources;
 pub mod demo;
 mod directories;

@@ -27,7 +27,6 @@ use parallax_telemetry::Telemetry;
 use crate::session_config::SessionConfig;
 use crate::{OpSender, toolbox};
 
-mod by_settings;
 mod opening;
 mod setup;
 

@@ -266,6 +266,34 @@ impl<'r> Contents<'r> {
         Ok(())
     }
 
+    /// Gives the worktree the index of its last commit, so that it has no changes.
+    pub(super) fn publish_index(&self) -> Result<(), Failure> {
+        let Some(own) = &self.own else { return Ok(()) };
+        let index = own.join("index");
+        // A rename replaces whatever commands put there.
+        let part = own.join(format!("index.{}", uuid::Uuid::new_v4().simple()));
+        let copied = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part);
+        let copied = copied.and_then(|mut to| io::copy(&mut open_regular(&self.index)?, &mut to));
+        copied.and_then(|_| fs::rename(&part, &index)).map_err(|error| {
+            let _ = fs::remove_file(&part);
+            failure(format!("Failed to write `{}`: {error}", index.display()))
+        })
+    }
+
+    /// Returns the files that differ between the base and a commit, with the kind of change.
+    pub(super) fn changed_since_base(&self, commit: &str) -> Result<Vec<(char, PathBuf)>, Failure> {
+        let words = ["diff-tree", "-r", "-z", "--no-renames", "--name-status"];
+        let words = [words.as_slice(), &[self.record.base.as_str(), commit]];
+        let listed = self.git.paths(&words.concat())?;
+        let mut files: Vec<(char, PathBuf)> = Vec::new();
+        for pair in listed.chunks(2) {
+            let [kind, path] = pair else { continue };
+            let kind = kind.to_string_lossy().chars().next().unwrap_or('M');
+            files.push((kind, path.clone()));
+        }
+        Ok(files)
+    }
+
     /// Checks that commands left no symbolic link through which git would write objects.
     fn check_objects(&self) -> Result<(), Failure> {
         let objects = self.common.join("objects");

@@ -8,6 +8,7 @@ mod contents;
 mod git;
 mod manage;
 mod review_diff;
+mod subagent;
 mod unattended;
 
 use std::fs::{self, File, OpenOptions};
@@ -24,6 +25,7 @@ pub use apply::{PatchEnd, apply_patch, create_branch};
 use git::Git;
 pub use manage::{ListedWorktree, Worktrees};
 pub use review_diff::{ReviewScope, review_diff};
+pub use subagent::SubagentChanges;
 pub use unattended::{SessionProgress, WorktreeChanges, clone_repository};
 
 /// The request of `--worktree`, `--from`, and `--carry`.
@@ -179,6 +181,11 @@ impl Worktree {
     /// Returns the top directory of the worktree.
     pub fn path(&self) -> &Path {
         &self.record.path
+    }
+
+    /// Returns the top directory of the checkout that it was created from.
+    pub fn main(&self) -> &Path {
+        &self.record.main
     }
 
     /// Returns its name.

@@ -51,6 +51,11 @@ impl WorktreeState {
     pub(super) fn is_unchanged(&self) -> bool {
         !self.dirty && self.ahead == 0 && self.on_own_branch
     }
+
+    /// Returns whether the branch that was created for the worktree is checked out.
+    pub(super) fn is_on_own_branch(&self) -> bool {
+        self.on_own_branch
+    }
 }
 
 /// Determines the state of a worktree.

@@ -19,7 +19,7 @@ const MOST_MINUTES: u64 = 24 * 60;
 const DEEPEST: u32 = 2;
 
 /// The keys of a definition.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "kind",
     "name",
     "description",
@@ -32,6 +32,7 @@ const KEYS: [&str; 12] = [
     "timeout_mins",
     "policy",
     "max_depth",
+    "isolation",
 ];
 
 /// Keys of an MCP server in a definition and their names in settings.
@@ -95,11 +96,18 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
     if let Some(turns) = positive(fields, "max_turns")? {
         agent.max_turns = u32::try_from(turns).unwrap_or(u32::MAX);
     }
+    if let Some(isolation) = fields.get("isolation") {
+        agent.isolated =
+            is_isolated(isolation).ok_or("`isolation` must be `worktree` or `none`")?;
+    }
     if let Some(depth) = positive(fields, "max_depth")? {
         agent.max_depth = u32::try_from(depth)
             .ok()
             .filter(|depth| *depth <= DEEPEST)
             .ok_or_else(|| format!("`max_depth` is at most {DEEPEST}"))?;
+    }
+    if agent.isolated && agent.max_depth > 1 {
+        return Err("`max_depth` must be 1 with `isolation: worktree`".to_owned());
     }
     if let Some(minutes) = positive(fields, "timeout_mins")? {
         agent.time = minutes_of(minutes);
@@ -113,6 +121,9 @@ pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
     for (key, value) in changes {
         match (key.as_str(), value) {
             ("enabled", Value::Bool(on)) => agent.disabled = !on,
+            ("isolation", value) if is_isolated(value).is_some() => {
+                agent.isolated = is_isolated(value) == Some(true);
+            }
             ("runConfig", Value::Object(limits)) => {
                 for (limit, value) in limits {
                     match (limit.as_str(), value.as_u64().filter(|number| *number > 0)) {
@@ -140,6 +151,15 @@ pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Returns whether an agent with this `isolation` works in a git worktree of its own.
+fn is_isolated(value: &Value) -> Option<bool> {
+    match value.as_str() {
+        Some("worktree") => Some(true),
+        Some("none") => Some(false),
+        _ => None,
+    }
 }
 
 fn text<'a>(fields: &'a Object, key: &str) -> Result<Option<&'a str>, String> {
@@ -210,12 +230,12 @@ mod tests {
         let agent = agent(json!({
             "kind": "local", "name": "looker_1", "description": "looks", "display_name": "Looker",
             "tools": ["read_file", "mcp_docs_*"], "model": "inherit", "temperature": 0.2,
-            "max_turns": 5, "timeout_mins": 1,
+            "max_turns": 5, "timeout_mins": 1, "isolation": "worktree",
             "mcp_servers": {"docs": {"http_url": "https://x", "include_tools": ["a"]}}
         }))
         .expect("an agent");
         assert_eq!((agent.prompt.as_str(), agent.model.clone()), ("You look.", None));
-        assert_eq!((agent.max_turns, agent.time.as_secs()), (5, 60));
+        assert_eq!((agent.max_turns, agent.time.as_secs(), agent.isolated), (5, 60, true));
         assert!(agent.may_use("mcp_docs_find") && !agent.may_use("write_file"));
         assert_eq!(agent.generation["temperature"], 0.2);
         assert_eq!(agent.mcp_servers["docs"]["httpUrl"], "https://x");
@@ -242,6 +262,7 @@ mod tests {
             (json!({"name": "a", "description": "a", "tools": "x"}), "list of names"),
             (json!({"name": "a", "description": "a", "max_turns": 0}), "positive integer"),
             (json!({"name": "a", "description": "a", "temperature": "hot"}), "from 0 to 2"),
+            (json!({"name": "a", "description": "a", "isolation": true}), "`worktree` or `none`"),
             (json!({"name": "a", "description": "a", "kind": "remote"}), "not supported"),
             (json!({"name": "a", "kind": "remote", "agent_card_url": "https://x"}), "remote agent"),
         ] {

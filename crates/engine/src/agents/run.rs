@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::agent::{AgentDefinition, AgentEnd, AgentKit, AgentResult, CloseAgent};
+use parallax_protocol::agent::{
+    AgentDefinition, AgentEnd, AgentResult, AgentTask, CloseAgent, FinishWorkspace,
+    FinishedWorkspace,
+};
 use parallax_protocol::event::{
     EndReason, Event, EventBody, ItemDone, Level, ModelCall, TurnEnded,
 };
@@ -43,6 +46,12 @@ struct RunEnd {
     text: String,
 }
 
+/// What ends with the run.
+struct RunResources {
+    close: Option<CloseAgent>,
+    finish: Option<FinishWorkspace>,
+}
+
 /// How one turn of the subagent ended.
 enum TurnEnd {
     Ended(EndReason),
@@ -70,6 +79,8 @@ pub(super) struct SubagentRun {
     journal: Option<String>,
     /// The id for resuming it, if it was interrupted.
     kept: Option<String>,
+    /// What it left in its own workspace.
+    finished: Option<FinishedWorkspace>,
 }
 
 impl SubagentRun {
@@ -82,8 +93,20 @@ impl SubagentRun {
     ) -> Self {
         let picture = ProgressTracker::new(&agent.name);
         let result = AgentResult::default();
-        let (open, task, journal, kept) = (HashSet::new(), None, None, None);
-        Self { subagents, agent, item, cancel, result, picture, open, task, resume, journal, kept }
+        Self {
+            subagents,
+            agent,
+            item,
+            cancel,
+            result,
+            picture,
+            open: HashSet::new(),
+            task: None,
+            resume,
+            journal: None,
+            kept: None,
+            finished: None,
+        }
     }
 
     /// Runs the subagent; always returns a result that the calling model can read.
@@ -141,7 +164,7 @@ impl SubagentRun {
     async fn run_with_hooks(&mut self, mut prompt: String) -> RunEnd {
         let role = AgentRole::new(&self.agent.name, self.result.clone(), self.cancel.child_token());
         let _end_with_me = role.cancel.clone().drop_guard();
-        let (options, close) = match self.options(&prompt).await {
+        let (options, resources) = match self.options(&prompt).await {
             Ok(equipped) => equipped,
             Err(ending) => return ending,
         };
@@ -160,9 +183,7 @@ impl SubagentRun {
         // The subagent is done: what is left of its session ends by itself.
         let _ = handle.ops.try_send(Op::Shutdown);
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, handle.join()).await;
-        if let Some(close) = close {
-            close().await;
-        }
+        self.release(resources, &ending).await;
         self.keep_or_delete_journal(&ending).await;
         if ending.text.len() > RESULT {
             let name = self.agent.name.clone();
@@ -183,12 +204,27 @@ impl SubagentRun {
         ending
     }
 
+    /// Ends what was started for the run.
+    async fn release(&mut self, resources: RunResources, ending: &RunEnd) {
+        if let Some(close) = resources.close {
+            close().await;
+        }
+        if let Some(finish) = resources.finish {
+            self.finished = Some(finish(self.can_be_resumed(ending)).await);
+        }
+    }
+
+    fn can_be_resumed(&self, ending: &RunEnd) -> bool {
+        let is_cut_off = matches!(ending.end, AgentEnd::Aborted | AgentEnd::Error);
+        is_cut_off && self.picture.has_started() && self.journal.is_some()
+    }
+
     /// Keeps the journal of an interrupted run so that it can be resumed; deletes that of a
     /// completed run.
     async fn keep_or_delete_journal(&mut self, ending: &RunEnd) {
+        let can_be_resumed = self.can_be_resumed(ending);
         let Some(id) = self.journal.take() else { return };
-        let is_cut_off = matches!(ending.end, AgentEnd::Aborted | AgentEnd::Error);
-        if is_cut_off && self.picture.has_started() {
+        if can_be_resumed {
             self.kept = Some(id);
             return;
         }
@@ -199,10 +235,7 @@ impl SubagentRun {
         }
     }
 
-    async fn options(
-        &mut self,
-        prompt: &str,
-    ) -> Result<(SessionOptions, Option<CloseAgent>), RunEnd> {
+    async fn options(&mut self, prompt: &str) -> Result<(SessionOptions, RunResources), RunEnd> {
         let mut options = self.subagents.options();
         let (subagents, agent) = (Arc::clone(&self.subagents), Arc::clone(&self.agent));
         let (result, prompt) = (self.result.clone(), prompt.to_owned());
@@ -211,51 +244,63 @@ impl SubagentRun {
             let journal = subagents.agents.journal(&agent.name, resume.as_deref());
             // A resumed run keeps its original task.
             let task = journal.as_ref().and_then(|journal| journal.task.clone());
-            let task = task.unwrap_or(prompt);
-            (subagents.agents.equip(&agent, &task, subagents.tools(), result), journal)
+            let prompt = task.unwrap_or(prompt);
+            if let (None, Some(id)) = (&journal, &resume) {
+                let name = &agent.name;
+                return Err(format!(
+                    "`{name}` has no interrupted run `{id}`. Call it without `resume` to start a \
+                     new run."
+                ));
+            }
+            let run = journal.as_ref().map(|journal| journal.id.as_str());
+            let task = AgentTask { prompt: &prompt, run, resumes: resume.is_some() };
+            let kit = subagents.agents.equip(&agent, task, subagents.tools(), result);
+            if let (Err(_), Some(id), false) = (&kit, run, resume.is_some()) {
+                subagents.agents.forget(id);
+            }
+            Ok((kit?, journal))
         });
         // Its MCP servers may take long to start.
-        let (kit, journal) = tokio::select! {
-            kit = &mut equipping => kit.map_err(|error| RunEnd {
-                end: AgentEnd::Error,
-                text: format!("The subagent failed to start: {error}"),
-            })?,
+        let equipped = tokio::select! {
+            equipped = &mut equipping => equipped,
             () = self.cancel.cancelled() => {
                 tokio::spawn(async move {
-                    if let Ok((AgentKit { close: Some(close), .. }, _)) = equipping.await {
-                        close().await;
+                    if let Ok(Ok((kit, _))) = equipping.await {
+                        if let Some(close) = kit.close {
+                            close().await;
+                        }
+                        if let Some(workspace) = kit.workspace {
+                            (workspace.finish)(false).await;
+                        }
                     }
                 });
                 return Err(aborted());
             }
         };
+        let equipped = equipped.unwrap_or_else(|error| Err(error.to_string()));
+        let (kit, journal) = equipped.map_err(|why| RunEnd {
+            end: AgentEnd::Error,
+            text: format!("The subagent failed to start: {why}"),
+        })?;
         options.preface = kit.preface;
-        match (journal, &self.resume) {
-            (Some(journal), resume) => {
-                if resume.is_some() {
-                    self.picture.resume();
-                    self.subagents.record_journal(self.item.clone(), journal.id.clone());
-                    options.preface = None;
-                }
-                options.store = journal.store;
-                options.history = journal.contents;
-                options.compactions = journal.compactions;
-                options.pending = journal.pending;
-                self.journal = Some(journal.id);
+        if let Some(journal) = journal {
+            if self.resume.is_some() {
+                self.picture.resume();
+                self.subagents.record_journal(self.item.clone(), journal.id.clone());
+                options.preface = None;
             }
-            (None, Some(id)) => {
-                if let Some(close) = kit.close {
-                    close().await;
-                }
-                let (end, agent) = (AgentEnd::Error, &self.agent.name);
-                let text = format!(
-                    "`{agent}` has no interrupted run `{id}`. Call it without `resume` to start \
-                        a new run."
-                );
-                return Err(RunEnd { end, text });
-            }
-            (None, None) => {}
+            options.store = journal.store;
+            options.history = journal.contents;
+            options.compactions = journal.compactions;
+            options.pending = journal.pending;
+            self.journal = Some(journal.id);
         }
+        let finish = kit.workspace.map(|workspace| {
+            options.workspace = workspace.roots;
+            options.checkpoints = workspace.checkpoints;
+            options.folder_context = Some(workspace.folder_context);
+            workspace.finish
+        });
         options.tools = kit.tools;
         options.system = Box::new(move |_, _| Arc::clone(&kit.system));
         options.max_turns = Some(self.agent.max_turns);
@@ -272,7 +317,7 @@ impl SubagentRun {
             let done = ItemDone::Notice { level: Level::Warning, text };
             self.subagents.bus.send(EventBody::ItemDone { item, done });
         }
-        Ok((options, kit.close))
+        Ok((options, RunResources { close: kit.close, finish }))
     }
 
     async fn run_turns(
@@ -463,6 +508,12 @@ impl SubagentRun {
             self.agent.name,
             end.as_str(),
         );
+        if let Some(finished) = self.finished.take() {
+            answer.push_str(&format!("\n{}", finished.report));
+            if let Some(worktree) = finished.data {
+                data["worktree"] = worktree;
+            }
+        }
         if let Some(id) = &self.kept {
             answer.push_str(&format!("\n{}", resume_hint(id)));
             data["resume"] = json!(id);

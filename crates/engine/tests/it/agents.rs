@@ -7,8 +7,8 @@ use std::time::Duration;
 use parallax_engine::{Budget, BudgetLimits, Spending};
 use parallax_protocol::Object;
 use parallax_protocol::agent::{
-    AgentDefinition, AgentEnd, AgentJournal, AgentKit, AgentResult, Agents, COMPLETE_TASK,
-    SessionTools,
+    AgentDefinition, AgentEnd, AgentJournal, AgentKit, AgentResult, AgentTask, Agents,
+    COMPLETE_TASK, SessionTools,
 };
 use parallax_protocol::event::{Ask, EndReason, Event, EventBody, Question, ToolDone, ToolStatus};
 use parallax_protocol::op::{AskOutcome, Decide, Op};
@@ -30,22 +30,23 @@ impl Agents for Team {
     fn equip(
         &self,
         agent: &AgentDefinition,
-        _: &str,
+        _: AgentTask<'_>,
         tools: SessionTools,
         result: AgentResult,
-    ) -> AgentKit {
+    ) -> Result<AgentKit, String> {
         let mut tools = tools.declared;
         tools.push(tool(COMPLETE_TASK, Sharing::Exclusive, move |n, _| {
             result.give(format!("result {n}").into());
             Box::pin(std::future::ready(Outcome::text("done")))
         }));
-        AgentKit {
+        Ok(AgentKit {
             tools,
             system: Arc::from(agent.name.as_str()),
             preface: Some("env".into()),
             problems: Vec::new(),
             close: None,
-        }
+            workspace: None,
+        })
     }
 }
 
@@ -474,12 +475,12 @@ impl Agents for Slow {
     fn equip(
         &self,
         agent: &AgentDefinition,
-        prompt: &str,
+        task: AgentTask<'_>,
         tools: SessionTools,
         result: AgentResult,
-    ) -> AgentKit {
-        let kit = self.0.equip(agent, prompt, tools, result);
-        AgentKit { close: Some(Box::new(|| Box::pin(std::future::pending()))), ..kit }
+    ) -> Result<AgentKit, String> {
+        let kit = self.0.equip(agent, task, tools, result)?;
+        Ok(AgentKit { close: Some(Box::new(|| Box::pin(std::future::pending()))), ..kit })
     }
 }
 

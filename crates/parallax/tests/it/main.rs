@@ -66,5 +66,6 @@ mod telemetry;
 mod terminal;
 mod trust;
 mod vertex;
+mod worktree_agents;
 mod worktree_attacks;
 mod worktrees;

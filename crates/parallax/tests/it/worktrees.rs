@@ -32,7 +32,8 @@ fn finish_git(command: &mut Command) -> (bool, String) {
     (done.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-fn listed(world: &World) -> Vec<Value> {
+/// Returns the worktrees that Parallax created.
+pub fn listed(world: &World) -> Vec<Value> {
     let text = world.run_well(&["worktrees", "list", "--json"]).out();
     serde_json::from_str(&text).expect("JSON")
 }

@@ -32,15 +32,16 @@ use parallax_sessions::SessionChoice;
 use parallax_sessions::history::{self, Resumed};
 use parallax_telemetry::{Telemetry, TelemetrySettings};
 
+use super::OpenSession;
 use super::setup::{ModelSetup, PromptInputs, RuntimeSources, ToolSetup, WorkspaceSetup};
-use super::{OpenSession, by_settings};
-use crate::agent_environment::SessionEnvironment;
+use crate::agent_environment::{IsolationInputs, SessionEnvironment};
 use crate::command_sources::SkillCommands;
 use crate::discovery::CombinedToolSource;
+
 use crate::session_config::SessionConfig;
 use crate::{
-    budget, directories, discovery, mcp, model, plans, routing, sandbox, session_names, system,
-    toolbox,
+    budget, by_settings, directories, discovery, mcp, model, plans, routing, sandbox,
+    session_names, system, toolbox,
 };
 
 impl SessionConfig {
@@ -260,6 +261,14 @@ impl SessionBuilder {
                 processes: processes(),
                 sandbox: sandbox(),
                 versions: versions.clone(),
+                isolation: IsolationInputs {
+                    id: id.clone(),
+                    artifacts: artifacts.clone(),
+                    plans: plans.clone(),
+                    model: metered(),
+                    warn: warning(hub),
+                    workspace: Arc::clone(workspace),
+                },
             }),
             workspace: Arc::clone(workspace),
             seen: Arc::clone(seen),

@@ -126,10 +126,21 @@ pub(crate) fn open_workspace(
         notices
             .push(format!("`context.includeDirectories`: not a directory: {}", paths.join(", ")));
     }
-    let workspace = Workspace::new(WorkspaceOptions {
+    let workspace = workspace(launch, artifacts.root(), additional)?;
+    Ok((workspace, artifacts.root().to_owned(), notices))
+}
+
+/// Returns the workspace of the session's directory and additional ones.
+pub(crate) fn workspace(
+    launch: &SessionConfig,
+    artifacts: &Path,
+    additional: Vec<PathBuf>,
+) -> Result<Workspace, Failure> {
+    let settings = &launch.config.settings;
+    Workspace::new(WorkspaceOptions {
         root: launch.options.directory.clone(),
         additional,
-        temp: artifacts.root().to_owned(),
+        temp: artifacts.to_owned(),
         notes: launch.homes().notes(&launch.options.directory),
         readable: vec![launch.config.homes.gemini.join("GEMINI.md")],
         // The only file outside the workspace in which the model may save memories.
@@ -148,8 +159,7 @@ pub(crate) fn open_workspace(
         hidden_files: sandbox::hidden_places(launch),
         editor: launch.options.editor.clone(),
     })
-    .map_err(|error| failure(FailureKind::Input, error.to_string()))?;
-    Ok((workspace, artifacts.root().to_owned(), notices))
+    .map_err(|error| failure(FailureKind::Input, error.to_string()))
 }
 
 /// Returns the maximum number of model requests of the run.

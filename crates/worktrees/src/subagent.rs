@@ -1,0 +1,90 @@
+//! Worktrees of subagents. At the end, the changes are committed to the branch, so that the session
+//! that started the subagent can merge them.
+
+use std::path::{Path, PathBuf};
+
+use parallax_config::worktrees::is_valid_name;
+use parallax_protocol::event::Failure;
+
+use crate::contents::Contents;
+use crate::{Checkout, Worktree, WorktreeRequest, homes, manage};
+
+/// Characters of the agent in the name of its worktree.
+const AGENT: usize = 40;
+
+/// What a subagent left in its worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubagentChanges {
+    /// The commit with all changes; `None` if they could not be committed to the branch, because
+    /// something else is checked out.
+    pub commit: Option<String>,
+    /// The changed files since the base, each with the letter that git uses for the kind of change.
+    pub files: Vec<(char, PathBuf)>,
+}
+
+impl Worktree {
+    /// Creates the worktree of a subagent from the commit that is checked out in `directory`, which
+    /// may be in a worktree itself. `name` is the name of an earlier one to create again. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if there is no repository or commit, or git fails.
+    pub fn for_subagent(
+        directory: &Path,
+        agent: &str,
+        name: Option<String>,
+    ) -> Result<Self, Failure> {
+        let homes = homes(directory)?;
+        let from = match parallax_config::worktrees::worktree_of(&homes, directory) {
+            Some((record, _)) => Some(Contents::of(&record)?.head()),
+            None => None,
+        };
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let own: String = agent.chars().take(AGENT).collect();
+        let own = format!("{own}-{}", &id[..8]);
+        let name = name.or_else(|| is_valid_name(&own).then_some(own));
+        // Without a repository, the error names the directory.
+        Checkout::find(&homes, directory)?;
+        Self::create(directory, &WorktreeRequest { name, from, carry: false })
+    }
+
+    /// Ends the work of a subagent: removes the worktree if it contains nothing new; else commits
+    /// the changes to its branch and keeps it. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails; the worktree is kept then.
+    pub fn finish_subagent(self, message: &str) -> Result<Option<SubagentChanges>, Failure> {
+        let state = manage::state(&self.record)?;
+        if state.is_unchanged() {
+            manage::delete(&self.record)?;
+            return Ok(None);
+        }
+        let contents = Contents::of(&self.record)?;
+        let commit = match (state.is_on_own_branch(), state.dirty) {
+            (false, _) => None,
+            (true, false) => Some(contents.head()),
+            (true, true) => {
+                let commit = contents.commit(message)?;
+                contents.publish_index()?;
+                Some(commit)
+            }
+        };
+        let files = match &commit {
+            Some(commit) => contents.changed_since_base(commit)?,
+            None => Vec::new(),
+        };
+        Ok(Some(SubagentChanges { commit, files }))
+    }
+
+    /// Removes the worktree if it contains nothing new, and otherwise keeps it as it is. Returns
+    /// whether it was removed. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails; the worktree is kept then.
+    pub fn leave(self) -> Result<bool, Failure> {
+        let is_unchanged = manage::state(&self.record)?.is_unchanged();
+        if is_unchanged {
+            manage::delete(&self.record)?;
+        }
+        Ok(is_unchanged)
+    }
+}
