@@ -258,6 +258,12 @@ fn read_file(
             return Err(problem(nowhere, "it is not valid UTF-8".to_owned()));
         }
         Ok(Some(read)) => read::to_text(&read.bytes),
+        Ok(None) if path.is_symlink() => {
+            return Err(problem(
+                nowhere,
+                "a symbolic link to a file that does not exist".to_owned(),
+            ));
+        }
         Ok(None) => return Err(problem(nowhere, "the file no longer exists".to_owned())),
         Err(ReadError::NotAFile) => {
             return Err(problem(nowhere, "not a regular file".to_owned()));
@@ -364,10 +370,14 @@ fn walk(
     };
     for entry in entries.flatten() {
         let path = entry.path();
-        let Ok(metadata) = std::fs::metadata(&path) else { continue };
-        if metadata.is_dir() {
+        // A link that leads nowhere is a broken command: a weaker one must not run instead of it.
+        // Emacs marks a file that is being edited with such a link, `.#name`.
+        let is_folder = std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+        if is_folder {
             walk(&path, depth + 1, entered, files, problems);
-        } else if form_of(&path).is_some() {
+        } else if form_of(&path).is_some()
+            && !entry.file_name().as_encoded_bytes().starts_with(b".#")
+        {
             if files.len() >= MOST {
                 return problems
                     .push(problem(format!("only the first {MOST} command files are read")));

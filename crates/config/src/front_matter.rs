@@ -35,6 +35,34 @@ pub(crate) fn read(text: &str) -> Result<FrontMatter, Broken> {
     Ok(FrontMatter { fields: parse(yaml)?, body: body.to_owned() })
 }
 
+/// Parses a file strictly, except that the values of the named top-level keys are texts for people,
+/// which need no quotes: `argument-hint: [a] [b]`, `description: Use when: asked`.
+///
+/// # Errors
+/// Returns an error if the front matter is otherwise not valid YAML or not a mapping.
+pub(crate) fn read_with_texts(text: &str, keys: &[&str]) -> Result<FrontMatter, Broken> {
+    read(text).or_else(|broken| {
+        let Some((yaml, body)) = split(text) else { return Err(broken) };
+        let quoted: String =
+            yaml.split_inclusive('\n').map(|line| quote_text(line, keys)).collect();
+        let fields = parse(&quoted).map_err(|_| broken)?;
+        Ok(FrontMatter { fields, body: body.to_owned() })
+    })
+}
+
+/// Puts the value of a `key: value` line in quotes if the key is one of `keys`.
+fn quote_text<'a>(line: &'a str, keys: &[&str]) -> std::borrow::Cow<'a, str> {
+    let parts = line.split_once(':').filter(|(key, _)| keys.contains(key));
+    let Some((key, value)) = parts.map(|(key, value)| (key, value.trim())) else {
+        return line.into();
+    };
+    match value.starts_with(['"', '\'', '|', '>', '{']) || value.is_empty() {
+        true => line.into(),
+        // A JSON string is a YAML string.
+        false => format!("{key}: {}\n", Value::from(value)).into(),
+    }
+}
+
 /// Parses a file leniently: if the YAML is invalid (because of a colon in a description, for
 /// example), `key: value` lines are read literally.
 pub(crate) fn read_leniently(text: &str) -> FrontMatter {

@@ -87,7 +87,9 @@ impl Single {
 /// Interprets how a hook's process ended.
 pub(crate) fn interpret(hook: &Hook, end: &PipedOutput) -> Single {
     let single = answer(hook, end);
-    if hook.event.can_be_refused() { single } else { single.heard_only(hook) }
+    // The selection of tools can be stopped, but not denied.
+    let only_stops = hook.event == HookEvent::BeforeToolSelection && single.stop.is_none();
+    if hook.event.can_be_refused() && !only_stops { single } else { single.heard_only(hook) }
 }
 
 /// Returns what a hook that did not end by itself printed, to be appended to the reason.
@@ -447,6 +449,20 @@ pub(crate) mod tests {
             assert!(said.stop.is_some_and(|why| why.contains("must approve")));
             assert_eq!(said.decision, None);
             assert!(interpret(&Hook { event, ..hook(false) }, &end(2, "", "")).stop.is_some());
+        }
+    }
+
+    #[test]
+    fn denial_of_the_selection_of_tools_is_a_warning() {
+        let guard = Hook { event: HookEvent::BeforeToolSelection, ..hook(false) };
+        for said in [
+            end(2, "", "no tools today"),
+            end(0, r#"{"decision":"deny","reason":"no tools today"}"#, ""),
+        ] {
+            let said = interpret(&guard, &said);
+            assert_eq!((said.decision, &said.stop), (None, &None));
+            let [(Level::Warning, text)] = said.messages.as_slice() else { panic!("no warning") };
+            assert!(text.contains("no tools today"), "{text}");
         }
     }
 

@@ -12,11 +12,13 @@ use crate::front_matter;
 /// Returns an error if the front matter is not valid YAML, the prompt is empty, or a field has the
 /// wrong type.
 pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
-    let file = front_matter::read(text).map_err(|broken| CommandParseError {
-        line: broken.line,
-        column: None,
-        message: format!("invalid front matter: {}", broken.message),
-    })?;
+    let file = front_matter::read_with_texts(text, &["description", "argument-hint"]).map_err(
+        |broken| CommandParseError {
+            line: broken.line,
+            column: None,
+            message: format!("invalid front matter: {}", broken.message),
+        },
+    )?;
     let body = file.body.trim();
     let begins = text.len() - file.body.len() + (file.body.len() - file.body.trim_start().len());
     let line = text.get(..begins).unwrap_or_default().matches('\n').count() + 1;
@@ -36,6 +38,11 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             "tools" => {
                 let nothing = value.is_null();
                 written.wishes.tools = Some(names(&key, value)?).filter(|_| !nothing);
+                continue;
+            }
+            // The word of another program's prompt files, which says less than a mode.
+            "mode" if ["agent", "ask", "edit"].iter().any(|word| value == *word) => {
+                written.unused.push(key);
                 continue;
             }
             "mode" | "timeout" => {
@@ -66,7 +73,8 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             // `[file]` is a list in YAML, and a common hint.
             Value::Array(items) => hint(&items),
             Value::Null => String::new(),
-            _ => {
+            scalar @ (Value::Bool(_) | Value::Number(_)) => scalar.to_string(),
+            Value::Object(_) => {
                 let message = format!("`{key}` must be a string");
                 return Err(wrong(message));
             }

@@ -133,7 +133,7 @@ fn known_field_with_wrong_type_is_an_error() {
         ("model = 5", "`model` must be a text"),
         ("agent = ['a']", "`agent` must be a text"),
         ("args = [1]", "`args` must be a list of arguments"),
-        ("args = 'file'", "`args` must be a list of arguments"),
+        ("args = 5", "`args` must be a list of arguments"),
         ("mode = true", "`mode` must be a text"),
         ("mode = 'yolo'", "`mode` must be `plan`, `default`, `auto_edit`"),
     ] {
@@ -152,12 +152,63 @@ fn command_arguments_can_be_named() {
     assert_eq!(written.argument_hint, "[file] <level>");
     assert_eq!(written.arguments[1].choices, ["a", "b"]);
     assert_eq!(written.place, (1, 11));
+    let written = toml_form::read("prompt = 'x'\nargs = '<file>'").expect("read");
+    assert_eq!((written.argument_hint.as_str(), written.arguments), ("<file>", Vec::new()));
     let text = "model = 'flash'\ntools = ['glob']\nagent = 'x'\nprompt = \"\"\"\nü !{x\"\"\"";
     let written = toml_form::read(text).expect("read");
     assert_eq!((written.place, written.unused), ((5, 1), Vec::new()));
     assert_eq!(written.wishes.tools, Some(vec!["glob".to_owned()]));
     assert_eq!(written.wishes.model.as_deref(), Some("flash"));
     assert_eq!(written.wishes.agent.as_deref(), Some("x"));
+}
+
+#[test]
+fn fields_for_people_may_hold_any_text() {
+    for (fields, description, hint) in [
+        ("description: 404\nargument-hint: 5", "404", "5"),
+        (
+            "description: true\nargument-hint: [pr-number] [priority]",
+            "true",
+            "[pr-number] [priority]",
+        ),
+        (
+            "argument-hint: <file> | [a]\ndescription: Use when: asked # now",
+            "Use when: asked # now",
+            "<file> | [a]",
+        ),
+        ("argument-hint: [file]\nmode: agent", "", "[file]"),
+    ] {
+        let text = format!("---\n{fields}\ntools: read_file\n---\nx");
+        let written = markdown_form::read(&text).expect(fields);
+        assert_eq!(
+            (written.description.as_str(), written.argument_hint.as_str()),
+            (description, hint)
+        );
+        assert_eq!(written.wishes.tools, Some(vec!["read_file".to_owned()]), "{fields}");
+    }
+    // Fields that decide what the command may do must be valid.
+    for fields in ["description: a: b\ntools: [x] [y]", "description: {a: b}", "mode: yolo"] {
+        let text = format!("---\n{fields}\n---\nx");
+        assert!(markdown_form::read(&text).is_err(), "{fields}");
+    }
+}
+
+#[test]
+fn link_that_leads_nowhere_is_a_broken_command() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (strong, weak) = (folder.path().join("strong"), folder.path().join("weak"));
+    for place in [&strong, &weak] {
+        std::fs::create_dir(place).expect("folder");
+    }
+    std::fs::write(weak.join("foo.md"), "weak").expect("written");
+    for name in ["foo.toml", ".#bar.toml"] {
+        std::os::unix::fs::symlink("gone", strong.join(name)).expect("link");
+    }
+    let place = |folder| CommandFolder { source: CommandSource::User, folder };
+    let found = find_commands(&[place(strong), place(weak)]);
+    let [problem] = found.problems.as_slice() else { panic!("{:?}", found.problems) };
+    assert_eq!((problem.name.as_deref(), problem.rank), (Some("foo"), 0));
+    assert!(problem.message.contains("does not exist"), "{problem}");
 }
 
 #[test]

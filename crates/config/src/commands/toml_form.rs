@@ -46,6 +46,8 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                 let arguments = arguments.collect::<Option<Vec<_>>>();
                 written.arguments = arguments.ok_or_else(|| wrong("a list of arguments"))?;
             }
+            // Only a hint for people, such as `<file>`.
+            ("args", DeValue::String(text)) => written.argument_hint = text.to_string(),
             ("args", _) => return Err(wrong("a list of arguments")),
             ("model" | "agent", DeValue::String(name)) => {
                 let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
@@ -87,7 +89,9 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
         column: Some(1),
         message: "the field `prompt` is missing; it contains the text for the model".to_owned(),
     })?;
-    written.argument_hint = hint(&written.arguments);
+    if written.argument_hint.is_empty() {
+        written.argument_hint = hint(&written.arguments);
+    }
     Ok(written)
 }
 

@@ -199,6 +199,11 @@ fn make_private(folder: &Path) -> Result<(), String> {
     })
 }
 
+/// The note for the model about a denied write whose path neither the line nor the output names.
+const UNNAMED: &str = "\n[The sandbox denied a write: outside of the workspace, file systems are \
+                       read-only for commands. Write inside the workspace, or name the path in \
+                       the command so that its permission can be requested]";
+
 /// Evidence of a sandbox denial besides the plan and the output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DenialEvidence {
@@ -236,6 +241,13 @@ pub(super) fn refused(
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
     let command = sources.join("\n");
     let mut missing = refusal::missing(&command, &output, code != 0, &places, home, &ran);
+    let unnamed = missing.is_empty() && refusal::is_read_only(&output, code != 0);
+    if unnamed && code != 0 {
+        // Programs such as `zip` name the path in another line, or not at all.
+        let named = foreseen::written_paths(line, &places, home);
+        let closed = named.into_iter().filter(|path| ran.refuses(path, DeniedAccess::Write));
+        missing.file_system.write.extend(closed);
+    }
     if bash::uses_git(line) && refusal::is_unwritten_repository(&output) {
         let remotes = places.iter().flat_map(|place| repository::local_remotes(place));
         let named = foreseen::named_paths(line, &places);
@@ -264,10 +276,13 @@ pub(super) fn refused(
         paths.sort();
         paths.dedup();
     }
-    let words = match stumbled.is_empty() {
+    let mut words = match stumbled.is_empty() {
         true => String::new(),
         false => tracked::words(&stumbled, directory),
     };
+    if unnamed && missing.is_empty() {
+        words.push_str(UNNAMED);
+    }
     (missing, words)
 }
 

@@ -189,17 +189,38 @@ fn working_folder(
 }
 
 /// Returns the possible working directories of the line's commands: that of the call, then the
-/// targets of each `cd`.
+/// targets of each `cd` and `pushd`, and the directories that `-C` names to git, make, and others.
 pub(super) fn folders(line: &ShellLine, directory: &Path, home: &Path) -> Vec<PathBuf> {
     let mut found = vec![directory.to_owned()];
     let moved_home = assigns_home(line);
-    for command in line.commands.iter().filter(|command| command.name() == Some("cd")) {
-        let led = command.arguments().first();
+    for command in &line.commands {
+        let words = command.arguments();
+        let led = match command.name() {
+            Some("cd" | "pushd") => words.first(),
+            _ => {
+                let option = words.iter().position(|word| word.text.as_deref() == Some("-C"));
+                option.and_then(|option| words.get(option + 1))
+            }
+        };
         let led = led.and_then(|word| place(word, directory, home, moved_home));
         found.extend(led.filter(|path| path.is_dir()));
     }
     found.truncate(MOST);
     found
+}
+
+/// Returns the paths that the words of the line could name, in each of the working directories, for
+/// a line that failed to write a path that its output does not name.
+pub(super) fn written_paths(line: &ShellLine, places: &[PathBuf], home: &Path) -> Vec<PathBuf> {
+    let moved_home = assigns_home(line);
+    let words = line.commands.iter().flat_map(|command| command.arguments());
+    // A plain name is a file of the workspace, or no file at all.
+    let could_lead_out = |word: &&Word| {
+        word.text.as_deref().unwrap_or(&word.source).contains('/') || word.source.contains("..")
+    };
+    let words: Vec<&Word> = words.filter(could_lead_out).take(MOST).collect();
+    let paths = places.iter().flat_map(|place| words.iter().map(move |word| (place, word)));
+    paths.filter_map(|(directory, word)| place(word, directory, home, moved_home)).collect()
 }
 
 /// Returns the directories that git commands of the line name.

@@ -105,6 +105,20 @@ pub(super) fn is_unwritten_repository(output: &str) -> bool {
     })
 }
 
+/// Whether the output says that something was read-only. Outside of a sandbox, almost no file system
+/// is, so the sandbox is the cause even where the output does not name the path. `failed`: whether
+/// the exit code indicates a failure; otherwise only a line that ends like an error message counts.
+pub(super) fn is_read_only(output: &str, failed: bool) -> bool {
+    output.lines().rev().take(LINES).any(|line| {
+        let lower = line.to_lowercase();
+        let ends = lower.trim_end_matches(['.', '\'', '"', ' ']).ends_with(READ_ONLY);
+        ends || failed && (lower.contains(READ_ONLY) || lower.contains("erofs"))
+    })
+}
+
+/// The message for `EROFS`.
+const READ_ONLY: &str = "read-only file system";
+
 /// The GitHub CLI prints this if it finds no login.
 const UNKNOWN_LOGIN: [&str; 2] = ["gh auth login", "gh_token environment variable"];
 
@@ -179,7 +193,7 @@ pub(super) fn missing(
             }
         }
         // No ordinary directory is on a read-only file system.
-        let counts = failed || ends_in_denial(&lower) || lower.contains("read-only file system");
+        let counts = failed || ends_in_denial(&lower) || lower.contains(READ_ONLY);
         if counts && DENIED.iter().any(|words| lower.contains(words)) {
             // Text in quotes is one path, including spaces.
             let is_quote = |letter| ['\'', '"', '`', '‘', '’', '“', '”'].contains(&letter);
@@ -194,8 +208,9 @@ pub(super) fn missing(
             let before = place.and_then(|place| line.get(..place)).unwrap_or_default();
             let before = before.trim_end().trim_end_matches(':');
             let segments = before.rsplit(": ").take(SEGMENTS).map(str::trim);
+            // `fatal: cannot mkdir a`: the last word comes before the whole part.
             let words = segments
-                .flat_map(|part| [part, part.rsplit(char::is_whitespace).next().unwrap_or("")]);
+                .flat_map(|part| [part.rsplit(char::is_whitespace).next().unwrap_or(""), part]);
             for piece in words {
                 if !any {
                     for path in paths(std::iter::once(piece), places, home) {
