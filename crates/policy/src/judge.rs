@@ -18,7 +18,9 @@ use crate::sandbox_table::SandboxTable;
 use crate::settings::PolicyOptions;
 use crate::trace::{Considered, Explanation, Trace, considered};
 use crate::transparent::is_transparent;
-use crate::{Problem, drafts, grants, hint, job_credentials, paths, sensitive_names};
+use crate::{
+    Problem, drafts, grants, hint, job_credentials, paths, sensitive_names, sensitive_trees,
+};
 
 /// All rules of a session, in evaluation order.
 #[derive(Debug, Clone)]
@@ -637,16 +639,25 @@ impl Policy {
         let written: Vec<PathBuf> =
             shells().flat_map(|shell| sensitive_names::named(shell, home)).collect();
         let all = all.chain(&files.read).chain(&files.write).chain(&named);
-        let all = all.filter(|path| protected_names::is_sensitive(path, home)).chain(&written);
+        let copied: Vec<PathBuf> =
+            shells().flat_map(|shell| sensitive_trees::copied(shell, home)).collect();
+        let all = all.filter(|path| protected_names::is_sensitive(path, home));
+        let all = all.chain(&written).chain(&copied);
         let mut found: Vec<String> = Vec::new();
         for path in all {
             let below = home.and_then(|home| path.strip_prefix(home).ok());
             let shown = match below {
+                Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
                 Some(below) => format!("~/{}", below.display()),
                 None => path.display().to_string(),
             };
             if found.len() < MOST && !found.contains(&shown) {
                 found.push(shown);
+            }
+        }
+        for command in call.shell.iter().flat_map(|shell| sensitive_trees::printed(shell)) {
+            if found.len() < MOST {
+                found.push(format!("output of `{command}`"));
             }
         }
         found

@@ -32,6 +32,7 @@ mod rule_set;
 mod rule_toml;
 mod sandbox_table;
 mod sensitive_names;
+mod sensitive_trees;
 mod settings;
 mod taint;
 mod toml_table;

@@ -121,6 +121,22 @@ fn verdict_names_secrets_that_a_line_reaches_indirectly() {
         ("python3 -m pytest tests/credentials_test.py", ""),
         ("git commit -m 'Read .ssh/config'", ""),
         ("X=a; make $X", ""),
+        // Whole directories.
+        ("tar czf x.tgz -C ~ .parallax", "~/.parallax"),
+        ("tar c ~/.config | wc", "~/.config"),
+        ("cp -r ~/. b", "~"),
+        ("cp -r ~ b", "~"),
+        ("rsync -a \"$HOME\" b", "~"),
+        ("grep -r key ~/.parallax", "~/.parallax"),
+        ("cd ~ && zip -r /w/k.zip .gemini", "~/.gemini"),
+        ("cp -r a ~/.config", ""),
+        ("grep -r key .parallax", ""),
+        ("tar c .config", ""),
+        ("make ~/.config", ""),
+        // Programs that print secrets.
+        ("gh auth token", "output of `gh auth token`"),
+        ("gpg --armor --export-secret-keys", "output of `gpg --armor --export-secret-keys`"),
+        ("gh auth status", ""),
     ] {
         let found = world.judge(Default, SHELL, line).sensitive;
         assert_eq!(found.first().map_or("", String::as_str), named, "{line} {found:?}");
