@@ -53,6 +53,7 @@ mod redaction;
 mod review;
 mod routing;
 mod safety;
+mod sandbox_notes;
 mod scenarios;
 mod serve;
 mod serve_a2a;

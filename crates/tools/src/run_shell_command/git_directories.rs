@@ -259,12 +259,31 @@ fn is_concealed(path: &Path, roots: &[PathBuf]) -> bool {
         && PRIVATE.iter().any(|top| path.starts_with(top) && path != Path::new(top))
 }
 
-/// Reads the object directories in `objects/info/alternates` of a git directory.
+/// Reads the object directories in `objects/info/alternates` of a git directory, and those from
+/// which these borrow in turn, as far as git follows them.
 fn borrowed_objects(git: &Path) -> Vec<PathBuf> {
-    let list = bytes_of(&git.join("objects/info/alternates"), LARGEST).unwrap_or_default();
+    const DEPTH: usize = 5;
+    const MOST: usize = 64;
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut level = vec![git.join("objects")];
+    for _ in 0..=DEPTH {
+        let start = found.len();
+        for path in level.iter().flat_map(|objects| alternates(objects)) {
+            if found.len() < MOST && !found.contains(&path) {
+                found.push(path);
+            }
+        }
+        level = found.get(start..).unwrap_or_default().to_vec();
+    }
+    found
+}
+
+/// Reads the object directories that an object directory names.
+fn alternates(objects: &Path) -> Vec<PathBuf> {
+    let list = bytes_of(&objects.join("info/alternates"), LARGEST).unwrap_or_default();
     let list = String::from_utf8_lossy(&list);
     let paths = list.lines().filter(|line| !line.starts_with('#')).map(Path::new);
-    let real = paths.filter_map(|path| git.join("objects").join(path).canonicalize().ok());
+    let real = paths.filter_map(|path| objects.join(path).canonicalize().ok());
     real.filter(|path| path.ends_with("objects") && path.is_dir()).collect()
 }
 
@@ -307,6 +326,23 @@ mod tests {
             let found = known.around(&roots);
             found.iter().flat_map(|git| known.of(git, &roots)).collect()
         }
+    }
+
+    #[test]
+    fn objects_borrowed_through_other_clones_are_found() {
+        let scratch = Scratch::new();
+        let top = &scratch.top;
+        git(top, &["clone", "-q", "--shared", "main", "one"]);
+        git(top, &["clone", "-q", "--shared", "one", "two"]);
+        let objects = |name: &str| top.join(name).join(".git/objects");
+        fs::write(
+            objects("main").join("info/alternates"),
+            objects("two").as_os_str().as_encoded_bytes(),
+        )
+        .expect("a circle");
+        let mut found = borrowed_objects(&top.join("two/.git"));
+        found.sort();
+        assert_eq!(found, [objects("main"), objects("one"), objects("two")]);
     }
 
     #[test]

@@ -107,12 +107,16 @@ pub(super) fn is_unwritten_repository(output: &str) -> bool {
 
 /// Whether the output says that something was read-only. Outside of a sandbox, almost no file system
 /// is, so the sandbox is the cause even where the output does not name the path. `failed`: whether
-/// the exit code indicates a failure; otherwise only a line that ends like an error message counts.
+/// the exit code indicates a failure; otherwise only an error message near the end counts.
 pub(super) fn is_read_only(output: &str, failed: bool) -> bool {
-    output.lines().rev().take(LINES).any(|line| {
+    const NEAR: usize = 5;
+    output.lines().rev().take(if failed { LINES } else { NEAR }).any(|line| {
         let lower = line.to_lowercase();
-        let ends = lower.trim_end_matches(['.', '\'', '"', ' ']).ends_with(READ_ONLY);
-        ends || failed && (lower.contains(READ_ONLY) || lower.contains("erofs"))
+        let message =
+            [": ", "] "].iter().any(|before| lower.contains(&format!("{before}{READ_ONLY}")));
+        message
+            || lower.starts_with(READ_ONLY)
+            || failed && (lower.contains(READ_ONLY) || lower.contains("erofs"))
     })
 }
 

@@ -1,0 +1,39 @@
+//! The note for the model about a write that the sandbox denied, however the program reports it.
+
+use crate::support::{World, answers, commands};
+
+#[test]
+fn denied_write_is_reported_however_the_program_words_it() {
+    let lines = [
+        "git -C ~/sub init -q zz",
+        "pushd ~/sub >/dev/null; mkdir mm",
+        "perl -e 'open(F, qq(>$ENV{HOME}/sub/p)) or die $!'",
+        "perl -e 'open(F, qq(>$ENV{HOME}/sub/p)) or die $!'; echo done",
+        "python3 -c \"import os; open(os.path.expanduser('~/sub/x'),'w')\" 2>&1 | tail -1",
+        "sh -c 'echo x > ~/sub/y'; true",
+    ];
+    let world = World::new(&commands(&lines));
+    world.home.write_home("sub/a", "a\n").expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    let found = answers(&world.server);
+    assert_eq!(found.len(), lines.len());
+    for (line, answer) in lines.iter().zip(&found) {
+        assert!(answer.contains("[The sandbox denied"), "{line}: {answer}");
+        assert!(!answer.contains("cannot mkdir zz to"), "{line}: {answer}");
+    }
+    // Where the line or the message names the path, its permission can be requested.
+    for index in [0, 1] {
+        assert!(found[index].contains("denied this command: to write /"), "{}", found[index]);
+    }
+}
+
+#[test]
+fn words_about_read_only_file_systems_are_no_denial() {
+    let world = World::new(&commands(&["cat notes.md", "grep -c read-only notes.md"]));
+    let text = "# Read-only file system\nIf you see \"read-only file system\", remount it.\n";
+    world.home.write("notes.md", text).expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    for answer in answers(&world.server) {
+        assert!(!answer.contains("[The sandbox denied"), "{answer}");
+    }
+}
