@@ -118,9 +118,9 @@ impl Open {
 
     /// Parses the answer to an open request behind other text of the same line: a server may print
     /// a log text without a line ending. Requests and notifications are not looked for, because a
-    /// log may quote them.
+    /// log may quote them. For the same reason, an object that is complete holds no answer.
     fn behind_text(&self, text: &str) -> Option<ServerJsonRpcMessage> {
-        if !text.contains("\"jsonrpc\"") {
+        if !text.contains("\"jsonrpc\"") || serde_json::from_str::<IgnoredAny>(text).is_ok() {
             return None;
         }
         let starts = text.match_indices('{').skip_while(|(at, _)| *at == 0);

@@ -46,8 +46,8 @@ pub(crate) fn declared(schema: &Value, form: SchemaForm) -> Value {
     schema
 }
 
-/// Removes hidden characters, what has them in its name, and the `$schema` keyword, which services
-/// reject.
+/// Removes hidden characters, also from names, and the `$schema` keyword, which services reject. Of
+/// names that are then the same, the one that was so before remains.
 fn clean(schema: &mut Value, depth: usize) {
     if depth > DEEPEST {
         return;
@@ -63,14 +63,36 @@ fn clean(schema: &mut Value, depth: usize) {
                 fields.shift_remove("$schema");
             }
             let is_plain = |name: &str| matches!(sanitize(name), Cow::Borrowed(_));
-            if let Some(Value::Array(required)) = fields.get_mut("required") {
-                required.retain(|name| name.as_str().is_none_or(is_plain));
+            if !fields.keys().all(|name| is_plain(name)) {
+                let all = std::mem::take(fields);
+                let taken: HashSet<String> =
+                    all.keys().filter(|name| is_plain(name)).cloned().collect();
+                for (name, value) in all {
+                    match sanitize(&name) {
+                        Cow::Borrowed(_) => drop(fields.insert(name, value)),
+                        Cow::Owned(clean) if taken.contains(&clean) => {}
+                        Cow::Owned(clean) => drop(fields.entry(clean).or_insert(value)),
+                    }
+                }
             }
-            fields.retain(|name, _| is_plain(name));
             fields.values_mut().for_each(|field| clean(field, depth + 1));
         }
         Value::Array(items) => items.iter_mut().for_each(|item| clean(item, depth + 1)),
         _ => {}
+    }
+}
+
+/// Gives arguments whose declared names lost hidden characters the names that the server knows.
+pub(crate) fn restore_names(schema: &Value, arguments: &mut Map<String, Value>) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    for name in properties.keys() {
+        if let Cow::Owned(declared) = sanitize(name)
+            && !properties.contains_key(&declared)
+            && !arguments.contains_key(name)
+            && let Some(value) = arguments.shift_remove(&declared)
+        {
+            arguments.insert(name.clone(), value);
+        }
     }
 }
 
@@ -374,9 +396,19 @@ mod tests {
             "properties": {"a": {"type": "string"}, "b\u{202e}": {"type": "string"}},
             "$defs": {"\u{1b}[8mobey": {"type": "string"}}});
         let declared = super::declared(&schema, SchemaForm::Verbatim);
-        assert_eq!(declared["required"], json!(["a"]));
+        assert_eq!(declared["required"], json!(["a", "b"]));
+        assert_eq!(declared["properties"]["b"], json!({"type": "string"}));
         assert!(declared["properties"].get("b\u{202e}").is_none(), "{declared}");
-        assert_eq!(declared["$defs"], json!({}));
+        assert_eq!(declared["$defs"], json!({"obey": {"type": "string"}}));
+        // The server gets the name that it knows.
+        let mut arguments =
+            Map::from_iter([("a".to_owned(), json!(1)), ("b".to_owned(), json!(2))]);
+        restore_names(&schema, &mut arguments);
+        assert_eq!(Value::Object(arguments), json!({"a": 1, "b\u{202e}": 2}));
+        let schema =
+            json!({"properties": {"b\u{202e}": {"type": "string"}, "b": {"type": "integer"}}});
+        let declared = super::declared(&schema, SchemaForm::Verbatim);
+        assert_eq!(declared["properties"]["b"], json!({"type": "integer"}));
     }
 
     #[test]

@@ -127,7 +127,8 @@ impl Of {
         Some(pins::hash(now) == self.hash)
     }
 
-    async fn call(self: Arc<Self>, arguments: Object, run: Run) -> Outcome {
+    async fn call(self: Arc<Self>, mut arguments: Object, run: Run) -> Outcome {
+        schema::restore_names(&self.entry.schema, &mut arguments);
         self.keep(run.mode).await;
         // The declared definition may come from an earlier session.
         if let Err(error) = self.server.link().await {

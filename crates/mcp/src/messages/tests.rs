@@ -57,6 +57,7 @@ fn messages_without_a_line_ending_between_them_are_all_read() {
 #[test]
 fn line_that_is_not_a_message_affects_no_call() {
     for line in [
+        r#"{"msg":"upstream","body":{"jsonrpc":"2.0","id":1,"result":{"a":"wrong"}}}"#,
         "",
         "listening on stdio",
         "[]",
