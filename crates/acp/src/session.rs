@@ -10,6 +10,7 @@ use parallax_protocol::event::{
 use parallax_protocol::model::Usage;
 use parallax_protocol::op::{AskOutcome, Decide, Op, Prompt};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::similar_texts::folded;
 use parallax_protocol::store::Record;
 use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, WantedSignIn};
 use parallax_sdk::{EventReader, OpenSession};
@@ -206,7 +207,7 @@ impl EditorSession {
             servers = Some(view.news());
             self.servers_changed(view.sign_ins()).await;
         }
-        for warning in self.open.warnings.clone() {
+        for warning in folded(self.open.warnings.clone()) {
             tracing::warn!("{warning}");
         }
         let mut closed = None;

@@ -2,6 +2,7 @@
 //! event on stderr.
 
 use parallax_protocol::event::{Event, EventBody, ItemDone, Level, ToolDone, ToolStatus};
+use parallax_protocol::similar_texts::folded;
 
 use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
@@ -22,6 +23,7 @@ pub(crate) struct TextFormatter {
     /// as they arrive.
     whole: Option<String>,
     warnings: Vec<String>,
+    repetitions: Repetitions,
     items: TextItems,
     sanitizer: Sanitizer,
     message: Continuation,
@@ -39,6 +41,7 @@ impl TextFormatter {
             hold: options.schema.is_some(),
             whole: options.whole_messages.then(String::new),
             warnings: options.warnings.clone(),
+            repetitions: Repetitions::default(),
             items: TextItems::default(),
             sanitizer: Sanitizer::new(),
             message: Continuation::default(),
@@ -109,6 +112,37 @@ impl TextFormatter {
     }
 }
 
+/// Counts warnings that repeat themselves, such as those of a hook that sends the agent back to work
+/// again and again.
+#[derive(Debug, Default)]
+struct Repetitions(Vec<(String, usize)>);
+
+impl Repetitions {
+    /// How often a warning is printed.
+    const SHOWN: usize = 3;
+    /// Maximum number of different warnings that are counted.
+    const MOST: usize = 50;
+
+    /// Counts the warning; whether it was printed often enough.
+    fn is_one(&mut self, warning: &str) -> bool {
+        if let Some((_, count)) = self.0.iter_mut().find(|(known, _)| known == warning) {
+            *count += 1;
+            return *count > Self::SHOWN;
+        }
+        if self.0.len() < Self::MOST {
+            self.0.push((warning.to_owned(), 1));
+        }
+        false
+    }
+
+    /// Returns a line for each warning that was not printed each time.
+    fn take(&mut self) -> Vec<String> {
+        let often =
+            std::mem::take(&mut self.0).into_iter().filter(|(_, count)| *count > Self::SHOWN);
+        often.map(|(text, count)| format!("{} more times: {text}", count - Self::SHOWN)).collect()
+    }
+}
+
 /// Describes a failed tool call. Scripts look for this text.
 fn tool_error(done: &ToolDone) -> Option<String> {
     if done.status == ToolStatus::Success {
@@ -120,7 +154,7 @@ fn tool_error(done: &ToolDone) -> Option<String> {
 
 impl Face for TextFormatter {
     fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
-        for warning in std::mem::take(&mut self.warnings) {
+        for warning in folded(std::mem::take(&mut self.warnings)) {
             self.say(MessageStyle::Warning, &warning, pending);
         }
         if summary.scripted {
@@ -167,6 +201,9 @@ impl Face for TextFormatter {
     }
 
     fn notice(&mut self, level: Level, text: &str, pending: &mut Pending) {
+        if level == Level::Warning && self.repetitions.is_one(text) {
+            return;
+        }
         let tone = match level {
             Level::Info => MessageStyle::Note,
             Level::Warning => MessageStyle::Warning,
@@ -181,6 +218,9 @@ impl Face for TextFormatter {
             pending.stdout.push(b'\n');
         }
         self.finish_message(pending);
+        for warning in self.repetitions.take() {
+            self.say(MessageStyle::Warning, &warning, pending);
+        }
         if let Some(warning) = &outcome.warning {
             self.say(MessageStyle::Warning, warning, pending);
         }
@@ -261,6 +301,19 @@ mod tests {
             .done();
         script.options.whole_messages = true;
         assert_eq!(run(script).stdout, "Looking\nFound.\n");
+    }
+
+    #[test]
+    fn repeated_warnings_are_counted() {
+        let mut script = text().notice("again");
+        for _ in 0..9 {
+            script = script.notice("again").notice("info");
+        }
+        script.options.warnings = (0..12).map(|n| format!("`/e{n}` is invalid")).collect();
+        let done = run(script.done());
+        assert_eq!(done.stderr.matches("again").count(), 4, "{}", done.stderr);
+        assert!(done.stderr.contains("warning: 7 more times: again\n"), "{}", done.stderr);
+        assert!(done.stderr.starts_with("warning: `/e0` is invalid (and 11 more like it)\n"));
     }
 
     #[test]

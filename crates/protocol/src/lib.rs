@@ -34,6 +34,7 @@ pub mod requests;
 pub mod routing;
 pub mod secret;
 pub mod shell;
+pub mod similar_texts;
 pub mod store;
 pub mod tool;
 pub mod untrusted;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::similar_texts::folded;
 use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::ide::Companion;
@@ -266,8 +267,8 @@ impl Face {
         self.app.launch = Some(prepared.clone());
         match prepared.open() {
             Ok((open, events)) => {
-                for warning in &open.warnings {
-                    self.app.warn_once(warning.clone());
+                for warning in folded(open.warnings.iter().cloned()) {
+                    self.app.warn_once(warning);
                 }
                 self.app.session.set_keyless(false);
                 self.app.opened(&open);
