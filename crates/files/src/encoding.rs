@@ -320,8 +320,8 @@ impl Decoded {
 }
 
 /// Whether the first bytes of a file (4 KiB are enough) are binary: they have no byte order
-/// mark, and many control characters, or NUL next to bytes that are not UTF-8. Text with a few
-/// NUL characters is text.
+/// mark, and many control characters (a few, if they are not UTF-8), or NUL next to bytes that are
+/// not UTF-8. Text with a few NUL characters is text.
 pub fn looks_binary(head: &[u8]) -> bool {
     if head.is_empty() || TextEncoding::from_mark(head).is_some() {
         return false;
@@ -330,11 +330,12 @@ pub fn looks_binary(head: &[u8]) -> bool {
     let controls = head.iter().filter(|byte| (1..9).contains(*byte) || (14..32).contains(*byte));
     // ESC is part of colored text.
     let controls = controls.filter(|byte| **byte != 0x1b).count();
-    if nul == 0 {
-        return controls * 10 > head.len() * 3;
-    }
     let is_cut = |error: std::str::Utf8Error| error.error_len().is_none();
     let is_utf8 = std::str::from_utf8(head).map_or_else(is_cut, |_| true);
+    if nul == 0 {
+        // Texts in code pages use no control characters.
+        return controls * 10 > head.len() * 3 || !is_utf8 && controls * 50 > head.len();
+    }
     !is_utf8 || nul * 4 > head.len() || controls * 50 > head.len()
 }
 
@@ -345,6 +346,15 @@ pub const SHOWN_NUL: char = '\u{2400}';
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn control_characters_make_unknown_bytes_binary() {
+        let noise: Vec<u8> = (0..200u32).map(|n| (n * n * 31 + 7 * n) as u8 | 1).collect();
+        assert!(!noise.contains(&0) && looks_binary(&noise));
+        let latin1 = b"d\xe9j\xe0 vu, na\xefve\r\n\tcaf\xe9\x0c\n";
+        assert!(!looks_binary(latin1));
+        assert!(!looks_binary("ein \u{1}Zeichen, eine Zeile und noch eine\n".as_bytes()));
+    }
 
     #[test]
     fn byte_order_marks_and_code_pages_are_detected_and_kept() {

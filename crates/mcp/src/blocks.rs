@@ -184,17 +184,21 @@ impl ResultParts {
         let Some((mime, bytes)) = mime.zip(bytes.filter(|bytes| !bytes.is_empty())) else {
             return self.say(format!("{note} [omitted: cannot be decoded]"));
         };
+        if is_textual(mime)
+            && let Ok(text) = std::str::from_utf8(&bytes)
+        {
+            self.say(note);
+            return self.say(wrap(text));
+        }
         // The content determines the type, not the server's declaration.
         let found = media_type_of(bytes.get(..HEAD).unwrap_or(&bytes));
-        let is_media = |kind: &str| {
-            has_signature(kind) || kind.starts_with("audio/") || kind.starts_with("video/")
-        };
-        let mime = match found {
-            Some(found) if is_media(mime) => found,
-            None if has_signature(mime) => {
-                return self.say(format!("{note} [omitted: the content is not {mime}]"));
-            }
-            _ => mime,
+        let sounds_or_moves = mime.starts_with("audio/") || mime.starts_with("video/");
+        let Some(mime) = found.or(Some(mime).filter(|_| sounds_or_moves)) else {
+            let why = match has_signature(mime) {
+                true => format!("the content is not {mime}"),
+                false => "the content is neither text, image, PDF, audio, nor video".to_owned(),
+            };
+            return self.say(format!("{note} [omitted: {why}]"));
         };
         self.size += data.len();
         self.say(note);
@@ -202,6 +206,14 @@ impl ResultParts {
         self.parts.push(Value::Object(part.object().clone()));
         self.media.push(part);
     }
+}
+
+/// Whether content of this type is text.
+fn is_textual(mime: &str) -> bool {
+    mime.starts_with("text/")
+        || matches!(mime, "application/json" | "application/xml" | "application/yaml")
+        || mime.ends_with("+json")
+        || mime.ends_with("+xml")
 }
 
 /// Returns the beginning and the end of a text that is too long.
@@ -258,7 +270,7 @@ mod tests {
         ] {
             assert!(output.contains(wanted), "{wanted}: {output}");
         }
-        assert_eq!(got.for_model.media.len(), 3);
+        assert_eq!(got.for_model.media.len(), 2);
         assert!(got.error.is_none());
         let Some(Display::Text { text }) = got.for_user else { panic!("a text") };
         assert!(
