@@ -35,7 +35,7 @@ pub(crate) fn read(text: &str) -> Result<FrontMatter, Broken> {
     Ok(FrontMatter { fields: parse(yaml)?, body: body.to_owned() })
 }
 
-/// Parses a file strictly, except that the values of the named top-level keys are texts for people,
+/// Parses a file strictly, except that the values of the named top-level keys are display texts,
 /// which need no quotes: `argument-hint: [a] [b]`, `description: Use when: asked`.
 ///
 /// # Errors

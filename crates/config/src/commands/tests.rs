@@ -163,7 +163,7 @@ fn command_arguments_can_be_named() {
 }
 
 #[test]
-fn fields_for_people_may_hold_any_text() {
+fn display_fields_may_hold_any_text() {
     for (fields, description, hint) in [
         ("description: 404\nargument-hint: 5", "404", "5"),
         (

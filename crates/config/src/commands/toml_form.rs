@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                 let arguments = arguments.collect::<Option<Vec<_>>>();
                 written.arguments = arguments.ok_or_else(|| wrong("a list of arguments"))?;
             }
-            // Only a hint for people, such as `<file>`.
+            // Only a hint for display, such as `<file>`.
             ("args", DeValue::String(text)) => written.argument_hint = text.to_string(),
             ("args", _) => return Err(wrong("a list of arguments")),
             ("model" | "agent", DeValue::String(name)) => {

@@ -28,7 +28,7 @@ fn denied_write_is_reported_however_the_program_words_it() {
 }
 
 #[test]
-fn words_about_read_only_file_systems_are_no_denial() {
+fn words_about_read_only_file_systems_are_not_a_denial() {
     let world = World::new(&commands(&["cat notes.md", "grep -c read-only notes.md"]));
     let text = "# Read-only file system\nIf you see \"read-only file system\", remount it.\n";
     world.home.write("notes.md", text).expect("written");
