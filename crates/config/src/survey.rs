@@ -308,12 +308,22 @@ fn shorten(text: &mut String) {
     }
 }
 
-/// Returns the URL of a server, or its command line with the variables and the directory that decide
-/// what it runs.
+/// Returns the URL of a server with the headers that it gets, or its command line with the variables
+/// and the directory that decide what it runs.
 fn target(server: &Value) -> String {
     let field = |name: &str| server.get(name);
+    let pairs = |name: &str, sign: &str| -> Vec<String> {
+        let pairs = field(name).and_then(Value::as_object).into_iter().flatten();
+        pairs.map(|(name, value)| format!("{name}{sign}{}", words(value))).collect()
+    };
+    let with = |mut text: String, more: Vec<String>| {
+        if !more.is_empty() {
+            text.push_str(&format!(" ({})", more.join(", ")));
+        }
+        text
+    };
     if let Some(url) = field("httpUrl").or_else(|| field("url")).or_else(|| field("tcp")) {
-        return words(url);
+        return with(words(url), pairs("headers", ": "));
     }
     let mut text = field("command").map(words).unwrap_or_default();
     if let Some(arguments) = field("args").and_then(Value::as_array) {
@@ -322,14 +332,8 @@ fn target(server: &Value) -> String {
             text.push_str(&words(argument));
         }
     }
-    let variables = field("env").and_then(Value::as_object).into_iter().flatten();
-    let variables = variables.map(|(name, value)| format!("{name}={}", words(value)));
     let directory = field("cwd").map(|directory| format!("in {}", words(directory)));
-    let more: Vec<String> = directory.into_iter().chain(variables).collect();
-    if !more.is_empty() {
-        text.push_str(&format!(" ({})", more.join(", ")));
-    }
-    text
+    with(text, directory.into_iter().chain(pairs("env", "=")).collect())
 }
 
 fn words(value: &Value) -> String {

@@ -261,11 +261,8 @@ fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let mut text = format!("{} ({})\n", one_line(&server.name), source(&server.source));
     let _ =
         writeln!(text, "  {}: {}", server.endpoint.kind(), code_text(&server.endpoint.target()));
-    if let Endpoint::Stdio { env, .. } = &server.endpoint
-        && !env.is_empty()
-    {
-        let names: Vec<&str> = env.iter().map(|(name, _)| name.as_str()).collect();
-        let _ = writeln!(text, "  variables: {}", one_line(&names.join(", ")));
+    for (label, value) in details(&server.endpoint) {
+        let _ = writeln!(text, "  {label}: {value}");
     }
     let _ = writeln!(text, "  timeout: {} ms", server.timeout.as_millis());
     if let Some(description) = &server.description {
@@ -281,6 +278,18 @@ fn get(name: &str, json: bool) -> Result<ExitCode, Failure> {
     Ok(say(&text))
 }
 
+/// Returns what is set of a server besides its program or URL: of variables and headers only the
+/// names, because their values may be secrets.
+fn details(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let label = if endpoint.url().is_some() { "headers" } else { "variables" };
+    let names = Some(endpoint.names()).filter(|names| !names.is_empty());
+    let names = names.map(|names| (label, code_text(&names.join(", ")).into_owned()));
+    let directory = endpoint
+        .directory()
+        .map(|path| ("directory", code_text(&path.to_string_lossy()).into_owned()));
+    directory.into_iter().chain(names).collect()
+}
+
 /// Lists only the names of variables and headers, because their values may be secrets.
 fn described(server: &McpServer) -> Value {
     json!({
@@ -288,6 +297,8 @@ fn described(server: &McpServer) -> Value {
         "source": source(&server.source),
         "type": server.endpoint.kind(),
         "target": server.endpoint.target(),
+        "directory": server.endpoint.directory(),
+        "names": server.endpoint.names(),
         "timeout": u64::try_from(server.timeout.as_millis()).unwrap_or(u64::MAX),
         "trust": server.trust,
         "description": server.description,
@@ -349,6 +360,9 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
             code_text(&server.endpoint.target()),
             server.endpoint.kind()
         );
+        for (label, value) in details(&server.endpoint) {
+            let _ = writeln!(text, "    {label}: {value}");
+        }
         if let Some(error) = &probe.error {
             let _ = writeln!(text, "    {}", one_line(error));
         }

@@ -1,6 +1,6 @@
 //! Reads one MCP server from its JSON object.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parallax_protocol::Object;
@@ -127,17 +127,30 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// Returns the names of the variables of a program, or of the headers of a URL. Their values may
+    /// be secrets.
+    pub fn names(&self) -> Vec<&str> {
+        let (Self::Stdio { env: pairs, .. }
+        | Self::Http { headers: pairs, .. }
+        | Self::Sse { headers: pairs, .. }
+        | Self::HttpThenSse { headers: pairs, .. }) = self;
+        pairs.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the directory in which a program starts, if it is set.
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Stdio { cwd, .. } => cwd.as_deref(),
+            Self::Http { .. } | Self::Sse { .. } | Self::HttpThenSse { .. } => None,
+        }
+    }
+}
+
 /// Prints names only, because values of variables and headers may be secrets.
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = match self {
-            Self::Stdio { env: pairs, .. }
-            | Self::Http { headers: pairs, .. }
-            | Self::Sse { headers: pairs, .. }
-            | Self::HttpThenSse { headers: pairs, .. } => {
-                pairs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>()
-            }
-        };
+        let names = self.names();
         f.debug_struct("Endpoint")
             .field("kind", &self.kind())
             .field("target", &self.target())
