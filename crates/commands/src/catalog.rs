@@ -162,6 +162,13 @@ impl Catalog {
         &self.clashes
     }
 
+    /// Returns the name under which a custom command is available whose own name belongs to this
+    /// built-in command.
+    pub fn moved_from(&self, name: &str) -> Option<&str> {
+        let moved = |command: &&CommandInfo| command.moved_from.as_deref() == Some(name);
+        self.commands.iter().find(moved).map(|command| command.name.as_str())
+    }
+
     /// Returns the warnings for the start of a session, one line of each kind: invalid files, and
     /// files whose name belongs to a built-in command.
     pub fn warnings(&self) -> Vec<String> {

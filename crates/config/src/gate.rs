@@ -426,7 +426,13 @@ fn is_narrower(
             let users = texts(look(users, key));
             value.is_array() && texts(Some(value)).iter().all(|own| users.contains(own))
         }
-        "security.allowedExtensions" => is(value, "[]") && texts(look(users, key)).is_empty(),
+        // An empty list allows all.
+        "security.allowedExtensions" => {
+            let (users, own) = (texts(look(users, key)), texts(Some(value)));
+            value.is_array()
+                && own.is_empty() == users.is_empty()
+                && own.iter().all(|own| users.contains(own))
+        }
         "general.defaultApprovalMode" => {
             settings_table().any(|known| known.name == key && known.kind.accept(value).is_none())
         }

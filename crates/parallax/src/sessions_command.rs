@@ -218,7 +218,7 @@ fn write_item(text: &mut String, item: &PastItem) {
             let _ = write!(text, "\n  ({reason}{})\n", detail.unwrap_or_default());
         }
         PastItem::Text { text: said, .. } => {
-            let _ = write!(text, "\n{}\n", indented(said.trim(), ""));
+            let _ = write!(text, "\n{}\n", indented(said.trim_end().trim_start_matches('\n'), ""));
         }
         PastItem::Tool { name, args, status, output, .. } => {
             let status = status.as_deref().unwrap_or("no result");
@@ -246,7 +246,14 @@ fn write_item(text: &mut String, item: &PastItem) {
 
 /// Removes control characters and indents all lines after the first.
 fn indented(text: &str, indent: &str) -> String {
-    let lines: Vec<String> = text.lines().map(one_line).collect();
+    /// Maximum indentation of a line that is kept.
+    const DEEPEST: usize = 40;
+    let line = |line: &str| {
+        let blanks = line.chars().take_while(|char| matches!(char, ' ' | '\t'));
+        let blanks = blanks.map(|char| if char == '\t' { 4 } else { 1 }).sum::<usize>();
+        format!("{}{}", " ".repeat(blanks.min(DEEPEST)), one_line(line))
+    };
+    let lines: Vec<String> = text.lines().map(line).collect();
     lines.join(&format!("\n{indent}"))
 }
 

@@ -112,6 +112,21 @@ const SERVER_KEYS: &[&str] = &[
     "url",
 ];
 
+/// The known keys of the `oauth` object of a server.
+const OAUTH_KEYS: &[&str] = &[
+    "audiences",
+    "authorizationUrl",
+    "clientId",
+    "clientSecret",
+    "enabled",
+    "issuer",
+    "redirectUri",
+    "registrationUrl",
+    "scopes",
+    "tokenParamName",
+    "tokenUrl",
+];
+
 /// The known keys of an extension setting.
 const SETTING_KEYS: &[&str] = &["name", "description", "envVar", "sensitive"];
 
@@ -196,6 +211,9 @@ impl Manifest {
             .and_then(Value::as_str)
             .map(str::to_owned);
         manifest.check_keys("", object, KEYS);
+        if let Some(plan) = object.get("plan").and_then(Value::as_object) {
+            manifest.check_keys("plan.", plan, &["directory"]);
+        }
         for (name, server) in &manifest.servers.clone() {
             if let Some(server) = server.as_object() {
                 if !STARTING_KEYS.iter().any(|key| server.contains_key(*key)) {
@@ -209,6 +227,10 @@ impl Manifest {
                     server,
                     SERVER_KEYS,
                 );
+                if let Some(oauth) = server.get("oauth").and_then(Value::as_object) {
+                    let place = format!("mcpServers.{}.oauth.", one_line(name, 60));
+                    manifest.check_keys(&place, oauth, OAUTH_KEYS);
+                }
             }
         }
         for setting in object.get("settings").and_then(Value::as_array).into_iter().flatten() {

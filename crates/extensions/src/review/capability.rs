@@ -43,7 +43,7 @@ impl Capability {
     }
 }
 
-/// Whether a server is the same with fewer tools or fewer variables.
+/// Whether a server is the same with fewer tools, variables, or headers.
 fn is_narrower_server(own: &Value, granted: &Value) -> bool {
     let (Some(own), Some(granted)) = (own.as_object(), granted.as_object()) else {
         return own == granted;
@@ -59,14 +59,19 @@ fn is_narrower_server(own: &Value, granted: &Value) -> bool {
         (None, Some(_)) => false,
         (Some(own), Some(granted)) => own.iter().all(|it| granted.contains(it)),
     };
-    let env =
-        |server: &Object| server.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
-    let variables = env(granted);
-    let adds_no_variable = env(own).iter().all(|(name, it)| variables.get(name) == Some(it));
+    let adds_none = |key: &str| {
+        let pairs = |server: &Object| {
+            server.get(key).and_then(Value::as_object).cloned().unwrap_or_default()
+        };
+        let known = pairs(granted);
+        pairs(own).iter().all(|(name, it)| known.get(name) == Some(it))
+    };
+    let adds_no_variable = adds_none("env") && adds_none("headers");
     let rest = |server: &Object| {
         let mut rest = server.clone();
-        let is_compared =
-            |name: &str| matches!(name, "includeTools" | "excludeTools" | "env" | "description");
+        let is_compared = |name: &str| {
+            matches!(name, "includeTools" | "excludeTools" | "env" | "headers" | "description")
+        };
         rest.retain(|name, _| !is_compared(name));
         rest
     };
@@ -120,6 +125,10 @@ mod tests {
         ] {
             assert_eq!(server(value.clone()).is_within(&before), is_within, "{value}");
         }
+        let remote = |headers: Value| server(json!({"url": "http://x", "headers": headers}));
+        let with_two = remote(json!({"K": "$K", "L": "1"}));
+        assert!(remote(json!({"K": "$K"})).is_within(&with_two));
+        assert!(!remote(json!({"K": "$J"})).is_within(&with_two));
         for (own, granted, is_within) in [
             ("a", "a|b", true),
             ("a|b", "a", false),
