@@ -249,9 +249,9 @@ fn indented(text: &str, indent: &str) -> String {
     /// Maximum indentation of a line that is kept.
     const DEEPEST: usize = 40;
     let line = |line: &str| {
-        let blanks = line.chars().take_while(|char| matches!(char, ' ' | '\t'));
-        let blanks = blanks.map(|char| if char == '\t' { 4 } else { 1 }).sum::<usize>();
-        format!("{}{}", " ".repeat(blanks.min(DEEPEST)), one_line(line))
+        let spaces = line.chars().take_while(|char| matches!(char, ' ' | '\t'));
+        let spaces = spaces.map(|char| if char == '\t' { 4 } else { 1 }).sum::<usize>();
+        format!("{}{}", " ".repeat(spaces.min(DEEPEST)), one_line(line))
     };
     let lines: Vec<String> = text.lines().map(line).collect();
     lines.join(&format!("\n{indent}"))
