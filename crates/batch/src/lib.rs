@@ -38,7 +38,7 @@ pub use progress::BatchProgress;
 pub use queue::{BatchEnd, QueueEvent, QueueOptions, run_queue};
 pub use result::{CheckResult, TaskResult, TaskState, TokenCounts};
 pub use result_log::print_results;
-pub use run_task::{TaskRunner, TaskUpdate};
+pub use run_task::{FinishedBranches, TaskRunner, TaskUpdate};
 pub use serial::Serial;
 pub use slurm::{SlurmOptions, run_slurm};
 pub use summary::{Summary, SummaryRow};

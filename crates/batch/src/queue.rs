@@ -128,9 +128,11 @@ pub async fn run_queue(
             stop.cancel();
         }
     }
+    let restored = runner.restore_branches().await;
     if let Some(failure) = failure {
         return Err(failure);
     }
+    restored?;
     let left = !waiting.is_empty();
     let drained = drain.is_cancelled();
     Ok(BatchEnd {

@@ -4,8 +4,8 @@ mod commands;
 mod finish;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_protocol::ids::SessionId;
@@ -55,6 +55,20 @@ pub struct TaskRunner {
     pub serial: Arc<Serial>,
     /// Ends running tool calls of a batch that is stopped.
     pub hurry: CancellationToken,
+    /// The branches of the tasks that this process finished.
+    pub branches: FinishedBranches,
+}
+
+/// The branches of finished tasks. Commands of tasks that still run can move those that did not
+/// exist when they began.
+#[derive(Debug, Default)]
+pub struct FinishedBranches(Mutex<Vec<FinishedBranch>>);
+
+#[derive(Debug)]
+struct FinishedBranch {
+    checkout: PathBuf,
+    branch: String,
+    commit: String,
 }
 
 /// What a running task does.
@@ -156,6 +170,31 @@ impl TaskRunner {
         match running.run(allowance).await {
             Ok(result) => Ok(result),
             Err(error) => running.fail(&started, error.to_string()).await,
+        }
+    }
+
+    /// Undoes what commands of other tasks did to the branches of finished tasks. Call it when no
+    /// task runs.
+    ///
+    /// # Errors
+    /// What git reports.
+    pub(crate) async fn restore_branches(&self) -> Result<(), BatchError> {
+        let finished =
+            std::mem::take(&mut *self.branches.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let _one = self.serial.lock().await?;
+        blocking(move || {
+            for FinishedBranch { checkout, branch, commit } in finished {
+                Worktree::restore_branch(&checkout, &branch, &commit)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    fn record_branch(&self, checkout: &Path, result: &TaskResult) {
+        if let (Some(branch), Some(commit)) = (result.branch.clone(), result.commit.clone()) {
+            let finished = FinishedBranch { checkout: checkout.to_owned(), branch, commit };
+            self.branches.0.lock().unwrap_or_else(PoisonError::into_inner).push(finished);
         }
     }
 

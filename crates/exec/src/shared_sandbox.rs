@@ -17,10 +17,14 @@ pub(crate) struct SharedNamespaces {
 }
 
 impl SharedNamespaces {
-    /// Returns the namespaces, starting them if necessary, or `None` if they are not available.
-    /// Blocks for a few milliseconds once.
+    /// Returns the namespaces, starting them if necessary and again if they were killed, or `None`
+    /// if they are not available. Blocks for a few milliseconds once.
     pub(crate) fn get(&self) -> Option<Arc<SessionNamespaces>> {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
+        if cell.as_ref().is_some_and(|cell| cell.as_ref().is_ok_and(|cell| !cell.is_alive())) {
+            tracing::warn!("the session namespaces were killed; starting them again");
+            *cell = None;
+        }
         let started = cell.get_or_insert_with(|| {
             SessionNamespaces::start().map(Arc::new).map_err(|error| {
                 tracing::info!(%error, "no session namespaces for commands");

@@ -165,6 +165,7 @@ pub(crate) fn runner(
         serial: Arc::new(Serial::new(lock.serial.clone())),
         lock: Arc::new(lock),
         hurry: CancellationToken::new(),
+        branches: Default::default(),
     })
 }
 

@@ -12,7 +12,7 @@ use parallax_config::worktrees::WorktreeRecord;
 use parallax_protocol::event::Failure;
 
 use crate::git::Git;
-use crate::{carry, failure};
+use crate::{carry, failure, special_files};
 
 /// Identity for commits if git has none configured.
 pub(super) const IDENTITY: [&str; 4] =
@@ -244,26 +244,16 @@ impl<'r> Contents<'r> {
         self.git.run(&["worktree", "prune"])
     }
 
-    /// Removes what is neither a file nor a directory in the directory of the worktree, among the
-    /// branches that commands can write, and their logs: git would write through links, and wait for
-    /// pipes.
+    /// Removes special files from the directory of the worktree, from the branches that commands can
+    /// write, and from their logs.
     fn remove_special_files(&self) -> Result<(), Failure> {
         let branch = self.branch();
         let Some((folder, _)) = branch.rsplit_once('/') else { return Ok(()) };
-        let of_branches = [self.common.join(folder), self.common.join("logs").join(folder)];
-        let own = self.own.iter().flat_map(|own| [own.clone(), own.join("logs")]);
-        for folder in own.chain(of_branches) {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                let kind = entry.file_type();
-                if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
-                    let path = entry.path();
-                    fs::remove_file(&path).map_err(|error| {
-                        failure(format!("Failed to remove `{}`: {error}", path.display()))
-                    })?;
-                }
-            }
+        if let Some(own) = &self.own {
+            special_files::remove_of_worktree(own)?;
         }
-        Ok(())
+        special_files::remove(&self.common.join(folder))?;
+        special_files::remove(&self.common.join("logs").join(folder))
     }
 
     /// Gives the worktree the index of its last commit, so that it has no changes.

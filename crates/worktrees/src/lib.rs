@@ -8,6 +8,7 @@ mod contents;
 mod git;
 mod manage;
 mod review_diff;
+mod special_files;
 mod subagent;
 mod unattended;
 
@@ -165,6 +166,8 @@ impl Worktree {
                  `git branch -D {branch}`"
             )));
         }
+        let common = git.directory().join(git.line(&["rev-parse", "--git-common-dir"])?);
+        special_files::remove_of_project(&common, path.parent().unwrap_or(path))?;
         let path = path.to_string_lossy();
         git.run(&["worktree", "add", "--quiet", "--no-track", "-b", branch, &path, base])?;
         if carry {

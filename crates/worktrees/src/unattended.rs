@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::contents::Contents;
 use crate::git::Git;
-use crate::{Checkout, Worktree, failure, homes, manage};
+use crate::{Checkout, Worktree, failure, homes, manage, special_files};
 
 /// The changes of a task since the base commit of its worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,6 +131,27 @@ impl Worktree {
         contents.remove()?;
         contents.move_branch(commit)?;
         manage::remove_record(&self.record)
+    }
+
+    /// Points the branch of a removed worktree to `commit` again, if a command in another worktree
+    /// moved it. Returns whether one had. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if git fails.
+    pub fn restore_branch(checkout: &Path, branch: &str, commit: &str) -> Result<bool, Failure> {
+        let git = Git::at(checkout)?;
+        let full = format!("refs/heads/{branch}");
+        let common = checkout.join(git.line(&["rev-parse", "--git-common-dir"])?);
+        if let Some(directory) = common.join(&full).parent() {
+            special_files::remove(directory)?;
+        }
+        let now = git.line(&["rev-parse", "--verify", "--quiet", &full]);
+        if now.is_ok_and(|now| now == commit) {
+            return Ok(false);
+        }
+        let quiet = ["-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref"];
+        git.run(&[quiet.as_slice(), &[&full, commit]].concat())?;
+        Ok(true)
     }
 
     /// Removes the worktree and its branch while it is still locked. A child process that another

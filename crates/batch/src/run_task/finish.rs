@@ -58,6 +58,7 @@ impl TaskAttempt<'_> {
         .await?;
         let result = self.record(result, outcome).await?;
         workspace.remove(changes.commit.as_deref()).await?;
+        self.runner.record_branch(&attempt.checkout, &result);
         self.files.remove("events.jsonl")?;
         self.files.remove("attempt.json")?;
         Ok(result)

@@ -204,3 +204,32 @@ fn assert_every_run_is_recorded(log: &str, contents: &str, at: &str) {
         );
     }
 }
+
+/// Returns the child of a process that holds the namespaces of its commands.
+fn namespaces_of(parent: rustix::process::Pid) -> Option<rustix::process::Pid> {
+    let parent = format!("PPid:\t{}\n", parent.as_raw_nonzero());
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let mut found = processes.filter_map(|entry| {
+        let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let line = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        (status.contains(&parent) && line.contains("__sandbox-cell")).then_some(id)
+    });
+    rustix::process::Pid::from_raw(found.next()?)
+}
+
+#[test]
+fn commands_run_after_the_session_namespaces_were_killed() {
+    let world = World::new(&crate::support::commands(&[
+        "echo x > begun; sleep 60",
+        "echo y > after; cat after",
+    ]));
+    let running = world.start(&["-p", "go", "-y"]);
+    crate::support::until("the first command", || world.home.project().join("begun").exists());
+    // Without namespaces, there is nothing to kill.
+    let Some(keeper) = namespaces_of(running.pid()) else { return };
+    kill_process(keeper, Signal::KILL).expect("signal");
+    let done = running.finish(Duration::from_secs(30)).expect("finish");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert_eq!(world.read("after"), "y\n");
+}

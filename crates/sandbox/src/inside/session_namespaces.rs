@@ -29,6 +29,8 @@ pub struct SessionNamespaces {
     /// Closing this ends the cell.
     held_open: Option<ChildStdin>,
     first: i32,
+    /// Refers to the init process, also after another process got its ID.
+    init: Option<OwnedFd>,
 }
 
 impl SessionNamespaces {
@@ -64,7 +66,11 @@ impl SessionNamespaces {
             stdout.take(4096).read_to_string(&mut said).map_err(wrong)?;
         }
         match said.trim().parse() {
-            Ok(first) => Ok(Self { keeper, held_open, first }),
+            Ok(first) => {
+                let init = Pid::from_raw(first);
+                let init = init.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+                Ok(Self { keeper, held_open, first, init })
+            }
             Err(_) => {
                 drop(held_open);
                 let _ = keeper.wait();
@@ -82,6 +88,13 @@ impl SessionNamespaces {
     /// Returns the process that holds the namespaces, for [`crate::Plan::cell`].
     pub fn pid(&self) -> i32 {
         self.first
+    }
+
+    /// Returns whether commands can join the namespaces: their processes were not killed.
+    pub fn is_alive(&self) -> bool {
+        let Some(init) = &self.init else { return false };
+        let now = rustix::event::Timespec::default();
+        poll(&mut [PollFd::new(init, PollFlags::IN)], Some(&now)) == Ok(0)
     }
 
     /// Returns how often a process in the network of the cell tried to reach an address without a
