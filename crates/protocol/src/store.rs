@@ -371,6 +371,15 @@ impl UnfinishedAnswer {
         Some(Self { time: piece.time.clone(), model: piece.model.clone(), token, parts })
     }
 
+    /// Returns the length of the text in bytes.
+    pub fn text_length(&self) -> usize {
+        let text = |part: &Part| match part.view() {
+            PartView::Text(text) => text.len(),
+            _ => 0,
+        };
+        self.parts.iter().map(text).sum()
+    }
+
     /// Returns the text as a content, for a history in which the answer is not continued.
     pub fn content(&self) -> Content {
         let is_text =

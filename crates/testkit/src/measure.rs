@@ -127,6 +127,12 @@ impl Running {
         self.pid
     }
 
+    /// Returns what was printed to standard output so far.
+    pub fn output(&self) -> String {
+        let bytes = self.stdout.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Waits for its end and samples its memory.
     ///
     /// # Errors

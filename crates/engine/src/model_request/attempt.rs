@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use parallax_protocol::content::{Content, PartView};
 use parallax_protocol::ids::ItemId;
+use parallax_protocol::store::{UnfinishedAnswer, UnfinishedRecord};
 
 use super::response_builder::ResponseBuilder;
 use super::unjournaled_parts::UnjournaledParts;
@@ -20,6 +21,8 @@ pub(crate) struct Attempt {
     pub(super) unjournaled: Option<UnjournaledParts>,
     /// Whether pieces are in the journal.
     pub(super) is_journaled: bool,
+    /// What is in the journal: another request can continue it.
+    resumable: Option<UnfinishedAnswer>,
     /// When the current request was sent.
     pub(super) begun: Instant,
     /// Its size in bytes.
@@ -41,11 +44,27 @@ impl Attempt {
             shown_before: 0,
             unjournaled: None,
             is_journaled: false,
+            resumable: None,
             begun,
             request_bytes,
             observed: 0,
             first_chunk_ms: None,
         }
+    }
+
+    /// Takes what another request can continue.
+    pub(super) fn take_resumable(&mut self) -> Option<UnfinishedAnswer> {
+        self.resumable.take()
+    }
+
+    /// Begins with what was received before.
+    pub(super) fn set_resumable(&mut self, unfinished: UnfinishedAnswer) {
+        self.resumable = Some(unfinished);
+    }
+
+    /// Adds a journaled piece.
+    pub(super) fn add_piece(&mut self, piece: &UnfinishedRecord) {
+        self.resumable = UnfinishedAnswer::add(self.resumable.take(), piece);
     }
 
     /// Returns the text without what front ends showed before the attempt.

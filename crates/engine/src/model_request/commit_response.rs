@@ -76,6 +76,23 @@ impl ResponseReceiver<'_> {
                 .send(EventBody::ItemDone { item, done: ItemDone::Text { text, dropped: false } });
         }
     }
+
+    /// Ends the items of an interrupted response that another process can continue: it is in the
+    /// journal.
+    pub(crate) fn finish_resumable(&mut self, mut attempt: Attempt) {
+        self.finish_thought(&mut attempt);
+        let text = attempt.answer.text();
+        let text = attempt.not_shown_before(text);
+        self.finish_text(&mut attempt, text);
+    }
+
+    /// Ends the text that an attempt shows.
+    pub(super) fn finish_text(&mut self, attempt: &mut Attempt, text: String) {
+        if let Some(item) = attempt.text.take() {
+            let done = ItemDone::Text { text: Arc::new(text), dropped: false };
+            self.bus.send(EventBody::ItemDone { item, done });
+        }
+    }
 }
 
 /// Returns the sources of a response, sorted and deduplicated.

@@ -11,28 +11,34 @@ const PIECE_TIME: Duration = Duration::from_secs(2);
 
 /// What was received since the newest journaled piece.
 pub(super) struct UnjournaledParts {
+    /// The parts up to the newest token.
     parts: Vec<Part>,
+    /// The newest token; `None` if there was none since the piece.
+    token: Option<String>,
+    /// The parts after the newest token.
+    after: Vec<Part>,
     bytes: usize,
     since: Instant,
 }
 
 impl UnjournaledParts {
     pub(super) fn new() -> Self {
-        Self { parts: Vec::new(), bytes: 0, since: Instant::now() }
+        let (parts, after) = (Vec::new(), Vec::new());
+        Self { parts, token: None, after, bytes: 0, since: Instant::now() }
     }
 
-    /// Adds the parts of a chunk.
-    pub(super) fn add(&mut self, parts: &[Part]) {
-        for part in parts.iter().cloned() {
+    /// Adds the parts of a chunk, which may end with a token.
+    pub(super) fn add(&mut self, parts: &[Part], token: Option<&str>) {
+        for part in parts {
             self.bytes += match part.view() {
                 PartView::Text(text) | PartView::Thought(text) => text.len(),
                 _ => PIECE_BYTES,
             };
-            let apart = match self.parts.last_mut() {
-                Some(last) => last.try_join(part),
-                None => Err(part),
-            };
-            self.parts.extend(apart.err());
+        }
+        join(&mut self.after, parts.to_vec());
+        if let Some(token) = token {
+            self.token = Some(token.to_owned());
+            join(&mut self.parts, std::mem::take(&mut self.after));
         }
     }
 
@@ -41,8 +47,22 @@ impl UnjournaledParts {
         self.bytes >= PIECE_BYTES || self.since.elapsed() >= PIECE_TIME
     }
 
-    /// Returns the parts.
-    pub(super) fn into_parts(self) -> Vec<Part> {
-        self.parts
+    /// Takes the parts up to the newest token, if there is one.
+    pub(super) fn take(&mut self) -> Option<(String, Vec<Part>)> {
+        let token = self.token.take()?;
+        let after = std::mem::take(&mut self.after);
+        let taken = std::mem::replace(self, Self { after, ..Self::new() });
+        Some((token, taken.parts))
+    }
+}
+
+/// Appends parts, joining those that the service split.
+fn join(parts: &mut Vec<Part>, more: Vec<Part>) {
+    for part in more {
+        let apart = match parts.last_mut() {
+            Some(last) => last.try_join(part),
+            None => Err(part),
+        };
+        parts.extend(apart.err());
     }
 }

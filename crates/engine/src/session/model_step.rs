@@ -23,9 +23,11 @@ use crate::routing::{FallbackResult, cause};
 /// What was tried to get an answer.
 struct RequestState {
     model: String,
-    /// The answer of an earlier process that the request continues. It is taken once its text is in
-    /// the history.
+    /// The answer of an earlier process or attempt that the request continues. It is taken once its
+    /// text is in the history.
     resumed: Option<UnfinishedAnswer>,
+    /// How many bytes of its text the front ends show.
+    shown: usize,
     /// Whether the request carries tool results.
     after_tool: bool,
     /// The number of the attempt; it begins again after a change of the request.
@@ -61,9 +63,13 @@ impl Session {
         self.avoid_unavailable_model(cancel).await?;
         let model = self.main_model();
         self.check_budget(&model, cancel).await?;
+        let resumed = self.client.take_unfinished(&model, &mut self.conversation);
+        // Interactive front ends show the history.
+        let shown = resumed.as_ref().filter(|_| self.environment.interactive);
         let mut state = RequestState {
             model: model.clone(),
-            resumed: self.client.take_unfinished(&model, &mut self.conversation),
+            shown: shown.map_or(0, UnfinishedAnswer::text_length),
+            resumed,
             after_tool: self.conversation.history().ends_with_results(),
             number: 0,
             has_nudged: false,
@@ -73,6 +79,7 @@ impl Session {
         };
         let reply = self.request_until_answered(&mut state, cancel).await;
         if let (Err(_), Some(unfinished)) = (&reply, state.resumed) {
+            self.receiver().show_unfinished(&unfinished, state.shown);
             self.client.restore_unfinished(unfinished, &mut self.conversation);
         }
         let reply = reply?;
@@ -98,7 +105,7 @@ impl Session {
                 && let Some(unfinished) = state.resumed.take()
             {
                 // The token has expired, or the request differs from the original one.
-                self.conversation.give_up_continuation(&unfinished);
+                self.give_up_continuation(&unfinished, state);
                 state.number = 0;
                 continue;
             }
@@ -130,7 +137,7 @@ impl Session {
         let mut receiver = self.receiver();
         if let Some(unfinished) = &state.resumed {
             request.continuation = Some(unfinished.token.clone());
-            receiver.begin_with(&mut attempt, unfinished);
+            receiver.begin_with(&mut attempt, unfinished, state.shown);
         }
         let played = StreamSource { given: hooked.map(only), seen: seen.as_ref() };
         let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
@@ -158,6 +165,11 @@ impl Session {
                 // No hook has seen this text, so it is discarded.
                 if self.hooks.delays_text() {
                     self.receiver().discard_shown(&mut attempt);
+                } else if let Some(resumable) = self.resumable_after_end(&mut attempt, &state.model)
+                {
+                    state.resumed = Some(resumable);
+                    state.shown = usize::MAX;
+                    self.receiver().finish_resumable(attempt);
                 } else {
                     state.resumed = None;
                     self.receiver().commit_partial(attempt, &state.model);
@@ -187,11 +199,39 @@ impl Session {
                 }
             },
             StreamEnd::Failed(error) => {
-                classify(&error, state.number, &mut state.foreign_signature)
+                let action = classify(&error, state.number, &mut state.foreign_signature);
+                if let Some(resumable) = self.receiver().take_resumable(&mut attempt, &state.model)
+                {
+                    // The next attempt continues what is in the journal.
+                    self.receiver().discard_shown(&mut attempt);
+                    state.resumed = Some(resumable);
+                    return Ok(Err(FailedAttempt { action, most, trouble, rejects }));
+                }
+                action
             }
         };
         self.retract(state, attempt);
         Ok(Err(FailedAttempt { action, most, trouble, rejects }))
+    }
+
+    /// Returns what another process can continue of an answer that was interrupted. In an interactive
+    /// session, the user interrupted it and may have read more than is in the journal.
+    fn resumable_after_end(
+        &mut self,
+        attempt: &mut Attempt,
+        model: &str,
+    ) -> Option<UnfinishedAnswer> {
+        if self.environment.interactive {
+            return None;
+        }
+        self.receiver().take_resumable(attempt, model)
+    }
+
+    /// Gives up on an answer that the service does not continue.
+    fn give_up_continuation(&mut self, unfinished: &UnfinishedAnswer, state: &mut RequestState) {
+        let shown = std::mem::take(&mut state.shown);
+        self.receiver().show_unfinished(unfinished, shown);
+        self.conversation.give_up_continuation(unfinished);
     }
 
     /// Retracts what a failed attempt showed and journaled.
@@ -299,7 +339,7 @@ impl Session {
         }
         state.model = self.main_model();
         if let Some(unfinished) = state.resumed.take_if(|it| it.model != state.model) {
-            self.conversation.give_up_continuation(&unfinished);
+            self.give_up_continuation(&unfinished, state);
         }
         state.number = 0;
         let model = state.model.clone();

@@ -126,6 +126,47 @@ fn killed_process_resumes_a_half_written_answer() {
 }
 
 #[test]
+fn terminated_process_resumes_from_the_newest_token() {
+    let half = json!({"chunks": [chunk("one ", Some("T1"), None), chunk("two ", Some("T2"), None),
+        chunk("three ", None, None), {"gate": "cut"}]});
+    let world = world(&json!([half, {"chunks": [chunk("three four", None, Some("STOP"))]}]));
+    let arguments = ["-m", "gemini-4-argon", "-p", "go", "--session-id", "half", "--stream-text"];
+    let running = world.start(&arguments);
+    until("the text", || running.output().contains("three"));
+    kill_process(running.pid(), Signal::TERM).expect("signal");
+    let done = running.finish(Duration::from_secs(10)).expect("finish");
+    assert_eq!(done.code(), 143, "{}", done.err());
+    let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
+    assert_eq!((done.code(), done.out().trim()), (0, "one two three four"), "{}", done.err());
+    assert_eq!(tokens(&world), [Value::Null, json!("T2")]);
+}
+
+#[test]
+fn refused_token_keeps_the_text_and_asks_for_the_rest() {
+    let world = world(&json!([
+        {"chunks": [chunk("one ", Some("T1"), Some("CONTINUATION"))]},
+        {"status": 400, "error": {"code": 400, "message": "bad token", "status": "INVALID_ARGUMENT"}},
+        {"text": "two"}
+    ]));
+    let done = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!((done.code(), done.out().trim()), (0, "one two"), "{}", done.err());
+    assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null]);
+    let body = world.server.requests()[2].json();
+    assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
+}
+
+#[test]
+fn text_that_differs_after_a_cut_replaces_only_what_followed_the_token() {
+    let world = world(&json!([
+        {"chunks": [chunk("one ", Some("T1"), None), chunk("two ", Some("T2"), None),
+            chunk("thr", None, None), {"cut": "reset"}]},
+        {"chunks": [chunk("3 end", None, Some("STOP"))], "repeat": 0}
+    ]));
+    let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!(done.out().trim(), "one two 3 end");
+}
+
+#[test]
 fn half_written_answer_stays_in_the_history_of_a_new_prompt() {
     let world = world(&json!([half_answer(), {"text": "other"}, {"text": "more"}]));
     killed_in_the_answer(&world);
