@@ -2,12 +2,14 @@
 
 mod restrictions;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::policy::{ApprovalMode, Judge};
 use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource, ToolSpec};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -35,12 +37,30 @@ pub(crate) struct ToolDeclarations {
     pub(crate) names: Arc<[String]>,
 }
 
-/// Returns the declaration of one tool.
-fn declaration(spec: &ToolSpec, description: &str) -> Value {
-    let mut parameters = spec.parameters.clone();
-    let waits =
-        WAITABLE_TOOLS.contains(&spec.name.as_str()) || spec.name.starts_with(DISCOVERED_PREFIX);
-    if waits && let Some(fields) = parameters.as_object_mut() {
+/// The declaration of one tool.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolDeclaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters_json_schema: Cow<'a, Value>,
+}
+
+impl<'a> ToolDeclaration<'a> {
+    fn of(spec: &'a ToolSpec, description: &'a str) -> Self {
+        let waits = WAITABLE_TOOLS.contains(&spec.name.as_str())
+            || spec.name.starts_with(DISCOVERED_PREFIX);
+        let parameters = match waits {
+            true => Cow::Owned(with_waiting(spec.parameters.clone())),
+            false => Cow::Borrowed(&spec.parameters),
+        };
+        Self { name: &spec.name, description, parameters_json_schema: parameters }
+    }
+}
+
+/// Adds the argument that lets a call wait for all previous calls.
+fn with_waiting(mut parameters: Value) -> Value {
+    if let Some(fields) = parameters.as_object_mut() {
         fields.entry("type").or_insert_with(|| "object".into());
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
         if let Some(properties) = properties.as_object_mut() {
@@ -50,17 +70,15 @@ fn declaration(spec: &ToolSpec, description: &str) -> Value {
             });
         }
     }
-    json!({
-        "name": spec.name,
-        "description": description,
-        "parametersJsonSchema": parameters,
-    })
+    parameters
 }
 
 /// The tools of a session.
 pub(crate) struct Registry {
     tools: Vec<Arc<dyn Tool>>,
     by_name: HashMap<String, usize>,
+    /// The kind of each tool, by all its names.
+    kinds: Arc<HashMap<String, ToolKind>>,
     /// How many of `tools` are static.
     fixed: usize,
     more: Option<Arc<dyn ToolSource>>,
@@ -78,6 +96,7 @@ impl Registry {
         let mut registry = Self {
             tools,
             by_name: HashMap::new(),
+            kinds: Arc::default(),
             fixed,
             more,
             version: None,
@@ -145,6 +164,10 @@ impl Registry {
         for (index, tool) in self.tools.iter().enumerate() {
             by_name.insert(tool.spec().name.clone(), index);
         }
+        let kinds = by_name.iter();
+        let kinds =
+            kinds.filter_map(|(name, at)| Some((name.clone(), self.tools.get(*at)?.spec().kind)));
+        self.kinds = Arc::new(kinds.collect());
         self.by_name = by_name;
     }
 
@@ -158,11 +181,8 @@ impl Registry {
     }
 
     /// Returns the kind of each tool, by all its names.
-    pub(crate) fn kinds(&self) -> HashMap<String, ToolKind> {
-        let names = self.by_name.iter();
-        let kinds =
-            names.filter_map(|(name, at)| Some((name.clone(), self.tools.get(*at)?.spec().kind)));
-        kinds.collect()
+    pub(crate) fn kinds(&self) -> Arc<HashMap<String, ToolKind>> {
+        Arc::clone(&self.kinds)
     }
 
     /// Whether calls of the tool run alone.
@@ -187,9 +207,10 @@ impl Registry {
     ) -> ToolDeclarations {
         let tools: Vec<&Arc<dyn Tool>> =
             self.visible(judge, mode, interactive).filter(|tool| wanted(tool.spec())).collect();
-        let json: Vec<Value> = tools
-            .iter()
-            .map(|tool| declaration(tool.spec(), tool.description(mode).trim()))
+        let descriptions: Vec<_> = tools.iter().map(|tool| tool.description(mode)).collect();
+        let described = tools.iter().zip(&descriptions);
+        let json: Vec<ToolDeclaration> = described
+            .map(|(tool, description)| ToolDeclaration::of(tool.spec(), description.trim()))
             .collect();
         ToolDeclarations {
             json: match json.is_empty() {
@@ -247,7 +268,7 @@ mod tests {
     use parallax_protocol::tool::{Sharing, ToolKind, ToolSpec};
     use serde_json::{Value, json};
 
-    use super::declaration;
+    use super::ToolDeclaration;
 
     fn spec(name: &str, parameters: Value) -> ToolSpec {
         ToolSpec {
@@ -264,7 +285,8 @@ mod tests {
     #[test]
     fn wait_parameter_is_declared_where_the_schema_allows() {
         let waits = |name: &str, parameters: Value| {
-            let told = declaration(&spec(name, parameters), "");
+            let spec = spec(name, parameters);
+            let told = serde_json::to_value(ToolDeclaration::of(&spec, "")).unwrap();
             told["parametersJsonSchema"]["properties"]["wait_for_previous"]["type"] == "boolean"
         };
         assert!(waits("update_topic", json!({"type": "object", "properties": {}})));

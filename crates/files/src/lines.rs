@@ -8,7 +8,7 @@ use crate::error::FileError;
 use crate::in_editor::replace_by_editor;
 use crate::seen_files::{HASHED_SIZE, Hasher, Snapshot};
 
-/// Bytes per read.
+/// Maximum bytes per read.
 const CHUNK: usize = 128 * 1024;
 /// Maximum bytes of text per read.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
@@ -95,7 +95,7 @@ fn read_from(
     range: LineRange,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<TextLines, LineReadError> {
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = vec![0; chunk_size(metadata.size)];
     let mut length = fill(&mut source, &mut chunk)?;
     let head = chunk.get(..length).unwrap_or_default();
     let mark = TextEncoding::from_mark(head);
@@ -135,6 +135,12 @@ fn read_from(
     let hash = hasher.filter(|_| !more && read <= HASHED_SIZE).map(Hasher::finish);
     let snapshot = Snapshot { metadata, hash };
     Ok(splitter.finish(encoding, mark.is_some(), more, snapshot))
+}
+
+/// Returns the bytes per read for a file of this size: whole pages, with room to see its end.
+fn chunk_size(size: u64) -> usize {
+    let needed = usize::try_from(size).unwrap_or(CHUNK).saturating_add(1);
+    needed.min(CHUNK).next_multiple_of(4096)
 }
 
 /// Fills the buffer completely if possible, so that units of two and four bytes are never split

@@ -208,7 +208,7 @@ impl Conductor {
     }
 
     /// Sends an operation to the session. Returns `false` if the session does not accept it.
-    pub(crate) async fn send(&self, op: Op) -> bool {
+    pub(crate) async fn send(&mut self, op: Op) -> bool {
         matches!(timeout(SEND, self.ops.send(op)).await, Ok(Ok(())))
     }
 

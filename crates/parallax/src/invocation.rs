@@ -7,8 +7,8 @@ mod session_flags;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::CommandFactory as _;
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser};
 use parallax_headless::OutputFormat;
 use parallax_sdk::LaunchOptions;
 use parallax_sessions::SessionChoice;
@@ -23,6 +23,7 @@ use crate::arguments::{
 use crate::auth_command::AuthArguments;
 use crate::background_arguments::BackgroundAction;
 use crate::batch_arguments::BatchArguments;
+use crate::command_line;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
 use crate::eval_command::EvalArguments;
@@ -151,7 +152,7 @@ impl Invocation {
         if let Some(usage) = usage::flag_as_prompt(argv) {
             return Err(usage.into());
         }
-        match Arguments::try_parse_from(argv) {
+        match command_line::parse(argv) {
             Ok(typed) => understand(typed, around),
             Err(error) if error.kind() == ErrorKind::DisplayHelp => {
                 Ok(Self::Help(error.to_string()))

@@ -107,7 +107,7 @@ pub(crate) fn launch(invocation: Invocation, around: StartupFacts) -> ExitCode {
         },
         invocation => {
             let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(workers())
+                .worker_threads(workers(&invocation))
                 .enable_all()
                 .build();
             let result = match runtime {
@@ -140,10 +140,14 @@ pub(crate) fn launch(invocation: Invocation, around: StartupFacts) -> ExitCode {
     }
 }
 
-/// Returns the number of runtime threads. With one, a slow reader of stdout could delay signals;
-/// more than four would be idle, because searches use their own threads.
-fn workers() -> usize {
-    std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 4)
+/// Returns the number of runtime threads. More than four would be idle, because searches use their
+/// own threads. The session of a prompt and what prints it alternate: with two threads, they would
+/// wake each other for each event, which costs more than the events do.
+fn workers(invocation: &Invocation) -> usize {
+    match invocation {
+        Invocation::Prompt { .. } | Invocation::StreamInput { .. } => 1,
+        _ => std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 4),
+    }
 }
 
 /// Prints a text. A closed pipe is not an error.
@@ -239,7 +243,7 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, F
             match background_session::directory() {
                 Some(directory) => {
                     let hosted = Prompts::Hosted(directory);
-                    return worktree_run(hosted, *flags, printing, around).await;
+                    return on_workers(worktree_run(hosted, *flags, printing, around)).await;
                 }
                 None => {
                     let started = background_session::start(prompt, &flags, format, around);
@@ -268,7 +272,20 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, F
         }
         Invocation::StreamInput { flags, printing } => (Prompts::Streamed, flags, printing),
     };
-    worktree_run(prompts, flags, printing, around).await
+    on_workers(worktree_run(prompts, flags, printing, around)).await
+}
+
+/// Runs a front end as a task: on the threads of its session, which saves a switch of threads for
+/// each event.
+async fn on_workers<T: Send + 'static>(front_end: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(front_end).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is running, and nothing else cancels this task.
+            Err(_) => std::future::pending().await,
+        },
+    }
 }
 
 /// Runs a session without a terminal interface, in the worktree that it requests.

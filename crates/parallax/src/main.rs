@@ -12,6 +12,7 @@ mod batch_command;
 mod batch_kubernetes;
 mod batch_task;
 mod batch_view;
+mod command_line;
 mod commands_command;
 mod crash;
 mod demo;

@@ -3,10 +3,10 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command};
 use parallax_config::worktrees::is_valid_name;
 
-use crate::arguments::Arguments;
+use crate::command_line;
 
 /// A normalized command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Spelled {
 /// replace `--yolo`. Stops at `--` and at a subcommand, which parses its own words; flags
 /// before the subcommand that it supports are moved after it.
 pub(crate) fn spelled(typed: &[OsString]) -> Spelled {
-    let command = Arguments::command();
+    let command = command_line::parser(typed);
     let named = |name: &str| {
         command.get_arguments().find(|flag| flag.get_long() == Some(name) || is_alias(flag, name))
     };
@@ -178,9 +178,8 @@ fn take_along(
 
 /// Whether our parser accepts the command line or would show its help.
 fn reads(argv: &[OsString]) -> bool {
-    use clap::Parser as _;
     use clap::error::ErrorKind;
-    match Arguments::try_parse_from(argv) {
+    match command_line::parse(argv) {
         Ok(_) => true,
         Err(error) => matches!(
             error.kind(),
@@ -247,7 +246,10 @@ fn kebab(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::arguments::Arguments;
 
     fn words(line: &[&str]) -> Vec<OsString> {
         std::iter::once("parallax").chain(line.iter().copied()).map(OsString::from).collect()

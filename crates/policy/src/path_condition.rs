@@ -1,8 +1,9 @@
 //! Conditions on the files of a call.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{Glob, GlobBuilder, GlobMatcher};
 
 use crate::paths;
 
@@ -72,7 +73,9 @@ impl PathRoots<'_> {
 #[derive(Debug, Clone)]
 pub struct PathGlob {
     text: String,
-    matcher: GlobMatcher,
+    glob: Glob,
+    /// Compiled by the first comparison; most sessions make none.
+    matcher: OnceLock<GlobMatcher>,
     absolute: bool,
 }
 
@@ -104,7 +107,7 @@ impl PathGlob {
             .backslash_escape(true)
             .build()
             .map_err(|error| error.kind().to_string())?;
-        Ok(Self { text: text.to_owned(), matcher: glob.compile_matcher(), absolute })
+        Ok(Self { text: text.to_owned(), glob, matcher: OnceLock::new(), absolute })
     }
 
     /// Returns the glob as written in the rule.
@@ -113,12 +116,11 @@ impl PathGlob {
     }
 
     pub(crate) fn matches(&self, path: &Path, roots: &[PathBuf]) -> bool {
+        let matcher = self.matcher.get_or_init(|| self.glob.compile_matcher());
         if self.absolute {
-            return self.matcher.is_match(path);
+            return matcher.is_match(path);
         }
-        roots
-            .iter()
-            .any(|root| path.strip_prefix(root).is_ok_and(|below| self.matcher.is_match(below)))
+        roots.iter().any(|root| path.strip_prefix(root).is_ok_and(|below| matcher.is_match(below)))
     }
 }
 

@@ -191,6 +191,9 @@ impl Journal {
     /// Writes the journal again if another program deleted, replaced, or modified the file. The
     /// version of the other program is kept next to it.
     fn make_again(&self, inner: &mut Inner) -> io::Result<()> {
+        if inner.file.as_ref().is_some_and(|file| file.is_unchanged_at(&self.path)) {
+            return Ok(());
+        }
         let is_whole = self.is_whole(inner);
         let Some(old) = &inner.file else { return Ok(()) };
         if is_whole && is_at(old.file(), &self.path) {

@@ -115,7 +115,7 @@ struct CompactionInput {
     view: Vec<ViewEntry>,
     /// The view with masked results.
     short: Vec<ViewEntry>,
-    kinds: HashMap<String, ToolKind>,
+    kinds: Arc<HashMap<String, ToolKind>>,
     active: Option<usize>,
     /// Tokens of the request outside the view.
     fixed: u64,
@@ -166,7 +166,7 @@ pub(crate) struct Compactor<'a> {
     /// What every request contains besides the history.
     pub(crate) frame: RequestFrame,
     /// The kind of each tool, by all its names.
-    pub(crate) kinds: HashMap<String, ToolKind>,
+    pub(crate) kinds: Arc<HashMap<String, ToolKind>>,
 }
 
 /// The model that writes summaries, and where its requests are counted.
@@ -425,7 +425,7 @@ impl Compactor<'_> {
         let ContextUsed { tokens: before, window } = self.usage();
         let fixed = self.frame.fixed_tokens();
         let view = self.conversation.history().view().to_vec();
-        let kinds = self.kinds.clone();
+        let kinds = Arc::clone(&self.kinds);
         let short = self.shortened(&view, limits).await;
         let active =
             self.conversation.prompts().last().and_then(|mark| {
@@ -449,7 +449,7 @@ impl Compactor<'_> {
         limits: MaskingLimits,
     ) -> Option<Vec<ViewEntry>> {
         let keep_output = self.context.compaction.options.keep_output.clone();
-        let (entries, kinds) = (view.to_vec(), self.kinds.clone());
+        let (entries, kinds) = (view.to_vec(), Arc::clone(&self.kinds));
         let pins = self.conversation.history().pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
             masking::shorten(&entries, limits, &kinds, &pins, keep_output.as_ref())
@@ -461,7 +461,7 @@ impl Compactor<'_> {
     /// nothing to mask.
     async fn mask_newest(&mut self, view: &[ViewEntry], over: u64) -> Option<Vec<ViewEntry>> {
         let keep_output = self.context.compaction.options.keep_output.clone();
-        let (entries, kinds) = (view.to_vec(), self.kinds.clone());
+        let (entries, kinds) = (view.to_vec(), Arc::clone(&self.kinds));
         let pins = self.conversation.history().pins().clone();
         let shortening = tokio::task::spawn_blocking(move || {
             masking::mask_newest_results(&entries, over, &kinds, &pins, keep_output.as_ref())

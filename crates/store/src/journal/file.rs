@@ -34,6 +34,8 @@ pub(super) struct JournalFile {
     length: u64,
     /// The modification time after the last own write.
     written: Option<SystemTime>,
+    /// Device and inode, known since the last own write.
+    identity: Option<(u64, u64)>,
     /// Whether a partial line could not be removed.
     spoilt: bool,
 }
@@ -64,8 +66,10 @@ impl JournalFile {
     }
 
     fn empty(file: File) -> Self {
-        let written = file.metadata().and_then(|data| data.modified()).ok();
-        Self { file, cipher: None, length: 0, written, spoilt: false }
+        let mut empty =
+            Self { file, cipher: None, length: 0, written: None, identity: None, spoilt: false };
+        empty.note_time();
+        empty
     }
 
     /// Opens an existing file to append to it; see [`super::Journal::open_append`].
@@ -80,8 +84,9 @@ impl JournalFile {
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         let (loaded, cipher) = load_from(&file, path, keys)?;
-        let (length, written) = (loaded.good_length, None);
-        let mut opened = Self { file, cipher, length, written, spoilt: false };
+        let length = loaded.good_length;
+        let mut opened =
+            Self { file, cipher, length, written: None, identity: None, spoilt: false };
         if loaded.broken {
             return Ok((opened, loaded));
         }
@@ -160,7 +165,18 @@ impl JournalFile {
 
     /// Records the modification time; everything written until then counts as our own.
     pub(super) fn note_time(&mut self) {
-        self.written = self.file.metadata().and_then(|facts| facts.modified()).ok();
+        let facts = self.file.metadata().ok();
+        self.identity = facts.as_ref().and_then(identity);
+        self.written = facts.and_then(|facts| facts.modified().ok());
+    }
+
+    /// Whether the file at the path is this one, as it was left. `false` says nothing.
+    pub(super) fn is_unchanged_at(&self, path: &Path) -> bool {
+        let Ok(there) = fs::symlink_metadata(path) else { return false };
+        self.identity.is_some()
+            && identity(&there) == self.identity
+            && there.len() == self.length
+            && there.modified().ok() == self.written
     }
 
     /// Syncs the file to disk. Then updates the seal of an encrypted journal, which therefore never
@@ -282,6 +298,17 @@ impl JournalFile {
             }
         }
     }
+}
+
+#[cfg(unix)]
+fn identity(facts: &fs::Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some((facts.dev(), facts.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &fs::Metadata) -> Option<(u64, u64)> {
+    None
 }
 
 /// Opens and locks an empty journal that no process has open, left by a process that was killed
