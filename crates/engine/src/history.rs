@@ -175,7 +175,7 @@ impl History {
     /// Seals, journals, and appends a content.
     pub(crate) fn push(&mut self, content: &Content, remarks: ContentMetadata) {
         let sealed = match &remarks.model {
-            Some(model) => content.clone().seal_for(model),
+            Some(model) => content.seal_for(model),
             None => content.seal(),
         };
         let opaque = sealed.origin().map(|origin| origin.opaque.clone()).unwrap_or_default();

@@ -434,7 +434,7 @@ mod tests {
         let data = RawValue::from_string("{\"k\": 1}".to_owned()).expect("json");
         let content = Content::model(vec![Part::opaque_thought(data), Part::text("t")]);
         for (model, count) in [("p:m", 2), ("p:other", 1), ("q:m", 1)] {
-            let contents = [content.clone().seal_for("p:m")];
+            let contents = [content.seal_for("p:m")];
             let whole = Dialogue::new(&contents, model);
             let pieces = whole.turns.iter().find_map(|turn| match turn {
                 Turn::Model(pieces) => Some(pieces.len()),

@@ -398,10 +398,14 @@ impl Content {
 impl Content {
     /// Fixes the bytes of a model content and stores the provider data beside them. Thoughts are
     /// removed from the JSON; their data is kept. `model` is the full name of the model.
-    pub fn seal_for(mut self, model: &str) -> Sealed {
+    pub fn seal_for(&self, model: &str) -> Sealed {
+        if !self.parts.iter().any(|part| part.opaque.is_some() || part.is_thought()) {
+            return self.seal().with_origin(model, Vec::new());
+        }
+        let mut content = self.clone();
         let mut opaque = Vec::new();
         let mut at = 0;
-        self.parts.retain_mut(|part| {
+        content.parts.retain_mut(|part| {
             let data = part.opaque.take();
             if part.is_thought() && part.object.get("functionCall").is_none() {
                 opaque.extend(data.map(|data| OpaqueItem { before: Some(at), on: None, data }));
@@ -411,7 +415,7 @@ impl Content {
             at += 1;
             true
         });
-        self.seal().with_origin(model, opaque)
+        content.seal().with_origin(model, opaque)
     }
 }
 

@@ -20,5 +20,11 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Copy through the terminal (OSC 52) instead of a clipboard program",
     )
     .shown("Copy through the terminal (OSC 52)"),
+    key(
+        "experimental.directWebFetch",
+        Flag,
+        "false",
+        "Let `web_fetch` download pages itself instead of the model's service",
+    ),
     key("experimental.worktrees", Flag, "false", "No effect: use `--worktree`"),
 ];

@@ -71,6 +71,13 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "",
         "Maximum bytes of stored checkpoints (Parallax only)",
     ),
+    key(
+        "security.allowedExtensions",
+        Texts,
+        "[]",
+        "Patterns of sources from which extensions may be installed; empty: all",
+    ),
+    key("security.blockGitExtensions", Flag, "false", "Block extensions from URLs"),
     key("security.disableYoloMode", Flag, "false", "Disable `yolo` mode").shown_after_restart("Disable yolo mode"),
     key(
         "security.disableAlwaysAllow",
