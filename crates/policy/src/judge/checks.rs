@@ -1,0 +1,225 @@
+//! Checks that tighten a decision: files, build files, permissions, safety checkers.
+
+use std::path::{Path, PathBuf};
+
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, Decision};
+use parallax_protocol::protected_names;
+
+use super::{Policy, TentativeDecision, YOLO};
+use crate::build_guard::{BuildFileGuard, is_build_file};
+use crate::call::{QueriedCall, ShellCall};
+use crate::checker::Checker;
+use crate::trace::Trace;
+use crate::{grants, paths, sensitive_names, sensitive_trees};
+
+impl Policy {
+    /// Checks the files of a call that does not run a command.
+    pub(super) fn check_files(
+        &self,
+        call: &QueriedCall<'_>,
+        finding: &mut TentativeDecision,
+        trace: &mut Trace,
+    ) {
+        let effects = call.query.effects;
+        let roots = call.query.workspace;
+        let yolo = call.mode == ApprovalMode::Yolo;
+        let granted = finding.grants.clone().unwrap_or_default();
+        let outside = effects.writes.iter().find(|path| {
+            call.folders.are_left_by(path)
+                && !granted.file_system.write.iter().any(|folder| path.starts_with(folder))
+        });
+        if let Some(path) = outside
+            && !finding.names_paths
+            && (!yolo || call.query.interactive)
+        {
+            let why = format!("It writes `{}`, outside the workspace", path.display());
+            trace.check("write outside the workspace", &why);
+            finding.raise("write outside the workspace", &why, false, YOLO);
+        }
+        if yolo {
+            return;
+        }
+        let protected = effects.writes.iter().find(|path| paths::is_protected(path, roots));
+        let protected = protected.filter(|path| {
+            // The plan directory may be inside a directory of Parallax.
+            !self.plans.as_deref().is_some_and(|plans: &Path| path.starts_with(plans))
+        });
+        let created = effects.creates.iter().find(|path| paths::is_agent_rules(path, roots));
+        if let Some(path) = protected.or(created) {
+            let why = format!(
+                "It changes `{}`, which can run programs or instruct agents",
+                path.display()
+            );
+            trace.check("protected path", &why);
+            finding.raise("protected path", &why, true, YOLO);
+        }
+        if let Some(path) = effects.writes.iter().find(|path| paths::has_other_names(path)) {
+            let why = format!("`{}` has hard links, which would be changed, too", path.display());
+            trace.check("hard link", &why);
+            finding.raise("hard link", &why, true, YOLO);
+        }
+        self.guard_build_files(call, finding, trace);
+    }
+
+    fn guard_build_files(
+        &self,
+        call: &QueriedCall<'_>,
+        finding: &mut TentativeDecision,
+        trace: &mut Trace,
+    ) {
+        if self.build_file_guard == BuildFileGuard::Off {
+            return;
+        }
+        let Some(path) = call.query.effects.writes.iter().find(|path| is_build_file(path)) else {
+            return;
+        };
+        let why = format!("It changes `{}`, which controls what builds run", path.display());
+        trace.check("build-file guard", &why);
+        if finding.decision == Decision::Ask {
+            finding.needs.get_or_insert_with(|| {
+                "`--approval-mode yolo`, or `--approval-mode auto_edit` with the setting \
+                 `security.buildFileGuard` = `off`"
+                    .to_owned()
+            });
+        }
+        if finding.decision == Decision::Allow {
+            finding.raise(
+                "build-file guard",
+                &why,
+                false,
+                "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`",
+            );
+            finding.rule = "build-file guard (`security.buildFileGuard`)".to_owned();
+        }
+    }
+
+    /// Checks the requested permissions beyond the sandbox that no rule grants.
+    pub(super) fn check_permissions(
+        &self,
+        call: &QueriedCall<'_>,
+        finding: &mut TentativeDecision,
+        trace: &mut Trace,
+    ) {
+        let wanted = &call.query.effects.permissions;
+        let row = self.sandbox.mode(call.mode);
+        let readonly = row.readonly;
+        let mut granted = finding.grants.take().unwrap_or_default().and(&row.grants());
+        if call.mode == ApprovalMode::Yolo {
+            // This mode grants writes to protected paths of the workspace and access to agents.
+            // Everything else follows the sandbox table, which may be stricter.
+            let mut free = Permissions { agents: wanted.agents, ..Permissions::default() };
+            if !readonly {
+                // Hidden files, and files that define what is hidden, stay protected: a path that
+                // is also requested for reading is a secret or contains one.
+                let files = &wanted.file_system;
+                let is_free = |path: &&PathBuf| {
+                    paths::inside(path, call.folders.workspace)
+                        && !paths::says_what_is_hidden(path)
+                        && !files.read.iter().any(|read| read.starts_with(path))
+                };
+                free.file_system.write = files.write.iter().filter(is_free).cloned().collect();
+            }
+            granted = granted.and(&free);
+        }
+        let beyond = grants::beyond(wanted, &granted, &call.folders, readonly);
+        if !beyond.is_empty() {
+            let why = format!(
+                "It requires permissions beyond the sandbox: {}",
+                beyond.words().join(", ")
+            );
+            trace.check("beyond the sandbox", &why);
+            let needs = self.what_gives(&beyond, call.mode);
+            let write = &beyond.file_system.write;
+            let protected =
+                write.iter().any(|path| paths::is_protected(path, call.query.workspace));
+            let each_time = protected && call.mode != ApprovalMode::Yolo;
+            finding.raise("beyond the sandbox", &why, each_time, &needs);
+        }
+        finding.grants = Some(granted);
+    }
+
+    /// Returns what would grant these permissions, as the end of a sentence that begins with "it
+    /// needs".
+    fn what_gives(&self, beyond: &Permissions, mode: ApprovalMode) -> String {
+        if beyond.outside {
+            return "a rule with `permissions = { outside = true }` and the exact command as \
+                    `commandPrefix`"
+                .to_owned();
+        }
+        if !beyond.file_system.is_empty() {
+            return "a rule whose `permissions` grant it, or the settings \
+                `security.sandbox.readable` and `security.sandbox.writable`"
+                .to_owned();
+        }
+        if beyond.beyond(&self.sandbox.mode(ApprovalMode::Yolo).grants()).is_empty() {
+            return "`--approval-mode yolo` or a rule whose `permissions` grant it".to_owned();
+        }
+        let key = if beyond.network {
+            format!("security.sandbox.network.{}", mode.as_str())
+        } else {
+            "security.sandbox.hostLoopback".to_owned()
+        };
+        format!("a rule whose `permissions` grant it, or the setting `{key}` = `true`")
+    }
+
+    pub(super) fn check_safety(
+        &self,
+        call: &QueriedCall<'_>,
+        finding: &mut TentativeDecision,
+        trace: &mut Trace,
+    ) {
+        let checkers = self.rules.checkers().iter().map(AsRef::as_ref);
+        for checker in checkers.filter(|checker: &&Checker| checker.concerns(call)) {
+            let Some(objection) = checker.check(call) else { continue };
+            let label = checker.label();
+            trace.check(&label, &objection.why);
+            if objection.decision > finding.decision {
+                finding.decision = objection.decision;
+                finding.rule = label;
+                finding.why = objection.why;
+                finding.needs = Some("that safety checker removed".to_owned());
+            }
+            if finding.decision == Decision::Deny {
+                return;
+            }
+        }
+    }
+
+    /// Returns the sensitive paths that the call accesses, formatted for display.
+    pub(super) fn sensitive(&self, call: &QueriedCall<'_>) -> Vec<String> {
+        const MOST: usize = 4;
+        let effects = call.query.effects;
+        let files = &effects.permissions.file_system;
+        let all = effects.reads.iter().chain(effects.links.values()).chain(&effects.writes);
+        // A file that does not exist yet may exist when a later part of the line runs.
+        let home = self.home.as_deref();
+        let shells = || call.shell.iter().flat_map(|shell| [shell, shell.expanded()]);
+        let named: Vec<PathBuf> = shells().flat_map(ShellCall::named).collect();
+        let written: Vec<PathBuf> =
+            shells().flat_map(|shell| sensitive_names::named(shell, home)).collect();
+        let all = all.chain(&files.read).chain(&files.write).chain(&named);
+        let copied: Vec<PathBuf> =
+            shells().flat_map(|shell| sensitive_trees::copied(shell, home)).collect();
+        let all = all.filter(|path| protected_names::is_sensitive(path, home));
+        let all = all.chain(&written).chain(&copied);
+        let mut found: Vec<String> = Vec::new();
+        for path in all {
+            let below = home.and_then(|home| path.strip_prefix(home).ok());
+            let shown = match below {
+                Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+                Some(below) => format!("~/{}", below.display()),
+                None => path.display().to_string(),
+            };
+            if found.len() < MOST && !found.contains(&shown) {
+                found.push(shown);
+            }
+        }
+        for command in call.shell.iter().flat_map(|shell| sensitive_trees::printed(shell)) {
+            if found.len() < MOST {
+                found.push(format!("output of `{command}`"));
+            }
+        }
+        found
+    }
+}

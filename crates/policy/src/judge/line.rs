@@ -1,0 +1,201 @@
+//! Decisions about command lines.
+
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::{ApprovalMode, Decision};
+
+use super::{Policy, TentativeDecision, WRITE_OUTSIDE, YOLO};
+use crate::call::{QueriedCall, ShellCall};
+use crate::conditions::{Commands, Conditions, Subject};
+use crate::grants;
+use crate::line_checks::{self, LineContext};
+use crate::rule::{Rule, RuleSource};
+use crate::trace::Trace;
+use crate::transparent::is_transparent;
+
+impl Policy {
+    pub(super) fn decide_line(
+        &self,
+        call: &QueriedCall<'_>,
+        shell: &ShellCall<'_>,
+        trace: &mut Trace,
+    ) -> TentativeDecision {
+        let whole = self.find(call, Subject::Whole, trace);
+        trace.whole();
+        let mut finding = match shell.trouble() {
+            Some(trouble) => self.in_trouble(call, trouble, whole),
+            None => self.by_parts(call, shell, whole, trace),
+        };
+        let granted = finding.grants.clone().unwrap_or_default();
+        let circumstances =
+            LineContext { build_guard: self.build_file_guard, may_redirect: finding.may_redirect };
+        for doubt in line_checks::doubts(call, shell, &granted, &circumstances) {
+            trace.check(doubt.name, &doubt.why);
+            let needs = match doubt.name {
+                "build-file guard" => {
+                    "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`"
+                }
+                "git in an untrusted folder" => {
+                    "the folder trusted (`parallax trust add`, `--skip-trust`)"
+                }
+                // The sandbox blocks the write in yolo mode, too.
+                "write outside the workspace" => WRITE_OUTSIDE,
+                "redirection" if finding.decision == Decision::Allow => {
+                    "`--approval-mode auto_edit` or a rule with `allowRedirection = true`"
+                }
+                _ => YOLO,
+            };
+            finding.raise(doubt.name, &doubt.why, doubt.each_time, needs);
+        }
+        finding
+    }
+
+    /// Decides about a line that cannot be analyzed.
+    fn in_trouble(
+        &self,
+        call: &QueriedCall<'_>,
+        trouble: &str,
+        whole: Option<&Rule>,
+    ) -> TentativeDecision {
+        let mut finding = self.finding(call, whole);
+        let explicit_yolo = call.mode == ApprovalMode::Yolo;
+        if finding.decision == Decision::Allow {
+            let patterned = whole.is_some_and(|rule| rule.conditions.arguments.is_some());
+            if explicit_yolo && patterned {
+                finding = TentativeDecision::new(
+                    Decision::Deny,
+                    finding.rule,
+                    format!(
+                        "The rule allows a pattern of arguments, but the command line cannot be \
+                         parsed ({trouble}), so the rest of it cannot be checked"
+                    ),
+                );
+            } else if !explicit_yolo {
+                let why = format!("The command line cannot be analyzed: {trouble}");
+                finding.raise("unanalyzable command line", &why, true, YOLO);
+            }
+        } else if finding.decision == Decision::Ask {
+            finding.each_time = true;
+            finding.needs.get_or_insert_with(|| YOLO.to_owned());
+            finding.why =
+                format!("{}. The command line cannot be analyzed: {trouble}", finding.why);
+        }
+        finding
+    }
+
+    /// Combines the decisions about the commands of the line; the strictest wins.
+    fn by_parts(
+        &self,
+        call: &QueriedCall<'_>,
+        shell: &ShellCall<'_>,
+        whole: Option<&Rule>,
+        trace: &mut Trace,
+    ) -> TentativeDecision {
+        let mut strictest: Option<TentativeDecision> = None;
+        let mut given: Option<Permissions> = None;
+        let mut may_redirect = true;
+        for (index, command) in shell.line.commands.iter().enumerate() {
+            if is_transparent(&shell.line, index) {
+                continue;
+            }
+            let mut rule = self.find(call, Subject::Part(index), trace);
+            if rule.is_some_and(Rule::is_beside_allowed_commands)
+                && shell.is_safe(index)
+                && self.names_a_command(call, shell)
+            {
+                // A harmless command next to an allowed one is decided as if the list of allowed
+                // commands did not exist.
+                let quiet = &mut Trace::default();
+                rule = self.find_among(call, Subject::Part(index), quiet, |rule| {
+                    !rule.is_beside_allowed_commands()
+                });
+            }
+            let mut finding = self.finding(call, rule);
+            let built_in = rule.is_none_or(|rule| rule.source == RuleSource::BuiltIn);
+            if command.handed_on && (built_in || finding.decision == Decision::Allow) {
+                continue;
+            }
+            let safe = finding.decision == Decision::Ask && built_in && shell.is_safe(index);
+            if finding.decision == Decision::Ask
+                && !safe
+                && built_in
+                && command.name() == Some("git")
+                && let Some(file) = shell.leads_git()
+            {
+                finding.why = format!(
+                    "{}: `{}` cannot be read or configures programs that git always runs",
+                    finding.why,
+                    file.display()
+                );
+            }
+            if safe {
+                finding = TentativeDecision::new(
+                    Decision::Allow,
+                    "known-safe command (built in)",
+                    match shell.redirections().next() {
+                        None => "The command only reads inside the workspace",
+                        Some(_) => {
+                            "The command only reads, and redirections write only inside the \
+                             workspace"
+                        }
+                    },
+                );
+            } else if let Some(grants) = &mut finding.grants {
+                let exact = match rule.map(|rule| &rule.conditions.commands) {
+                    Some(Commands::Prefixes(prefixes)) => {
+                        prefixes.iter().any(|prefix| prefix.is_all_of(command))
+                    }
+                    _ => false,
+                };
+                grants.outside &= exact && shell.line.own_commands().count() == 1;
+                let row = command.name().and_then(|name| self.sandbox.command(name));
+                if let Some(row) = row {
+                    *grants = std::mem::take(grants).and(&row.grants(self.home.as_deref()));
+                }
+                given = Some(match given.take() {
+                    Some(given) => grants::both(&given, grants),
+                    None => grants.clone(),
+                });
+            }
+            may_redirect &= finding.may_redirect;
+            trace.command(&command.source, finding.decision, &finding.rule);
+            let stricter = strictest.as_ref().is_none_or(|before| {
+                finding.decision > before.decision
+                    // If both allow, a rule takes precedence over a heuristic because it can grant
+                    // permissions.
+                    || (finding.decision == before.decision
+                        && before.grants.is_none()
+                        && finding.grants.is_some())
+            });
+            if stricter {
+                strictest = Some(finding);
+            }
+        }
+        // A pattern may match the line as a whole. Matches within a single command were already
+        // decided with that command, where a rule of higher priority may allow it.
+        let patterned = whole.filter(|rule| {
+            let Conditions { arguments, commands, .. } = &rule.conditions;
+            rule.decision != Decision::Allow
+                && (arguments.is_some()
+                    || (matches!(commands, Commands::Pattern(_)) && commands.may_match(shell)))
+        });
+        let mut finding = strictest.unwrap_or_else(|| self.finding(call, whole));
+        if let Some(rule) = patterned.filter(|rule| rule.decision > finding.decision) {
+            finding = self.finding(call, Some(rule));
+        }
+        finding.grants = Some(given.unwrap_or_default());
+        finding.may_redirect = may_redirect;
+        finding
+    }
+
+    /// Whether the list of allowed commands names a command of the line. In plan mode the list
+    /// allows only the commands that it names.
+    fn names_a_command(&self, call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> bool {
+        let names = |index| {
+            self.rules().filter(|rule| rule.is_allowed_command()).any(|rule| {
+                rule.conditions.mismatch(call, Subject::Part(index), rule.decision).is_none()
+            })
+        };
+        let mut own = shell.line.commands.iter().enumerate().filter(|(_, it)| !it.handed_on);
+        call.mode != ApprovalMode::Plan && own.any(|(index, _)| names(index))
+    }
+}

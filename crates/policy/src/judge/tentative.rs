@@ -1,0 +1,54 @@
+//! An intermediate decision.
+
+use parallax_protocol::permissions::Permissions;
+use parallax_protocol::policy::Decision;
+
+/// An intermediate decision that further checks can tighten.
+pub(crate) struct TentativeDecision {
+    pub(crate) decision: Decision,
+    pub(crate) rule: String,
+    pub(crate) why: String,
+    /// What would allow the call, if not the usual flag.
+    pub(crate) needs: Option<String>,
+    /// Permissions that rules grant beyond the sandbox; `None` if no rule was consulted for them.
+    pub(crate) grants: Option<Permissions>,
+    pub(crate) each_time: bool,
+    /// Whether a rule of the user or a built-in rule allowed redirections.
+    pub(super) may_redirect: bool,
+    /// Whether the rule restricted the paths it applies to.
+    pub(super) names_paths: bool,
+}
+
+impl TentativeDecision {
+    pub(super) fn new(decision: Decision, rule: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            decision,
+            rule: rule.into(),
+            why: why.into(),
+            needs: None,
+            grants: None,
+            each_time: false,
+            may_redirect: false,
+            names_paths: false,
+        }
+    }
+
+    /// Turns allow into ask. Extends the reason if the finding already asks.
+    pub(super) fn raise(&mut self, rule: &str, why: &str, each_time: bool, needs: &str) {
+        match self.decision {
+            Decision::Allow => {
+                self.decision = Decision::Ask;
+                self.rule = format!("{rule} (built in)");
+                why.clone_into(&mut self.why);
+            }
+            Decision::Ask if each_time && !self.each_time => {
+                self.why = format!("{}. {why}", self.why);
+            }
+            Decision::Ask | Decision::Deny => {}
+        }
+        if self.decision == Decision::Ask {
+            self.each_time |= each_time;
+            self.needs.get_or_insert_with(|| needs.to_owned());
+        }
+    }
+}
