@@ -203,8 +203,8 @@ pub fn resolve_auth(
                     }
                     _ => Err(AuthError::Missing {
                         kind: kind.as_str(),
-                        needs: "the environment variable `GOOGLE_API_KEY` (express mode), or \
-                            `GOOGLE_CLOUD_PROJECT` and `GOOGLE_CLOUD_LOCATION` with application \
+                        needs: "the environment variable `GOOGLE_API_KEY` or a key stored by \
+                            `parallax auth add vertex` (express mode), or `GOOGLE_CLOUD_PROJECT` and `GOOGLE_CLOUD_LOCATION` with application \
                             default credentials (`gcloud auth application-default login`)",
                     }),
                 }

@@ -36,6 +36,8 @@ pub(crate) struct ChatDecoder {
     /// Whether anything visible was received.
     has_text: bool,
     finished: bool,
+    /// The calls that were emitted: ids, names, and arguments.
+    emitted: Vec<(String, String, String)>,
 }
 
 impl ChatDecoder {
@@ -48,6 +50,7 @@ impl ChatDecoder {
             details: Vec::new(),
             has_text: false,
             finished: false,
+            emitted: Vec::new(),
         }
     }
 
@@ -172,8 +175,9 @@ impl ChatDecoder {
         self.show(rest, chunk);
         chunk.parts.extend(self.reasoning_part());
         let calls = std::mem::take(&mut self.calls);
-        let has_calls = !calls.is_empty();
+        let has_calls = !calls.is_empty() || !self.emitted.is_empty();
         for call in calls.into_iter().filter(|call| !call.name.is_empty()) {
+            self.emitted.push((call.id.clone(), call.name.clone(), call.arguments.clone()));
             chunk.parts.push(self.call_part(call));
         }
         let reason = match word {
@@ -254,6 +258,21 @@ impl Decoder for ChatDecoder {
 
     fn end(&mut self, chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
         if self.finished {
+            // Some servers send a finish reason with each chunk, or repeat all calls at the end.
+            let emitted = std::mem::take(&mut self.emitted);
+            self.calls.retain(|call| {
+                let is_same = |(id, name, arguments): &(String, String, String)| match id.as_str() {
+                    "" => *name == call.name && *arguments == call.arguments,
+                    id => id == call.id,
+                };
+                is_whole(&call.arguments) && !emitted.iter().any(is_same)
+            });
+            self.emitted = emitted;
+            if !self.calls.is_empty() {
+                let mut chunk = Chunk::default();
+                self.complete("", &mut chunk);
+                chunks.push_back(chunk);
+            }
             return Ok(());
         }
         let whole_calls = !self.calls.is_empty()
@@ -320,5 +339,40 @@ fn add_detail(details: &mut Vec<Value>, detail: &Value) {
                 last.insert(name.clone(), value.clone());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_protocol::content::PartView;
+
+    /// Returns the names of the calls that a stream of events contains.
+    fn calls(events: &[Value]) -> Vec<String> {
+        let mut decoder = ChatDecoder::new(Arc::default());
+        let mut chunks = VecDeque::new();
+        for event in events {
+            decoder.event(event.to_string().as_bytes(), &mut chunks).expect("an event");
+        }
+        decoder.end(&mut chunks).expect("an end");
+        let parts = chunks.iter().flat_map(|chunk| &chunk.parts);
+        let name = |part: &Part| match part.view() {
+            PartView::Call(call) => Some(call.name.to_string()),
+            _ => None,
+        };
+        parts.filter_map(name).collect()
+    }
+
+    fn call(name: &str, id: &str) -> Value {
+        let function = json!({"name": name, "arguments": "{}"});
+        json!({"choices": [{"finish_reason": "tool_calls",
+            "delta": {"tool_calls": [{"index": 0, "id": id, "function": function}]}}]})
+    }
+
+    #[test]
+    fn calls_after_a_finish_reason_are_kept_but_not_repeated() {
+        let text = json!({"choices": [{"finish_reason": "stop", "delta": {"content": "hey"}}]});
+        assert_eq!(calls(&[text, call("glob", "x")]), ["glob"]);
+        assert_eq!(calls(&[call("glob", "x"), call("glob", "x")]), ["glob"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parallax_models::{ModelTable, Provider};
+use parallax_models::{ModelTable, Provider, Providers};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::secret::Secret;
 
@@ -50,6 +50,20 @@ impl ProviderManager {
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         let table = self.checked_model_table()?;
         Ok(table.providers().iter().map(|it| self.credential_of(it, &stored)).collect())
+    }
+
+    /// Returns the providers of the settings (`providers`), except for those that are built in.
+    /// Blocking.
+    pub fn providers_of_settings(&self) -> Vec<ProviderCredential> {
+        let built_in = Providers::built_in(&|_| None);
+        let entries = self.config.settings.providers().and_then(serde_json::Value::as_object);
+        let is_own = |name: &str| {
+            entries.is_some_and(|all| all.contains_key(name)) && built_in.get(name).is_none()
+        };
+        // A session with invalid settings cannot be opened.
+        let mut own = self.provider_credentials().unwrap_or_default();
+        own.retain(|credential| is_own(&credential.provider));
+        own
     }
 
     fn credential_of(&self, provider: &Provider, stored: &[String]) -> ProviderCredential {

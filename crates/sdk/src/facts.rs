@@ -70,9 +70,11 @@ impl SessionFacts<'_> {
 
     /// Returns a short description of the authentication method. Blocking.
     pub fn auth_name(&self) -> String {
-        match self.launch.provider_manager().credential() {
+        let manager = self.launch.provider_manager();
+        match manager.credential() {
             Credential::Found { method, .. } => method_name(method).to_owned(),
-            Credential::NotNeeded => "scripted".to_owned(),
+            Credential::NotNeeded if manager.is_scripted => "scripted".to_owned(),
+            Credential::NotNeeded => "no key needed".to_owned(),
             Credential::Missing { .. } => "no key".to_owned(),
         }
     }

@@ -1,6 +1,7 @@
 //! Checks whether a finished stream is a valid response.
 
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::excerpt::one_line;
 use parallax_protocol::model::{FinishReason, Refusal};
 
 use super::response_builder::ResponseBuilder;
@@ -22,6 +23,9 @@ pub(crate) enum InvalidResponse {
 
 /// The finish reason for a history without a signature that the service requires.
 const MISSING_SIGNATURE: &str = "MISSING_THOUGHT_SIGNATURE";
+
+/// Maximum number of characters of a refusal in a message.
+const REFUSAL: usize = 500;
 
 /// Attempts for a request whose stream broke or was invalid.
 pub(crate) const ATTEMPTS: u32 = 4;
@@ -121,6 +125,11 @@ impl InvalidResponse {
         }
         if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
             message.push_str(&format!(": {said}"));
+        }
+        if self == Self::SafetyBlocked && answer.has_visible_text() {
+            // The model may explain its refusal.
+            let text: String = one_line(&answer.text()).chars().take(REFUSAL).collect();
+            message.push_str(&format!("; the model wrote: {text}"));
         }
         let kind = match self {
             Self::SafetyBlocked | Self::RecitationBlocked => FailureKind::Blocked,

@@ -355,6 +355,25 @@ fn retry_counts_down() {
 }
 
 #[test]
+fn retry_of_a_refused_connection_names_the_address_once() {
+    let mut show = Show::default();
+    show.event(EventBody::Retry(Retry {
+        attempt: 1,
+        max_attempts: 3,
+        delay_ms: 5000,
+        class: "connect".into(),
+        status: None,
+        message: "`127.0.0.1:9`: Connection refused (os error 111)".into(),
+        model: "m".into(),
+    }));
+    let words = show.live(0).join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.starts_with("↻ Cannot connect to `127.0.0.1:9`: Connection refused (os error 111)."),
+        "{words}"
+    );
+}
+
+#[test]
 fn no_item_stays_open_after_its_turn() {
     let mut show = Show::default();
     show.call("a", "read_file", json!({"file_path": "a.rs"})).start("t", ItemStart::Text);

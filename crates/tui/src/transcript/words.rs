@@ -46,7 +46,8 @@ fn failed(retry: &Retry) -> String {
         "rate_limit" => "Rate limited",
         "capacity" => "The model is overloaded",
         "network" => "Network error",
-        "connect" => "Connection refused",
+        // The message begins with the address.
+        "connect" => "Cannot connect to",
         "server" => "Service error",
         _ => "Request failed",
     };
@@ -57,7 +58,8 @@ fn failed(retry: &Retry) -> String {
     let code = retry.status.map(|status| status.to_string()).unwrap_or_default();
     let message = message.strip_prefix(code.as_str()).unwrap_or(message).trim_start();
     let end = if message.ends_with(['!', '?', '…']) { "" } else { "." };
-    format!("{what}{status}: {message}{end}")
+    let colon = if retry.class == "connect" { "" } else { ":" };
+    format!("{what}{status}{colon} {message}{end}")
 }
 
 /// Describes the end of a turn, if there is something to report.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use parallax_protocol::secret::Secret;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::model_listing::{KnownModel, ProviderListing};
+use parallax_sdk::provider_credentials::{KeySource, ProviderCredential};
 use parallax_sessions::SessionChoice;
 
 use parallax_protocol::code_text::code_text as one_line;
@@ -33,7 +34,7 @@ const CHOSEN_LIMIT: Duration = Duration::from_secs(10);
 /// Opens the dialog for connecting to a model. `why` is the reason it is shown.
 pub(crate) fn open(app: &mut App, why: Option<&str>) {
     let line = |text: &str| parallax_screen::Line::styled(text.to_owned(), app.theme.secondary);
-    let list = ListDialog::new("How do you want to connect to a model?", auth_items(&[]))
+    let list = ListDialog::new("How do you want to connect to a model?", auth_items(&[], &[]))
         .intro(why.into_iter().chain([OTHER_WAYS]).map(line).collect());
     app.open(Overlay::list(Purpose::Auth, list));
     if app.launch.is_none() {
@@ -41,10 +42,13 @@ pub(crate) fn open(app: &mut App, why: Option<&str>) {
     }
     // Looks for running local servers in the meantime.
     app.ask(
-        |launch| launch.provider_manager().list_models_blocking(None, LIST_LIMIT),
-        |app, listings| {
+        |launch| {
+            let manager = launch.provider_manager();
+            (manager.list_models_blocking(None, LIST_LIMIT), manager.providers_of_settings())
+        },
+        |app, (listings, own)| {
             if let Some(list) = app.dialogs.list_for(&Purpose::Auth) {
-                list.replace(auth_items(&listings));
+                list.replace(auth_items(&listings, &own));
             }
         },
     );
@@ -223,8 +227,9 @@ fn model_item(model: &KnownModel) -> ListItem {
     ListItem::new(model.name.clone(), one_line(&model.name), detail)
 }
 
-/// Returns the ways to connect, including the local servers that are running.
-fn auth_items(listings: &[ProviderListing]) -> Vec<ListItem> {
+/// Returns the ways to connect, including the local servers that are running, and the providers of
+/// the settings.
+fn auth_items(listings: &[ProviderListing], own: &[ProviderCredential]) -> Vec<ListItem> {
     let mut items = vec![
         ListItem::new("gemini", "Enter a Gemini API key", "from Google AI Studio"),
         ListItem::new("vertex", "Enter a Vertex AI express key", "from Google Cloud"),
@@ -248,6 +253,18 @@ fn auth_items(listings: &[ProviderListing]) -> Vec<ListItem> {
             format!("Use {}", one_line(&listing.provider)),
             format!("{count} at {}", one_line(&listing.base_url)),
         ));
+    }
+    for credential in own {
+        let ProviderCredential { provider, base_url, source, .. } = credential;
+        let is_listed = |item: &ListItem| item.id == format!("local:{provider}");
+        if items.iter().any(is_listed) {
+            continue;
+        }
+        let (id, label) = match source {
+            KeySource::Missing => ("key", format!("Enter an API key of {}", one_line(provider))),
+            _ => ("local", format!("Use {}", one_line(provider))),
+        };
+        items.push(ListItem::new(format!("{id}:{provider}"), label, one_line(base_url)));
     }
     items
 }
