@@ -9,7 +9,7 @@ use testkit::measure::Finished;
 use crate::support::{World, finish};
 
 /// A key that may occur only in a header.
-const KEY: &str = "key-of-the-provider-4711";
+pub(crate) const KEY: &str = "key-of-the-provider-4711";
 
 fn name(wire: WireFormat) -> &'static str {
     match wire {
@@ -21,24 +21,24 @@ fn name(wire: WireFormat) -> &'static str {
 }
 
 /// A world whose model uses a wire format.
-struct WireWorld {
-    world: World,
+pub(crate) struct WireWorld {
+    pub(crate) world: World,
     wire: WireFormat,
 }
 
 impl WireWorld {
-    fn new(wire: WireFormat, script: &Value) -> Self {
+    pub(crate) fn new(wire: WireFormat, script: &Value) -> Self {
         Self::with_settings(wire, script, json!({}))
     }
 
-    fn with_settings(wire: WireFormat, script: &Value, settings: Value) -> Self {
+    pub(crate) fn with_settings(wire: WireFormat, script: &Value, settings: Value) -> Self {
         let world = World::new(&script.to_string());
         let mut it = Self { world, wire };
         it.write_settings(settings);
         it
     }
 
-    fn write_settings(&mut self, mut settings: Value) {
+    pub(crate) fn write_settings(&mut self, mut settings: Value) {
         let url = self.world.server.url();
         settings["providers"] = json!({
             "chat": {"wire": "openai-chat", "baseUrl": format!("{url}/v1"), "apiKeyEnv": "WIRE_KEY"},
@@ -50,34 +50,34 @@ impl WireWorld {
         self.world.home.write_home(path, &settings.to_string()).expect("settings");
     }
 
-    fn run(&self, args: &[&str]) -> Finished {
+    pub(crate) fn run(&self, args: &[&str]) -> Finished {
         let model = format!("{}:test-model", name(self.wire));
         self.run_as(&model, args)
     }
 
-    fn run_as(&self, model: &str, args: &[&str]) -> Finished {
+    pub(crate) fn run_as(&self, model: &str, args: &[&str]) -> Finished {
         let mut command = self.world.command(&[&["-m", model], args].concat());
         command.env_remove("GEMINI_API_KEY").env("WIRE_KEY", KEY);
         finish(command)
     }
 
-    fn run_well(&self, args: &[&str]) -> String {
+    pub(crate) fn run_well(&self, args: &[&str]) -> String {
         let done = self.run(args);
         assert_eq!(done.code(), 0, "{:?}: {}", self.wire, done.err());
         self.world.server.assert_clean();
         done.out()
     }
 
-    fn body(&self, number: usize) -> String {
+    pub(crate) fn body(&self, number: usize) -> String {
         String::from_utf8_lossy(&self.world.server.requests()[number].body).into_owned()
     }
 }
 
-fn call(name: &str, args: Value) -> Value {
+pub(crate) fn call(name: &str, args: Value) -> Value {
     json!({"calls": [{"name": name, "args": args}]})
 }
 
-fn on_every_wire(script: Value, test: impl Fn(&WireWorld)) {
+pub(crate) fn on_every_wire(script: Value, test: impl Fn(&WireWorld)) {
     for wire in WireFormat::ALL {
         test(&WireWorld::new(wire, &script));
     }
@@ -105,7 +105,7 @@ fn file_is_read_and_thinking_comes_back_unchanged() {
     });
 }
 
-fn holds(folder: &Path, text: &str) -> bool {
+pub(crate) fn holds(folder: &Path, text: &str) -> bool {
     std::fs::read_dir(folder).expect("a folder").any(|entry| {
         let path: PathBuf = entry.expect("an entry").path();
         match path.is_dir() {
@@ -369,69 +369,6 @@ fn provider_mistakes_name_the_remedy() {
 }
 
 #[test]
-fn local_server_that_is_not_running_is_named_at_once() {
-    let it = WireWorld::new(WireFormat::Chat, &json!([]));
-    let begun = std::time::Instant::now();
-    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
-    command.env("LLAMACPP_BASE_URL", "http://127.0.0.1:9/v1").env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());
-    assert!(begun.elapsed().as_secs() < 2);
-}
-
-/// Runs a prompt with a local Ollama that returns these descriptions of its model.
-fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, Finished) {
-    let documents = json!({"/api/show": shown, "/api/ps": {"models": [loaded]}});
-    let script = json!({"documents": documents, "replies": [{"text": "hello"}]});
-    let it = WireWorld::new(WireFormat::Ollama, &script);
-    it.world.home.write_home(".parallax/settings.json", "{}").expect("settings");
-    let mut command = it.world.command(&["-m", "ollama:tiny", "-p", "go"]);
-    command.env("OLLAMA_HOST", it.world.server.url()).env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    (it, done)
-}
-
-fn chat_bodies(it: &WireWorld) -> Vec<Value> {
-    let requests = it.world.server.requests();
-    requests.iter().filter(|it| it.path == "/api/chat").map(|it| it.json()).collect()
-}
-
-#[test]
-fn ollama_window_is_requested_and_small_one_is_reported() {
-    let shown = |length: u64| json!({"capabilities": ["completion", "tools"], "model_info": {"llama.context_length": length}});
-    let loaded = |length: u64| json!({"name": "tiny:latest", "context_length": length});
-
-    let (it, done) = run_ollama(shown(131_072), loaded(32_768));
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(!done.err().contains("tokens"), "{}", done.err());
-    assert_eq!(chat_bodies(&it)[0]["options"]["num_ctx"], 32_768, "not all that it could have");
-    assert_eq!(chat_bodies(&it)[0].get("think"), None);
-
-    let (it, done) = run_ollama(shown(20_000), loaded(4_096));
-    assert_eq!(chat_bodies(&it)[0]["options"]["num_ctx"], 20_000);
-    assert_eq!((done.code(), done.out().trim()), (0, "hello"));
-    let told = done.err();
-    assert!(told.contains("4096 tokens") && told.contains("OLLAMA_CONTEXT_LENGTH"), "{told}");
-
-    let (_, done) = run_ollama(shown(8_192), loaded(8_192));
-    assert_eq!(done.err().matches("8192 tokens").count(), 1, "{}", done.err());
-}
-
-#[test]
-fn ollama_model_without_tools_is_rejected_before_the_request() {
-    let shown = json!({"capabilities": ["completion"]});
-    let (it, done) = run_ollama(shown, json!({}));
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(
-        done.err().contains("`tiny`") && done.err().contains("does not support tools"),
-        "{}",
-        done.err()
-    );
-    assert!(chat_bodies(&it).is_empty());
-}
-
-#[test]
 fn model_name_without_a_model_is_an_input_error() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let done = it.run_as("chat:", &["-p", "go"]);
@@ -454,23 +391,6 @@ fn overflow_in_a_stream_compacts_the_history() {
 }
 
 #[test]
-fn key_of_an_entry_reaches_no_command() {
-    let call = call("run_shell_command", json!({"command": "env"}));
-    let it = WireWorld::new(WireFormat::Chat, &json!([call, {"text": "done"}]));
-    let settings = json!({"providers": {"gw": {"wire": "openai-chat",
-        "baseUrl": format!("{}/v1", it.world.server.url()), "apiKeyEnv": "MYGW"}}});
-    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
-    let mut command = it.world.command(&["-m", "gw:m", "-p", "go", "-y"]);
-    command.env_remove("GEMINI_API_KEY").env("MYGW", KEY);
-    command.env("OTEL_EXPORTER_OTLP_HEADERS", "x-token=collector-4711").env("KEPT", "kept-4711");
-    let done = finish(command);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    let sent = it.body(1);
-    assert!(sent.contains("KEPT=kept-4711"), "{sent}");
-    assert!(!sent.contains("MYGW") && !sent.contains("collector-4711"), "{sent}");
-}
-
-#[test]
 fn responses_api_that_is_missing_is_replaced_by_chat() {
     let missing = json!({"error": {"code": 404, "message": "no such path"}});
     let it = WireWorld::new(
@@ -482,109 +402,6 @@ fn responses_api_that_is_missing_is_replaced_by_chat() {
     assert!(done.err().contains("Chat Completions"), "{}", done.err());
     let paths: Vec<String> = it.world.server.requests().into_iter().map(|it| it.path).collect();
     assert_eq!(paths, ["/v1/responses", "/v1/chat/completions"]);
-}
-
-#[test]
-fn keys_are_stored_listed_and_removed() {
-    let it = WireWorld::new(WireFormat::Responses, &json!([{"text": "hello"}]));
-    let run = |args: &[&str], stdin: &str| {
-        let mut command = it.world.command(args);
-        command.env_remove("GEMINI_API_KEY");
-        testkit::measure::run(command, Some(stdin.as_bytes()), crate::support::LIMIT).expect("run")
-    };
-    let listed = |name: &str| -> Value {
-        let list: Value =
-            serde_json::from_str(&run(&["auth", "list", "--json"], "").out()).expect("json");
-        let rows = list["providers"].as_array().expect("rows").clone();
-        rows.into_iter().find(|row| row["provider"] == name).expect("a row")
-    };
-    assert_eq!(listed("responses")["source"], "missing");
-    let done = run(&["auth", "add", "responses", "--no-check"], "key-of-the-provider-4711\n");
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(!done.out().contains(KEY));
-    assert_eq!(listed("responses")["source"], "stored");
-    let done = run(&["-m", "responses:m", "-p", "go"], "");
-    assert_eq!(done.out().trim(), "hello", "{}", done.err());
-    let requests = it.world.server.requests();
-    assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
-    let done = run(&["auth", "remove", "responses"], "");
-    assert!(done.out().contains("Removed"), "{}", done.out());
-    assert_eq!(listed("responses")["source"], "missing");
-    for (args, code) in [
-        (&["auth", "add", "nope"][..], 42),
-        (&["auth", "add", "responses"], 42),
-        (&["models", "list", "nope"], 42),
-        (&["models", "show", "nope:m"], 42),
-        (&["models", "test", "responses:m"], 41),
-    ] {
-        let done = run(args, "");
-        assert_eq!(done.code(), code, "{args:?}: {}", done.err());
-    }
-}
-
-#[test]
-fn google_key_is_stored_by_the_same_command() {
-    let world = World::new(r#"[{"text": "hello"}]"#);
-    let settings = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}}"#;
-    world.home.write_home(".parallax/settings.json", settings).expect("settings");
-    let run = |args: &[&str], stdin: &str| {
-        let mut command = world.command(args);
-        command.env_remove("GEMINI_API_KEY");
-        testkit::measure::run(command, Some(stdin.as_bytes()), crate::support::LIMIT).expect("run")
-    };
-    let missing = run(&["-p", "go"], "");
-    assert_eq!(missing.code(), 41);
-    assert!(missing.err().contains("parallax auth add gemini"), "{}", missing.err());
-    let done = run(&["auth", "add", "gemini", "--no-check"], "key-of-google-4711\n");
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert_eq!(run(&["-p", "go"], "").out().trim(), "hello");
-    let key = world.server.requests()[0].header("x-goog-api-key").map(str::to_owned);
-    assert_eq!(key.as_deref(), Some("key-of-google-4711"));
-    assert!(run(&["auth", "remove", "gemini"], "").out().contains("Removed"));
-    assert_eq!(run(&["-p", "go"], "").code(), 41);
-}
-
-#[test]
-fn keys_in_urls_are_rejected_and_a_closed_port_is_reported_at_once() {
-    let world = World::new("[]");
-    for url in ["http://u:p@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=SECRET-4711"] {
-        let settings = json!({"providers": {"mine": {"wire": "openai-chat", "baseUrl": url}}});
-        let path = ".parallax/settings.json";
-        world.home.write_home(path, &settings.to_string()).expect("settings");
-        let done = world.run(&["-m", "mine:m", "-p", "go"]);
-        assert_eq!(done.code(), 52, "{}", done.err());
-        let message = done.err();
-        assert!(message.contains("keys do not belong in addresses"), "{message}");
-        assert!(!message.contains("SECRET-4711"), "{message}");
-    }
-    world.home.write_home(".parallax/settings.json", "{}").expect("settings");
-    let begun = std::time::Instant::now();
-    let mut command = world.command(&["-m", "openai:m", "-p", "go"]);
-    command.env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1").env("OPENAI_API_KEY", "k");
-    let done = finish(command);
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(begun.elapsed().as_secs() < 2 && done.err().contains("127.0.0.1:9"));
-}
-
-#[test]
-fn key_command_provides_the_key_and_a_project_cannot_redirect_it() {
-    let mut it = WireWorld::new(WireFormat::Chat, &json!([{"text": "one"}]));
-    it.write_settings(json!({}));
-    let path = it.world.home.parallax().join("settings.json");
-    let text = std::fs::read_to_string(&path).expect("settings");
-    let command = format!("\"apiKeyCommand\":\"echo {KEY}\"");
-    let text = text.replace("\"apiKeyEnv\":\"WIRE_KEY\"", &command);
-    std::fs::write(&path, text).expect("settings");
-    // A base URL set by the project would receive the key.
-    let moved = json!({"providers": {"chat": {"wire": "openai-chat",
-        "baseUrl": "http://127.0.0.1:9/v1", "apiKeyEnv": "HOME"}}});
-    it.world.home.write(".gemini/settings.json", &moved.to_string()).expect("settings");
-    let mut command = it.world.command(&["-m", "chat:m", "-p", "go"]);
-    command.env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    assert_eq!((done.code(), done.out().trim()), (0, "one"), "{}", done.err());
-    let requests = it.world.server.requests();
-    assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
 }
 
 #[test]
@@ -656,91 +473,4 @@ fn web_page_instead_of_an_answer_is_an_error_at_once() {
         assert!(done.err().contains(&address.to_string()), "{wire}: {}", done.err());
         assert!(begun.elapsed().as_secs() < 10, "{wire}");
     }
-}
-
-#[test]
-fn local_server_with_an_unknown_name_is_named_at_once() {
-    let it = WireWorld::new(WireFormat::Chat, &json!([]));
-    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
-    let base = "http://no-such-host.invalid:8080/v1";
-    command.env("LLAMACPP_BASE_URL", base).env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(done.err().contains("no-such-host.invalid:8080"), "{}", done.err());
-    assert!(!done.err().contains("Attempt 2"), "{}", done.err());
-}
-
-/// A chat server that rejects assistant messages without content, and answers every other request.
-fn strict_server() -> std::net::SocketAddr {
-    use std::io::{Read as _, Write as _};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
-        for mut connection in listener.incoming().flatten() {
-            let (mut text, mut buffer) = (String::new(), [0; 65_536]);
-            let whole = |text: &str| {
-                let (head, body) = text.split_once("\r\n\r\n")?;
-                let length = head.lines().find_map(|line| {
-                    let (name, value) = line.split_once(':')?;
-                    name.eq_ignore_ascii_case("content-length")
-                        .then(|| value.trim().parse().ok())?
-                });
-                (body.len() >= length.unwrap_or(0usize)).then(|| body.to_owned())
-            };
-            let body = loop {
-                let length = connection.read(&mut buffer).unwrap_or(0);
-                text.push_str(&String::from_utf8_lossy(&buffer[..length]));
-                if let Some(body) = whole(&text) {
-                    break body;
-                }
-                if length == 0 {
-                    break String::new();
-                }
-            };
-            let asked: Value = serde_json::from_str(&body).unwrap_or_default();
-            let messages = asked["messages"].as_array().cloned().unwrap_or_default();
-            let is_bad =
-                messages.iter().any(|it| it["role"] == "assistant" && it["content"].is_null());
-            let has_result = messages.iter().any(|it| it["role"] == "tool");
-            let delta = match asked["tools"].is_array() && !has_result {
-                true => json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
-                    "function": {"name": "report_color", "arguments": "{\"color\":\"blue\"}"}}]}),
-                false => json!({"content": "{\"color\":\"blue\"}"}),
-            };
-            let (status, kind, answer) = match is_bad {
-                true => (
-                    400,
-                    "application/json",
-                    json!({"error": {"message": "content is null"}}).to_string(),
-                ),
-                false => {
-                    let chunk =
-                        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]});
-                    (200, "text/event-stream", format!("data: {chunk}\n\ndata: [DONE]\n\n"))
-                }
-            };
-            let head = format!(
-                "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                answer.len()
-            );
-            let _ = connection.write_all([head.as_bytes(), answer.as_bytes()].concat().as_slice());
-        }
-    });
-    address
-}
-
-#[test]
-fn model_test_prints_the_required_server_settings() {
-    let it = WireWorld::new(WireFormat::Chat, &json!([]));
-    let base = format!("http://{}/v1", strict_server());
-    let settings = json!({"providers": {"p": {"wire": "openai-chat", "baseUrl": base}}});
-    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
-    let done = finish(it.world.command(&["models", "test", "p:m"]));
-    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
-    assert!(done.out().contains("results    ok"), "{}", done.out());
-    assert!(done.out().contains(r#""nonNullAssistantContent": true"#), "{}", done.out());
-    let done = finish(it.world.command(&["models", "test", "p:m", "--json"]));
-    let value: Value = serde_json::from_str(&done.out()).expect("JSON");
-    let quirks = &value["settings"]["providers"]["p"]["quirks"];
-    assert_eq!(*quirks, json!({"nonNullAssistantContent": true}));
 }

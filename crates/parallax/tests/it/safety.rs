@@ -1,4 +1,4 @@
-//! What the agent's commands may do: the sandbox, its approval requests, saved rules, and undo.
+//! What the agent's commands may do: the sandbox, its approval requests, and saved rules.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,52 +8,16 @@ use serde_json::{Value, json};
 
 use crate::support::{Conversation, World, answers, commands, finish, until};
 
-fn git(world: &World, arguments: &[&str]) {
+pub(crate) fn git(world: &World, arguments: &[&str]) {
     let mut command = world.home.command(std::path::Path::new("git"), "");
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(command.status().expect("git").success(), "{arguments:?}");
 }
 
-fn repository(world: &World) {
+pub(crate) fn repository(world: &World) {
     git(world, &["init", "-q"]);
     git(world, &["config", "user.name", "A"]);
     git(world, &["config", "user.email", "a@b"]);
-}
-
-#[test]
-fn env_file_created_later_is_hidden_from_a_leftover_process() {
-    let attack = "(while [ ! -e stop ]; do cat .env .env.local >> leak; touch alive; sleep 0.02; \
-        done) 2>/dev/null & sleep 0.2; echo started";
-    let script = json!([
-        {"calls": [{"name": "run_shell_command", "args": {"command": attack}}]},
-        {"chunks": [{"gate": "saved"}, {"text": "done"}, {"finish": "STOP"}]},
-    ]);
-    let world = World::new(&script.to_string());
-    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
-                900\nallowRedirection = true\n";
-    world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
-    let mut command = world.command(&["-p", "go"]);
-    command.env("PARALLAX_SANDBOX_TIER", "namespaces");
-    let running = testkit::measure::Running::start(command, None).expect("start");
-    world.asked(2);
-    for name in [".env", ".env.local"] {
-        world.home.write("saved", "SECRET-4711").expect("written");
-        let project = world.home.project();
-        std::fs::rename(project.join("saved"), project.join(name)).expect("renamed");
-    }
-    // The command may read the file before it is covered, but not after.
-    std::thread::sleep(Duration::from_millis(300));
-    for name in ["leak", "alive"] {
-        let _ = std::fs::remove_file(world.home.project().join(name));
-    }
-    std::thread::sleep(Duration::from_millis(300));
-    let (leak, is_alive) = (world.read("leak"), world.home.project().join("alive").exists());
-    world.home.write("stop", "").expect("written");
-    world.server.open_gate("saved");
-    let done = running.finish(Duration::from_secs(20)).expect("finish");
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(is_alive, "nothing was left behind");
-    assert_eq!(leak, "");
 }
 
 #[test]
@@ -156,65 +120,6 @@ fn protected_file_is_read_only_or_restored() {
         assert!(said.contains(".vscode/tasks.json"), "{tier}: {said}");
         let refused = said.contains("Read-only file system");
         assert_eq!(refused, tier == "namespaces", "{tier}: {said}");
-    }
-}
-
-#[test]
-fn hidden_file_does_not_block_worktree_removal() {
-    let world =
-        World::new(&commands(&["git worktree remove wt", "git worktree remove --force wt2"]));
-    repository(&world);
-    world.home.write(".gitignore", ".env\n").expect("written");
-    git(&world, &["add", ".gitignore"]);
-    git(&world, &["commit", "-qm", "one"]);
-    for tree in ["wt", "wt2"] {
-        git(&world, &["worktree", "add", "-q", tree]);
-        world.home.write(&format!("{tree}/.env"), "A=1").expect("written");
-    }
-    let done = world.run_well(&["-y", "-p", "go"]);
-    let said = answers(&world.server);
-    for tree in ["wt", "wt2"] {
-        assert!(!world.home.project().join(tree).exists(), "{said:?} {}", done.err());
-    }
-}
-
-#[test]
-fn concurrent_user_changes_of_protected_files_are_kept_or_redoable() {
-    for tier in ["namespaces", "landlock"] {
-        let world = World::new(&commands(&[
-            "echo > started; while [ ! -e stop ]; do sleep 0.05; done; (sleep 99 &)",
-            "echo next",
-        ]));
-        repository(&world);
-        world.home.write(".vscode/settings.json", "old").expect("written");
-        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
-                    900\nallowRedirection = true\n";
-        world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
-        let mut command = world.command(&["-p", "go"]);
-        command.env("PARALLAX_SANDBOX_TIER", tier);
-        let running = std::thread::spawn(move || finish(command));
-        until("the command runs", || world.home.project().join("started").exists());
-        git(&world, &["remote", "add", "mine", "u"]);
-        for name in [".vscode/settings.json", ".vscode/tasks.json", "AGENTS.md"] {
-            world.home.write(name, "mine").expect("written");
-        }
-        world.home.write("stop", "").expect("written");
-        let done = running.join().expect("done");
-
-        // A file that the command could not write is unchanged.
-        let mounts = tier == "namespaces";
-        let settings = if mounts { "mine" } else { "old" };
-        assert_eq!(world.read(".vscode/settings.json"), settings, "{tier}: {}", done.err());
-        assert_eq!(world.home.project().join(".vscode/tasks.json").exists(), mounts, "{tier}");
-        assert_eq!(world.read(".git/config").contains("mine"), mounts, "{tier}");
-        // What it could write is reverted, with a hint how to restore it.
-        assert!(!world.home.project().join("AGENTS.md").exists(), "{tier}");
-        assert!(done.err().contains("`parallax undo --redo` to reapply it"), "{}", done.err());
-        assert_eq!(world.run(&["undo", "--redo"]).code(), 0, "{tier}");
-        for name in [".vscode/settings.json", ".vscode/tasks.json", "AGENTS.md"] {
-            assert_eq!(world.read(name), "mine", "{tier}: {name}");
-        }
-        assert!(world.read(".git/config").contains("mine"), "{tier}");
     }
 }
 
@@ -327,91 +232,6 @@ fn one_approval_allows_changing_an_outside_directory() {
 }
 
 #[test]
-fn hidden_file_is_not_readable_under_another_name() {
-    let lines = ["mv .env x; cat x", "mv gi y; cat y", "echo > .geminiignore; cat gi"];
-    let world = World::new(&commands(&lines));
-    let secret = "the-hidden-word";
-    for (name, text) in [(".env", secret), ("gi", secret), (".geminiignore", "gi\n")] {
-        world.home.write(name, text).expect("written");
-    }
-    let done = world.run(&["-y", "-p", "go"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    let answers = answers(&world.server);
-    assert_eq!(answers.len(), lines.len());
-    assert!(answers.iter().all(|answer| !answer.contains(secret)), "{answers:?}");
-}
-
-#[test]
-fn hidden_file_stays_hidden_after_its_parent_moved() {
-    let lines = [
-        "mkdir -p a/b/c/d; mv one a/b/c/d/",
-        "cat a/b/c/d/one/.env",
-        "mkdir node_modules; mv two node_modules/; mv three .git/",
-        "cat node_modules/two/.env .git/three/.env",
-        "mv conf conf2",
-        "cat conf2/s.txt",
-    ];
-    let world = World::new(&commands(&lines));
-    repository(&world);
-    let secret = "the-hidden-word";
-    for name in ["one/.env", "two/.env", "three/.env", "conf/s.txt"] {
-        world.home.write(name, secret).expect("written");
-    }
-    world.home.write(".geminiignore", "/conf/s.txt\n").expect("written");
-    world.run_well(&["-y", "-p", "go"]);
-    let said = answers(&world.server);
-    assert_eq!(said.len(), lines.len());
-    assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
-    assert_eq!(world.read("a/b/c/d/one/.env"), secret, "{said:?}");
-    assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
-    // A later session also hides it.
-    let world = World::in_home(world.home, &commands(&["cat a/b/c/d/one/.env conf2/s.txt"]));
-    world.run_well(&["-y", "-p", "go"]);
-    let said = answers(&world.server);
-    assert!(!said[0].contains(secret), "{said:?}");
-}
-
-#[test]
-fn moved_hidden_file_is_hidden_from_file_tools() {
-    let secret = "the-hidden-word";
-    let call = |name: &str, args: serde_json::Value| json!({"name": name, "args": args});
-    let looks = json!({"calls": [
-        call("read_file", json!({"file_path": "conf2/s.txt"})),
-        call("read_file", json!({"file_path": "link"})),
-        call("read_file", json!({"file_path": "public/deep/n"})),
-        call("list_directory", json!({"dir_path": "conf2"})),
-        call("list_directory", json!({"dir_path": "public"})),
-        call("glob", json!({"pattern": "**/*"})),
-        call("grep_search", json!({"pattern": "the-word"})),
-        call("grep_search", json!({"pattern": "the-word", "no_ignore": true})),
-        call("grep_search", json!({"pattern": "the-word", "dir_path": "public/deep"})),
-        call("replace", json!({"file_path": "conf2/s.txt", "old_string": "nobody", "new_string": "all"})),
-    ]});
-    let moves = "mv conf conf2; mv notes public; ln -s conf2/s.txt link";
-    let shell = call("run_shell_command", json!({"command": moves}));
-    let world = World::new(&json!([{"calls": [shell]}, looks, {"text": "done"}]).to_string());
-    for name in ["conf/s.txt", "notes/deep/n"] {
-        world.home.write(name, secret).expect("written");
-    }
-    world.home.write("conf/open.txt", "open").expect("written");
-    world.home.write(".geminiignore", "/conf/s.txt\n/notes/deep\n").expect("written");
-    world.run_well(&["-y", "-p", "go"]);
-    let said = answers(&world.server);
-    assert_eq!(said.len(), 11);
-    assert_eq!(world.read("public/deep/n"), secret, "{said:?}");
-    assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
-    assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
-    let listed = said.iter().skip(4).take(3).all(|answer| !answer.contains("s.txt"));
-    assert!(listed && said[6].contains("conf2/open.txt"), "{said:?}");
-    // `@path` in a later session.
-    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
-    world.run_well(&["-p", "see @conf2/s.txt @public and @conf2"]);
-    let request = &world.server.requests()[0];
-    let body = String::from_utf8_lossy(&request.body);
-    assert!(!body.contains(secret) && body.contains("open.txt"), "{body}");
-}
-
-#[test]
 fn saved_rule_allows_only_what_was_shown() {
     let script = |lines: &[&str]| commands(lines);
     let world = World::new(&script(&["touch a", "touch b", "touch c > d", "touch e && rm e"]));
@@ -465,110 +285,6 @@ fn approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert!(world.home.project().join("hooked").exists());
-}
-
-#[test]
-fn changes_in_an_added_directory_are_undone_without_naming_it() {
-    let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
-    let folder = folder.path().canonicalize().expect("a path");
-    std::fs::write(folder.join("kept"), "old").expect("written");
-    let shown = folder.display().to_string();
-    let world = World::new(&commands(&[&format!("cd {shown}; echo new > kept; echo new > made")]));
-    world.run_well(&["-p", "go", "-y", "--include-directories", &shown]);
-    assert!(folder.join("made").exists());
-    let done = world.run(&["undo"]);
-    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
-    assert_eq!(std::fs::read_to_string(folder.join("kept")).expect("a file"), "old");
-    assert!(!folder.join("made").exists());
-    assert_eq!(world.run(&["undo", "--redo"]).code(), 0);
-    assert!(folder.join("made").exists());
-}
-
-#[test]
-fn files_of_a_removed_repository_are_restored() {
-    for (name, line) in [
-        ("n/kept", "python3 -c 'import shutil; shutil.rmtree(\"n\")'"),
-        ("n/kept", "mv n /tmp/away"),
-        ("kept", "rm -rf .git kept"),
-    ] {
-        let world = World::new(&commands(&[line]));
-        world.home.write("n/kept", "old").expect("written");
-        world.home.write("kept", "old").expect("written");
-        for folder in ["n", "."] {
-            for args in [
-                &["init", "-q"][..],
-                &["add", "kept"],
-                &["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "x"],
-            ] {
-                let mut git = world.home.command("git".as_ref(), "");
-                git.current_dir(world.home.project().join(folder));
-                assert!(git.args(args).status().expect("git").success(), "{args:?}");
-            }
-        }
-        // Git treats a file that is older than its index as unchanged.
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        world.run_well(&["-p", "go", "-y"]);
-        assert!(!world.home.project().join(name).exists(), "{line}");
-        let done = world.run(&["undo"]);
-        assert_eq!(world.read(name), "old", "{line}: {}{}", done.out(), done.err());
-    }
-}
-
-#[test]
-fn turns_are_undone_without_git() {
-    let world = World::new(&commands(&[
-        "echo new > made; rm gone; echo changed > kept; mv moved elsewhere",
-    ]));
-    for name in ["gone", "kept", "moved", "mine"] {
-        world.home.write(name, "old").expect("written");
-    }
-    world.run_well(&["-p", "go", "-y"]);
-    assert_eq!(world.read("kept"), "changed\n");
-    let undo = |args: &[&str]| {
-        let mut command = world.command(&["undo"]);
-        command.args(args);
-        finish(command)
-    };
-    assert!(undo(&["--list"]).out().contains("deleted"), "{}", undo(&["--list"]).out());
-    world.home.write("kept", "the user's").expect("written");
-    let done = undo(&[]);
-    assert_eq!(done.code(), 1, "one file was left alone: {}", done.out());
-    assert_eq!((world.read("gone"), world.read("moved")), ("old".into(), "old".into()));
-    assert_eq!(world.read("kept"), "the user's");
-    assert!(!world.home.project().join("made").exists());
-    assert!(!world.home.project().join("elsewhere").exists());
-    undo(&["--force", "1"]);
-    assert_eq!(world.read("kept"), "old");
-    assert_eq!(undo(&["--redo"]).code(), 0);
-    assert_eq!(world.read("kept"), "the user's");
-}
-
-#[test]
-fn turns_are_undone_by_the_numbers_of_their_prompts() {
-    let write = |name: &str| {
-        let args = json!({"file_path": name, "content": "made"});
-        json!({"calls": [{"name": "write_file", "args": args}]})
-    };
-    let refused = json!({"status": 400,
-        "error": {"code": 400, "message": "not now", "status": "INVALID_ARGUMENT"}});
-    let script = json!([write("one"), {"text": "done"}, refused, write("two"), {"text": "done"}]);
-    let world = World::new(&script.to_string());
-    world.run_well(&["-p", "go", "-y", "--session-id", "s"]);
-    // A failed prompt without a response is rewound.
-    assert_eq!(world.run(&["-p", "lost", "-y", "-r", "s"]).code(), 1);
-    world.run(&["-p", "again", "-y", "-r", "s"]);
-    let listed = world.run(&["undo", "--list"]).out();
-    assert!(listed.contains("Turn 1 (") && listed.contains("Turn 2 ("), "{listed}");
-    assert!(listed.contains("): go\n") && listed.contains("): again\n"), "{listed}");
-    let listed: serde_json::Value =
-        serde_json::from_str(&world.run(&["undo", "--list", "--json"]).out()).expect("json");
-    assert_eq!((&listed[0]["turn"], &listed[1]["turn"]), (&json!(1), &json!(2)));
-    let done = world.run(&["undo", "3"]);
-    assert_eq!(done.code(), 42, "{}", done.out());
-    assert!(done.err().contains("unknown prompt 3: the last one is 2"), "{}", done.err());
-    let done = world.run(&["undo", "2"]);
-    assert!(done.out().starts_with("Turn 2: 1 file restored"), "{}", done.out());
-    assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("made", ""));
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! Files that commands and tools must not read.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::safety::{git, repository};
+use crate::support::{World, answers, commands};
+
+#[test]
+fn env_file_created_later_is_hidden_from_a_leftover_process() {
+    let attack = "(while [ ! -e stop ]; do cat .env .env.local >> leak; touch alive; sleep 0.02; \
+        done) 2>/dev/null & sleep 0.2; echo started";
+    let script = json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": attack}}]},
+        {"chunks": [{"gate": "saved"}, {"text": "done"}, {"finish": "STOP"}]},
+    ]);
+    let world = World::new(&script.to_string());
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
+                900\nallowRedirection = true\n";
+    world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
+    let mut command = world.command(&["-p", "go"]);
+    command.env("PARALLAX_SANDBOX_TIER", "namespaces");
+    let running = testkit::measure::Running::start(command, None).expect("start");
+    world.asked(2);
+    for name in [".env", ".env.local"] {
+        world.home.write("saved", "SECRET-4711").expect("written");
+        let project = world.home.project();
+        std::fs::rename(project.join("saved"), project.join(name)).expect("renamed");
+    }
+    // The command may read the file before it is covered, but not after.
+    std::thread::sleep(Duration::from_millis(300));
+    for name in ["leak", "alive"] {
+        let _ = std::fs::remove_file(world.home.project().join(name));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let (leak, is_alive) = (world.read("leak"), world.home.project().join("alive").exists());
+    world.home.write("stop", "").expect("written");
+    world.server.open_gate("saved");
+    let done = running.finish(Duration::from_secs(20)).expect("finish");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(is_alive, "nothing was left behind");
+    assert_eq!(leak, "");
+}
+
+#[test]
+fn hidden_file_does_not_block_worktree_removal() {
+    let world =
+        World::new(&commands(&["git worktree remove wt", "git worktree remove --force wt2"]));
+    repository(&world);
+    world.home.write(".gitignore", ".env\n").expect("written");
+    git(&world, &["add", ".gitignore"]);
+    git(&world, &["commit", "-qm", "one"]);
+    for tree in ["wt", "wt2"] {
+        git(&world, &["worktree", "add", "-q", tree]);
+        world.home.write(&format!("{tree}/.env"), "A=1").expect("written");
+    }
+    let done = world.run_well(&["-y", "-p", "go"]);
+    let said = answers(&world.server);
+    for tree in ["wt", "wt2"] {
+        assert!(!world.home.project().join(tree).exists(), "{said:?} {}", done.err());
+    }
+}
+
+#[test]
+fn hidden_file_is_not_readable_under_another_name() {
+    let lines = ["mv .env x; cat x", "mv gi y; cat y", "echo > .geminiignore; cat gi"];
+    let world = World::new(&commands(&lines));
+    let secret = "the-hidden-word";
+    for (name, text) in [(".env", secret), ("gi", secret), (".geminiignore", "gi\n")] {
+        world.home.write(name, text).expect("written");
+    }
+    let done = world.run(&["-y", "-p", "go"]);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let answers = answers(&world.server);
+    assert_eq!(answers.len(), lines.len());
+    assert!(answers.iter().all(|answer| !answer.contains(secret)), "{answers:?}");
+}
+
+#[test]
+fn hidden_file_stays_hidden_after_its_parent_moved() {
+    let lines = [
+        "mkdir -p a/b/c/d; mv one a/b/c/d/",
+        "cat a/b/c/d/one/.env",
+        "mkdir node_modules; mv two node_modules/; mv three .git/",
+        "cat node_modules/two/.env .git/three/.env",
+        "mv conf conf2",
+        "cat conf2/s.txt",
+    ];
+    let world = World::new(&commands(&lines));
+    repository(&world);
+    let secret = "the-hidden-word";
+    for name in ["one/.env", "two/.env", "three/.env", "conf/s.txt"] {
+        world.home.write(name, secret).expect("written");
+    }
+    world.home.write(".geminiignore", "/conf/s.txt\n").expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    let said = answers(&world.server);
+    assert_eq!(said.len(), lines.len());
+    assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
+    assert_eq!(world.read("a/b/c/d/one/.env"), secret, "{said:?}");
+    assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
+    // A later session also hides it.
+    let world = World::in_home(world.home, &commands(&["cat a/b/c/d/one/.env conf2/s.txt"]));
+    world.run_well(&["-y", "-p", "go"]);
+    let said = answers(&world.server);
+    assert!(!said[0].contains(secret), "{said:?}");
+}
+
+#[test]
+fn moved_hidden_file_is_hidden_from_file_tools() {
+    let secret = "the-hidden-word";
+    let call = |name: &str, args: serde_json::Value| json!({"name": name, "args": args});
+    let looks = json!({"calls": [
+        call("read_file", json!({"file_path": "conf2/s.txt"})),
+        call("read_file", json!({"file_path": "link"})),
+        call("read_file", json!({"file_path": "public/deep/n"})),
+        call("list_directory", json!({"dir_path": "conf2"})),
+        call("list_directory", json!({"dir_path": "public"})),
+        call("glob", json!({"pattern": "**/*"})),
+        call("grep_search", json!({"pattern": "the-word"})),
+        call("grep_search", json!({"pattern": "the-word", "no_ignore": true})),
+        call("grep_search", json!({"pattern": "the-word", "dir_path": "public/deep"})),
+        call("replace", json!({"file_path": "conf2/s.txt", "old_string": "nobody", "new_string": "all"})),
+    ]});
+    let moves = "mv conf conf2; mv notes public; ln -s conf2/s.txt link";
+    let shell = call("run_shell_command", json!({"command": moves}));
+    let world = World::new(&json!([{"calls": [shell]}, looks, {"text": "done"}]).to_string());
+    for name in ["conf/s.txt", "notes/deep/n"] {
+        world.home.write(name, secret).expect("written");
+    }
+    world.home.write("conf/open.txt", "open").expect("written");
+    world.home.write(".geminiignore", "/conf/s.txt\n/notes/deep\n").expect("written");
+    world.run_well(&["-y", "-p", "go"]);
+    let said = answers(&world.server);
+    assert_eq!(said.len(), 11);
+    assert_eq!(world.read("public/deep/n"), secret, "{said:?}");
+    assert_eq!(world.read("conf2/s.txt"), secret, "{said:?}");
+    assert!(said.iter().all(|answer| !answer.contains(secret)), "{said:?}");
+    let listed = said.iter().skip(4).take(3).all(|answer| !answer.contains("s.txt"));
+    assert!(listed && said[6].contains("conf2/open.txt"), "{said:?}");
+    // `@path` in a later session.
+    let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
+    world.run_well(&["-p", "see @conf2/s.txt @public and @conf2"]);
+    let request = &world.server.requests()[0];
+    let body = String::from_utf8_lossy(&request.body);
+    assert!(!body.contains(secret) && body.contains("open.txt"), "{body}");
+}

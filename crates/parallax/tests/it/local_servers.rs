@@ -1,0 +1,158 @@
+//! Model servers on the same machine: Ollama, and servers with their own rules.
+
+use serde_json::{Value, json};
+use testkit::WireFormat;
+use testkit::measure::Finished;
+
+use crate::providers::WireWorld;
+use crate::support::finish;
+
+#[test]
+fn local_server_that_is_not_running_is_named_at_once() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let begun = std::time::Instant::now();
+    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
+    command.env("LLAMACPP_BASE_URL", "http://127.0.0.1:9/v1").env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());
+    assert!(begun.elapsed().as_secs() < 2);
+}
+
+/// Runs a prompt with a local Ollama that returns these descriptions of its model.
+fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, Finished) {
+    let documents = json!({"/api/show": shown, "/api/ps": {"models": [loaded]}});
+    let script = json!({"documents": documents, "replies": [{"text": "hello"}]});
+    let it = WireWorld::new(WireFormat::Ollama, &script);
+    it.world.home.write_home(".parallax/settings.json", "{}").expect("settings");
+    let mut command = it.world.command(&["-m", "ollama:tiny", "-p", "go"]);
+    command.env("OLLAMA_HOST", it.world.server.url()).env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    (it, done)
+}
+
+fn chat_bodies(it: &WireWorld) -> Vec<Value> {
+    let requests = it.world.server.requests();
+    requests.iter().filter(|it| it.path == "/api/chat").map(|it| it.json()).collect()
+}
+
+#[test]
+fn ollama_window_is_requested_and_small_one_is_reported() {
+    let shown = |length: u64| json!({"capabilities": ["completion", "tools"], "model_info": {"llama.context_length": length}});
+    let loaded = |length: u64| json!({"name": "tiny:latest", "context_length": length});
+
+    let (it, done) = run_ollama(shown(131_072), loaded(32_768));
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(!done.err().contains("tokens"), "{}", done.err());
+    assert_eq!(chat_bodies(&it)[0]["options"]["num_ctx"], 32_768, "not all that it could have");
+    assert_eq!(chat_bodies(&it)[0].get("think"), None);
+
+    let (it, done) = run_ollama(shown(20_000), loaded(4_096));
+    assert_eq!(chat_bodies(&it)[0]["options"]["num_ctx"], 20_000);
+    assert_eq!((done.code(), done.out().trim()), (0, "hello"));
+    let told = done.err();
+    assert!(told.contains("4096 tokens") && told.contains("OLLAMA_CONTEXT_LENGTH"), "{told}");
+
+    let (_, done) = run_ollama(shown(8_192), loaded(8_192));
+    assert_eq!(done.err().matches("8192 tokens").count(), 1, "{}", done.err());
+}
+
+#[test]
+fn ollama_model_without_tools_is_rejected_before_the_request() {
+    let shown = json!({"capabilities": ["completion"]});
+    let (it, done) = run_ollama(shown, json!({}));
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(
+        done.err().contains("`tiny`") && done.err().contains("does not support tools"),
+        "{}",
+        done.err()
+    );
+    assert!(chat_bodies(&it).is_empty());
+}
+
+#[test]
+fn local_server_with_an_unknown_name_is_named_at_once() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
+    let base = "http://no-such-host.invalid:8080/v1";
+    command.env("LLAMACPP_BASE_URL", base).env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(done.err().contains("no-such-host.invalid:8080"), "{}", done.err());
+    assert!(!done.err().contains("Attempt 2"), "{}", done.err());
+}
+
+/// A chat server that rejects assistant messages without content, and answers every other request.
+fn strict_server() -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let (mut text, mut buffer) = (String::new(), [0; 65_536]);
+            let whole = |text: &str| {
+                let (head, body) = text.split_once("\r\n\r\n")?;
+                let length = head.lines().find_map(|line| {
+                    let (name, value) = line.split_once(':')?;
+                    name.eq_ignore_ascii_case("content-length")
+                        .then(|| value.trim().parse().ok())?
+                });
+                (body.len() >= length.unwrap_or(0usize)).then(|| body.to_owned())
+            };
+            let body = loop {
+                let length = connection.read(&mut buffer).unwrap_or(0);
+                text.push_str(&String::from_utf8_lossy(&buffer[..length]));
+                if let Some(body) = whole(&text) {
+                    break body;
+                }
+                if length == 0 {
+                    break String::new();
+                }
+            };
+            let asked: Value = serde_json::from_str(&body).unwrap_or_default();
+            let messages = asked["messages"].as_array().cloned().unwrap_or_default();
+            let is_bad =
+                messages.iter().any(|it| it["role"] == "assistant" && it["content"].is_null());
+            let has_result = messages.iter().any(|it| it["role"] == "tool");
+            let delta = match asked["tools"].is_array() && !has_result {
+                true => json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+                    "function": {"name": "report_color", "arguments": "{\"color\":\"blue\"}"}}]}),
+                false => json!({"content": "{\"color\":\"blue\"}"}),
+            };
+            let (status, kind, answer) = match is_bad {
+                true => (
+                    400,
+                    "application/json",
+                    json!({"error": {"message": "content is null"}}).to_string(),
+                ),
+                false => {
+                    let chunk =
+                        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]});
+                    (200, "text/event-stream", format!("data: {chunk}\n\ndata: [DONE]\n\n"))
+                }
+            };
+            let head = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                answer.len()
+            );
+            let _ = connection.write_all([head.as_bytes(), answer.as_bytes()].concat().as_slice());
+        }
+    });
+    address
+}
+
+#[test]
+fn model_test_prints_the_required_server_settings() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let base = format!("http://{}/v1", strict_server());
+    let settings = json!({"providers": {"p": {"wire": "openai-chat", "baseUrl": base}}});
+    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let done = finish(it.world.command(&["models", "test", "p:m"]));
+    assert_eq!(done.code(), 0, "{}{}", done.out(), done.err());
+    assert!(done.out().contains("results    ok"), "{}", done.out());
+    assert!(done.out().contains(r#""nonNullAssistantContent": true"#), "{}", done.out());
+    let done = finish(it.world.command(&["models", "test", "p:m", "--json"]));
+    let value: Value = serde_json::from_str(&done.out()).expect("JSON");
+    let quirks = &value["settings"]["providers"]["p"]["quirks"];
+    assert_eq!(*quirks, json!({"nonNullAssistantContent": true}));
+}

@@ -1,0 +1,127 @@
+//! Keys of model providers: where they come from, and where they never go.
+
+use serde_json::{Value, json};
+use testkit::WireFormat;
+
+use crate::providers::{KEY, WireWorld, call};
+use crate::support::{World, finish};
+
+#[test]
+fn key_of_an_entry_reaches_no_command() {
+    let call = call("run_shell_command", json!({"command": "env"}));
+    let it = WireWorld::new(WireFormat::Chat, &json!([call, {"text": "done"}]));
+    let settings = json!({"providers": {"gw": {"wire": "openai-chat",
+        "baseUrl": format!("{}/v1", it.world.server.url()), "apiKeyEnv": "MYGW"}}});
+    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let mut command = it.world.command(&["-m", "gw:m", "-p", "go", "-y"]);
+    command.env_remove("GEMINI_API_KEY").env("MYGW", KEY);
+    command.env("OTEL_EXPORTER_OTLP_HEADERS", "x-token=collector-4711").env("KEPT", "kept-4711");
+    let done = finish(command);
+    assert_eq!(done.code(), 0, "{}", done.err());
+    let sent = it.body(1);
+    assert!(sent.contains("KEPT=kept-4711"), "{sent}");
+    assert!(!sent.contains("MYGW") && !sent.contains("collector-4711"), "{sent}");
+}
+
+#[test]
+fn keys_are_stored_listed_and_removed() {
+    let it = WireWorld::new(WireFormat::Responses, &json!([{"text": "hello"}]));
+    let run = |args: &[&str], stdin: &str| {
+        let mut command = it.world.command(args);
+        command.env_remove("GEMINI_API_KEY");
+        testkit::measure::run(command, Some(stdin.as_bytes()), crate::support::LIMIT).expect("run")
+    };
+    let listed = |name: &str| -> Value {
+        let list: Value =
+            serde_json::from_str(&run(&["auth", "list", "--json"], "").out()).expect("json");
+        let rows = list["providers"].as_array().expect("rows").clone();
+        rows.into_iter().find(|row| row["provider"] == name).expect("a row")
+    };
+    assert_eq!(listed("responses")["source"], "missing");
+    let done = run(&["auth", "add", "responses", "--no-check"], "key-of-the-provider-4711\n");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert!(!done.out().contains(KEY));
+    assert_eq!(listed("responses")["source"], "stored");
+    let done = run(&["-m", "responses:m", "-p", "go"], "");
+    assert_eq!(done.out().trim(), "hello", "{}", done.err());
+    let requests = it.world.server.requests();
+    assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
+    let done = run(&["auth", "remove", "responses"], "");
+    assert!(done.out().contains("Removed"), "{}", done.out());
+    assert_eq!(listed("responses")["source"], "missing");
+    for (args, code) in [
+        (&["auth", "add", "nope"][..], 42),
+        (&["auth", "add", "responses"], 42),
+        (&["models", "list", "nope"], 42),
+        (&["models", "show", "nope:m"], 42),
+        (&["models", "test", "responses:m"], 41),
+    ] {
+        let done = run(args, "");
+        assert_eq!(done.code(), code, "{args:?}: {}", done.err());
+    }
+}
+
+#[test]
+fn google_key_is_stored_by_the_same_command() {
+    let world = World::new(r#"[{"text": "hello"}]"#);
+    let settings = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}}"#;
+    world.home.write_home(".parallax/settings.json", settings).expect("settings");
+    let run = |args: &[&str], stdin: &str| {
+        let mut command = world.command(args);
+        command.env_remove("GEMINI_API_KEY");
+        testkit::measure::run(command, Some(stdin.as_bytes()), crate::support::LIMIT).expect("run")
+    };
+    let missing = run(&["-p", "go"], "");
+    assert_eq!(missing.code(), 41);
+    assert!(missing.err().contains("parallax auth add gemini"), "{}", missing.err());
+    let done = run(&["auth", "add", "gemini", "--no-check"], "key-of-google-4711\n");
+    assert_eq!(done.code(), 0, "{}", done.err());
+    assert_eq!(run(&["-p", "go"], "").out().trim(), "hello");
+    let key = world.server.requests()[0].header("x-goog-api-key").map(str::to_owned);
+    assert_eq!(key.as_deref(), Some("key-of-google-4711"));
+    assert!(run(&["auth", "remove", "gemini"], "").out().contains("Removed"));
+    assert_eq!(run(&["-p", "go"], "").code(), 41);
+}
+
+#[test]
+fn keys_in_urls_are_rejected_and_a_closed_port_is_reported_at_once() {
+    let world = World::new("[]");
+    for url in ["http://u:p@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=SECRET-4711"] {
+        let settings = json!({"providers": {"mine": {"wire": "openai-chat", "baseUrl": url}}});
+        let path = ".parallax/settings.json";
+        world.home.write_home(path, &settings.to_string()).expect("settings");
+        let done = world.run(&["-m", "mine:m", "-p", "go"]);
+        assert_eq!(done.code(), 52, "{}", done.err());
+        let message = done.err();
+        assert!(message.contains("keys do not belong in addresses"), "{message}");
+        assert!(!message.contains("SECRET-4711"), "{message}");
+    }
+    world.home.write_home(".parallax/settings.json", "{}").expect("settings");
+    let begun = std::time::Instant::now();
+    let mut command = world.command(&["-m", "openai:m", "-p", "go"]);
+    command.env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1").env("OPENAI_API_KEY", "k");
+    let done = finish(command);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(begun.elapsed().as_secs() < 2 && done.err().contains("127.0.0.1:9"));
+}
+
+#[test]
+fn key_command_provides_the_key_and_a_project_cannot_redirect_it() {
+    let mut it = WireWorld::new(WireFormat::Chat, &json!([{"text": "one"}]));
+    it.write_settings(json!({}));
+    let path = it.world.home.parallax().join("settings.json");
+    let text = std::fs::read_to_string(&path).expect("settings");
+    let command = format!("\"apiKeyCommand\":\"echo {KEY}\"");
+    let text = text.replace("\"apiKeyEnv\":\"WIRE_KEY\"", &command);
+    std::fs::write(&path, text).expect("settings");
+    // A base URL set by the project would receive the key.
+    let moved = json!({"providers": {"chat": {"wire": "openai-chat",
+        "baseUrl": "http://127.0.0.1:9/v1", "apiKeyEnv": "HOME"}}});
+    it.world.home.write(".gemini/settings.json", &moved.to_string()).expect("settings");
+    let mut command = it.world.command(&["-m", "chat:m", "-p", "go"]);
+    command.env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    assert_eq!((done.code(), done.out().trim()), (0, "one"), "{}", done.err());
+    let requests = it.world.server.requests();
+    assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
+}
