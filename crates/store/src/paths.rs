@@ -1,6 +1,7 @@
 //! Locations on disk: the home directories, the directories of a project, and the files of a
 //! session.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -257,7 +258,11 @@ pub fn project_hash(project: &Path) -> String {
 /// Returns the SHA-256 hash of the path in hex.
 pub(crate) fn path_hash(path: &Path) -> String {
     let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 /// Creates a directory and its missing parents with mode 0700, regardless of the umask. Existing
