@@ -214,14 +214,14 @@ impl Session {
         Ok(Err(FailedAttempt { action, most, trouble, rejects }))
     }
 
-    /// Returns what another process can continue of an answer that was interrupted. In an interactive
-    /// session, the user interrupted it and may have read more than is in the journal.
+    /// Returns what another process can continue of an answer that was interrupted. If the user
+    /// interrupted it in an interactive session, they may have read more than is in the journal.
     fn resumable_after_end(
         &mut self,
         attempt: &mut Attempt,
         model: &str,
     ) -> Option<UnfinishedAnswer> {
-        if self.environment.interactive {
+        if self.environment.interactive && !self.inbox.is_shutting_down() {
             return None;
         }
         self.receiver().take_resumable(attempt, model)
