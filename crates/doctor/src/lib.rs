@@ -6,6 +6,7 @@ mod machine;
 mod network;
 mod setup;
 
+use parallax_protocol::event::FailureKind;
 use parallax_sdk::{LaunchOptions, SessionConfig};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -79,12 +80,23 @@ pub fn report_schema() -> serde_json::Value {
     schemars::schema_for!(DoctorReport).to_value()
 }
 
+/// Returns the report of a machine on which Parallax cannot start in the working directory.
+pub fn without_directory(version: &str, why: &str) -> DoctorReport {
+    let check = DoctorCheck::new("directory", CheckStatus::Error, "Directory", why)
+        .with_remedy("Change to a directory that exists, and run `parallax doctor` again.");
+    DoctorReport { version: version.to_owned(), platform: platform(), checks: vec![check] }
+}
+
+fn platform() -> String {
+    format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
 /// Runs all checks. `name` is the name under which the program was called. Must be called on a
 /// tokio runtime.
 pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
     let options = LaunchOptions { look_only: true, ..options };
     let version = options.version.to_owned();
-    let platform = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
+    let platform = platform();
     let (given, name) = (options.clone(), name.to_owned());
     let machine = tokio::task::spawn_blocking(move || machine::checks(&given, &name));
     let preparing = tokio::task::spawn_blocking(move || SessionConfig::prepare(options));
@@ -105,9 +117,18 @@ pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
             checks.extend(servers);
         }
         Ok(Err(failure)) => {
+            let no_home =
+                checks.iter().any(|it| it.id == "home" && it.status == CheckStatus::Error);
+            let remedy = match failure.kind {
+                FailureKind::Sandbox => {
+                    "Correct `GEMINI_SANDBOX` or `tools.sandbox`; everything else was skipped."
+                }
+                _ if no_home => "Correct the home directory first (see Home).",
+                _ => "Correct the file; everything that depends on it was skipped.",
+            };
             checks.push(
                 DoctorCheck::new("settings", CheckStatus::Error, "Settings", failure.message)
-                    .with_remedy("Correct the file; everything that depends on it was skipped."),
+                    .with_remedy(remedy),
             );
             for (id, title) in [
                 ("credentials", "Credentials"),

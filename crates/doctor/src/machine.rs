@@ -19,13 +19,13 @@ pub(crate) fn checks(options: &LaunchOptions, name: &str) -> Vec<DoctorCheck> {
     let environment = Environment::new(options.variables.clone());
     let mut checks = vec![program(&environment, name)];
     match Homes::find(&environment, &options.directory) {
-        Ok(homes) => checks.push(directory("home", "Home", &homes.parallax)),
+        Ok(homes) => checks.push(home(&homes.parallax)),
         Err(error) => checks.push(
             DoctorCheck::new("home", CheckStatus::Error, "Home", error.to_string())
                 .with_remedy("Set `HOME` to a writable directory."),
         ),
     }
-    checks.push(directory("temporary", "Temporary files", &std::env::temp_dir()));
+    checks.push(directory("temporary", "Temporary files", &std::env::temp_dir(), "TMPDIR"));
     checks.push(shell(&environment));
     checks.push(terminal(&environment));
     checks
@@ -44,18 +44,28 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
         Some(first) if real(&first) == real(&own) => check(CheckStatus::Ok, shown.to_string()),
         Some(first) => {
             let detail = format!("this is {shown}, but `{name}` runs {}", first.display());
-            check(CheckStatus::Warning, detail).with_remedy(format!(
-                "Put {} before {} in `PATH`, or remove the other program.",
-                own.parent().unwrap_or(&own).display(),
-                first.parent().unwrap_or(&first).display()
-            ))
+            let folder = own.parent().unwrap_or(&own);
+            // A link with another name may have started this program.
+            check(CheckStatus::Warning, detail).with_remedy(match folder.join(name).exists() {
+                true => format!(
+                    "Put {} before {} in `PATH`, or remove the other program.",
+                    folder.display(),
+                    first.parent().unwrap_or(&first).display()
+                ),
+                false => format!(
+                    "Remove {}, or link `{name}` to {shown} in a directory before it in `PATH`.",
+                    first.display()
+                ),
+            })
         }
     }
 }
 
 /// Returns the program that a shell would start.
-fn found_in_path(environment: &Environment, name: &str) -> Option<PathBuf> {
-    let path = environment.of_process("PATH")?.to_owned();
+pub(crate) fn found_in_path(environment: &Environment, name: &str) -> Option<PathBuf> {
+    // Parts of it need not be Unicode.
+    let path = environment.of_process("PATH").map(std::ffi::OsString::from);
+    let path = path.or_else(|| std::env::var_os("PATH"))?;
     let files = std::env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>();
     files.into_iter().find(|file| is_executable(file))
 }
@@ -65,10 +75,36 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
-/// Checks that files can be created below a directory, which may not exist yet.
-fn directory(id: &str, title: &str, wanted: &Path) -> DoctorCheck {
+/// Checks the directory of Parallax and the one for sessions in it.
+fn home(parallax: &Path) -> DoctorCheck {
+    const VARIABLE: &str = "PARALLAX_CLI_HOME";
+    let check = directory("home", "Home", parallax, VARIABLE);
+    let sessions = parallax.join("sessions");
+    match check.status == CheckStatus::Error || sessions.symlink_metadata().is_err() {
+        true => check,
+        false => match directory("home", "Home", &sessions, VARIABLE) {
+            inner if inner.status == CheckStatus::Error => inner,
+            _ => check,
+        },
+    }
+}
+
+/// Checks that files can be created below a directory, which may not exist yet. `variable` selects
+/// another one.
+fn directory(id: &str, title: &str, wanted: &Path, variable: &str) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new(id, status, title, detail);
     let shown = wanted.display();
+    let elsewhere = format!("set `{variable}` to another directory");
+    let is_link_to_nothing =
+        |path: &Path| path.symlink_metadata().is_ok() && path.metadata().is_err();
+    if wanted.symlink_metadata().is_ok() && !wanted.is_dir() || is_link_to_nothing(wanted) {
+        return check(CheckStatus::Error, format!("{shown} is not a directory"))
+            .with_remedy(format!("Move it away, or {elsewhere}."));
+    }
+    if variable == "TMPDIR" && !wanted.exists() {
+        return check(CheckStatus::Error, format!("{shown} does not exist"))
+            .with_remedy(format!("Create it, or {elsewhere}."));
+    }
     let Some(existing) = wanted.ancestors().find(|folder| folder.is_dir()) else {
         return check(CheckStatus::Error, format!("{shown} does not exist"));
     };
@@ -78,17 +114,19 @@ fn directory(id: &str, title: &str, wanted: &Path) -> DoctorCheck {
     });
     if let Err(error) = written {
         let (what, remedy) = match error.kind() {
-            ErrorKind::ReadOnlyFilesystem => (
-                "the file system is read-only",
-                "Mount it writable, or set `PARALLAX_CLI_HOME` to another directory.",
+            ErrorKind::ReadOnlyFilesystem => {
+                ("the file system is read-only", format!("Mount it writable, or {elsewhere}."))
+            }
+            ErrorKind::PermissionDenied => (
+                "you cannot write to it",
+                format!("Correct the owner or permissions of the directory, or {elsewhere}."),
             ),
-            ErrorKind::PermissionDenied => {
-                ("you cannot write to it", "Correct the owner or permissions of the directory.")
-            }
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                ("the disk is full", "Free space: sessions and undo need it.")
+                ("the disk is full", "Free space: sessions and undo need it.".to_owned())
             }
-            _ => ("a file cannot be written there", "Check the directory."),
+            _ => {
+                ("a file cannot be written there", format!("Check the directory, or {elsewhere}."))
+            }
         };
         let detail = format!("{}: {what} ({error})", existing.display());
         return check(CheckStatus::Error, detail).with_remedy(remedy);

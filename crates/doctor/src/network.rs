@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use parallax_gemini::{Gemini, GeminiOptions};
+use parallax_gemini::{Gemini, GeminiOptions, KeyCheck};
 use parallax_http::url::Url;
 use parallax_http::{ClientOptions, Failure as HttpFailure, FailureKind as HttpFailureKind};
 use parallax_protocol::event::FailureKind;
@@ -40,11 +40,18 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
             )];
         }
     };
-    let (proxy, target, mut checks) = match proxy(launch, &base) {
-        Ok((proxy, target, check)) => (proxy, target, vec![check]),
-        Err(check) => return vec![check],
+    let mut checks = unusable_settings(launch).await;
+    let (proxy, target) = match proxy(launch, &base) {
+        Ok((proxy, target, check)) => {
+            checks.push(check);
+            (proxy, target)
+        }
+        Err(check) => {
+            checks.push(check);
+            return checks;
+        }
     };
-    match connection(&target, proxy.is_some()).await {
+    match connection(&target, proxy.as_deref(), is_local(&base)).await {
         Ok(found) => checks.extend(found),
         Err(failed) => {
             checks.extend(failed);
@@ -60,6 +67,30 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
         false => skipped("key", "Key", "the service does not respond"),
     });
     checks
+}
+
+/// Reports variables that requests ignore because their values cannot be used.
+async fn unusable_settings(launch: &SessionConfig) -> Vec<DoctorCheck> {
+    let environment = launch.config().environment.clone();
+    let roots = launch.client_options().extra_roots;
+    let looking = tokio::task::spawn_blocking(move || {
+        let env = |name: &str| environment.of_process(name).map(str::to_owned);
+        (parallax_http::invalid_proxies(&env), parallax_http::unusable_roots(&roots))
+    });
+    let (proxies, roots) = looking.await.unwrap_or_default();
+    let of_proxy = |name: &str| {
+        let detail = format!("`{name}` is not the address of a proxy: requests do not use it");
+        check("proxy-variable", CheckStatus::Error, "Proxy", detail)
+            .with_remedy(format!("Correct `{name}`, for example `http://proxy.example:3128`."))
+    };
+    let of_roots = |problem: &String| {
+        check("certificates", CheckStatus::Error, "Certificates", format!("not used: {problem}"))
+            .with_remedy(
+                "Correct `NODE_EXTRA_CA_CERTS` (or `SSL_CERT_FILE`): it names a file with \
+                 certificates in PEM form.",
+            )
+    };
+    proxies.into_iter().map(of_proxy).chain(roots.iter().map(of_roots)).collect()
 }
 
 /// Returns the base URL of the model's provider; `None` without credentials, which another check
@@ -155,9 +186,10 @@ fn proxy(
 /// Resolves the host name and connects.
 async fn connection(
     (host, port): &(String, u16),
-    is_proxy: bool,
+    proxy: Option<&str>,
+    is_local: bool,
 ) -> Result<Vec<DoctorCheck>, Vec<DoctorCheck>> {
-    let what = if is_proxy { "the proxy" } else { "the service" };
+    let what = if proxy.is_some() { "the proxy" } else { "the service" };
     let resolving = tokio::time::timeout(STEP_LIMIT, lookup_host((host.as_str(), *port))).await;
     let addresses: Vec<_> = match resolving {
         Ok(Ok(addresses)) => addresses.collect(),
@@ -181,12 +213,15 @@ async fn connection(
             Err(_) => problem = format!("{address}: no response within 5 s"),
         }
     }
-    let remedy = match is_proxy {
-        true => {
+    let remedy = match (proxy, is_local) {
+        (Some(_), _) => {
             "Start the proxy, or correct `HTTPS_PROXY`, `HTTP_PROXY`, or `ALL_PROXY`; `NO_PROXY` \
              lists hosts without a proxy."
         }
-        false => "Check the network and the firewall; if a proxy is required, set `HTTPS_PROXY`.",
+        (None, true) => "Start the model server on this machine, or correct its base URL.",
+        (None, false) => {
+            "Check the network and the firewall; if a proxy is required, set `HTTPS_PROXY`."
+        }
     };
     let detail = format!("{what} cannot be reached: {problem}");
     checks.push(check("connection", CheckStatus::Error, "Connection", detail).with_remedy(remedy));
@@ -212,7 +247,10 @@ async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool)
     };
     let response = match client.get(base.clone()).send().await {
         Ok(response) => response,
-        Err(error) => return (vec![service_error(&HttpFailure::from(error))], false),
+        Err(error) => {
+            let proxy = parallax_http::proxy_of(&client_options(launch, base), base.as_str());
+            return (vec![service_error(&HttpFailure::from(error), proxy.as_deref())], false);
+        }
     };
     let status = response.status().as_u16();
     let date = response.headers().get("date").and_then(|date| date.to_str().ok());
@@ -248,7 +286,23 @@ fn parse_date(text: &str) -> Option<SystemTime> {
     Some(SystemTime::from(time.timestamp()))
 }
 
-fn service_error(failure: &HttpFailure) -> DoctorCheck {
+fn service_error(failure: &HttpFailure, proxy: Option<&str>) -> DoctorCheck {
+    if let Some(proxy) = proxy.filter(|_| failure.message.contains("tunnel")) {
+        let proxy = Url::parse(proxy).map_or_else(|_| "the proxy".to_owned(), |url| shown(&url));
+        let needs_login = failure.message.contains("authorization required");
+        let (why, remedy) = match needs_login {
+            true => (
+                "requires authentication (status 407)",
+                "Add the user and password to the proxy URL: `http://USER:PASSWORD@HOST:PORT`.",
+            ),
+            false => (
+                "refuses to connect to the service",
+                "Ask for access to the service through this proxy, or list its host in `NO_PROXY`.",
+            ),
+        };
+        let detail = format!("the proxy {proxy} {why}: {}", failure.message);
+        return check("tls", CheckStatus::Error, "Service", detail).with_remedy(remedy);
+    }
     let remedy = match failure.kind {
         HttpFailureKind::Certificate => {
             "If a company proxy replaces certificates, set `NODE_EXTRA_CA_CERTS` to its root \
@@ -270,7 +324,7 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
         Some(name) => {
             let listings = launch.provider_manager().list_models(Some(&name), STEP_LIMIT).await;
             let first = listings.into_iter().next().map(|listing| listing.models);
-            first.unwrap_or_else(|| Ok(Vec::new())).map(drop)
+            first.unwrap_or_else(|| Ok(Vec::new())).map(|_| KeyCheck::Accepted)
         }
         None => {
             let asked = launch.clone();
@@ -282,8 +336,21 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
             }
         }
     };
+    let of = |status, detail: String| check("key", status, "Key", detail);
     match result {
-        Ok(()) => check("key", CheckStatus::Ok, "Key", "the service accepts it"),
+        Ok(KeyCheck::Accepted) => of(CheckStatus::Ok, "the service accepts it".to_owned()),
+        Ok(KeyCheck::OutOfQuota) => {
+            of(CheckStatus::Warning, "the service knows it, but its quota is exhausted".to_owned())
+                .with_remedy("Wait until the quota is renewed, or enable billing for the key.")
+        }
+        Ok(KeyCheck::Unsupported(status)) => of(
+            CheckStatus::Info,
+            format!("not checked: the gateway answers the request with status {status}"),
+        ),
+        Ok(KeyCheck::NotTheService) => {
+            of(CheckStatus::Error, "a web page responds instead of the service".to_owned())
+                .with_remedy("Sign in to the network in a browser, or correct the base URL.")
+        }
         Err(failure) if failure.kind == FailureKind::Auth => {
             let provider = provider(launch).unwrap_or_else(|| "gemini".to_owned());
             check("key", CheckStatus::Error, "Key", failure.message).with_remedy(format!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_sandbox::{Support, Tier};
 
-use crate::{CheckStatus, DoctorCheck};
+use crate::{CheckStatus, DoctorCheck, machine};
 use parallax_sdk::ProbeState;
 use parallax_sdk::SessionConfig;
 use parallax_sdk::credential::{Credential, CredentialSource, method_name};
@@ -98,6 +98,17 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("sandbox", status, "Sandbox", detail);
     let words = parallax_sdk::about::sandbox_words(launch);
     match launch.sandbox {
+        ProgramSandbox::Container(engine) if !is_installed(launch, engine.program()) => {
+            let program = engine.program();
+            return check(
+                CheckStatus::Error,
+                format!("it requires `{program}`, which is not in `PATH`"),
+            )
+            .with_remedy(format!(
+                "Install {program}, or choose another sandbox with `tools.sandbox` (in \
+                     settings.json) or `GEMINI_SANDBOX`; `true` is the built-in one."
+            ));
+        }
         ProgramSandbox::Container(_) | ProgramSandbox::Seatbelt => {
             return check(CheckStatus::Ok, format!("commands run in {words}"));
         }
@@ -112,7 +123,11 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
     }
     let support = match Support::probe() {
         Ok(support) => support,
-        Err(error) => return check(CheckStatus::Warning, error.to_string()),
+        Err(error) => {
+            return check(CheckStatus::Warning, error.to_string()).with_remedy(
+                "Mount `/proc` and allow Parallax to start programs: the sandbox needs both.",
+            );
+        }
     };
     let unprivileged = "Allow unprivileged user namespaces \
         (`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` or \
@@ -140,6 +155,10 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
     }
 }
 
+fn is_installed(launch: &SessionConfig, program: &str) -> bool {
+    machine::found_in_path(&launch.config().environment, program).is_some()
+}
+
 /// Checks the connection to the editor, if it is enabled.
 fn companion(launch: &SessionConfig) -> Option<DoctorCheck> {
     let check = |status, detail: String| DoctorCheck::new("ide", status, "Editor", detail);
@@ -157,6 +176,13 @@ fn companion(launch: &SessionConfig) -> Option<DoctorCheck> {
 /// Probes the MCP servers.
 pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let probing = tokio::time::timeout(SERVERS_LIMIT, launch.mcp_manager().probe()).await;
+    let entries = launch.mcp_manager().servers().errors;
+    let unusable = entries.iter().map(|error| {
+        let id = format!("mcp.{}", error.name);
+        let title = format!("MCP server {}", error.name);
+        DoctorCheck::new(&id, CheckStatus::Error, &title, error.why.clone())
+            .with_remedy(format!("Correct or remove the entry `mcpServers.{}`.", error.name))
+    });
     let Ok((probes, _)) = probing else {
         let why = format!("a server did not respond within {} s", SERVERS_LIMIT.as_secs());
         return vec![
@@ -192,5 +218,5 @@ pub(crate) async fn servers(launch: &SessionConfig) -> Vec<DoctorCheck> {
             }
         }
     };
-    probes.into_iter().map(check).collect()
+    probes.into_iter().map(check).chain(unusable).collect()
 }

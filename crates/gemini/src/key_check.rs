@@ -20,14 +20,27 @@ const MAX_ERROR_BYTES: usize = 64 * 1024;
 const COUNTED_BY: &str = "gemini-2.5-flash";
 const COUNTED: &str = r#"{"contents":[{"role":"user","parts":[{"text":"a"}]}]}"#;
 
+/// What a check showed about credentials that the service did not reject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyCheck {
+    /// The service accepts them.
+    Accepted,
+    /// The service knows them, but their quota is exhausted.
+    OutOfQuota,
+    /// A gateway does not support the request (its status).
+    Unsupported(u16),
+    /// The response does not come from the service: it is a web page, for example of a network that
+    /// requires a login.
+    NotTheService,
+}
+
 impl Gemini {
-    /// Checks whether the service accepts the credentials. An exhausted quota counts as success,
-    /// since the key is known then; so does a gateway that does not support the request.
+    /// Checks whether the service accepts the credentials.
     ///
     /// # Errors
     /// [`ModelError::Auth`] when the service rejects the key, another error when it cannot be
     /// checked.
-    pub async fn check(&self) -> Result<(), ModelError> {
+    pub async fn check(&self) -> Result<KeyCheck, ModelError> {
         let asked = tokio::time::timeout(TIMEOUT, self.send_check()).await;
         asked.unwrap_or_else(|_| {
             Err(unreachable_error(
@@ -37,7 +50,7 @@ impl Gemini {
         })
     }
 
-    async fn send_check(&self) -> Result<(), ModelError> {
+    async fn send_check(&self) -> Result<KeyCheck, ModelError> {
         let inner = self.inner();
         let response = match self.check_request().await?.send().await {
             Ok(response) => response,
@@ -51,7 +64,10 @@ impl Gemini {
         };
         let status = response.status();
         if status.is_success() {
-            return Ok(());
+            let kind = response.headers().get(header::CONTENT_TYPE);
+            let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+            let is_page = kind.trim_start().to_ascii_lowercase().starts_with("text/html");
+            return Ok(if is_page { KeyCheck::NotTheService } else { KeyCheck::Accepted });
         }
         let retry_after = response.headers().get(header::RETRY_AFTER);
         let retry_after = retry_after
@@ -71,10 +87,12 @@ impl Gemini {
         payload.message = self.transport().redact(std::mem::take(&mut payload.message));
         let refusal = ErrorResponse { status: status.as_u16(), payload, retry_after };
         match classify(&refusal) {
-            ErrorClass::Quota { .. } => Ok(()),
-            _ if status.as_u16() == 429 => Ok(()),
+            ErrorClass::Quota { .. } => Ok(KeyCheck::OutOfQuota),
+            _ if status.as_u16() == 429 => Ok(KeyCheck::OutOfQuota),
             // A gateway may support only generation requests.
-            _ if inner.endpoint.is_custom() && matches!(status.as_u16(), 404 | 405 | 501) => Ok(()),
+            _ if inner.endpoint.is_custom() && matches!(status.as_u16(), 404 | 405 | 501) => {
+                Ok(KeyCheck::Unsupported(status.as_u16()))
+            }
             class => Err(refusal.into_error(COUNTED_BY, class, CREDENTIALS)),
         }
     }

@@ -20,3 +20,4 @@ pub use body::request_body;
 pub use chunk::{parse_chunk, parse_scripted_chunk};
 pub use client::{CREDENTIAL_VARIABLES, Gemini, GeminiOptions};
 pub use endpoint::EndpointError;
+pub use key_check::KeyCheck;

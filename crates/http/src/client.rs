@@ -114,7 +114,7 @@ pub fn extra_roots_from_env(env: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf
 
 /// Returns the proxies in the environment.
 pub(crate) fn system_proxies() -> impl Iterator<Item = String> {
-    ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+    proxy::PROXY_VARIABLES
         .into_iter()
         .filter_map(|name| std::env::var(name).ok())
         .filter(|address| !address.is_empty())
@@ -139,6 +139,22 @@ fn read_roots(path: &Path) -> Vec<Certificate> {
         tracing::warn!(path = %path.display(), %error, "extra certificates do not parse");
         Vec::new()
     })
+}
+
+/// Returns why files with extra certificates cannot be used; requests ignore such a file.
+pub fn unusable_roots(paths: &[PathBuf]) -> Vec<String> {
+    let why = |path: &PathBuf| {
+        let why = match std::fs::read(path) {
+            Err(error) => error.to_string(),
+            Ok(bytes) => match Certificate::from_pem_bundle(&bytes) {
+                Ok(found) if !found.is_empty() => return None,
+                Ok(_) => "it contains no PEM certificate".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        };
+        Some(format!("{}: {why}", path.display()))
+    };
+    paths.iter().filter_map(why).collect()
 }
 
 fn policy(redirects: Redirects) -> Policy {

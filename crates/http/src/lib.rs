@@ -13,11 +13,11 @@ mod guard;
 mod proxy;
 mod rs256;
 
-pub use client::{HttpError, client, error_chain, extra_roots_from_env};
+pub use client::{HttpError, client, error_chain, extra_roots_from_env, unusable_roots};
 pub use client_options::{ClientOptions, Redirects};
 pub use failure::{Failure, FailureKind};
 pub use guard::{GuardedClient, guarded_client, is_private_host, refusal};
-pub use proxy::proxy_of;
+pub use proxy::{invalid_proxies, proxy_of};
 pub use reqwest;
 pub use rs256::sign_rs256;
 pub use url;

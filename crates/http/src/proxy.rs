@@ -46,6 +46,31 @@ pub fn proxy_of(options: &ClientOptions, address: &str) -> Option<String> {
     Some(format!("{}://{}{port}", proxy.scheme_str()?, proxy.host()?))
 }
 
+/// Returns the variables with proxy addresses that cannot be used: requests would go without a
+/// proxy.
+pub fn invalid_proxies(env: &dyn Fn(&str) -> Option<String>) -> Vec<&'static str> {
+    let is_invalid = |address: &str| {
+        // `proxy.example:3128` is an address, too.
+        let full =
+            if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+        !url::Url::parse(&full).is_ok_and(|url| {
+            url.has_host()
+                && matches!(
+                    url.scheme(),
+                    "http" | "https" | "socks4" | "socks4a" | "socks5" | "socks5h"
+                )
+        })
+    };
+    let set = |name: &&str| {
+        env(name).is_some_and(|address| !address.trim().is_empty() && is_invalid(address.trim()))
+    };
+    PROXY_VARIABLES.into_iter().filter(set).collect()
+}
+
+/// The variables that name proxies.
+pub(crate) const PROXY_VARIABLES: [&str; 6] =
+    ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +82,22 @@ mod tests {
         }
         for hosts in [None, Some(""), Some("*.example"), Some("localhost,10.0.0.0/8")] {
             assert!(!covers_all_hosts(hosts), "{hosts:?}");
+        }
+    }
+
+    #[test]
+    fn proxy_addresses_that_cannot_be_used_are_found() {
+        for (address, is_invalid) in [
+            ("http://proxy.example:3128", false),
+            ("proxy.example:3128", false),
+            ("socks5h://127.0.0.1:1080", false),
+            ("", false),
+            ("http://:::bad", true),
+            ("not a url", true),
+            ("htp://127.0.0.1:4799", true),
+        ] {
+            let env = |name: &str| (name == "https_proxy").then(|| address.to_owned());
+            assert_eq!(!invalid_proxies(&env).is_empty(), is_invalid, "{address}");
         }
     }
 

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use clap::Args;
 use parallax_doctor::{self, CheckStatus, DoctorReport};
 use parallax_headless::{ExitCode, json_document, one_line};
-use parallax_protocol::event::Failure;
 use parallax_sdk::LaunchOptions;
 
 use crate::invocation::SessionFlags;
@@ -25,15 +24,19 @@ pub(crate) struct DoctorArguments {
 }
 
 /// Runs all checks. Returns the output and the exit code: 1 if something does not work.
-///
-/// # Errors
-/// Returns an error if the working directory cannot be read.
-pub(crate) async fn run(typed: DoctorArguments) -> Result<(String, ExitCode), Failure> {
-    let options = LaunchOptions { model: typed.model, ..start::options(&SessionFlags::default())? };
-    let report = parallax_doctor::examine(options, &called_name()).await;
+pub(crate) async fn run(typed: DoctorArguments) -> (String, ExitCode) {
+    let report = match start::options(&SessionFlags::default()) {
+        Ok(options) => {
+            let options = LaunchOptions { model: typed.model, ..options };
+            parallax_doctor::examine(options, &called_name()).await
+        }
+        Err(failure) => {
+            parallax_doctor::without_directory(env!("CARGO_PKG_VERSION"), &failure.message)
+        }
+    };
     let code = if report.has_errors() { ExitCode(1) } else { ExitCode::SUCCESS };
     let text = if typed.json { json_document(&report) } else { text_of(&report) };
-    Ok((text, code))
+    (text, code)
 }
 
 fn text_of(report: &DoctorReport) -> String {

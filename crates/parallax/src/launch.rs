@@ -201,8 +201,7 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, F
             return done.map(|text| print(&text)).map_err(|failure| early(failure, Some(format)));
         }
         Invocation::Doctor(typed) => {
-            let (text, code) =
-                doctor_command::run(typed).await.map_err(|failure| early(failure, None))?;
+            let (text, code) = doctor_command::run(typed).await;
             let printed = print(&text);
             return Ok(if printed == ExitCode::SUCCESS { code } else { printed });
         }

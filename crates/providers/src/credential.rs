@@ -92,7 +92,7 @@ impl ProviderManager {
         options.version = self.version.to_owned();
         let gemini = Gemini::new(options)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        gemini.check().await.map_err(model_failure)
+        gemini.check().await.map(drop).map_err(model_failure)
     }
 
     /// Stores the key for this and later sessions, replacing a stored key. It is used if the

@@ -175,3 +175,63 @@ fn man_pages_and_completions_have_the_name_of_the_program() {
     wrong.args(["--no-such-flag"]);
     assert!(finish(wrong).err().contains("`gemini --help`"));
 }
+
+#[test]
+fn directories_that_cannot_be_used_are_errors() {
+    let world = World::new("[]");
+    let with = |name: &str, value: &str| {
+        let mut command = world.command(&[]);
+        command.env(name, value);
+        examine(command).0
+    };
+    assert_error(&with("TMPDIR", "/no/such"), "temporary", "does not exist");
+    let file = world.home.project().join("file");
+    std::fs::write(&file, "").expect("written");
+    let link = world.home.project().join("link");
+    std::os::unix::fs::symlink("nowhere", &link).expect("a link");
+    for place in [&file, &link] {
+        let report = with("TMPDIR", &place.display().to_string());
+        assert_error(&report, "temporary", "is not a directory");
+        assert!(check(&report, "temporary")["remedy"].as_str().expect("text").contains("TMPDIR"));
+    }
+}
+
+#[test]
+fn settings_that_requests_ignore_are_errors() {
+    let world = World::new("[]");
+    let with = |name: &str, value: &str| {
+        let mut command = world.command(&[]);
+        command.env(name, value);
+        examine(command).0
+    };
+    for proxy in ["http://:::bad", "not a url", "htp://127.0.0.1:1"] {
+        assert_error(&with("HTTPS_PROXY", proxy), "network.proxy-variable", "HTTPS_PROXY");
+    }
+    for roots in ["/no/such.pem", "/etc/hostname"] {
+        assert_error(&with("NODE_EXTRA_CA_CERTS", roots), "network.certificates", roots);
+    }
+    let mut command = world.command(&[]);
+    command.env("GEMINI_SANDBOX", "podman").env("PATH", "/nonexistent");
+    assert_error(&examine(command).0, "sandbox", "podman");
+    let text = r#"{"mcpServers": {"empty": {}, "number": 5}}"#;
+    world.home.write_home(".gemini/settings.json", text).expect("settings");
+    let (report, code) = examine(world.command(&[]));
+    assert_eq!(code, 1);
+    assert_error(&report, "mcp.empty", "command");
+    assert_error(&report, "mcp.number", "object");
+}
+
+#[test]
+fn key_counts_as_accepted_only_if_the_service_says_so() {
+    let world = World::new("[]");
+    let date = "Tue, 01 Feb 2022 10:00:00 GMT";
+    let with = |status: &str, kind: &str| {
+        let mut command = world.command(&[]);
+        let head = format!("{date}\r\ncontent-type: {kind}");
+        command.env("GOOGLE_GEMINI_BASE_URL", service(status, &head));
+        check(&examine(command).0, "network.key")
+    };
+    assert_eq!(with("200 OK", "text/html; charset=utf-8")["status"], "error");
+    assert_eq!(with("429 Too Many Requests", "application/json")["status"], "warning");
+    assert_eq!(with("404 Not Found", "application/json")["status"], "info");
+}
