@@ -99,7 +99,7 @@ pub(crate) enum CliCommand {
     #[command(visible_alias = "completion")]
     Completions {
         /// The shell
-        shell: crate::man_command::CompletionShell,
+        shell: crate::completions::CompletionShell,
     },
     /// Print the man page, or write the pages of all commands into a directory
     Man {

@@ -22,9 +22,9 @@ use crate::start::{self, Started, delete_session, format_of, list_sessions, star
 use crate::surroundings::StartupFacts;
 use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
-    acp_command, auth_command, background_command, background_session, batch_command, demo,
-    devtools_command, doctor_command, eval_command, interactive, log, man_command, mcp_command,
-    models_command, policy_command, review_command, sandbox_command, serve_command,
+    acp_command, auth_command, background_command, background_session, batch_command, completions,
+    demo, devtools_command, doctor_command, eval_command, interactive, log, man_command,
+    mcp_command, models_command, policy_command, review_command, sandbox_command, serve_command,
     sessions_command, stats_command, trust_command, undo_command,
 };
 
@@ -37,20 +37,25 @@ struct Failed {
     session: Option<SessionId>,
 }
 
+/// Prints a text that was generated without a session.
+fn print_or_fail(text: Result<String, Failure>) -> ExitCode {
+    text.map_or_else(
+        |failure| {
+            let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
+            report_failure(OutputFormat::Text, None, &failure, &mut stdout, &mut stderr)
+        },
+        |text| print(&text),
+    )
+}
+
 /// Runs the invocation and returns the exit code.
 pub(crate) fn launch(invocation: Invocation, around: StartupFacts) -> ExitCode {
     match invocation {
         // These start no runtime and open no file.
         Invocation::Help(text) => print(&with_called_name(&text)),
         Invocation::Version => print(VERSION),
-        Invocation::Completions(shell) => print(&man_command::completions(shell)),
-        Invocation::Man(out) => man_command::man(out.as_deref()).map_or_else(
-            |failure| {
-                let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
-                report_failure(OutputFormat::Text, None, &failure, &mut stdout, &mut stderr)
-            },
-            |text| print(&text),
-        ),
+        Invocation::Completions(shell) => print_or_fail(completions::script(shell)),
+        Invocation::Man(out) => print_or_fail(man_command::man(out.as_deref())),
         // This starts no runtime either.
         Invocation::Trust { action, json } => match trust_command::run(action, json) {
             Ok(text) => print(&text),

@@ -14,6 +14,7 @@ mod batch_task;
 mod batch_view;
 mod command_line;
 mod commands_command;
+mod completions;
 mod crash;
 mod demo;
 mod devtools_command;
@@ -85,6 +86,9 @@ fn main() -> std::process::ExitCode {
     crash::install();
     parallax_batch::end_with_batch();
     let argv: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = completions::answer(&argv) {
+        return code.into();
+    }
     let around = StartupFacts::look();
     let spelling::Spelled { argv, before_subcommand } = spelling::spelled(&argv);
     if let Some((subcommand, mut flags)) = before_subcommand {

@@ -1,45 +1,13 @@
-//! `parallax man` and `parallax completions`: texts generated from the definition of the arguments.
+//! `parallax man`: pages generated from the definition of the arguments.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Command, CommandFactory as _, ValueEnum};
-use clap_complete::Generator;
+use clap::{Command, CommandFactory as _};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::arguments::Arguments;
 use crate::program_name::called_name;
-
-/// A shell with completion support.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CompletionShell {
-    Bash,
-    Elvish,
-    Fish,
-    Nushell,
-    #[value(name = "powershell", alias = "power-shell")]
-    PowerShell,
-    Zsh,
-}
-
-/// Returns the script that completes commands and flags.
-pub(crate) fn completions(shell: CompletionShell) -> String {
-    use clap_complete::Shell;
-    match shell {
-        CompletionShell::Bash => script(Shell::Bash),
-        CompletionShell::Elvish => script(Shell::Elvish),
-        CompletionShell::Fish => script(Shell::Fish),
-        CompletionShell::Nushell => script(clap_complete_nushell::Nushell),
-        CompletionShell::PowerShell => script(Shell::PowerShell),
-        CompletionShell::Zsh => script(Shell::Zsh),
-    }
-}
-
-fn script(shell: impl Generator) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), called_name(), &mut script);
-    String::from_utf8_lossy(&script).into_owned()
-}
 
 /// Writes the man pages to a directory, or returns the page of the program. Returns the output to
 /// print.

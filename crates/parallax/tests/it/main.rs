@@ -18,6 +18,7 @@ mod batch;
 mod batch_kubernetes;
 mod budget;
 mod commands;
+mod completions;
 mod container;
 mod context;
 mod continuation;

@@ -1,0 +1,202 @@
+//! `parallax completions`: scripts for shells. A script calls the program for the candidates of a
+//! word, so models, sessions, agents, and other names are those that exist now. The script for
+//! Nushell is complete in itself and knows only commands and flags.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+
+use clap::{Arg, Command, CommandFactory as _, ValueEnum};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
+use parallax_headless::{ExitCode, one_line};
+use parallax_protocol::event::{Failure, FailureKind};
+use parallax_sdk::{LaunchOptions, SessionConfig};
+
+use crate::arguments::Arguments;
+use crate::invocation::SessionFlags;
+use crate::program_name::called_name;
+use crate::start;
+
+/// The variable by which a script asks for candidates; its value is the name of the shell.
+const VARIABLE: &str = "_PARALLAX_COMPLETE";
+/// Maximum number of sessions that are offered; the newest come first.
+const SESSIONS: usize = 50;
+
+/// A shell with completion support.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompletionShell {
+    Bash,
+    Elvish,
+    Fish,
+    Nushell,
+    #[value(name = "powershell", alias = "power-shell")]
+    PowerShell,
+    Zsh,
+}
+
+impl CompletionShell {
+    /// Returns what writes scripts and candidates for the shell; `None` for Nushell.
+    fn completer(self) -> Option<&'static dyn EnvCompleter> {
+        match self {
+            Self::Bash => Some(&Bash),
+            Self::Elvish => Some(&Elvish),
+            Self::Fish => Some(&Fish),
+            Self::PowerShell => Some(&Powershell),
+            Self::Zsh => Some(&Zsh),
+            Self::Nushell => None,
+        }
+    }
+}
+
+/// Returns the script that completes commands, flags, and their values.
+///
+/// # Errors
+/// Returns an error if the script cannot be written.
+pub(crate) fn script(shell: CompletionShell) -> Result<String, Failure> {
+    let name = called_name();
+    let mut script = Vec::new();
+    match shell.completer() {
+        Some(completer) => {
+            completer
+                .write_registration(VARIABLE, &name, &name, &name, &mut script)
+                .map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
+            if shell == CompletionShell::Zsh {
+                // A file in `$fpath` is itself the function that completes the first time.
+                let call = format!(
+                    "\nif [ \"$funcstack[1]\" = \"_{name}\" ]; then\n    \
+                     _clap_dynamic_completer_{} \"$@\"\nfi\n",
+                    name.replace('-', "_")
+                );
+                script.extend_from_slice(call.as_bytes());
+            }
+        }
+        None => {
+            let shell = clap_complete_nushell::Nushell;
+            clap_complete::generate(shell, &mut Arguments::command(), name, &mut script);
+        }
+    }
+    Ok(String::from_utf8_lossy(&script).into_owned())
+}
+
+/// Prints the candidates for the word under the cursor if a script asks for them; `None` for any
+/// other start.
+pub(crate) fn answer(argv: &[OsString]) -> Option<ExitCode> {
+    let shell = std::env::var(VARIABLE).ok().filter(|shell| !shell.is_empty())?;
+    let shell = CompletionShell::from_str(&shell, true).ok()?;
+    let mut words =
+        argv.iter().skip_while(|word| *word != "--").skip(1).cloned().collect::<Vec<_>>();
+    if words.is_empty() {
+        words.push(called_name().into());
+    }
+    let mut command = with_candidates(Arguments::command());
+    command.build();
+    let directory = std::env::current_dir().ok();
+    let mut candidates = Vec::new();
+    let written = shell.completer().map(|completer| {
+        completer.write_complete(&mut command, words, directory.as_deref(), &mut candidates)
+    });
+    // A shell shows nothing else than candidates.
+    let is_done =
+        matches!(written, Some(Ok(()))) && std::io::stdout().write_all(&candidates).is_ok();
+    Some(if is_done { ExitCode::SUCCESS } else { ExitCode::GENERAL })
+}
+
+/// Adds the names that exist now to the arguments that take them.
+fn with_candidates(command: Command) -> Command {
+    let parent = command.get_name().to_owned();
+    command
+        .mut_args(|argument| match candidates_of(&parent, &argument) {
+            Some(names) => argument.add(ArgValueCandidates::new(move || found(names))),
+            None => argument,
+        })
+        .mut_subcommands(move |inner| in_group(&parent, inner))
+}
+
+/// Like [`with_candidates`], for the subcommands of `group`: `sessions show`.
+fn in_group(group: &str, command: Command) -> Command {
+    let (group, name) = (group.to_owned(), command.get_name().to_owned());
+    command
+        .mut_args(|argument| {
+            let names =
+                candidates_of(&name, &argument).or_else(|| candidates_of(&group, &argument));
+            match names {
+                Some(names) => argument.add(ArgValueCandidates::new(move || found(names))),
+                None => argument,
+            }
+        })
+        .mut_subcommands(move |inner| in_group(&name, inner))
+}
+
+/// The kinds of names that arguments take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NameKind {
+    Model,
+    Session,
+    Agent,
+    Server,
+    Skill,
+    Extension,
+}
+
+/// Returns the kind of name that an argument of a command takes.
+fn candidates_of(command: &str, argument: &Arg) -> Option<NameKind> {
+    let is_name = matches!(argument.get_id().as_str(), "name" | "names");
+    Some(match (command, argument.get_id().as_str()) {
+        ("mcp", _) if is_name => NameKind::Server,
+        ("skills", _) if is_name => NameKind::Skill,
+        ("extensions", _) if is_name => NameKind::Extension,
+        ("agents", _) if is_name => NameKind::Agent,
+        (_, "agent") => NameKind::Agent,
+        (_, "model") => NameKind::Model,
+        ("models", "models") => NameKind::Model,
+        (_, "session" | "resume" | "delete_session") => NameKind::Session,
+        (_, "allowed_mcp_server_names") => NameKind::Server,
+        _ => return None,
+    })
+}
+
+/// Returns the names that exist now, in the current directory.
+fn found(kind: NameKind) -> Vec<CompletionCandidate> {
+    let Ok(launch) = launch() else { return Vec::new() };
+    let of = |name: &str, help: &str| {
+        let help = Some(one_line(help)).filter(|help| !help.is_empty());
+        CompletionCandidate::new(one_line(name)).help(help.map(Into::into))
+    };
+    match kind {
+        NameKind::Model => {
+            let choices = launch.provider_manager().model_choices().into_iter();
+            choices.map(|choice| of(&choice.name, &choice.doc)).collect()
+        }
+        NameKind::Session => {
+            let sessions = launch.session_library().sessions();
+            let newest = sessions.iter().rev().filter(|entry| !entry.one_shot).take(SESSIONS);
+            newest
+                .enumerate()
+                .map(|(at, entry)| of(&entry.id, &entry.title).display_order(Some(at)))
+                .collect()
+        }
+        NameKind::Agent => {
+            let agents = launch.agent_library().agents().agents;
+            agents.iter().map(|agent| of(&agent.name, &agent.description)).collect()
+        }
+        NameKind::Server => {
+            let servers = launch.mcp_manager().servers().servers;
+            servers.iter().map(|server| of(&server.name, &server.endpoint.target())).collect()
+        }
+        NameKind::Skill => {
+            let skills = launch.skill_library().skills().skills;
+            skills.iter().map(|skill| of(&skill.name, &skill.description)).collect()
+        }
+        NameKind::Extension => {
+            let extensions = launch.extensions();
+            let all = extensions.all.iter();
+            all.map(|it| of(it.name(), &it.manifest.description)).collect()
+        }
+    }
+}
+
+/// Prepares a session that starts nothing.
+fn launch() -> Result<SessionConfig, Failure> {
+    let options = start::options(&SessionFlags::default())?;
+    SessionConfig::prepare(LaunchOptions { look_only: true, ..options })
+}

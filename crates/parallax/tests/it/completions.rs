@@ -1,0 +1,63 @@
+//! Completion in real shells: the scripts ask the program, which knows the names that exist now.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{PROGRAM, World, finish};
+
+/// Returns the candidates that bash offers for the last of the words.
+fn offered(world: &World, words: &[&str]) -> Vec<String> {
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let script = format!(
+        "source <(parallax completions bash); COMP_WORDS=(parallax {0}); COMP_CWORD={1}; \
+         COMP_TYPE=9; _clap_complete_parallax parallax {2} ''; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        quoted.join(" "),
+        words.len(),
+        quoted.last().map_or("''", String::as_str)
+    );
+    let mut bash: Command = world.home.command(Path::new("bash"), &world.server.url());
+    let folder = Path::new(PROGRAM).parent().expect("a directory");
+    let path = std::env::var("PATH").expect("PATH");
+    bash.env("PATH", format!("{}:{path}", folder.display())).args(["-c", &script]);
+    bash.current_dir(world.home.project());
+    let done = finish(bash);
+    assert_eq!(done.err(), "", "{words:?}");
+    done.out().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn names_that_exist_now_are_completed() {
+    let world = World::new("[]");
+    let agent = "---\nname: mine\ndescription: Does it\n---\nDo it.\n";
+    world.home.write_home(".gemini/agents/mine.md", agent).expect("written");
+    let text = r#"{"mcpServers": {"tracker": {"command": "true"}}}"#;
+    world.home.write_home(".gemini/settings.json", text).expect("written");
+    let has = |words: &[&str], wanted: &str| {
+        let found = offered(&world, words);
+        assert!(found.iter().any(|it| it.trim() == wanted), "{words:?} {wanted}: {found:?}");
+    };
+    has(&["sess"], "sessions");
+    has(&["--appro"], "--approval-mode");
+    has(&["--approval-mode", ""], "plan");
+    has(&["--model", ""], "flash");
+    has(&["mcp", "remove", ""], "tracker");
+    has(&["agents", "accept", ""], "mine");
+    assert_eq!(offered(&world, &["--model", "no-such"]), [""]);
+}
+
+#[test]
+fn scripts_are_valid_in_the_shells_of_this_machine() {
+    let world = World::new("[]");
+    for (shell, check) in
+        [("bash", ["-n"].as_slice()), ("zsh", &["-n"]), ("fish", &["--no-execute"])]
+    {
+        let script = world.run_well(&["completions", shell]).out();
+        let file = world.home.root().join(shell);
+        std::fs::write(&file, &script).expect("written");
+        let mut command = Command::new(shell);
+        match command.args(check).arg(&file).output() {
+            Ok(done) => assert!(done.status.success(), "{shell}: {done:?}"),
+            Err(error) => eprintln!("{shell} is not installed: {error}"),
+        }
+    }
+}
