@@ -9,18 +9,18 @@ pub struct AtToken {
     pub range: Range<usize>,
     /// The path without quotes and escapes. Never empty.
     pub path: String,
-    /// Whether a quotation mark or `*` precedes the `@`: pasted code has such words, too.
+    /// Whether a quotation mark or another mark precedes the `@`: pasted code has such words, too.
     pub is_enclosed: bool,
 }
 
 /// Returns the `@path` references in order.
 ///
 /// An `@` starts a reference at the start of the text and after whitespace, a comma, a semicolon,
-/// an opening bracket, a quotation mark, a dash, `*`, or a character of a script without spaces, so
-/// `a@b.org` is not a reference. A quotation mark or `*` in front ends it, too.
+/// an opening bracket, a quotation mark, a dash or another mark, or a character of a script without
+/// spaces, so `a@b.org` is not a reference. A quotation mark or `*` in front ends it, too.
 /// `\\@` is a plain at sign. The path is quoted (`@"with spaces"`) or ends at whitespace, at one of
-/// `, ; ! ? ( ) [ ] { }` or their full-width forms, or at dots or a colon that end a sentence. A
-/// backslash escapes the next character; `\u{1b}` is the control character with that code.
+/// ``, ; ! ? ( ) [ ] { } < > | " ` `` or their full-width forms, or at dots or a colon that end a
+/// sentence. A backslash escapes the next character; `\u{1b}` is the control character with that code.
 pub fn tokens(prompt: &str) -> Vec<AtToken> {
     let mut found = Vec::new();
     let mut before = None;
@@ -34,7 +34,7 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
         {
             let range = at..next + length;
             at = range.end;
-            let is_enclosed = before.and_then(closing).is_some();
+            let is_enclosed = before.is_some_and(|mark| closing(mark).is_some() || is_mark(mark));
             found.push(AtToken { range, path, is_enclosed });
             before = Some('@');
             continue;
@@ -49,7 +49,16 @@ fn opens(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, '(' | '[' | '{' | ',' | ';' | '—' | '–')
         || closing(char).is_some()
+        || is_mark(char)
         || is_cjk(char)
+}
+
+/// Whether the character may precede a reference in prose, tables, and quoted mail.
+fn is_mark(char: char) -> bool {
+    matches!(
+        char,
+        '|' | '>' | '_' | '~' | '→' | '•' | '…' | '„' | '‹' | '»' | '\u{200b}' | '\u{feff}'
+    )
 }
 
 /// Returns the mark that ends what a mark before the `@` begins.
@@ -68,6 +77,10 @@ fn closing(opening: char) -> Option<char> {
 pub(crate) fn closes(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, ',' | ';' | '!' | '?' | '(' | ')' | '[' | ']' | '{' | '}')
+        || matches!(
+            char,
+            '"' | '`' | '“' | '”' | '„' | '«' | '»' | '‹' | '›' | '<' | '>' | '|' | '→'
+        )
         || matches!(char, '\u{3001}' | '\u{3002}' | '\u{3008}'..='\u{3011}' | '\u{3014}'..='\u{301b}')
         || matches!(
             char,
@@ -217,6 +230,12 @@ mod tests {
             ),
             ("**@src/*.rs**, \"@a.py\".", vec!["src/*.rs", "a.py"]),
             ("see “@a.py” —@b.py", vec!["a.py", "b.py"]),
+            ("He said \"fix @src/m.rs\".", vec!["src/m.rs"]),
+            ("run `cat @a.py @b.md`", vec!["a.py", "b.md"]),
+            (
+                "| @a.py|@b.md | <code>@c.py</code> _@d.py_ >@e.py→@f.py",
+                vec!["a.py", "b.md", "c.py", "d.py_", "e.py", "f.py"],
+            ),
             // Not a control character, or not a number.
             (r"@\u{41}x @\user", vec!["u", "user"]),
         ] {

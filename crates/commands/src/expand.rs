@@ -84,10 +84,15 @@ impl Expander {
         let mut resources: Vec<(String, String)> = Vec::new();
         let mut agents: Vec<String> = Vec::new();
         let mut missing: Vec<String> = Vec::new();
+        // Files named in quotes and code, which need not be meant.
+        let mut in_marks: Vec<String> = Vec::new();
         for token in tokens(&text) {
             if token.is_enclosed {
-                if self.names_file(&token.path) && !include.contains(&token.path) {
-                    include.push(token.path);
+                if let Some(path) = self.enclosed_file(&text, &token)
+                    && !include.contains(&path)
+                {
+                    in_marks.push(path.clone());
+                    include.push(path);
                 }
             } else if self.agents.as_ref().is_some_and(|agents| agents.has(&token.path)) {
                 if !agents.contains(&token.path) {
@@ -98,7 +103,11 @@ impl Expander {
                     resources.push((token.path, resource));
                 }
             } else if let Some(pattern) =
-                self.with_punctuation(&text, &token).or_else(|| self.pattern_at_start(&token.path))
+                self.with_punctuation(&text, &token).or_else(|| match goes_on(&text, &token) {
+                    // `@src/{a,b}.rs` does not mean all of `src`.
+                    true => None,
+                    false => self.pattern_at_start(&token.path),
+                })
             {
                 if !include.contains(&pattern) {
                     include.push(pattern);
@@ -123,7 +132,15 @@ impl Expander {
             .map_err(|error| Failure::new(FailureKind::Input, error.message))?;
         let (shown, skipped): (Vec<_>, Vec<_>) =
             read.skipped.into_iter().partition(|(_, why)| why.starts_with(CANNOT_DISPLAY));
-        if let Some((path, why)) = self.refused(&skipped, &include) {
+        for (path, why) in &skipped {
+            if let Some((path, _)) = self.refused(&[(path.clone(), why.clone())], &in_marks) {
+                let path = self.workspace.relative(path);
+                notices.push(format!("`@{}` was not read: {why}", path.display()));
+            }
+        }
+        let meant: Vec<String> =
+            include.iter().filter(|path| !in_marks.contains(path)).cloned().collect();
+        if let Some((path, why)) = self.refused(&skipped, &meant) {
             let message = format!("failed to read `{}` from the prompt: {why}", path.display());
             return Err(Failure::new(FailureKind::Input, message));
         }
@@ -164,7 +181,8 @@ impl Expander {
     /// The user may allow reading them ([`Self::allow`]).
     pub fn outside(&self, text: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        for token in tokens(text) {
+        // Quotes and code name paths that are not meant.
+        for token in tokens(text).into_iter().filter(|token| !token.is_enclosed) {
             let path = match (token.path.strip_prefix("~/"), std::env::home_dir()) {
                 (Some(rest), Some(home)) => home.join(rest),
                 _ => self.workspace.root().join(&token.path),
@@ -198,10 +216,36 @@ impl Expander {
         text.map(Some).map_err(|message| Failure::new(FailureKind::Input, message))
     }
 
-    /// Whether a word looks like a path, and is the path of a file.
+    /// Returns the existing file that a reference in quotes, code, or behind another mark names:
+    /// the word, the text up to the closing quote, or the word without a line number or a mark.
+    fn enclosed_file(&self, text: &str, token: &AtToken) -> Option<String> {
+        /// Maximum bytes of a path with spaces.
+        const LONGEST: usize = 200;
+        if self.names_file(&token.path) {
+            return Some(token.path.clone());
+        }
+        let mark = text.get(..token.range.start)?.chars().next_back()?;
+        let rest = text.get(token.range.start + 1..)?.lines().next()?;
+        let quoted =
+            rest.split(mark).next().filter(|quoted| quoted.len() < rest.len().min(LONGEST));
+        if let Some(path) = quoted.filter(|path| self.names_file(path)) {
+            return Some(path.to_owned());
+        }
+        let is_border =
+            |letter: char| matches!(letter, ':' | '#' | '\'' | '’' | '_' | '~' | '*' | '-');
+        let borders = token.path.char_indices().rev().filter(|(_, letter)| is_border(*letter));
+        let mut starts = borders.take(MOST_BORDERS).filter_map(|(at, _)| token.path.get(..at));
+        starts.find(|start| self.names_file(start)).map(str::to_owned)
+    }
+
+    /// Whether a word looks like a path, or like a name such as `Makefile`, and is the path of a
+    /// file.
     fn names_file(&self, word: &str) -> bool {
+        let looks_like_name =
+            word.starts_with(|letter: char| letter.is_uppercase() || letter == '.');
+        let looks = looks_like_path(word) || looks_like_name;
         let place = self.workspace.resolve(word, Access::Read);
-        looks_like_path(word) && place.is_ok_and(|place| place.path().is_file())
+        looks && place.is_ok_and(|place| place.path().is_file())
     }
 
     /// Returns the path of an existing file whose name continues with the punctuation at which a
@@ -217,7 +261,11 @@ impl Expander {
         ends.into_iter().rev().find_map(|end| {
             let path = format!("{}{}", token.path, word.get(..end)?);
             let place = self.workspace.resolve(&path, Access::Read).ok()?;
-            place.path().is_file().then_some(path)
+            match place.path() {
+                real if real.is_dir() => Some(format!("{}/**", path.trim_end_matches('/'))),
+                real if real.exists() => Some(path),
+                _ => None,
+            }
         })
     }
 
@@ -305,6 +353,15 @@ impl Expander {
             })
             .map(|(path, why)| (path.as_path(), why.as_str()))
     }
+}
+
+/// Whether a word goes on behind a directory, with a character that ends a reference.
+fn goes_on(text: &str, token: &AtToken) -> bool {
+    let rest = text.get(token.range.end..).unwrap_or_default();
+    let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+    token.path.ends_with('/')
+        && word.starts_with(['(', '[', '{', '?', '!'])
+        && word.contains(char::is_alphanumeric)
 }
 
 /// Maximum number of positions in text without spaces at which a path is assumed to end.

@@ -320,8 +320,8 @@ impl Decoded {
 }
 
 /// Whether the first bytes of a file (4 KiB are enough) are binary: they have no byte order
-/// mark, and many control characters (a few, if they are not UTF-8), or NUL next to bytes that are
-/// not UTF-8. Text with a few NUL characters is text.
+/// mark, and many control characters (a few, if they are neither UTF-8 nor mostly ASCII), or NUL
+/// next to bytes that are not UTF-8. Text with a few NUL characters is text.
 pub fn looks_binary(head: &[u8]) -> bool {
     if head.is_empty() || TextEncoding::from_mark(head).is_some() {
         return false;
@@ -333,8 +333,10 @@ pub fn looks_binary(head: &[u8]) -> bool {
     let is_cut = |error: std::str::Utf8Error| error.error_len().is_none();
     let is_utf8 = std::str::from_utf8(head).map_or_else(is_cut, |_| true);
     if nul == 0 {
-        // Texts in code pages use no control characters.
-        return controls * 10 > head.len() * 3 || !is_utf8 && controls * 50 > head.len();
+        // Texts in code pages have few control characters, or few other letters.
+        let high = head.iter().filter(|byte| !byte.is_ascii()).count();
+        let is_noise = !is_utf8 && high * 10 > head.len() * 3 && controls * 50 > head.len();
+        return controls * 10 > head.len() * 3 || is_noise;
     }
     !is_utf8 || nul * 4 > head.len() || controls * 50 > head.len()
 }
@@ -353,6 +355,13 @@ mod tests {
         assert!(!noise.contains(&0) && looks_binary(&noise));
         let latin1 = b"d\xe9j\xe0 vu, na\xefve\r\n\tcaf\xe9\x0c\n";
         assert!(!looks_binary(latin1));
+        for text in [
+            &b"8=FIX.4.4\x0135=D\x0158=caf\xe9\x01\n"[..],
+            b"rem \xfcber\r\n\x1a",
+            b"N\x08NA\x08A r\xe9sum\xe9",
+        ] {
+            assert!(!looks_binary(text), "{text:?}");
+        }
         assert!(!looks_binary("ein \u{1}Zeichen, eine Zeile und noch eine\n".as_bytes()));
     }
 

@@ -175,7 +175,9 @@ impl ResultParts {
     }
 
     fn media(&mut self, mime: Option<&str>, data: Option<&str>, note: String) {
-        let data = data.unwrap_or_default();
+        // MIME encoders wrap lines.
+        let data: String = data.unwrap_or_default().split_ascii_whitespace().collect();
+        let data = data.as_str();
         let fits = self.size + data.len() <= MOST_MEDIA;
         if !fits {
             return self.say(format!("{note} [omitted: too large]"));
@@ -184,11 +186,9 @@ impl ResultParts {
         let Some((mime, bytes)) = mime.zip(bytes.filter(|bytes| !bytes.is_empty())) else {
             return self.say(format!("{note} [omitted: cannot be decoded]"));
         };
-        if is_textual(mime)
-            && let Ok(text) = std::str::from_utf8(&bytes)
-        {
+        if let Some(text) = text_of(mime, &bytes) {
             self.say(note);
-            return self.say(wrap(text));
+            return self.say(wrap(&text));
         }
         // The content determines the type, not the server's declaration.
         let found = media_type_of(bytes.get(..HEAD).unwrap_or(&bytes));
@@ -208,12 +208,20 @@ impl ResultParts {
     }
 }
 
-/// Whether content of this type is text.
-fn is_textual(mime: &str) -> bool {
-    mime.starts_with("text/")
-        || matches!(mime, "application/json" | "application/xml" | "application/yaml")
-        || mime.ends_with("+json")
-        || mime.ends_with("+xml")
+/// Returns the text of content that is text, whatever its declared type; media whose content is not
+/// of the declared type are not text.
+fn text_of(mime: &str, bytes: &[u8]) -> Option<String> {
+    let mime = mime.to_ascii_lowercase();
+    let is_media = has_signature(&mime) || mime.starts_with("audio/") || mime.starts_with("video/");
+    if is_media || bytes.contains(&0) {
+        return None;
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text.to_owned()),
+        // In another encoding, most of it can still be read.
+        Err(_) if mime.starts_with("text/") => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Err(_) => None,
+    }
 }
 
 /// Returns the beginning and the end of a text that is too long.
@@ -294,6 +302,20 @@ mod tests {
         assert_eq!(got.for_model.media.len(), 1);
         let Some(Display::Text { text }) = got.for_user else { panic!("a text") };
         assert!(!text.contains("obey"), "{text}");
+    }
+
+    #[test]
+    fn text_resources_are_text_whatever_their_type() {
+        for mime in [
+            json!(null),
+            json!("application/octet-stream"),
+            json!("application/toml"),
+            json!("TEXT/PLAIN"),
+        ] {
+            let got = outcome(json!({"content": [{"type": "resource",
+                "resource": {"uri": "a://b", "blob": "aGVs\nbG8=", "mimeType": mime}}]}));
+            assert!(got.for_model.output.contains("hello"), "{mime}: {}", got.for_model.output);
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Completion in real shells: the scripts ask the program, which knows the names that exist now.
 
 use std::path::Path;
-use std::process::Command;
 
 use crate::support::{PROGRAM, World, finish};
 
@@ -15,7 +14,7 @@ fn offered(world: &World, words: &[&str]) -> Vec<String> {
         words.len(),
         quoted.last().map_or("''", String::as_str)
     );
-    let mut bash: Command = world.home.command(Path::new("bash"), &world.server.url());
+    let mut bash = world.home.command(Path::new("bash"), &world.server.url());
     let folder = Path::new(PROGRAM).parent().expect("a directory");
     let path = std::env::var("PATH").expect("PATH");
     bash.env("PATH", format!("{}:{path}", folder.display())).args(["-c", &script]);
@@ -59,7 +58,7 @@ fn scripts_are_valid_in_the_shells_of_this_machine() {
             eprintln!("{shell} is not installed");
             continue;
         }
-        let mut command = Command::new(shell);
+        let mut command = world.home.command(Path::new(shell), "");
         command.args(check).arg(&file);
         let done = finish(command);
         assert_eq!(done.code(), 0, "{shell}: {}", done.err());

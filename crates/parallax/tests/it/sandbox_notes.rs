@@ -29,9 +29,17 @@ fn denied_write_is_reported_however_the_program_words_it() {
 
 #[test]
 fn words_about_read_only_file_systems_are_not_a_denial() {
-    let world = World::new(&commands(&["cat notes.md", "grep -c read-only notes.md"]));
+    let world = World::new(&commands(&[
+        "cat notes.md",
+        "grep -rn read-only .",
+        "cat err.log",
+        "echo 'error: Read-only file system'",
+        "head -1 err.log; tail -1 err.log",
+    ]));
     let text = "# Read-only file system\nIf you see \"read-only file system\", remount it.\n";
     world.home.write("notes.md", text).expect("written");
+    let log = "install: cannot create regular file '/opt/x': Read-only file system\n";
+    world.home.write("err.log", log).expect("written");
     world.run_well(&["-y", "-p", "go"]);
     for answer in answers(&world.server) {
         assert!(!answer.contains("[The sandbox denied"), "{answer}");

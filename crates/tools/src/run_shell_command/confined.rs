@@ -240,8 +240,14 @@ pub(super) fn refused(
     let places = foreseen::folders(line, directory, home);
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
     let command = sources.join("\n");
-    let mut missing = refusal::missing(&command, &output, code != 0, &places, home, &ran);
-    let unnamed = missing.is_empty() && refusal::is_read_only(&output, code != 0);
+    // A command that only reads may print such messages from files.
+    let anywhere = [PathBuf::from("/")];
+    let only_reads = bash::known_safe(line, &bash::SafePlace { directory, roots: &anywhere });
+    let mut missing = match only_reads && code == 0 {
+        true => Permissions::default(),
+        false => refusal::missing(&command, &output, code != 0, &places, home, &ran),
+    };
+    let unnamed = missing.is_empty() && !only_reads && refusal::is_read_only(&output, code != 0);
     if unnamed && code != 0 {
         // Programs such as `zip` name the path in another line, or not at all.
         let named = foreseen::written_paths(line, &places, home);
