@@ -14,7 +14,7 @@ use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::protected_names::START_UP;
+use parallax_protocol::protected_names::trusted_of_home;
 use parallax_protocol::tool::Effects;
 use parallax_store::{
     BlobReader, CheckpointError, CheckpointOptions, CommandMark, EditMark, PendingRestore,
@@ -134,8 +134,8 @@ pub fn open(
     options.total_bytes = total_bytes.unwrap_or(options.total_bytes);
     options.blobs = Some(BlobReader::new(read_blob));
     let home = std::env::home_dir().into_iter();
-    let start_up = home.flat_map(|home| START_UP.patterns.iter().map(move |name| home.join(name)));
-    options.protected_links = start_up.collect();
+    let trusted = home.flat_map(|home| trusted_of_home().map(move |name| home.join(name)));
+    options.protected_links = trusted.collect();
     parallax_store::Checkpoints::open(options)
 }
 

@@ -106,6 +106,20 @@ impl Hook {
         if self.name.is_empty() { &self.command } else { &self.name }
     }
 
+    /// Returns the command with its variables, which decide what it runs, too. Of the user's own
+    /// hooks, only their names are shown, because the values may be secrets.
+    pub fn shown_command(&self) -> String {
+        if self.env.is_empty() {
+            return self.command.clone();
+        }
+        let is_own = matches!(self.source, HookSource::User | HookSource::System);
+        let variables = self.env.iter().map(|(name, value)| match is_own {
+            true => name.clone(),
+            false => format!("{name}={value}"),
+        });
+        format!("{} ({})", self.command, variables.collect::<Vec<_>>().join(", "))
+    }
+
     /// Whether another hook does exactly the same on the same event.
     fn runs_the_same(&self, other: &Self) -> bool {
         let what = |hook: &Self| (hook.event, hook.kind.clone(), hook.command.clone());

@@ -255,9 +255,18 @@ impl Survey {
         for entry in entries.iter().filter_map(Value::as_object) {
             for key in ["command", "url", "prompt"] {
                 if let Some(command) = entry.get(key) {
+                    // Variables decide what the command runs, too.
+                    let variables = entry.get("env").and_then(Value::as_object);
+                    let variables = variables.into_iter().flatten();
+                    let variables: Vec<String> =
+                        variables.map(|(name, value)| format!("{name}={}", words(value))).collect();
+                    let mut command = words(command);
+                    if !variables.is_empty() {
+                        command.push_str(&format!(" ({})", variables.join(", ")));
+                    }
                     self.hooks.push(SurveyedHook {
                         event: event.to_owned(),
-                        command: words(command),
+                        command,
                         file: file.to_owned(),
                     });
                 }

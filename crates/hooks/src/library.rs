@@ -26,6 +26,8 @@ pub struct HookInfo {
     pub matcher: String,
     /// The command it runs.
     pub command: String,
+    /// The command with the variables that it gets.
+    pub shown_command: String,
     /// Its description.
     pub description: String,
     /// The settings file that defines it.
@@ -143,6 +145,7 @@ impl HookLibrary {
                 Some(name) => format!("of {name}"),
                 None => hook.source.as_str().to_owned(),
             },
+            shown_command: hook.shown_command(),
             matcher: hook.matcher,
             command: hook.command,
             description: hook.description,

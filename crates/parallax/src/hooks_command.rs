@@ -107,7 +107,7 @@ fn list(launch: &SessionConfig) -> Result<Said, Failure> {
         let (event, source) = (hook.event.as_str(), hook.source.as_str());
         let _ =
             writeln!(text, "{event} {}: {name} ({source}, {})", code_text(matcher), state(hook));
-        let _ = writeln!(text, "  {}", code_text(&hook.command));
+        let _ = writeln!(text, "  {}", code_text(&hook.shown_command()));
         let _ = writeln!(text, "  {}", one_line(&hook.file.display().to_string()));
     }
     if text.is_empty() {
@@ -151,6 +151,7 @@ fn to_json(hook: &Hook) -> Value {
         "name": hook.name,
         "type": hook.kind.as_str(),
         "command": hook.command,
+        "variables": hook.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         "description": hook.description,
         "matcher": hook.matcher,
         "source": hook.source.as_str(),

@@ -98,7 +98,11 @@ impl<'a> QueriedCall<'a> {
                     paths.extend(effects.reads.iter().cloned());
                     paths.extend(shell.written().iter().filter_map(WriteTarget::path).cloned());
                 }
-                None => paths.extend(effects.reads.iter().cloned()),
+                None => {
+                    paths.extend(effects.reads.iter().cloned());
+                    // An edit through a link is an edit of the name, too.
+                    paths.extend(effects.links.keys().cloned());
+                }
             }
             paths
         })

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) use parallax_protocol::paths::lexical as resolve;
-use parallax_protocol::protected_names::{self, Protection, START_UP, closed_paths, fold};
+use parallax_protocol::protected_names::{self, Protection, closed_paths, fold, trusted_of_home};
 
 /// Whether the path is one of the roots or is inside one. The path must be resolved.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
@@ -39,19 +39,27 @@ pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
 /// Maximum number of entries of a protected directory that are checked for links.
 const MOST_ENTRIES: usize = 1000;
 
+/// The parts of a git directory that run programs or redirect git.
+const OF_GIT: [&str; 5] =
+    [".git/config", ".git/config.worktree", ".git/hooks", ".git/info", ".git/commondir"];
+
 /// Whether a protected link leads to the path or to a directory above it: a link at the top of the
-/// workspace, in a protected directory there or in `.git/hooks`, or in the home directory.
+/// workspace, in a protected directory there or in a git directory, or in the home directory; or one
+/// below the workspace in the directories on the way to the path.
 fn is_target_of_link(path: &Path, roots: &[PathBuf]) -> bool {
-    if root_of(path, roots).is_none() {
-        return false;
-    }
+    let Some(root) = root_of(path, roots) else { return false };
     let home = std::env::home_dir().unwrap_or_default();
-    let of_home = START_UP.patterns.iter().map(|name| home.join(name));
-    let names = || closed_paths().chain([".git/config", ".git/hooks"]);
-    let of_roots = roots.iter().flat_map(|root| names().map(move |name| root.join(name)));
+    let of_home = trusted_of_home().map(|name| home.join(name));
+    let on_the_way = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
+    let folders: Vec<&Path> = roots.iter().map(PathBuf::as_path).chain(on_the_way).collect();
+    let names = || closed_paths().chain(OF_GIT);
+    let of_roots = folders.iter().flat_map(|folder| names().map(move |name| folder.join(name)));
     let leads_here = |link: &Path| {
-        link.canonicalize().is_ok_and(|target| {
-            target != *link && path.starts_with(&target) && root_of(&target, roots) != Some(&target)
+        target(link).is_some_and(|target| {
+            // A link to the workspace, or to a directory above it, would protect everything.
+            target != *link
+                && path.starts_with(&target)
+                && !roots.iter().any(|root| root.starts_with(&target))
         })
     };
     of_home.chain(of_roots).filter(|link| link.symlink_metadata().is_ok()).any(|link| {
@@ -60,6 +68,25 @@ fn is_target_of_link(path: &Path, roots: &[PathBuf]) -> bool {
             entries.take(MOST_ENTRIES).map(|entry| entry.path()).filter(|it| it.is_symlink());
         leads_here(&link) || links.into_iter().any(|link| leads_here(&link))
     })
+}
+
+/// Returns where a link leads, even if the file at its end does not exist.
+fn target(link: &Path) -> Option<PathBuf> {
+    const MOST_LINKS: usize = 40;
+    let mut path = link.to_owned();
+    for _ in 0..MOST_LINKS {
+        if let Ok(real) = path.canonicalize() {
+            return Some(real);
+        }
+        // The first part that does not exist ends the path; a dangling link leads on.
+        let there = path.ancestors().find(|part| part.symlink_metadata().is_ok())?.to_owned();
+        let rest = path.strip_prefix(&there).ok()?.to_owned();
+        match std::fs::read_link(&there) {
+            Ok(next) => path = resolve(there.parent()?, &next).join(rest),
+            Err(_) => return Some(there.canonicalize().ok()?.join(rest)),
+        }
+    }
+    None
 }
 
 /// Whether the file defines which files commands must not read.

@@ -460,6 +460,39 @@ pub const SECRETS_OF_HOME: &[&str] = &[
     ".env",
 ];
 
+/// Directories of the home directory whose files Parallax or other programs trust, besides
+/// [`START_UP`] and [`SECRETS_OF_HOME`].
+const TRUSTED_OF_HOME: &[&str] = &[
+    ".parallax",
+    ".parallax/agents",
+    ".parallax/commands",
+    ".parallax/extensions",
+    ".parallax/policies",
+    ".parallax/skills",
+    ".gemini",
+    ".gemini/agents",
+    ".gemini/commands",
+    ".gemini/extensions",
+    ".gemini/policies",
+    ".gemini/skills",
+    ".claude",
+    ".config/fish/conf.d",
+    ".config/fish/functions",
+    ".config/git/hooks",
+    ".config/nvim",
+    ".config/parallax",
+    ".config/systemd/user",
+    ".cargo",
+    ".cargo/config.toml",
+    ".vimrc",
+];
+
+/// Returns the paths below the home directory whose targets are protected where they are links, or
+/// contain links, into a workspace.
+pub fn trusted_of_home() -> impl Iterator<Item = &'static str> {
+    START_UP.patterns.iter().chain(SECRETS_OF_HOME).chain(TRUSTED_OF_HOME).copied()
+}
+
 /// Names of files that contain keys or passwords, in any directory.
 const SECRET_NAMES: [&str; 14] = [
     ".netrc",

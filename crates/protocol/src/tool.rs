@@ -109,7 +109,7 @@ pub struct Effects {
     /// The permissions beyond the sandbox that the call requests.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub permissions: Permissions,
-    /// For commands: paths that the command line names, and the targets that symbolic links resolve
+    /// For commands and edits: paths that the call names, and the targets that symbolic links resolve
     /// them to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(with = "crate::path_text::map")]

@@ -444,11 +444,12 @@ fn is_placeholder(line: &str) -> bool {
     )
 }
 
-/// Returns the effects of an edit of one file.
-pub(crate) fn edit_effects(path: &Path, is_new: bool) -> Effects {
+/// Returns the effects of an edit of one file, named as `shown`.
+pub(crate) fn edit_effects(path: &Path, shown: &Path, is_new: bool) -> Effects {
     let writes = vec![path.to_owned()];
     let creates = if is_new { writes.clone() } else { Vec::new() };
-    Effects { writes, creates, ..Effects::default() }
+    let link = (shown != path).then(|| (shown.to_owned(), path.to_owned()));
+    Effects { writes, creates, links: link.into_iter().collect(), ..Effects::default() }
 }
 
 #[cfg(test)]

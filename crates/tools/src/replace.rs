@@ -211,7 +211,7 @@ impl Replace {
         let name = self.workspace.relative(target.path());
         let old = before.as_ref().map_or("", |before| before.decoded.text.as_str());
         let diff = file_diff(target.path(), &name, old, &planned.text, before.is_none());
-        let effects = edit_effects(target.path(), before.is_none());
+        let effects = edit_effects(target.path(), target.shown(), before.is_none());
         let seen = Arc::clone(&self.seen);
         Box::new(Call { target, before, planned, unseen, diff, effects, name, seen })
     }

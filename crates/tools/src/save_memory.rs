@@ -110,7 +110,7 @@ impl Tool for SaveMemory {
         };
         let name = self.workspace.relative(target.path());
         let diff = file_diff(target.path(), &name, old, &text, before.is_none());
-        let effects = edit_effects(target.path(), before.is_none());
+        let effects = edit_effects(target.path(), target.shown(), before.is_none());
         let seen = Arc::clone(&self.seen);
         Ok(Box::new(Call { fact, target, before, bytes, diff, effects, seen }))
     }

@@ -125,7 +125,7 @@ impl Tool for WriteFile {
         })?;
         let name = self.workspace.relative(target.path());
         let diff = file_diff(target.path(), &name, &decoded.text, &text, before.is_none());
-        let effects = edit_effects(target.path(), before.is_none());
+        let effects = edit_effects(target.path(), target.shown(), before.is_none());
         let seen = Arc::clone(&self.seen);
         Ok(Box::new(Call { target, before, text, bytes, diff, effects, name, seen, warn }))
     }

@@ -123,7 +123,8 @@ fn targets_of_protected_and_hidden_links_are_closed() {
         assert!(!root.join("later/tasks.json").exists(), "{tier}: {}", done.err());
         // Landlock cannot hide files of the workspace.
         if tier != "landlock" {
-            assert!(!format!("{:?}", answers(&world.server)).contains("SECRET"), "{tier}");
+            let answers = answers(&world.server);
+            assert!(!format!("{answers:?}").contains("SECRET"), "{tier}: {answers:?}");
         }
     }
 }
@@ -134,7 +135,11 @@ fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
     for tier in ["namespaces", "landlock"] {
         let scripts = ["echo evil > hooks/pre", "echo evil > bashrc", "mv keys kept; true"];
         let lines: Vec<String> = (0..scripts.len()).map(|number| format!("sh s{number}")).collect();
-        let lines: Vec<&str> = lines.iter().map(String::as_str).chain(["cat kept/env"]).collect();
+        let lines: Vec<&str> = lines
+            .iter()
+            .map(String::as_str)
+            .chain(["cat kept/env kept/npmrc", "mv lk lk2; true", "cat other/id"])
+            .collect();
         let world = World::new(&commands(&lines));
         for (number, script) in scripts.iter().enumerate() {
             world.home.write(&format!("s{number}"), script).expect("written");
@@ -147,6 +152,12 @@ fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
         let root = world.home.project();
         symlink("../../hooks/pre", root.join(".git/hooks/pre-commit")).expect("a link");
         symlink("keys/env", root.join(".env")).expect("a link");
+        // A hidden link of the home, and one that leads through another link.
+        world.home.write("keys/npmrc", "SECRET").expect("written");
+        symlink(root.join("keys/npmrc"), world.home.home().join(".npmrc")).expect("a link");
+        world.home.write("other/id", "SECRET").expect("written");
+        symlink("other", root.join("lk")).expect("a link");
+        symlink("lk/id", root.join(".env.local")).expect("a link");
         let home = world.home.parallax().parent().expect("a home").join(".bashrc");
         symlink(root.join("bashrc"), home).expect("a link");
         world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
@@ -158,9 +169,112 @@ fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
         }
         // Landlock cannot hide files of the workspace.
         if tier != "landlock" {
-            assert!(!format!("{:?}", answers(&world.server)).contains("SECRET"), "{tier}");
+            let answers = answers(&world.server);
+            assert!(!format!("{answers:?}").contains("SECRET"), "{tier}: {answers:?}");
         }
     }
+}
+
+#[test]
+fn targets_of_trusted_links_of_the_home_are_closed() {
+    use std::os::unix::fs::symlink;
+    for tier in ["namespaces", "bubblewrap", "landlock"] {
+        if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
+            println!("no bwrap here: not tested");
+            continue;
+        }
+        let names = ["rules.toml", "p/settings.json", "npmrc", "context.md", "fish/x.fish"];
+        let script = "exec 2>/dev/null\n\
+            for name in rules.toml p/settings.json npmrc context.md fish/x.fish\n\
+            do echo evil > $name; mv $name kept; echo evil > $name; done\n\
+            mv p q && mkdir p && echo evil > p/settings.json\n\
+            echo ran > inside\n";
+        let world = World::new(&commands(&["sh build"]));
+        for name in names {
+            world.home.write(name, "mine").expect("written");
+        }
+        world.home.write("build", script).expect("written");
+        let root = world.home.project();
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        for (link, target) in [
+            (".parallax/policies/more.toml", "rules.toml"),
+            (".gemini/trustedFolders.json", "p/settings.json"),
+            (".npmrc", "npmrc"),
+            (".gemini/GEMINI.md", "context.md"),
+            (".config/fish/conf.d/x.fish", "fish/x.fish"),
+        ] {
+            let link = world.home.home().join(link);
+            std::fs::create_dir_all(link.parent().expect("a parent")).expect("a directory");
+            let _ = std::fs::remove_file(&link);
+            symlink(root.join(target), link).expect("a link");
+        }
+        // The rules are those of a link, so only the project's name for them counts.
+        std::fs::write(root.join("rules.toml"), "").expect("written");
+        let mut command =
+            world.command(&["-p", "go", "--approval-mode", "auto_edit", "--skip-trust"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        for name in names {
+            let expected = if name == "rules.toml" { "" } else { "mine" };
+            assert_eq!(world.read(name), expected, "{tier}: {name}: {}", done.err());
+        }
+    }
+}
+
+#[test]
+fn edits_through_protected_links_and_of_their_targets_need_approval() {
+    use std::os::unix::fs::symlink;
+    let write = |path: &str| {
+        format!(
+            r#"{{"calls":[{{"name":"write_file","args":{{"file_path":"{path}","content":"evil"}}}}]}}"#
+        )
+    };
+    let paths = ["sub/.husky/pre-commit", "rules.toml", "later.sh", "deep/a.sh", "plain.txt"];
+    let script: Vec<String> = paths.iter().map(|path| write(path)).collect();
+    let world = World::new(&format!("[{},{{\"text\":\"done\"}}]", script.join(",")));
+    for name in ["hook.sh", "rules.toml", "deep/a.sh", "sub/a"] {
+        world.home.write(name, "mine").expect("written");
+    }
+    let root = world.home.project();
+    for folder in ["sub/.husky", ".claude/hooks"] {
+        std::fs::create_dir_all(root.join(folder)).expect("a directory");
+    }
+    symlink("../../hook.sh", root.join("sub/.husky/pre-commit")).expect("a link");
+    symlink("../../deep/a.sh", root.join(".claude/hooks/a.sh")).expect("a link");
+    let home = world.home.home();
+    std::fs::create_dir_all(home.join(".parallax/policies")).expect("a directory");
+    symlink(root.join("rules.toml"), home.join(".parallax/policies/z.toml")).expect("a link");
+    symlink(root.join("later.sh"), home.join(".zshrc")).expect("a link");
+    // A link to a directory above the workspace protects nothing.
+    symlink("../../..", root.join(".claude/above")).expect("a link");
+    std::fs::write(root.join("rules.toml"), "").expect("written");
+    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    assert_eq!(world.read("hook.sh"), "mine");
+    assert_eq!(world.read("rules.toml"), "");
+    assert!(!root.join("later.sh").exists());
+    assert_eq!(world.read("plain.txt"), "evil", "{:?}", answers(&world.server));
+}
+
+#[test]
+fn git_directory_elsewhere_in_the_workspace_is_protected() {
+    let world = World::new(&commands(&["sh build", "git add a && git commit -qm two"]));
+    git(&world, ".", &["init", "-q", "--separate-git-dir=store"]);
+    git(&world, ".", &["config", "user.name", "A"]);
+    git(&world, ".", &["config", "user.email", "a@b"]);
+    let script =
+        "echo evil > store/hooks/post-commit; echo evil >> store/config; echo ran > inside\n";
+    world.home.write("build", script).expect("written");
+    world.home.write("a", "a").expect("written");
+    world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+    let before = world.read("store/config");
+    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    assert_eq!(world.read("inside"), "ran\n");
+    assert!(!world.home.project().join("store/hooks/post-commit").exists());
+    assert_eq!(world.read("store/config"), before);
+    // Git itself still works.
+    let answers = answers(&world.server);
+    assert!(!answers[1].contains("Exit Code"), "{}", answers[1]);
 }
 
 #[test]

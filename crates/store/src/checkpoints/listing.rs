@@ -10,6 +10,9 @@ use super::beneath::{ConfinedPath, Roots};
 use super::git::Known;
 use super::state::{PathText, Stamp};
 
+/// Maximum number of entries of a directory outside the workspace that are checked for links.
+const MOST_INNER: usize = 1000;
+
 /// Length in bytes of a path with many components.
 const LONG: usize = 512;
 /// Maximum number of directories to name in which protected entries may have been missed.
@@ -79,11 +82,20 @@ impl WalkResult {
         !self.linked.is_empty() && path.ancestors().any(|above| self.linked.contains(above))
     }
 
-    /// Finds where protected links lead, and marks what is there as protected.
+    /// Finds where protected links lead, and marks what is there as protected. `more` are further
+    /// links, and directories with links.
     pub fn find_linked(&mut self, more: impl IntoIterator<Item = PathBuf>, roots: &Roots) {
         let links = self.entries.iter().filter(|entry| entry.protected);
         let links = links.filter(|entry| matches!(entry.found, EntryKind::Link(_)));
-        let links = links.map(|entry| entry.place.path()).chain(more);
+        let links =
+            links.map(|entry| entry.place.path()).chain(more.into_iter().flat_map(|path| {
+                let inner = std::fs::read_dir(&path).into_iter().flatten().flatten();
+                let inner = inner
+                    .take(MOST_INNER)
+                    .filter(|it| it.file_type().is_ok_and(|kind| kind.is_symlink()));
+                let inner: Vec<PathBuf> = inner.map(|it| it.path()).collect();
+                std::iter::once(path).chain(inner)
+            }));
         let targets = links.flat_map(|link| link_targets(&link));
         // A link to a whole workspace directory does not protect everything in it.
         self.linked = targets.filter(|path| roots.place(path).is_some()).collect();

@@ -1,10 +1,11 @@
 //! Builds the sandbox plan of one command: what it may write, what is hidden from it, and its
 //! network access.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_files::{TrackedPaths, real_path};
+use parallax_files::{TrackedPaths, link_targets};
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
@@ -182,12 +183,12 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     plan.readable.extend(permissions.file_system.read.iter().cloned());
     plan.readable.extend(permissions.file_system.write.iter().cloned());
 
-    let followed = follow(options, subject.roots, &found, rules.as_ref());
     plan.hidden = secrets::of_homes(&options.home, &options.ours);
     for other in &options.other_homes {
         plan.hidden.extend(secrets::of_homes(other, &other.join(".parallax")));
     }
     plan.hidden.extend(options.hidden.iter().cloned());
+    let followed = follow(options, subject.roots, &found, rules.as_ref(), &plan.hidden);
     plan.readable.push(secrets::session_folder(&options.temporary, &options.ours).to_owned());
     let tree = options.worktree.iter().map(|worktree| &worktree.path);
     // A writable directory needs no further access.
@@ -274,23 +275,31 @@ fn is_of_kernel(path: &Path) -> bool {
     ["/dev", "/proc", "/sys"].iter().any(|top| path == Path::new(top))
 }
 
-/// Returns additional workspace paths to hide: previously hidden files at their current locations.
+/// Returns additional workspace paths to hide: previously hidden files at their current locations,
+/// and where the hidden paths of the home directories lead.
 fn follow(
     options: &SandboxOptions,
     roots: &[PathBuf],
     found: &ClosedPaths,
     rules: Option<&LeftAlone>,
+    of_homes: &[PathBuf],
 ) -> TrackedPaths {
     let of_settings = |path: &Path| options.hidden.iter().any(|hidden| hidden == path);
     let in_workspace = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root));
     let hidden = found.secrets.iter().chain(&found.left_alone);
-    let hidden = hidden.chain(options.hidden.iter().filter(in_workspace));
-    let mut hidden: Vec<PathBuf> =
-        hidden.filter(|path| !options.readable.contains(path)).cloned().collect();
-    // A hidden link is known by its target, too, which a command can move.
-    let targets = hidden.iter().filter_map(|path| real_path(path).filter(|real| real != path));
-    let targets: Vec<PathBuf> = targets.filter(|path| in_workspace(&path)).collect();
-    hidden.extend(targets);
+    // A hidden link is known by its target, too, which a command can move. The link itself may be
+    // in the home directory.
+    let of_home = of_homes.iter().flat_map(|path| link_targets(path));
+    let mut hidden: Vec<PathBuf> = hidden
+        .chain(options.hidden.iter())
+        .filter(|path| in_workspace(path) && !options.readable.contains(path))
+        .cloned()
+        .collect();
+    let targets: Vec<PathBuf> = hidden.iter().flat_map(|path| link_targets(path)).collect();
+    let targets = targets.into_iter().chain(of_home);
+    let targets = targets.filter(|path| in_workspace(&path) && !options.readable.contains(path));
+    let is_root = |path: &PathBuf| roots.iter().any(|root| root.starts_with(path));
+    hidden.extend(targets.filter(|path| !is_root(path)));
     options.hidden_places.track(roots, &hidden, |path| {
         !options.readable.iter().any(|open| open == path)
             && (of_settings(path)
@@ -362,6 +371,13 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
     let granted = &subject.permissions.file_system.write;
     for repository in repositories(options, subject.roots, found) {
         if !git && !granted.contains(&repository) {
+            // A git directory elsewhere in the workspace (`--separate-git-dir`) is one as well.
+            let elsewhere = written_by_git(options, &repository, subject.roots).into_iter();
+            plan.read_only.extend(elsewhere.filter(|folder| {
+                let roots = || subject.roots.iter();
+                roots().any(|root| folder.starts_with(root))
+                    && !roots().any(|root| root.starts_with(folder))
+            }));
             plan.read_only.push(repository);
             continue;
         }
@@ -380,11 +396,13 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
         }
     }
     let mut linked = plan.read_only.clone();
+    linked.extend(secrets::trusted(&options.home));
     let hooks = repositories(options, subject.roots, found).into_iter();
     linked.extend(hooks.map(|repository| repository.join("hooks")));
-    let mut targets = secrets::targets_of_links(&linked, subject.roots);
-    targets.retain(|target| !plan.hidden.iter().any(|hidden| target.starts_with(hidden)));
-    plan.read_only.extend(targets);
+    plan.read_only.extend(secrets::targets_of_links(&linked, subject.roots));
+    // What is hidden needs no protection, and two mounts on one path would be in each other's way.
+    let hidden: HashSet<&Path> = plan.hidden.iter().map(PathBuf::as_path).collect();
+    plan.read_only.retain(|path| !path.ancestors().any(|above| hidden.contains(above)));
     if bash::moves_worktrees(subject.line) {
         // Git itself removes them, so nothing in them may be a mount point.
         let tops = linked_trees(found);

@@ -97,6 +97,11 @@ pub(super) fn directories_elsewhere(hidden: &[PathBuf], homes: &[&PathBuf]) -> V
     parents.map(Path::to_path_buf).collect()
 }
 
+/// Returns the files and directories of a home directory that programs trust.
+pub(super) fn trusted(home: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    protected_names::trusted_of_home().map(|name| home.join(name))
+}
+
 /// Returns the shell startup files of a home directory.
 pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
     protected_names::START_UP.patterns.iter().map(|name| home.join(name)).collect()

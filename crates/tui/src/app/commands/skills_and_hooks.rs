@@ -250,7 +250,7 @@ pub(crate) fn trace_hooks(app: &mut App) {
 fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
     let detail = format!("{} · {} · {}", hook.event, hook.source, hook.state());
     let line = |text: String| Line::styled(text, app.theme.secondary);
-    let mut preview = vec![line(format!("  $ {}", clean(&hook.command)))];
+    let mut preview = vec![line(format!("  $ {}", clean(&hook.shown_command)))];
     if !hook.matcher.is_empty() {
         preview.push(line(format!("  for: {}", clean(&hook.matcher))));
     }
