@@ -84,6 +84,28 @@ const RUN_ANYTHING: &[&str] = &[
     "xargs",
     "zsh",
     ".",
+    // Interpreters, editors, and clients of databases with commands for the shell.
+    "ed",
+    "emacs",
+    "ex",
+    "gdb",
+    "ghci",
+    "irb",
+    "julia",
+    "less",
+    "lldb",
+    "m4",
+    "man",
+    "mariadb",
+    "mongosh",
+    "more",
+    "mysql",
+    "nvim",
+    "psql",
+    "redis-cli",
+    "sqlite3",
+    "vi",
+    "vim",
     "rm",
     "dd",
     "mv",
@@ -291,7 +313,43 @@ fn takes_anything(command: &Command) -> bool {
     let script = command.arguments().first().and_then(|word| word.text.as_deref());
     let runs_script = INTERPRETERS.contains(&name)
         && script.is_some_and(|script| !script.starts_with('-') && !script.is_empty());
-    RUN_ANYTHING.contains(&name) && !runs_script
+    (RUN_ANYTHING.contains(&name) && !runs_script) || changes_services(command)
+}
+
+/// Whether the command changes or deletes something in a cluster or at a service, where a further
+/// word may name everything.
+fn changes_services(command: &Command) -> bool {
+    const CLIENTS: [&str; 13] = [
+        "aws", "az", "doctl", "fly", "flyctl", "gcloud", "gh", "glab", "helm", "heroku", "kubectl",
+        "oc", "pulumi",
+    ];
+    const INFRASTRUCTURE: [&str; 2] = ["terraform", "tofu"];
+    const VERBS: [&str; 16] = [
+        "api",
+        "apply",
+        "delete",
+        "destroy",
+        "drain",
+        "exec",
+        "import",
+        "patch",
+        "purge",
+        "rb",
+        "remove",
+        "replace",
+        "rm",
+        "scale",
+        "uninstall",
+        "upgrade",
+    ];
+    let is_client = command
+        .name()
+        .is_some_and(|name| CLIENTS.contains(&name) || INFRASTRUCTURE.contains(&name));
+    is_client
+        && command.arguments().iter().filter_map(|word| word.text.as_deref()).any(|word| {
+            VERBS.contains(&word)
+                || ["delete-", "terminate-", "remove-"].iter().any(|verb| word.starts_with(verb))
+        })
 }
 
 /// Returns the program alone, unless it runs arbitrary code.

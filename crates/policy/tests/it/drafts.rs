@@ -43,6 +43,15 @@ fn suggested_rule_has_no_operands_and_destructive_commands_stay_exact() {
         ("rm a", "rm a $"),
         ("curl http://127.0.0.1:1/", "curl http://127.0.0.1:1/ $"),
         ("node -e 1", "node -e 1 $"),
+        ("psql -c x", "psql -c x $"),
+        ("sqlite3 x.db y", "sqlite3 x.db y $"),
+        ("kubectl get pods -A", "kubectl get pods"),
+        ("kubectl delete pod x", "kubectl delete pod x $"),
+        ("terraform plan", "terraform plan"),
+        ("terraform apply", "terraform apply $"),
+        ("aws ec2 terminate-instances x", "aws ec2 terminate-instances x $"),
+        ("gh pr list --json x", "gh pr list"),
+        ("gh api repos/x", "gh api repos/x $"),
     ] {
         let world = World::new(&[]);
         let drafts = drafts(&world, Default, SHELL, line);
