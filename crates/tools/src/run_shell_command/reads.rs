@@ -97,7 +97,11 @@ pub(super) fn reads(
     if sees_all || (left_alone.is_some() && runs(&words, "rg")) {
         let named: Vec<PathBuf> =
             reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
-        let folders = if named.is_empty() { bases.clone() } else { named };
+        let folders = match named.is_empty() {
+            true if searches_elsewhere(command, roots) => Vec::new(),
+            true => bases.clone(),
+            false => named,
+        };
         for folder in &folders {
             closed_below(folder, sees_all, left_alone)
                 .into_iter()
@@ -155,6 +159,23 @@ fn searches_folders(words: &[String]) -> bool {
                 .is_some_and(|flags| !flags.starts_with('-') && flags.contains(['u', '.', 'g']))
     };
     (runs("rg") && words.iter().any(hidden)) || (runs("grep") && words.iter().any(recursive))
+}
+
+/// Whether the line is one search of a directory in the home directory or outside of the workspace:
+/// its last operand behind the pattern names one.
+fn searches_elsewhere(command: &str, roots: &[PathBuf]) -> bool {
+    let line = bash::analyse(command);
+    let [search] = line.commands.as_slice() else { return false };
+    let operands = search
+        .arguments()
+        .iter()
+        .filter(|word| !word.text.as_deref().unwrap_or(&word.source).starts_with('-'));
+    let Some(last) = operands.skip(1).last() else { return false };
+    let text = last.text.as_deref().unwrap_or(&last.source).trim_start_matches('"');
+    let path = Path::new(text);
+    let is_outside = path.is_absolute()
+        && !roots.iter().any(|root| root.starts_with(path) || path.starts_with(root));
+    line.trouble.is_none() && (is_outside || text.starts_with("~/") || text.starts_with("$HOME"))
 }
 
 /// Number of directories and levels searched for a protected file before a recursive search is
@@ -405,7 +426,14 @@ mod tests {
         {
             assert!(closed(command), "{command}");
         }
-        for command in ["grep -rn K clean", "grep K clean/a", "ls -la", "rg K"] {
+        for command in [
+            "grep -rn K clean",
+            "grep K clean/a",
+            "ls -la",
+            "rg K",
+            "grep -rn K ~/other",
+            "grep -rn K /opt/x",
+        ] {
             assert!(!closed(command), "{command}");
         }
     }
