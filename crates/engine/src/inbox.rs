@@ -76,6 +76,8 @@ struct RunningWork {
     /// The token of a context edit between turns.
     edit: Option<CancellationToken>,
     shutdown: bool,
+    /// Whether the session ends before the next request to the model.
+    ends_after_calls: bool,
     /// Whether another session replaces this one.
     cleared: bool,
 }
@@ -188,6 +190,10 @@ impl Inbox {
                 self.add_set_limit(BudgetRecord { time: now(), kind, scope, limit });
             }
             Op::Shutdown => self.shut_down(false),
+            Op::ShutdownAfterCalls if self.running.turn.is_some() => {
+                self.running.ends_after_calls = true;
+            }
+            Op::ShutdownAfterCalls => self.shut_down(false),
             Op::Clear => self.shut_down(true),
         }
     }
@@ -314,6 +320,14 @@ impl Inbox {
     /// Makes interrupts cancel a context edit between turns; `None`: it is over.
     pub(crate) fn set_edit(&mut self, edit: Option<CancellationToken>) {
         self.running.edit = edit;
+    }
+
+    /// Ends the session if it was to end when the tool calls have ended; whether it does.
+    pub(crate) fn ends_before_request(&mut self) -> bool {
+        if self.running.ends_after_calls {
+            self.shut_down(false);
+        }
+        self.running.ends_after_calls
     }
 
     /// Whether the session ends after the running turn.

@@ -143,6 +143,8 @@ impl Conductor {
         let waits = self.finishes_tool_calls && self.open_calls > 0 && matches!(number, 2 | 15);
         if waits && self.deferred.is_none() && !self.is_interrupted() {
             self.deferred = Some(number);
+            // Otherwise, the model could be asked before this notices the end of the calls.
+            self.send(Op::ShutdownAfterCalls).await;
         } else {
             self.interrupt(InterruptionCause::Signal(number)).await;
         }

@@ -114,6 +114,9 @@ pub enum Op {
     },
     /// Ends the session after the running turn is cancelled and saved.
     Shutdown,
+    /// Ends the session like [`Op::Shutdown`], but lets running tool calls end first. The model is
+    /// not asked again.
+    ShutdownAfterCalls,
     /// Ends the session like [`Op::Shutdown`], but hooks are informed that a new session replaces
     /// it.
     Clear,

@@ -126,8 +126,10 @@ impl InvalidResponse {
         if let Some(said) = answer.finish_message.as_deref().filter(|said| !said.is_empty()) {
             message.push_str(&format!(": {said}"));
         }
-        if self == Self::SafetyBlocked && answer.has_visible_text() {
-            // The model may explain its refusal.
+        // The words of services whose models explain a refusal are lower case.
+        let explains = |word: &str| !word.chars().any(char::is_uppercase);
+        let refused = answer.finish.as_ref().is_some_and(|finish| explains(&finish.word));
+        if self == Self::SafetyBlocked && refused && answer.has_visible_text() {
             let text: String = one_line(&answer.text()).chars().take(REFUSAL).collect();
             message.push_str(&format!("; the model wrote: {text}"));
         }

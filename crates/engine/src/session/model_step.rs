@@ -56,6 +56,9 @@ impl Session {
         &mut self,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, EndReason> {
+        if self.inbox.ends_before_request() {
+            return Err(EndReason::Cancelled);
+        }
         self.client.count_request();
         self.registry.refresh();
         let Self { router, current, conversation, inbox, .. } = self;

@@ -21,7 +21,7 @@ async fn every_result_kind_is_returned() {
     for wanted in ["one", "inside", "Resource Link: third at note://3"] {
         assert!(got.for_model.output.contains(wanted), "{wanted}: {}", got.for_model.output);
     }
-    assert_eq!(got.for_model.media.len(), 3);
+    assert_eq!(got.for_model.media.len(), 2);
     let got = world.call("mcp_s_structured", json!({})).await;
     assert!(got.for_model.output.contains("{\"answer\":42}"), "{}", got.for_model.output);
     for (tool, words) in [("mcp_s_fail", "it went wrong"), ("mcp_s_error", "no such luck")] {
