@@ -27,7 +27,7 @@ impl Worktree {
     /// may be in a worktree itself. `name` is the name of an earlier one to create again. Blocking.
     ///
     /// # Errors
-    /// Returns an error if there is no repository or commit, or git fails.
+    /// Returns an error if git fails, or if the directory has no repository or no commit.
     pub fn for_subagent(
         directory: &Path,
         agent: &str,
