@@ -1,18 +1,19 @@
 //! The subagents of a session: their definitions, and the tools and prompts they run with.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use parallax_config::SettingScope;
-use parallax_config::agents::{Agent, AgentSet};
+use parallax_config::agents::{Agent, AgentSet, RemoteDefinition};
 use parallax_config::skills::Skills;
 use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::Servers;
 use parallax_policy::RuleFile;
 use parallax_protocol::agent::{
     AgentDefinition, AgentJournal, AgentKit, AgentResult, AgentTask, AgentWorkspace, Agents,
-    CloseAgent, KeptWork, SessionTools,
+    CloseAgent, KeptWork, RemoteAgent, SessionTools,
 };
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::tool::{Tool, ToolSource as _};
@@ -68,6 +69,8 @@ pub trait AgentEnvironment: Send + Sync {
     /// # Errors
     /// Returns a message for the calling model if there can be none.
     fn isolate(&self, agent: &Agent, task: AgentTask<'_>) -> Result<IsolatedAgent, String>;
+    /// Returns what sends tasks to a remote agent. It connects with its first task.
+    fn remote(&self, definition: &RemoteDefinition) -> Arc<dyn RemoteAgent>;
 }
 
 /// What an agent with a worktree of its own has instead of what the session provides.
@@ -182,7 +185,12 @@ pub struct SessionAgents {
     /// State of the definition files at the last reload.
     stamp: Mutex<FolderStamp>,
     state: RwLock<AgentState>,
+    /// The remote agents that were called, which remember their conversation.
+    remotes: Mutex<BTreeMap<String, CalledAgent>>,
 }
+
+/// A remote agent and the definition that it was opened with.
+type CalledAgent = (RemoteDefinition, Arc<dyn RemoteAgent>);
 
 struct AgentState {
     set: Arc<AgentSet>,
@@ -224,6 +232,7 @@ impl SessionAgents {
             workspace,
             seen,
             journals,
+            remotes: Mutex::default(),
         };
         (Some(Arc::new(agents)), warnings)
     }
@@ -304,6 +313,7 @@ fn definition(agent: &Agent) -> AgentDefinition {
         has_schema: agent.output.is_some(),
         // Its agents would get the prompts of the main checkout.
         may_delegate: agent.max_depth > 1 && !agent.isolated,
+        remote: agent.remote.as_ref().map(RemoteDefinition::address),
     }
 }
 
@@ -381,6 +391,20 @@ impl Agents for SessionAgents {
         if let Some(journals) = &self.journals {
             journals.forget(id);
         }
+    }
+
+    fn remote(&self, name: &str) -> Option<Arc<dyn RemoteAgent>> {
+        let set = self.set();
+        let definition = set.agents.iter().find(|agent| agent.name == name)?.remote.as_ref()?;
+        let mut remotes = self.remotes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, remote)) = remotes.get(name)
+            && known == definition
+        {
+            return Some(Arc::clone(remote));
+        }
+        let remote = self.environment.remote(definition);
+        remotes.insert(name.to_owned(), (definition.clone(), Arc::clone(&remote)));
+        Some(remote)
     }
 
     fn equip(

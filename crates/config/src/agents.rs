@@ -19,9 +19,11 @@ use crate::state;
 
 mod acknowledged;
 mod fields;
+mod remote;
 mod rules;
 
 pub use acknowledged::{Acknowledged, acknowledge};
+pub use remote::{CardSource, DynamicValue, RemoteAuth, RemoteDefinition};
 
 /// Maximum size of a definition in bytes.
 const LARGEST: u64 = 512 * 1024;
@@ -31,6 +33,9 @@ const MOST: usize = 500;
 const TURNS: u32 = 30;
 /// Default time limit of an agent.
 const TIME: Duration = Duration::from_secs(10 * 60);
+
+/// Priority of the rule that a remote agent requires approval: above that of the tool.
+const REMOTE_PRIORITY: u32 = 60;
 
 /// Where an agent comes from, in ascending order of precedence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,6 +122,8 @@ pub struct Agent {
     pub rules: Option<String>,
     /// Whether it is disabled in the settings.
     pub disabled: bool,
+    /// Where it runs, if not here; tools, prompt, and model are its own then.
+    pub remote: Option<RemoteDefinition>,
 }
 
 impl Agent {
@@ -141,12 +148,23 @@ impl Agent {
             output: None,
             rules: None,
             disabled: false,
+            remote: None,
         }
     }
 
     /// Returns its rules as a rule file. Like their other rules, rules of projects and extensions
     /// may only tighten.
     pub fn rule_file(&self) -> Option<RuleFile> {
+        if self.remote.is_some() {
+            // The task leaves this machine.
+            let text = format!(
+                "[[rule]]\nname = \"remote agents require approval\"\ntoolName = \"{}\"\n\
+                 modes = [\"default\", \"autoEdit\"]\ndecision = \"ask_user\"\npriority = {}\n",
+                self.name, REMOTE_PRIORITY
+            );
+            let path = PathBuf::from(&self.name);
+            return Some(RuleFile { tier: Tier::BuiltIn, path, text: Ok(text) });
+        }
         let tier = match self.tier {
             AgentTier::BuiltIn | AgentTier::User => Tier::User,
             AgentTier::Project => Tier::Workspace,
@@ -211,39 +229,39 @@ pub fn find_agents(
     let (mut others, mut unacknowledged) = (Vec::new(), Vec::new());
     for place in folders {
         for file in agent_files(&place.folder) {
-            let agent = match read_agent(&file, &place.tier) {
-                Ok(agent) => agent,
-                Err(why) => {
-                    invalid.push(format!("{}: not a valid agent: {why}", file.display()));
+            let agents = read_agents(&file, &place.tier).unwrap_or_else(|why| {
+                invalid.push(format!("{}: not a valid agent: {why}", file.display()));
+                Vec::new()
+            });
+            for agent in agents {
+                if !acknowledged.has(&agent) {
+                    unacknowledged.push(agent);
                     continue;
                 }
-            };
-            if !acknowledged.has(&agent) {
-                unacknowledged.push(agent);
-                continue;
-            }
-            let path = file.display();
-            if let Some(weaker) = found.get(&agent.name) {
-                // Within a directory the first definition is used; across directories, the last.
-                if let Some(first) = weaker.file.as_ref().filter(|it| it.parent() == file.parent())
-                {
+                let path = file.display();
+                if let Some(weaker) = found.get(&agent.name) {
+                    // Within a directory the first definition is used; across directories, the last.
+                    if let Some(first) =
+                        weaker.file.as_ref().filter(|it| it.parent() == file.parent())
+                    {
+                        shadowed.push(format!(
+                            "the agent `{}` from `{path}` is ignored: `{}` has the same name",
+                            agent.name,
+                            first.display()
+                        ));
+                        continue;
+                    }
+                    let of = match &weaker.file {
+                        Some(file) => format!("of `{}`", file.display()),
+                        None => "built in".to_owned(),
+                    };
                     shadowed.push(format!(
-                        "the agent `{}` from `{path}` is ignored: `{}` has the same name",
-                        agent.name,
-                        first.display()
+                        "the agent `{}` {of} is ignored: `{path}` has the same name",
+                        agent.name
                     ));
-                    continue;
                 }
-                let of = match &weaker.file {
-                    Some(file) => format!("of `{}`", file.display()),
-                    None => "built in".to_owned(),
-                };
-                shadowed.push(format!(
-                    "the agent `{}` {of} is ignored: `{path}` has the same name",
-                    agent.name
-                ));
+                found.insert(agent.name.clone(), agent);
             }
-            found.insert(agent.name.clone(), agent);
         }
     }
     for (name, changes) in settings.agent_overrides() {
@@ -271,26 +289,28 @@ pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
     })
 }
 
-/// Reads one definition.
+/// Reads the definitions of a file: one, or a list of remote agents.
 ///
 /// # Errors
-/// Returns the reason if the file is not a valid definition.
-pub fn read_agent(file: &Path, tier: &AgentTier) -> Result<Agent, String> {
+/// Returns the reason if the file is not valid.
+pub fn read_agents(file: &Path, tier: &AgentTier) -> Result<Vec<Agent>, String> {
     let bytes = definitions::bytes(file, LARGEST)?;
     let text = read::to_text(&bytes);
-    let parts = front_matter::read(&text).map_err(|broken| match broken.line {
-        // Only remote definitions can hold several agents in one file.
-        _ if text.contains("- kind: remote") => fields::REMOTE.to_owned(),
+    let parts = front_matter::read_list(&text).map_err(|broken| match broken.line {
         Some(line) => format!("line {line}: {}", broken.message),
         None => broken.message,
     })?;
-    if parts.fields.is_empty() {
-        return Err("the front matter is missing (`name` and `description`)".to_owned());
+    let mut agents = match &parts.fields[..] {
+        [] => return Err("the front matter is missing (`name` and `description`)".to_owned()),
+        [fields] => vec![fields::read(fields, &parts.body, tier)?],
+        // Only one agent can have the text of the file as its prompt.
+        list => list.iter().map(|fields| remote::read(fields, tier)).collect::<Result<_, _>>()?,
+    };
+    for agent in &mut agents {
+        agent.file = Some(file.to_owned());
+        agent.hash = (*tier == AgentTier::Project).then(|| state::sha256(&bytes));
     }
-    let mut agent = fields::read(&parts.fields, &parts.body, tier)?;
-    agent.file = Some(file.to_owned());
-    agent.hash = (*tier == AgentTier::Project).then(|| state::sha256(&bytes));
-    Ok(agent)
+    Ok(agents)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// Maximum size of the YAML in bytes; typical files have a few hundred.
 const LARGEST: usize = 64 * 1024;
+const NOT_A_MAPPING: &str = "the front matter does not consist of `key: value` lines";
 
 /// A parsed file.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +64,38 @@ fn quote_text<'a>(line: &'a str, keys: &[&str]) -> std::borrow::Cow<'a, str> {
     }
 }
 
+/// A parsed file whose front matter may be a list.
+pub(crate) struct FrontMatterList {
+    /// The items, or the one mapping; empty if there is no front matter.
+    pub(crate) fields: Vec<Object>,
+    /// The text after the front matter.
+    pub(crate) body: String,
+}
+
+/// Parses a file strictly, whose front matter is a mapping or a list of mappings.
+///
+/// # Errors
+/// Returns an error if the front matter is not valid YAML or something else.
+pub(crate) fn read_list(text: &str) -> Result<FrontMatterList, Broken> {
+    let Some((yaml, body)) = split(text) else {
+        return Ok(FrontMatterList { fields: Vec::new(), body: text.to_owned() });
+    };
+    let broken = |message: &str| Broken { line: Some(1), message: message.to_owned() };
+    let fields = match parse_value(yaml)? {
+        Value::Object(fields) if fields.is_empty() => Vec::new(),
+        Value::Object(fields) => vec![fields],
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::Object(fields) => Ok(fields),
+                _ => Err(broken("the items of the front matter are not mappings")),
+            })
+            .collect::<Result<_, _>>()?,
+        _ => return Err(broken(NOT_A_MAPPING)),
+    };
+    Ok(FrontMatterList { fields, body: body.to_owned() })
+}
+
 /// Parses a file leniently: if the YAML is invalid (because of a colon in a description, for
 /// example), `key: value` lines are read literally.
 pub(crate) fn read_leniently(text: &str) -> FrontMatter {
@@ -93,26 +126,29 @@ fn split(text: &str) -> Option<(&str, &str)> {
 }
 
 fn parse(yaml: &str) -> Result<Object, Broken> {
+    match parse_value(yaml)? {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(Broken { line: Some(1), message: NOT_A_MAPPING.to_owned() }),
+    }
+}
+
+fn parse_value(yaml: &str) -> Result<Value, Broken> {
     let broken = |line, message: &str| Broken { line, message: message.to_owned() };
     if yaml.len() > LARGEST {
         return Err(broken(None, "the front matter is too long"));
     }
     if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        return Ok(Object::new());
+        return Ok(Value::Object(Object::new()));
     }
     // The parser limits depth, aliases, and size. `y` is a string, not a boolean.
     let options = serde_saphyr::options! { strict_booleans: true };
-    match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
-        Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err(broken(Some(1), "the front matter does not consist of `key: value` lines")),
-        Err(error) => {
-            // The first line of the file is the `---`.
-            let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
-            let message = error.to_string();
-            let first = message.lines().next().unwrap_or_default();
-            Err(broken(line.map(|line| line + 1), first))
-        }
-    }
+    serde_saphyr::from_str_with_options::<Value>(yaml, options).map_err(|error| {
+        // The first line of the file is the `---`.
+        let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
+        let message = error.to_string();
+        let first = message.lines().next().unwrap_or_default();
+        broken(line.map(|line| line + 1), first)
+    })
 }
 
 /// Reads `key: value` lines; an indented line continues the previous value.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use parallax_config::agents::{AgentTier, agent_files, read_agent};
+use parallax_config::agents::{AgentTier, agent_files, read_agents};
 use parallax_config::commands::CommandSource;
 use parallax_config::extensions::Extension;
 use parallax_config::hooks::hooks_of_folder;
@@ -188,11 +188,14 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, told: &mut V
     let tier = AgentTier::Extension(extension.name().to_owned());
     let known = launch.agent_library().agents().agents;
     for file in agent_files(&extension.folder.join("agents")) {
-        match read_agent(&file, &tier) {
-            Ok(agent) => {
-                let counts = known.iter().find(|other| other.name == agent.name);
-                if counts.is_some_and(|other| other.file.as_ref() != Some(&file)) {
-                    told.push(format!("its agent `{}` is overridden by another agent", agent.name));
+        match read_agents(&file, &tier) {
+            Ok(agents) => {
+                for agent in agents {
+                    let counts = known.iter().find(|other| other.name == agent.name);
+                    if counts.is_some_and(|other| other.file.as_ref() != Some(&file)) {
+                        let name = &agent.name;
+                        told.push(format!("its agent `{name}` is overridden by another agent"));
+                    }
                 }
             }
             Err(why) => told.push(format!("invalid agent `{}`: {why}", shown(&file, extension))),

@@ -6,6 +6,7 @@ mod deadline;
 mod invoke_tool;
 mod manager;
 mod progress;
+mod remote_run;
 mod role;
 mod run;
 mod shared_policy;

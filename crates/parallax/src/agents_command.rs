@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Subcommand;
 use parallax_headless::one_line;
+use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use parallax_sdk::agents::Agent;
@@ -46,6 +47,12 @@ fn list(launch: &SessionConfig) -> Said {
             };
             let _ = writeln!(text, "{} ({}, {state})", agent.name, agent.tier.as_str());
             let _ = writeln!(text, "  {}", one_line(&agent.description));
+            if let Some(remote) = &agent.remote {
+                let _ = writeln!(text, "  remote: {}", one_line(&remote.address()));
+                if remote.auth.is_some() {
+                    let _ = writeln!(text, "  sends: {}", code_text(&remote.credentials()));
+                }
+            }
             if let Some(file) = &agent.file {
                 let _ = writeln!(text, "  {}", one_line(&file.display().to_string()));
             }
@@ -66,6 +73,10 @@ fn to_json(agent: &Agent, state: &str) -> Value {
         "file": agent.file.as_ref().map(|file| file.to_string_lossy()),
         "sha256": agent.hash,
         "state": state,
+        "remote": agent.remote.as_ref().map(|remote| json!({
+            "address": remote.address(),
+            "credentials": remote.auth.is_some().then(|| remote.credentials()),
+        })),
     })
 }
 

@@ -68,15 +68,16 @@ impl<'a> QueriedCall<'a> {
         substitutions: bool,
     ) -> Self {
         let mut names = tool_names(query.tool, query.aliases);
-        if names.contains(&"invoke_agent")
-            && let Some(agent) = query.args.get("agent_name").and_then(Value::as_str)
-        {
-            names.push(agent);
-        }
+        names.extend(agent_of(query));
         let mode = if query.trusted { query.mode } else { query.mode.min(ApprovalMode::Default) };
         let folders = PathRoots { workspace: query.workspace, plans, temporary };
         let shell = names.contains(&SHELL).then(|| ShellCall::read(query, home, substitutions));
         Self { query, mode, names, folders, shell, whole: OnceCell::new(), paths: OnceCell::new() }
+    }
+
+    /// Returns the name of the subagent that the call starts, if it starts one.
+    pub(crate) fn agent(&self) -> Option<&'a str> {
+        agent_of(self.query)
     }
 
     /// Returns the arguments as text for patterns. For a part of a line, the text reads as if that
@@ -107,6 +108,13 @@ impl<'a> QueriedCall<'a> {
             paths
         })
     }
+}
+
+/// Returns the subagent that a call starts, as the tool reads it.
+fn agent_of<'a>(query: &Query<'a>) -> Option<&'a str> {
+    let is_start = tool_names(query.tool, query.aliases).contains(&"invoke_agent");
+    let name = query.args.get("agent_name").and_then(Value::as_str);
+    name.map(str::trim).filter(|_| is_start)
 }
 
 /// Returns every name that rules can use for a tool.

@@ -377,6 +377,9 @@ fn for_tool(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<RuleDraft>
             .map(|glob| RuleDraft { path_glob: Some(glob), ..whole.clone() })
             .collect();
     }
+    if let Some(agent) = call.agent() {
+        return vec![RuleDraft { tool_name: agent.to_owned(), ..whole }];
+    }
     let mut drafts = vec![whole.clone()];
     if let Some(server) = query.origin.server {
         drafts.push(RuleDraft {

@@ -16,7 +16,7 @@ use crate::context::FolderContext;
 use crate::event::{Level, ToolStatus};
 use crate::store::{CompactionRecord, Store};
 use crate::tool::Tool;
-use crate::{BoxFuture, Object};
+use crate::{BoxFuture, CancellationToken, Object};
 
 /// The definition of a subagent, as far as the engine needs it.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,27 @@ pub struct AgentDefinition {
     pub has_schema: bool,
     /// Whether it may start subagents, which cannot start further ones.
     pub may_delegate: bool,
+    /// The address of the program that runs it; `None` if it runs here.
+    pub remote: Option<String>,
+}
+
+/// A subagent that another program runs.
+pub trait RemoteAgent: Send + Sync {
+    /// Sends a task and waits for the answer.
+    ///
+    /// # Errors
+    /// Returns a message for the calling model: what failed, where, and what the user can do.
+    fn run(&self, task: RemoteTask) -> BoxFuture<'static, Result<String, String>>;
+}
+
+/// A task for a remote agent.
+pub struct RemoteTask {
+    /// The text of the task.
+    pub prompt: String,
+    /// Receives what the agent reports while it works. Must not block.
+    pub status: Box<dyn Fn(String) + Send + Sync>,
+    /// Ends the task, also at the agent.
+    pub cancel: CancellationToken,
 }
 
 /// The task of a subagent that is about to start.
@@ -150,6 +171,10 @@ pub trait Agents: Send + Sync {
     }
     /// Deletes the journal of a finished run. Blocking.
     fn forget(&self, _id: &str) {}
+    /// Returns a remote agent ([`AgentDefinition::remote`]); `None` if it was removed.
+    fn remote(&self, _name: &str) -> Option<Arc<dyn RemoteAgent>> {
+        None
+    }
     /// Prepares the tools and prompts of a subagent for a task. `tools` are those of the session
     /// that starts it; `result` receives what it submits. Blocking.
     ///

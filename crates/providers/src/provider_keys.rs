@@ -45,7 +45,7 @@ pub(crate) fn key_hint(provider: &Provider) -> String {
 impl ProviderManager {
     /// Returns the variables that locate Google Cloud credentials. A project's variables are
     /// ignored.
-    pub(crate) fn google_variables(&self) -> Vec<(OsString, OsString)> {
+    pub fn google_variables(&self) -> Vec<(OsString, OsString)> {
         parallax_gemini::CREDENTIAL_VARIABLES
             .iter()
             .filter_map(|name| Some((name.into(), self.config.user_variable(name)?.into())))

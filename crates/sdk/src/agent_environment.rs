@@ -4,9 +4,10 @@ mod isolated;
 
 use std::sync::Arc;
 
+use parallax_a2a::{A2aAgent, A2aAgentOptions};
 use parallax_agents::{AgentEnvironment, AgentMemory, IsolatedAgent};
 use parallax_checkpoints::Versions;
-use parallax_config::agents::{Agent, AgentTier};
+use parallax_config::agents::{Agent, AgentTier, RemoteDefinition};
 use parallax_config::mcp::{McpServer, McpSource, same_name};
 use parallax_config::skills::Skills;
 use parallax_context_files::gather;
@@ -14,7 +15,7 @@ use parallax_engine::prompt::SAFETY;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::Servers;
-use parallax_protocol::agent::AgentTask;
+use parallax_protocol::agent::{AgentTask, RemoteAgent};
 use parallax_tools::SandboxOptions;
 
 use crate::mcp;
@@ -61,6 +62,18 @@ impl AgentEnvironment for SessionEnvironment {
 
     fn isolate(&self, agent: &Agent, task: AgentTask<'_>) -> Result<IsolatedAgent, String> {
         isolate(&self.launch, &self.isolation, agent, task)
+    }
+
+    fn remote(&self, definition: &RemoteDefinition) -> Arc<dyn RemoteAgent> {
+        let config = Arc::clone(&self.launch.config);
+        let variables = move |name: &str| config.environment.get(name).map(str::to_owned);
+        Arc::new(A2aAgent::new(A2aAgentOptions {
+            definition: definition.clone(),
+            http: self.launch.client_options(),
+            variables: Arc::new(variables),
+            google: self.launch.provider_manager().google_variables(),
+            directory: self.launch.config.homes.user.clone(),
+        }))
     }
 }
 

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use parallax_protocol::Object;
+use parallax_protocol::built_in_tools::built_in_tool;
 use serde_json::Value;
 
 use super::{Agent, AgentTier};
 use crate::commands::one_line;
 
 /// Maximum number of characters of a description.
-const DESCRIPTION: usize = 2_000;
+pub(super) const DESCRIPTION: usize = 2_000;
 /// Maximum number of characters of a name.
 const NAME: usize = 64;
 /// Maximum time limit of an agent in minutes.
@@ -47,33 +48,21 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("mcp", &["mcp_*"]),
 ];
 
-/// The error for remote agents.
-pub(super) const REMOTE: &str = "remote agents are not supported; only agents with the prompt in \
-    their file (`kind: local`) can be used";
-
 /// Builds an agent from the parts of its file.
 pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agent, String> {
     let is_remote = fields.get("kind").and_then(Value::as_str) == Some("remote")
         || fields.keys().any(|key| key.starts_with("agent_card"));
     if is_remote {
-        return Err(REMOTE.to_owned());
+        return super::remote::read(fields, tier);
     }
     if let Some(unknown) = fields.keys().find(|key| !KEYS.contains(&key.as_str())) {
         return Err(format!("unknown key `{unknown}`; known keys: {}", KEYS.join(", ")));
     }
     match fields.get("kind").map(|kind| kind.as_str()) {
         None | Some(Some("local")) => {}
-        Some(_) => return Err("`kind` must be `local`".to_owned()),
+        Some(_) => return Err("`kind` must be `local` or `remote`".to_owned()),
     }
-    let name = text(fields, "name")?.ok_or("`name` is missing")?;
-    let is_name =
-        |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "-_".contains(char);
-    if name.len() > NAME || !name.chars().all(is_name) {
-        return Err(format!(
-            "its name `{}` must consist of at most {NAME} lower-case letters, digits, `-`, and `_`",
-            one_line(name, NAME)
-        ));
-    }
+    let name = checked_name(fields)?;
     let description = text(fields, "description")?.ok_or("`description` is missing")?;
     let mut agent =
         Agent::new(name, &one_line(description, DESCRIPTION), tier.clone(), body.trim());
@@ -113,6 +102,24 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
         agent.time = minutes_of(minutes);
     }
     Ok(agent)
+}
+
+/// Returns the name of a definition.
+pub(super) fn checked_name(fields: &Object) -> Result<&str, String> {
+    let name = text(fields, "name")?.ok_or("`name` is missing")?;
+    let is_name =
+        |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "-_".contains(char);
+    if name.len() > NAME || !name.chars().all(is_name) {
+        return Err(format!(
+            "its name `{}` must consist of at most {NAME} lower-case letters, digits, `-`, and `_`",
+            one_line(name, NAME)
+        ));
+    }
+    // Rules name tools and agents alike.
+    if built_in_tool(name).is_some() || name.starts_with("mcp_") {
+        return Err(format!("its name `{name}` is that of a tool"));
+    }
+    Ok(name)
 }
 
 /// Applies the user's overrides to an agent. Returns warnings about them.
@@ -162,7 +169,7 @@ fn is_isolated(value: &Value) -> Option<bool> {
     }
 }
 
-fn text<'a>(fields: &'a Object, key: &str) -> Result<Option<&'a str>, String> {
+pub(super) fn text<'a>(fields: &'a Object, key: &str) -> Result<Option<&'a str>, String> {
     match fields.get(key) {
         None => Ok(None),
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.trim())),
@@ -176,11 +183,20 @@ fn positive(fields: &Object, key: &str) -> Result<Option<u64>, String> {
     number.map(Some).ok_or_else(|| format!("`{key}` must be a positive integer"))
 }
 
+/// Returns the time limit of this key, which has a default.
+pub(super) fn positive_minutes(
+    fields: &Object,
+    key: &str,
+    default: u64,
+) -> Result<Duration, String> {
+    Ok(minutes_of(positive(fields, key)?.unwrap_or(default)))
+}
+
 fn minutes_of(minutes: u64) -> Duration {
     Duration::from_secs(minutes.min(MOST_MINUTES) * 60)
 }
 
-fn texts(value: &Value) -> Option<Vec<String>> {
+pub(super) fn texts(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
@@ -257,14 +273,16 @@ mod tests {
         for (fields, part) in [
             (json!({"name": "a"}), "`description` is missing"),
             (json!({"description": "a"}), "`name` is missing"),
+            (json!({"name": "run_shell_command", "description": "a"}), "that of a tool"),
+            (json!({"name": "mcp_x_y", "description": "a"}), "that of a tool"),
             (json!({"name": "A b", "description": "a"}), "lower-case"),
             (json!({"name": "a", "description": "a", "tool": []}), "unknown key `tool`"),
             (json!({"name": "a", "description": "a", "tools": "x"}), "list of names"),
             (json!({"name": "a", "description": "a", "max_turns": 0}), "positive integer"),
             (json!({"name": "a", "description": "a", "temperature": "hot"}), "from 0 to 2"),
             (json!({"name": "a", "description": "a", "isolation": true}), "`worktree` or `none`"),
-            (json!({"name": "a", "description": "a", "kind": "remote"}), "not supported"),
-            (json!({"name": "a", "kind": "remote", "agent_card_url": "https://x"}), "remote agent"),
+            (json!({"name": "a", "description": "a", "kind": "remote"}), "`agent_card_url`"),
+            (json!({"name": "a", "description": "a", "kind": "far"}), "`local` or `remote`"),
         ] {
             let why = agent(fields.clone()).expect_err("a problem");
             assert!(why.contains(part), "{fields}: {why}");

@@ -101,8 +101,12 @@ struct InvokeAgentCall {
 
 impl Invocation for InvokeAgentCall {
     fn title(&self) -> String {
-        let task = self.prompt.lines().next().unwrap_or_default();
-        format!("{}: {}", self.agent.name, task.chars().take(200).collect::<String>())
+        let task: String =
+            self.prompt.lines().next().unwrap_or_default().chars().take(200).collect();
+        match &self.agent.remote {
+            Some(address) => format!("{} at {address}: {task}", self.agent.name),
+            None => format!("{}: {task}", self.agent.name),
+        }
     }
 
     fn effects(&self) -> &Effects {

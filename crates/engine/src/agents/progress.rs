@@ -107,6 +107,21 @@ impl ProgressTracker {
         self.progress.steps.get_mut(at)
     }
 
+    /// Counts a task that was sent to a remote agent.
+    pub(super) fn sent(&mut self) {
+        self.progress.turns += 1;
+    }
+
+    /// Shows what a remote agent reports; returns whether that changed.
+    pub(super) fn reports(&mut self, text: &str) -> bool {
+        let text = line(text);
+        let changed = !text.is_empty() && text != self.progress.thought;
+        if changed {
+            self.progress.thought = text;
+        }
+        changed
+    }
+
     /// Sets whether the subagent waits for the user; returns whether that changed.
     pub(super) fn waits(&mut self, waiting: bool) -> bool {
         self.worked = self.worked();

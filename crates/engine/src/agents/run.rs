@@ -24,13 +24,13 @@ use super::manager::SubagentManager;
 use super::progress::ProgressTracker;
 use super::role::AgentRole;
 use crate::event_bus::EventReader;
-use crate::options::SessionOptions;
+use crate::options::{KeepOutput, SessionOptions};
 use crate::session_handle::SessionHandle;
 
 /// Time limit of the final turn.
 const LAST_CHANCE: Duration = Duration::from_secs(60);
 /// How long a cancelled subagent may take to shut down.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
+pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Characters of a result that the calling model gets. A longer result is saved to a file.
 const RESULT: usize = 40_000;
 /// Prefix of the prompt of a resumed subagent.
@@ -40,10 +40,10 @@ const GO_ON: &str = "[Your work was interrupted. Continue where you were. A call
 pub(crate) const SUBAGENT: &str = "subagent";
 
 /// How the run ended, and why.
-struct RunEnd {
-    end: AgentEnd,
+pub(super) struct RunEnd {
+    pub(super) end: AgentEnd,
     /// The result, or what happened.
-    text: String,
+    pub(super) text: String,
 }
 
 /// What ends with the run.
@@ -63,18 +63,18 @@ enum TurnEnd {
 
 /// A running subagent.
 pub(super) struct SubagentRun {
-    subagents: Arc<SubagentManager>,
-    agent: Arc<AgentDefinition>,
+    pub(super) subagents: Arc<SubagentManager>,
+    pub(super) agent: Arc<AgentDefinition>,
     /// The call that started it.
     item: ItemId,
-    cancel: CancellationToken,
+    pub(super) cancel: CancellationToken,
     result: AgentResult,
-    picture: ProgressTracker,
+    pub(super) picture: ProgressTracker,
     open: HashSet<AskId>,
     /// The calling model's prompt without hook context: it identifies the run.
     task: Option<String>,
     /// The id of the run to resume.
-    resume: Option<String>,
+    pub(super) resume: Option<String>,
     /// The id of its journal.
     journal: Option<String>,
     /// The id for resuming it, if it was interrupted.
@@ -161,7 +161,20 @@ impl SubagentRun {
         outcome
     }
 
-    async fn run_with_hooks(&mut self, mut prompt: String) -> RunEnd {
+    async fn run_with_hooks(&mut self, prompt: String) -> RunEnd {
+        let ending = match self.agent.remote {
+            Some(_) => self.run_remote(prompt).await,
+            None => self.run_here(prompt).await,
+        };
+        match ending.text.len() > RESULT {
+            true => {
+                shortened(ending, &self.agent.name, self.subagents.options().room.keep_output).await
+            }
+            false => ending,
+        }
+    }
+
+    async fn run_here(&mut self, mut prompt: String) -> RunEnd {
         let role = AgentRole::new(&self.agent.name, self.result.clone(), self.cancel.child_token());
         let _end_with_me = role.cancel.clone().drop_guard();
         let (options, resources) = match self.options(&prompt).await {
@@ -171,36 +184,19 @@ impl SubagentRun {
         if self.resume.is_some() {
             prompt.insert_str(0, GO_ON);
         }
-        let keep = options.room.keep_output.clone();
         let scope = SubagentScope { item: self.item.clone(), name: self.agent.name.clone() };
         let bus = self.subagents.bus.of_subagent(scope);
         let mut events = bus.subscribe();
         let handle = (self.subagents.launch)(options, Some(role.clone()), bus);
         self.subagents.enter(self.item.clone(), handle.ops.clone());
         self.tell();
-        let mut ending = self.run_turns(prompt, &role, &handle, &mut events).await;
+        let ending = self.run_turns(prompt, &role, &handle, &mut events).await;
         self.subagents.leave(&self.item);
         // The subagent is done: what is left of its session ends by itself.
         let _ = handle.ops.try_send(Op::Shutdown);
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, handle.join()).await;
         self.release(resources, &ending).await;
         self.keep_or_delete_journal(&ending).await;
-        if ending.text.len() > RESULT {
-            let name = self.agent.name.clone();
-            let cutting = tokio::task::spawn_blocking(move || {
-                let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];
-                let kept = keep.and_then(|keep| keep(&name, &ending.text).ok());
-                let rest = match kept {
-                    Some(path) => format!("the full result is in `{}`", path.display()),
-                    None => "the rest is omitted".to_owned(),
-                };
-                RunEnd { text: format!("{cut}\n[… {rest}]"), ..ending }
-            });
-            ending = cutting.await.unwrap_or_else(|error| RunEnd {
-                end: AgentEnd::Error,
-                text: format!("Failed to read the result: {error}"),
-            });
-        }
         ending
     }
 
@@ -446,7 +442,7 @@ impl SubagentRun {
         }
     }
 
-    fn tell(&mut self) {
+    pub(super) fn tell(&mut self) {
         let progress = Arc::new(self.picture.now());
         self.subagents.bus.send(EventBody::Agent { item: self.item.clone(), progress });
     }
@@ -528,12 +524,30 @@ impl SubagentRun {
     }
 }
 
+/// Cuts a result that is too long for the calling model and saves the whole of it.
+async fn shortened(ending: RunEnd, agent: &str, keep: Option<KeepOutput>) -> RunEnd {
+    let name = agent.to_owned();
+    let cutting = tokio::task::spawn_blocking(move || {
+        let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];
+        let kept = keep.and_then(|keep| keep(&name, &ending.text).ok());
+        let rest = match kept {
+            Some(path) => format!("the full result is in `{}`", path.display()),
+            None => "the rest is omitted".to_owned(),
+        };
+        RunEnd { text: format!("{cut}\n[… {rest}]"), ..ending }
+    });
+    cutting.await.unwrap_or_else(|error| RunEnd {
+        end: AgentEnd::Error,
+        text: format!("Failed to read the result: {error}"),
+    })
+}
+
 /// Tells the calling model how to resume an interrupted run.
 pub(crate) fn resume_hint(id: &str) -> String {
     format!("Its progress is saved. Call `invoke_agent` with `resume`: \"{id}\" to continue.")
 }
 
-fn aborted() -> RunEnd {
+pub(super) fn aborted() -> RunEnd {
     RunEnd { end: AgentEnd::Aborted, text: "it was interrupted".to_owned() }
 }
 

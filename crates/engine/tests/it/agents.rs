@@ -60,6 +60,7 @@ fn agent(name: &str) -> AgentDefinition {
         time: Duration::from_secs(60),
         has_schema: true,
         may_delegate: false,
+        remote: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parallax_config::agents::{Agent, AgentTier, agent_files, read_agent};
+use parallax_config::agents::{Agent, AgentTier, agent_files, read_agents};
 
 use super::Review;
 use super::capability::Capability;
@@ -11,13 +11,11 @@ use super::servers::servers;
 /// Adds a line for each agent and for each MCP server of an agent.
 pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
     for file in agent_files(&folder.join("agents")) {
-        match read_agent(&file, &AgentTier::User) {
-            Ok(agent) => {
-                let line = format!("agent `{}`: can use {}", agent.name, tools(&agent));
-                let (name, tools) = (agent.name.clone(), agent.tools.clone());
-                review.can(&line, Capability::Agent { name, tools });
-                review.lines.push(line);
-                servers(&agent.mcp_servers, Some(&agent.name), review)?;
+        match read_agents(&file, &AgentTier::User) {
+            Ok(agents) => {
+                for agent in agents {
+                    add(&agent, review)?;
+                }
             }
             Err(why) => {
                 let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
@@ -26,6 +24,24 @@ pub(super) fn agents(folder: &Path, review: &mut Review) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn add(agent: &Agent, review: &mut Review) -> Result<(), String> {
+    if let Some(remote) = &agent.remote {
+        let mut line =
+            format!("remote agent `{}`: gets its tasks at {}", agent.name, remote.address());
+        let credentials = remote.credentials();
+        if !credentials.is_empty() {
+            line.push_str(&format!("; sends {credentials}"));
+        }
+        review.lines.push(line);
+        return Ok(());
+    }
+    let line = format!("agent `{}`: can use {}", agent.name, tools(agent));
+    let (name, tools) = (agent.name.clone(), agent.tools.clone());
+    review.can(&line, Capability::Agent { name, tools });
+    review.lines.push(line);
+    servers(&agent.mcp_servers, Some(&agent.name), review)
 }
 
 fn tools(agent: &Agent) -> String {

@@ -54,6 +54,7 @@ mod protected_names;
 mod provider_keys;
 mod providers;
 mod redaction;
+mod remote_agents;
 mod review;
 mod routing;
 mod safety;

@@ -128,7 +128,8 @@ fn agent_rows(app: &App, agent: &Agent, counts: bool) -> Vec<Line> {
         (true, true) => " · off",
         (true, false) => "",
     };
+    let place = if agent.remote.is_some() { ", remote" } else { "" };
     let head = Line::styled(format!("  {}", agent.name), app.theme.accent)
-        .and(format!(" ({}{state})", agent.tier.as_str()), app.theme.secondary);
+        .and(format!(" ({}{place}{state})", agent.tier.as_str()), app.theme.secondary);
     vec![head, Line::raw(format!("    {}", clean(&agent.description)))]
 }

@@ -1,5 +1,6 @@
 //! `/agents accept`: project agents are enabled after the user has accepted them.
 
+use parallax_protocol::code_text::code_text;
 use parallax_screen::Line;
 use parallax_sdk::agents::{Agent, AgentSet};
 
@@ -67,6 +68,13 @@ fn preview(app: &App, agent: &Agent) -> Vec<Line> {
     let mut rows = vec![Line::styled(clean(&agent.description), app.theme.text)];
     if let Some(file) = &agent.file {
         rows.push(fact("file", &file.display().to_string()));
+    }
+    if let Some(remote) = &agent.remote {
+        rows.push(fact("remote", &remote.address()));
+        if remote.auth.is_some() {
+            rows.push(fact("sends", &code_text(&remote.credentials())));
+        }
+        return rows;
     }
     let tools = agent.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
     rows.push(fact("tools", &tools));

@@ -1,0 +1,65 @@
+//! Why a task could not be done.
+
+/// An error of a remote agent. Its text is for the model that called it, and names what the user can
+/// do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum A2aError {
+    /// The card cannot be read.
+    #[error("the card of the agent ({source_name}) cannot be used: {why}")]
+    Card {
+        /// Where the card comes from.
+        source_name: String,
+        /// The reason.
+        why: String,
+    },
+    /// There are no credentials to send.
+    #[error("no credentials for the agent: {0}")]
+    Credentials(String),
+    /// The agent cannot be reached, or ends the connection.
+    #[error("the agent at {url} cannot be reached: {why}")]
+    Connection {
+        /// The address.
+        url: String,
+        /// The reason.
+        why: String,
+    },
+    /// The agent refuses the credentials.
+    #[error("the agent at {url} refuses the request ({status}){hint}")]
+    Refused {
+        /// The address.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+        /// What to check.
+        hint: String,
+    },
+    /// The agent answers with an error.
+    #[error("the agent at {url} answers with an error: {message}")]
+    Answer {
+        /// The address.
+        url: String,
+        /// The code of the protocol, if it has one.
+        code: Option<i64>,
+        /// Its message.
+        message: String,
+    },
+    /// The agent answers with something else than the protocol says.
+    #[error("the agent at {url} does not answer as Agent2Agent demands: {why}")]
+    Protocol {
+        /// The address.
+        url: String,
+        /// The reason.
+        why: String,
+    },
+    /// The task ended without a result.
+    #[error("{0}")]
+    Task(String),
+}
+
+impl A2aError {
+    /// Whether the agent no longer knows the task or the conversation.
+    pub(crate) fn is_forgotten_task(&self) -> bool {
+        const TASK_NOT_FOUND: i64 = -32001;
+        matches!(self, Self::Answer { code: Some(TASK_NOT_FOUND | 404), .. })
+    }
+}

@@ -1,0 +1,65 @@
+//! Runs a remote subagent: sends its task, shows what it reports, and builds its result.
+
+use parallax_protocol::agent::{AgentEnd, RemoteTask};
+use parallax_protocol::untrusted;
+use tokio::sync::mpsc;
+
+use super::run::{RunEnd, SHUTDOWN_TIMEOUT, SubagentRun, aborted};
+
+/// Reports that may wait to be shown.
+const REPORTS: usize = 16;
+
+impl SubagentRun {
+    pub(super) async fn run_remote(&mut self, prompt: String) -> RunEnd {
+        let failed = |text: String| RunEnd { end: AgentEnd::Error, text };
+        if self.resume.is_some() {
+            return failed(format!(
+                "`{}` is a remote agent and remembers its earlier tasks: call it without `resume`.",
+                self.agent.name
+            ));
+        }
+        let Some(remote) = self.subagents.agents.remote(&self.agent.name) else {
+            return failed("its definition was removed".to_owned());
+        };
+        let (sender, mut reports) = mpsc::channel(REPORTS);
+        // The newest report is enough: others may be dropped.
+        let status = Box::new(move |report| drop(sender.try_send(report)));
+        let cancel = self.cancel.child_token();
+        let _end_with_me = cancel.clone().drop_guard();
+        let mut running = remote.run(RemoteTask { prompt, status, cancel: cancel.clone() });
+        self.picture.sent();
+        self.tell();
+        let limit = tokio::time::sleep(self.agent.time);
+        tokio::pin!(limit);
+        loop {
+            tokio::select! {
+                answer = &mut running => {
+                    return match answer {
+                        Ok(text) => RunEnd {
+                            end: AgentEnd::Goal,
+                            text: untrusted::sanitize(&text).into_owned(),
+                        },
+                        Err(_) if self.cancel.is_cancelled() => aborted(),
+                        Err(why) => failed(untrusted::sanitize(&why).into_owned()),
+                    };
+                }
+                Some(report) = reports.recv() => {
+                    if self.picture.reports(&untrusted::sanitize(&report)) {
+                        self.tell();
+                    }
+                }
+                () = &mut limit, if !cancel.is_cancelled() => {
+                    cancel.cancel();
+                    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, &mut running).await;
+                    let seconds = self.agent.time.as_secs();
+                    let text = format!("it reached its time limit of {seconds} s");
+                    return RunEnd { end: AgentEnd::Timeout, text };
+                }
+                () = self.cancel.cancelled() => {
+                    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, &mut running).await;
+                    return aborted();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Remote agents: the program as a client of Agent2Agent, with its own server and with odd ones.
+
+use serde_json::{Value, json};
+use testkit::canned::{CannedResponse, Server, stream, whole};
+
+use crate::serve::Served;
+use crate::support::World;
+
+fn invoke(prompt: &str) -> Value {
+    json!({"calls": [{"name": "invoke_agent", "args": {"agent_name": "far", "prompt": prompt}}]})
+}
+
+fn definition(world: &World, fields: &str) {
+    let text = format!("---\nkind: remote\nname: far\ndescription: Knows more.\n{fields}---\n");
+    world.home.write_home(".gemini/agents/far.md", &text).expect("a definition");
+}
+
+/// Returns the result of the call that the n-th request contains as its newest content.
+fn told(world: &World, index: usize) -> String {
+    let request: Value =
+        serde_json::from_slice(&world.server.requests()[index].body).expect("json");
+    request["contents"].as_array().expect("contents").last().expect("one").to_string()
+}
+
+/// A server with these responses, of which the first is its card.
+struct Far {
+    server: Server,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Far {
+    fn start(responses: impl FnOnce() -> Vec<CannedResponse>) -> Self {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let server = runtime.block_on(Server::start(responses()));
+        Self { server, runtime }
+    }
+
+    fn bodies(&self) -> Vec<Value> {
+        let seen = self.runtime.block_on(async { self.server.seen() });
+        seen.iter().map(|seen| serde_json::from_str(&seen.body).unwrap_or_default()).collect()
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.server.seen().iter().map(|seen| seen.head.to_ascii_lowercase()).collect()
+    }
+}
+
+fn json_response(value: &Value) -> CannedResponse {
+    whole(200, "Content-Type: application/json\r\n", &value.to_string())
+}
+
+fn card(version: &str, streaming: bool) -> CannedResponse {
+    let capabilities = json!({"streaming": streaming});
+    json_response(&match version {
+        "0.3" => json!({"name": "far", "url": "/rpc", "capabilities": capabilities}),
+        version => json!({"name": "far", "capabilities": capabilities, "supportedInterfaces": [
+            {"url": "/rpc", "protocolBinding": "JSONRPC", "protocolVersion": version}]}),
+    })
+}
+
+#[test]
+fn server_of_the_program_is_a_remote_agent_with_a_memory() {
+    let world = World::new(
+        &json!([
+            invoke("first task"),
+            {"text": "I am far away."},
+            invoke("second task"),
+            {"text": "Still here."},
+            {"text": "done"},
+        ])
+        .to_string(),
+    );
+    let served = Served::start(&world);
+    let host = served.own_host();
+    definition(
+        &world,
+        &format!(
+            "agent_card_url: http://{host}/\nauth:\n  type: http\n  scheme: Bearer\n  token: $FAR\n"
+        ),
+    );
+    let mut command = world.command(&["-p", "go", "-y", "-o", "json"]);
+    let done = command.env("FAR", &served.token).output().expect("run");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(told(&world, 2).contains("Result:\\nI am far away."), "{}", told(&world, 2));
+    assert!(told(&world, 4).contains("Result:\\nStill here."), "{}", told(&world, 4));
+    let second = String::from_utf8_lossy(&world.server.requests()[3].body).into_owned();
+    assert!(second.contains("first task") && second.contains("second task"), "{second}");
+    let listed = world.run_well(&["agents", "list"]);
+    assert!(listed.out().contains("sends: `Authorization: Bearer` with the variable `FAR`"));
+    assert!(!listed.out().contains(&served.token));
+}
+
+#[test]
+fn remote_agent_requires_approval_and_rules_can_give_it() {
+    let far = Far::start(|| {
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"message": {"messageId": "m",
+            "role": "ROLE_AGENT", "parts": [{"text": "yes \u{1b}[31m\u{e0041}indeed"}]}}});
+        vec![card("1.0", false), json_response(&answer)]
+    });
+    let world =
+        World::new(&json!([invoke("x"), {"text": "a"}, invoke("x"), {"text": "b"}]).to_string());
+    definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
+    world.run_well(&["-p", "go"]);
+    assert!(told(&world, 1).contains("remote agents require approval"), "{}", told(&world, 1));
+    assert!(far.bodies().is_empty());
+    world.run_well(&["-p", "go", "--allowed-tools", "far"]);
+    assert!(told(&world, 3).contains("Result:\\nyes indeed"), "{}", told(&world, 3));
+    assert!(far.heads()[1].contains("a2a-version: 1.0"), "{:?}", far.heads());
+    assert_eq!(far.bodies()[1]["method"], "SendMessage");
+}
+
+#[test]
+fn task_that_needs_input_is_continued_by_the_next_call() {
+    let far = Far::start(|| {
+        let state = |state: &str, text: &str| {
+            let status = json!({"state": state, "message": {"messageId": "m", "role": "agent",
+                "kind": "message", "parts": [{"kind": "text", "text": text}]}});
+            json!({"jsonrpc": "2.0", "id": 1, "result": {"kind": "status-update", "taskId": "t1",
+                "contextId": "c1", "status": status, "final": state != "working"}})
+            .to_string()
+        };
+        vec![
+            card("0.3", true),
+            stream(&[&state("working", "thinking"), &state("input-required", "Which branch?")]),
+            stream(&[&state("completed", "Merged.")]),
+        ]
+    });
+    let world =
+        World::new(&json!([invoke("merge it"), invoke("main"), {"text": "done"}]).to_string());
+    definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
+    world.run_well(&["-p", "go", "-y"]);
+    let asked = told(&world, 1);
+    assert!(asked.contains("Which branch?") && asked.contains("Call it again"), "{asked}");
+    assert!(told(&world, 2).contains("Merged."), "{}", told(&world, 2));
+    let sent = far.bodies();
+    assert_eq!(sent[1]["method"], "message/stream");
+    assert!(sent[1]["params"]["message"].get("taskId").is_none());
+    assert_eq!(sent[2]["params"]["message"]["taskId"], "t1");
+    assert_eq!(sent[2]["params"]["message"]["contextId"], "c1");
+}
+
+#[test]
+fn working_task_without_stream_is_asked_for_until_it_ends() {
+    let far = Far::start(|| {
+        let task = |state: &str| {
+            json!({"jsonrpc": "2.0", "id": 1, "result": {"id": "t1", "contextId": "c",
+                "status": {"state": state}, "artifacts": [{"artifactId": "a", "name": "out.txt",
+                    "parts": [{"text": format!("in state {state}")}]}]}})
+        };
+        let first = json!({"jsonrpc": "2.0", "id": 1, "result": {"task":
+            {"id": "t1", "status": {"state": "TASK_STATE_SUBMITTED"}}}});
+        vec![
+            card("1.0", false),
+            json_response(&first),
+            json_response(&task("TASK_STATE_WORKING")),
+            json_response(&task("TASK_STATE_COMPLETED")),
+        ]
+    });
+    let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
+    definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
+    world.run_well(&["-p", "go", "-y"]);
+    let told = told(&world, 1);
+    assert!(told.contains("out.txt:\\nin state TASK_STATE_COMPLETED"), "{told}");
+    assert_eq!(far.bodies()[3]["method"], "GetTask");
+}
+
+#[test]
+fn rejected_credentials_are_fetched_again_or_explained() {
+    let done = json!({"kind": "message", "messageId": "m", "parts": [{"text": "in"}]});
+    let far = Far::start(|| {
+        let denied = || whole(401, "", "");
+        vec![denied(), card("0.3", false), denied(), json_response(&done)]
+    });
+    let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
+    let counter = world.home.project().join("counter");
+    let command = format!("echo x >> {0}; wc -l < {0}", counter.display());
+    definition(
+        &world,
+        &format!(
+            "agent_card_url: {}/card.json\nauth: {{type: apiKey, key: '!{command}'}}\n",
+            far.server.base
+        ),
+    );
+    world.run_well(&["-p", "go", "-y"]);
+    assert!(told(&world, 1).contains("Result:\\nin"), "{}", told(&world, 1));
+    let keys: Vec<String> = far
+        .heads()
+        .iter()
+        .map(|head| {
+            head.lines()
+                .find_map(|line| line.strip_prefix("x-api-key: "))
+                .unwrap_or("none")
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(keys, ["1", "2", "2", "3"]);
+    let far = Far::start(|| vec![whole(401, "", "")]);
+    let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
+    definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
+    world.run_well(&["-p", "go", "-y"]);
+    let told = told(&world, 1);
+    assert!(told.contains("(401): its definition has no `auth`"), "{told}");
+}
+
+#[test]
+fn errors_of_a_remote_agent_reach_the_model_as_failures() {
+    let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "broken"}});
+    let failed = json!({"id": "t", "status": {"state": "failed",
+        "message": {"parts": [{"text": "no disk"}]}}});
+    for (response, part) in [
+        (json_response(&error), "answers with an error: broken"),
+        (json_response(&failed), "the agent failed: no disk"),
+        (whole(500, "", "oops"), "status 500"),
+        (whole(200, "", "<html>"), "no JSON"),
+        (json_response(&json!({})), "neither a message nor a task"),
+    ] {
+        let far = Far::start(|| vec![card("0.3", false), response]);
+        let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
+        definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
+        world.run_well(&["-p", "go", "-y"]);
+        let told = told(&world, 1);
+        assert!(told.contains(part) && told.contains("Termination Reason: ERROR"), "{told}");
+    }
+}
+
+#[test]
+fn file_can_define_several_remote_agents() {
+    let world = World::new("[]");
+    let text = "---\n- kind: remote\n  name: one\n  agent_card_url: https://x.example/1\n\
+                - kind: remote\n  name: two\n  agent_card_url: https://x.example/2\n\
+                  \x20 auth: {type: oauth, client_id: c}\n---\n";
+    world.home.write_home(".gemini/agents/far.md", text).expect("a definition");
+    let listed = world.run_well(&["agents", "list"]);
+    assert!(listed.out().contains("`auth.type: oauth` is not supported"), "{}", listed.out());
+    let text = text.replace("auth: {type: oauth, client_id: c}", "display_name: Second");
+    world.home.write_home(".gemini/agents/far.md", &text).expect("a definition");
+    let listed = world.run_well(&["agents", "list"]);
+    for line in ["one (user, on)", "two (user, on)", "remote: https://x.example/2"] {
+        assert!(listed.out().contains(line), "{}", listed.out());
+    }
+}
