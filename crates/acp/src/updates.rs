@@ -228,7 +228,7 @@ impl UpdateBuilder {
                 self.calls.remove(&done.call);
                 updates
             }
-            (ItemDone::Notice { level, text }, _) => self.notice(*level, text),
+            (ItemDone::Notice { level, text, .. }, _) => self.notice(*level, text),
             _ => Vec::new(),
         }
     }

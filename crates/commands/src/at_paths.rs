@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use crate::at_globs::read_glob;
+use crate::word_ends::closes;
+
 /// A path that a prompt references with `@`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtToken {
@@ -9,8 +12,11 @@ pub struct AtToken {
     pub range: Range<usize>,
     /// The path without quotes and escapes. Never empty.
     pub path: String,
-    /// Whether a quotation mark or another mark precedes the `@`: pasted code has such words, too.
+    /// Whether a quotation mark or another mark precedes the `@`, or the word is in a fenced block:
+    /// pasted code has such words, too.
     pub is_enclosed: bool,
+    /// The word as a glob, if it has brackets, braces, or a `?` within it.
+    pub glob: Option<String>,
 }
 
 /// Returns the `@path` references in order.
@@ -20,22 +26,31 @@ pub struct AtToken {
 /// spaces, so `a@b.org` is not a reference. A quotation mark or `*` in front ends it, too.
 /// `\\@` is a plain at sign. The path is quoted (`@"with spaces"`) or ends at whitespace, at one of
 /// ``, ; ! ? ( ) [ ] { } < > | " ` `` or their full-width forms, or at dots or a colon that end a
-/// sentence. A backslash escapes the next character; `\u{1b}` is the control character with that code.
+/// sentence. `glob` has a word with brackets, braces, or a `?` as a whole. A backslash escapes the
+/// next character; `\u{1b}` is the control character with that code.
 pub fn tokens(prompt: &str) -> Vec<AtToken> {
     let mut found = Vec::new();
     let mut before = None;
     let mut at = 0;
+    let mut in_fence = false;
     while let Some(char) = prompt.get(at..).and_then(|rest| rest.chars().next()) {
         let next = at + char.len_utf8();
+        if before.is_none_or(|before| before == '\n') {
+            let line = prompt.get(at..).unwrap_or("").trim_start_matches([' ', '\t']);
+            in_fence ^= line.starts_with("```") || line.starts_with("~~~");
+        }
         if char == '@'
             && before.is_none_or(opens)
-            && let Some((path, length)) =
-                read_path(prompt.get(next..).unwrap_or(""), before.and_then(closing))
+            && let rest = prompt.get(next..).unwrap_or("")
+            && let is_enclosed = (in_fence || before.is_some_and(encloses))
+            && let glob = read_glob(rest).filter(|_| !is_enclosed && !rest.starts_with('"'))
+            && let Some((path, length)) = read_path(rest, before.and_then(closing))
+                .or_else(|| glob.map(|(glob, length)| (glob.to_owned(), length)))
         {
             let range = at..next + length;
             at = range.end;
-            let is_enclosed = before.is_some_and(|mark| closing(mark).is_some() || is_mark(mark));
-            found.push(AtToken { range, path, is_enclosed });
+            let glob = glob.map(|(glob, _)| glob.to_owned());
+            found.push(AtToken { range, path, is_enclosed, glob });
             before = Some('@');
             continue;
         }
@@ -48,8 +63,7 @@ pub fn tokens(prompt: &str) -> Vec<AtToken> {
 fn opens(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, '(' | '[' | '{' | ',' | ';' | '—' | '–')
-        || closing(char).is_some()
-        || is_mark(char)
+        || encloses(char)
         || is_cjk(char)
 }
 
@@ -59,6 +73,10 @@ fn is_mark(char: char) -> bool {
         char,
         '|' | '>' | '_' | '~' | '→' | '•' | '…' | '„' | '‹' | '»' | '\u{200b}' | '\u{feff}'
     )
+}
+
+fn encloses(char: char) -> bool {
+    closing(char).is_some() || is_mark(char)
 }
 
 /// Returns the mark that ends what a mark before the `@` begins.
@@ -71,27 +89,6 @@ fn closing(opening: char) -> Option<char> {
         '«' => '»',
         _ => return None,
     })
-}
-
-/// Whether a character ends a reference that is not quoted.
-pub(crate) fn closes(char: char) -> bool {
-    char.is_whitespace()
-        || matches!(char, ',' | ';' | '!' | '?' | '(' | ')' | '[' | ']' | '{' | '}')
-        || matches!(
-            char,
-            '"' | '`' | '“' | '”' | '„' | '«' | '»' | '‹' | '›' | '<' | '>' | '|' | '→'
-        )
-        || matches!(char, '\u{3001}' | '\u{3002}' | '\u{3008}'..='\u{3011}' | '\u{3014}'..='\u{301b}')
-        || matches!(
-            char,
-            '\u{ff01}'
-                | '\u{ff08}'
-                | '\u{ff09}'
-                | '\u{ff0c}'
-                | '\u{ff1a}'
-                | '\u{ff1b}'
-                | '\u{ff1f}'
-        )
 }
 
 /// Returns whether the character belongs to a script without spaces between words.
@@ -240,6 +237,35 @@ mod tests {
             (r"@\u{41}x @\user", vec!["u", "user"]),
         ] {
             assert_eq!(paths(prompt), expected, "{prompt}");
+        }
+    }
+
+    #[test]
+    fn words_in_fenced_blocks_are_enclosed() {
+        let prompt = "@a\n```java\n@Test\n  @Override\n```\n@b\n~~~\n@c\n~~~\n@d";
+        let open: Vec<String> = tokens(prompt)
+            .into_iter()
+            .filter(|token| !token.is_enclosed)
+            .map(|token| token.path)
+            .collect();
+        assert_eq!(open, ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn globs_are_read_with_their_brackets() {
+        for (prompt, path, glob) in [
+            ("@src/{a,b}.rs, x", "src/", Some("src/{a,b}.rs")),
+            ("@[ab].rs", "[ab].rs", Some("[ab].rs")),
+            ("see @{a,b}/c.rs.", "{a,b}/c.rs", Some("{a,b}/c.rs")),
+            ("`@src/{a,b}.rs`", "src/", None),
+            ("@src/m.rs?", "src/m.rs", None),
+        ] {
+            let found = tokens(prompt);
+            assert_eq!(
+                (found[0].path.as_str(), found[0].glob.as_deref()),
+                (path, glob),
+                "{prompt}"
+            );
         }
     }
 

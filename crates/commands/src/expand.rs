@@ -11,10 +11,12 @@ use parallax_protocol::context::FolderContext;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_sessions::past::READ_FILES;
-use parallax_tools::read_many_files::{ReadMany, read_many};
+use parallax_tools::read_many_files::{ReadMany, is_valid_glob, read_many};
 
 use crate::StartableAgents;
-use crate::at_paths::{AtToken, closes, is_cjk, tokens};
+use crate::at_globs::literal_part;
+use crate::at_paths::{AtToken, is_cjk, tokens};
+use crate::word_ends::closes;
 
 /// Expands `@path` references. Cheap to clone.
 #[derive(Clone)]
@@ -78,20 +80,17 @@ impl Expander {
     /// (`server:uri`) stays text.
     ///
     /// # Errors
-    /// Returns an error if an existing file or resource cannot be read.
+    /// Returns an error if a resource cannot be read. A file that cannot be read is a notice.
     pub fn prompt(&self, text: String) -> Result<Prompt, Failure> {
         let mut include = Vec::new();
         let mut resources: Vec<(String, String)> = Vec::new();
         let mut agents: Vec<String> = Vec::new();
         let mut missing: Vec<String> = Vec::new();
-        // Files named in quotes and code, which need not be meant.
-        let mut in_marks: Vec<String> = Vec::new();
         for token in tokens(&text) {
             if token.is_enclosed {
                 if let Some(path) = self.enclosed_file(&text, &token)
                     && !include.contains(&path)
                 {
-                    in_marks.push(path.clone());
                     include.push(path);
                 }
             } else if self.agents.as_ref().is_some_and(|agents| agents.has(&token.path)) {
@@ -102,48 +101,32 @@ impl Expander {
                 if !resources.iter().any(|(known, _)| *known == token.path) {
                     resources.push((token.path, resource));
                 }
-            } else if let Some(pattern) =
-                self.with_punctuation(&text, &token).or_else(|| match goes_on(&text, &token) {
-                    // `@src/{a,b}.rs` does not mean all of `src`.
-                    true => None,
-                    false => self.pattern_at_start(&token.path),
-                })
-            {
+            } else if let Some(pattern) = self.mentioned(&text, &token) {
                 if !include.contains(&pattern) {
                     include.push(pattern);
                 }
-            } else if looks_like_path(&token.path) && !missing.contains(&token.path) {
-                missing.push(token.path);
+            } else {
+                let word = whole_word(&text, &token);
+                let is_glob_path = token.glob.as_deref().is_some_and(looks_like_glob);
+                if (looks_like_path(&token.path) || is_glob_path) && !missing.contains(&word) {
+                    missing.push(word);
+                }
             }
         }
-        let mut notices: Vec<String> = missing
-            .iter()
-            .map(|path| format!("`@{path}` was not found; the text was sent as is"))
-            .collect();
+        let not_found = |path| format!("`@{path}` was not found; the text was sent as is");
+        let missing = missing.iter().map(not_found);
         let text = text.replace("\\@", "@");
         if include.is_empty() {
             let mut attachments = enclosed(of_resources(resources));
             attachments.extend(delegation(&agents));
+            let notices = missing.collect();
             return Ok(Prompt { text, attachments, notices, ..Prompt::default() });
         }
+        let mut notices = Vec::new();
         let wanted = ReadMany::of(include.clone());
         let never = CancellationToken::new();
         let read = read_many(&self.workspace, &self.seen, &wanted, &never)
             .map_err(|error| Failure::new(FailureKind::Input, error.message))?;
-        let (shown, skipped): (Vec<_>, Vec<_>) =
-            read.skipped.into_iter().partition(|(_, why)| why.starts_with(CANNOT_DISPLAY));
-        for (path, why) in &skipped {
-            if let Some((path, _)) = self.refused(&[(path.clone(), why.clone())], &in_marks) {
-                let path = self.workspace.relative(path);
-                notices.push(format!("`@{}` was not read: {why}", path.display()));
-            }
-        }
-        let meant: Vec<String> =
-            include.iter().filter(|path| !in_marks.contains(path)).cloned().collect();
-        if let Some((path, why)) = self.refused(&skipped, &meant) {
-            let message = format!("failed to read `{}` from the prompt: {why}", path.display());
-            return Err(Failure::new(FailureKind::Input, message));
-        }
         let size: usize = read.files.iter().map(|file| size_of(&file.part)).sum();
         if read.files.len() > 1 && size >= LARGE {
             let named: Vec<String> = include.iter().map(|name| format!("`@{name}`")).collect();
@@ -154,6 +137,20 @@ impl Expander {
                 size / BYTES_PER_TOKEN
             ));
         }
+        let (shown, skipped): (Vec<_>, Vec<_>) =
+            read.skipped.into_iter().partition(|(_, why)| why.starts_with(CANNOT_DISPLAY));
+        for (path, why) in &skipped {
+            if self.is_named(path, why, &include) {
+                let path = self.workspace.relative(path);
+                notices.push(format!("`@{}` was not read: {why}", path.display()));
+            }
+        }
+        let unmatched = read.unmatched.iter().filter(|pattern| looks_like_glob(pattern));
+        notices.extend(unmatched.map(|pattern| match pattern.strip_suffix('/') {
+            Some(_) => format!("`@{pattern}` added no files: it has none, or they are ignored"),
+            None => format!("`@{pattern}` matches no file; the text was sent as is"),
+        }));
+        notices.extend(missing);
         let mut attachments = of_resources(resources);
         // Adds nested context files, as a reading tool would.
         let touched: Vec<PathBuf> = read.files.iter().map(|file| file.path.clone()).collect();
@@ -248,6 +245,27 @@ impl Expander {
         looks && place.is_ok_and(|place| place.path().is_file())
     }
 
+    /// Returns the path or glob pattern of a reference outside quotes and code.
+    fn mentioned(&self, text: &str, token: &AtToken) -> Option<String> {
+        if let Some(path) = self.with_punctuation(text, token) {
+            return Some(path);
+        }
+        let names_existing_file = || {
+            let place = self.workspace.resolve(&token.path, Access::Read).ok()?;
+            place.path().is_file().then(|| token.path.clone())
+        };
+        match &token.glob {
+            Some(glob) => {
+                // `@a.py[1]` is the file, unless one has the whole name.
+                let is_alternative = glob.get(token.path.len()..)?.starts_with('{');
+                let file = names_existing_file().filter(|_| !is_alternative);
+                file.or_else(|| self.pattern(glob))
+            }
+            None if goes_on(text, token) => names_existing_file(),
+            None => self.pattern_at_start(&token.path),
+        }
+    }
+
     /// Returns the path of an existing file whose name continues with the punctuation at which a
     /// reference ends.
     fn with_punctuation(&self, text: &str, token: &AtToken) -> Option<String> {
@@ -262,7 +280,7 @@ impl Expander {
             let path = format!("{}{}", token.path, word.get(..end)?);
             let place = self.workspace.resolve(&path, Access::Read).ok()?;
             match place.path() {
-                real if real.is_dir() => Some(format!("{}/**", path.trim_end_matches('/'))),
+                real if real.is_dir() => Some(format!("{}/", path.trim_end_matches('/'))),
                 real if real.exists() => Some(path),
                 _ => None,
             }
@@ -292,7 +310,7 @@ impl Expander {
         if let Ok(confined) = self.workspace.resolve(path, Access::Read) {
             let real = confined.path();
             if real.is_dir() {
-                return Some(format!("{}/**", path.trim_end_matches('/')));
+                return Some(format!("{}/", path.trim_end_matches('/')));
             }
             if real.exists() {
                 return Some(path.to_owned());
@@ -300,8 +318,8 @@ impl Expander {
         } else {
             return None;
         }
-        if path.contains(['*', '?', '[']) {
-            return Some(path.to_owned());
+        if path.contains(['*', '?', '[', '{']) {
+            return (looks_like_glob(path) && is_valid_glob(path)).then(|| path.to_owned());
         }
         // A bare name may match anywhere below the root.
         if path.contains('/') || path.len() < 3 || !self.search.recursive {
@@ -328,44 +346,62 @@ impl Expander {
             let begins = at == 0;
             if best.as_ref().is_none_or(|(better, _)| begins && !better) {
                 let shown = path();
-                best = Some((begins, if is_folder { format!("{shown}/**") } else { shown }));
+                best = Some((begins, if is_folder { format!("{shown}/") } else { shown }));
             }
         }
         best.map(|(_, path)| path)
     }
 
-    /// Returns a directly referenced file that exists but could not be read. Ignored files are
-    /// skipped silently.
-    fn refused<'a>(
-        &self,
-        skipped: &'a [(std::path::PathBuf, String)],
-        include: &[String],
-    ) -> Option<(&'a Path, &'a str)> {
-        skipped
-            .iter()
-            .find(|(path, why)| {
-                !why.contains("ignore")
-                    && include.iter().any(|pattern| {
-                        self.workspace
-                            .resolve(pattern, Access::Read)
-                            .is_ok_and(|named| named.path() == path || named.shown() == path)
-                    })
-            })
-            .map(|(path, why)| (path.as_path(), why.as_str()))
+    /// Whether a path that was skipped is referenced directly. Ignored files are skipped silently.
+    fn is_named(&self, path: &Path, why: &str, include: &[String]) -> bool {
+        let is_it = |pattern: &String| {
+            let named = self.workspace.resolve(pattern, Access::Read);
+            named.is_ok_and(|named| named.path() == path || named.shown() == path)
+        };
+        !why.contains("ignore") && include.iter().any(is_it)
     }
 }
 
-/// Whether a word goes on behind a directory, with a character that ends a reference.
+/// Whether a word goes on behind the path that was read from it, with a character that ends a
+/// reference: `@src/{a,b}.rs` does not mean all of `src`, nor `@component(name)` a directory.
 fn goes_on(text: &str, token: &AtToken) -> bool {
     let rest = text.get(token.range.end..).unwrap_or_default();
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
-    token.path.ends_with('/')
-        && word.starts_with(['(', '[', '{', '?', '!'])
-        && word.contains(char::is_alphanumeric)
+    let is_in_path = token.path.ends_with('/') || token.path.contains('/');
+    let continues = match word.chars().next() {
+        Some('[' | '{') => true,
+        Some('?' | '!') => {
+            word.trim_start_matches(['?', '!']).starts_with(|it| !closes(it)) || {
+                word.starts_with("!(")
+            }
+        }
+        // `@src(see below)` names `src`.
+        Some('(') => is_in_path,
+        Some('<') => is_in_path && !word.starts_with("<br") && !word.starts_with("</"),
+        _ => false,
+    };
+    continues && word.contains(char::is_alphanumeric)
+}
+
+/// Returns the word of a reference that was not found, without the punctuation behind it.
+fn whole_word(text: &str, token: &AtToken) -> String {
+    if let Some(glob) = &token.glob {
+        return glob.clone();
+    }
+    if !goes_on(text, token) {
+        return token.path.clone();
+    }
+    let rest = text.get(token.range.end..).unwrap_or_default();
+    let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+    let word = word.trim_end_matches([',', ';', '.', ':', '!', '?', '"', '`', '\'']);
+    let end = word.char_indices().nth(LONGEST_REST).map_or(word.len(), |(at, _)| at);
+    format!("{}{}", token.path, word.get(..end).unwrap_or_default())
 }
 
 /// Maximum number of positions in text without spaces at which a path is assumed to end.
 const MOST_BORDERS: usize = 64;
+/// Maximum characters behind a path that are shown for a reference that was not found.
+const LONGEST_REST: usize = 80;
 /// Size in bytes above which attached content is reported.
 const LARGE: usize = 80_000;
 const BYTES_PER_TOKEN: usize = 4;
@@ -399,6 +435,11 @@ fn looks_like_path(word: &str) -> bool {
     // `@scope/package@1.2` is a package.
     let is_package = word.contains('@');
     (word.contains('/') || has_ending) && !is_package && !word.contains("://")
+}
+
+/// Whether a word with wildcards looks like a path rather than an expression of pasted code.
+fn looks_like_glob(word: &str) -> bool {
+    word.contains('*') || looks_like_path(&literal_part(word))
 }
 
 /// Asks the model to delegate the work to the agents named in the prompt.

@@ -5,6 +5,7 @@
 //! commands that need approval ([`PreparedCommand::questions`]), and runs the result.
 
 mod arguments;
+mod at_globs;
 pub mod at_paths;
 pub mod built_in;
 mod catalog;
@@ -23,6 +24,7 @@ mod skill_commands;
 mod table;
 mod template_files;
 mod wishes;
+mod word_ends;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -296,7 +296,8 @@ pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
 pub fn read_agents(file: &Path, tier: &AgentTier) -> Result<Vec<Agent>, String> {
     let bytes = definitions::bytes(file, LARGEST)?;
     let text = read::to_text(&bytes);
-    let parts = front_matter::read_list(&text).map_err(|broken| match broken.line {
+    let is_text = |key: &str| matches!(key, "description" | "display_name");
+    let parts = front_matter::read_list(&text, is_text).map_err(|broken| match broken.line {
         Some(line) => format!("line {line}: {}", broken.message),
         None => broken.message,
     })?;

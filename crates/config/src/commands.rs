@@ -266,7 +266,12 @@ fn read_file(
         }
         Ok(None) => return Err(problem(nowhere, "the file no longer exists".to_owned())),
         Err(ReadError::NotAFile) => {
-            return Err(problem(nowhere, "not a regular file".to_owned()));
+            let what = if path.is_dir() {
+                "a directory, not a command file"
+            } else {
+                "not a regular file"
+            };
+            return Err(problem(nowhere, what.to_owned()));
         }
         Err(ReadError::TooLarge) => {
             return Err(problem(nowhere, format!("it is larger than {LARGEST} bytes")));
@@ -352,6 +357,10 @@ fn walk(
     };
     let real = match std::fs::canonicalize(folder) {
         Ok(real) => real,
+        Err(error) if read::is_absent(&error) && folder.is_symlink() => {
+            let message = "a symbolic link to a directory that does not exist";
+            return problems.push(problem(message.to_owned()));
+        }
         Err(error) if read::is_absent(&error) => return,
         Err(error) => return problems.push(problem(error.to_string())),
     };
@@ -370,14 +379,17 @@ fn walk(
     };
     for entry in entries.flatten() {
         let path = entry.path();
-        // A link that leads nowhere is a broken command: a weaker one must not run instead of it.
-        // Emacs marks a file that is being edited with such a link, `.#name`.
-        let is_folder = std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir());
-        if is_folder {
+        // A link that leads nowhere is a broken command or directory: a weaker one must not run
+        // instead of it. Emacs marks a file that is being edited with such a link, `.#name`.
+        let metadata = std::fs::metadata(&path);
+        let is_folder = metadata.as_ref().is_ok_and(|metadata| metadata.is_dir());
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        let has_form = form_of(&path).is_some();
+        if is_folder || (!has_form && !is_hidden && metadata.is_err()) {
             walk(&path, depth + 1, entered, files, problems);
-        } else if form_of(&path).is_some()
-            && !entry.file_name().as_encoded_bytes().starts_with(b".#")
-        {
+        }
+        // A directory named like a command is a broken one, too.
+        if has_form && !entry.file_name().as_encoded_bytes().starts_with(b".#") {
             if files.len() >= MOST {
                 return problems
                     .push(problem(format!("only the first {MOST} command files are read")));

@@ -36,31 +36,108 @@ pub(crate) fn read(text: &str) -> Result<FrontMatter, Broken> {
     Ok(FrontMatter { fields: parse(yaml)?, body: body.to_owned() })
 }
 
-/// Parses a file strictly, except that the values of the named top-level keys are display texts,
-/// which need no quotes: `argument-hint: [a] [b]`, `description: Use when: asked`.
+/// Parses a file strictly, except that values for display are texts, which need no quotes:
+/// `argument-hint: [a] [b]`, `description: Use when: asked`, `description: "a" or 'b'`. `is_text`
+/// says which top-level keys have such values.
 ///
 /// # Errors
 /// Returns an error if the front matter is otherwise not valid YAML or not a mapping.
-pub(crate) fn read_with_texts(text: &str, keys: &[&str]) -> Result<FrontMatter, Broken> {
-    read(text).or_else(|broken| {
-        let Some((yaml, body)) = split(text) else { return Err(broken) };
-        let quoted: String =
-            yaml.split_inclusive('\n').map(|line| quote_text(line, keys)).collect();
-        let fields = parse(&quoted).map_err(|_| broken)?;
-        Ok(FrontMatter { fields, body: body.to_owned() })
-    })
+pub(crate) fn read_with_texts(
+    text: &str,
+    is_text: impl Fn(&str) -> bool,
+) -> Result<FrontMatter, Broken> {
+    let Some((yaml, body)) = split(text) else { return read(text) };
+    let body = body.to_owned();
+    let broken = match parse(yaml) {
+        Ok(mut fields) => {
+            plain_texts(yaml, &is_text, &mut fields);
+            return Ok(FrontMatter { fields, body });
+        }
+        Err(broken) => broken,
+    };
+    if yaml.len() > LARGEST {
+        return Err(broken);
+    }
+    let Some(entries) = entries(yaml) else { return Err(broken) };
+    let mut fields = Object::new();
+    for Entry { line, key, text } in entries {
+        let parsed = match parse(&text) {
+            Ok(entry) if entry.len() == 1 => Ok(entry),
+            Ok(_) => Err(Broken { line: None, message: format!("`{key}` cannot be read") }),
+            Err(wrong) => Err(wrong),
+        };
+        let value = match parsed {
+            Ok(entry) => entry.into_iter().next().map(|(_, value)| value).unwrap_or_default(),
+            Err(_) if is_text(&key) => Value::String(plain(&text)),
+            Err(wrong) => {
+                let inner = wrong.line.map_or(0, |line| line.saturating_sub(2));
+                let message = format!("`{key}`: {}", wrong.message);
+                // The first line of the file is the `---`.
+                return Err(Broken { line: Some(line + inner + 2), message });
+            }
+        };
+        if fields.insert(key.clone(), value).is_some() {
+            let message = format!("`{key}` is there twice");
+            return Err(Broken { line: Some(line + 2), message });
+        }
+    }
+    plain_texts(yaml, &is_text, &mut fields);
+    Ok(FrontMatter { fields, body })
 }
 
-/// Puts the value of a `key: value` line in quotes if the key is one of `keys`.
-fn quote_text<'a>(line: &'a str, keys: &[&str]) -> std::borrow::Cow<'a, str> {
-    let parts = line.split_once(':').filter(|(key, _)| keys.contains(key));
-    let Some((key, value)) = parts.map(|(key, value)| (key, value.trim())) else {
-        return line.into();
-    };
-    match value.starts_with(['"', '\'', '|', '>', '{']) || value.is_empty() {
-        true => line.into(),
-        // A JSON string is a YAML string.
-        false => format!("{key}: {}\n", Value::from(value)).into(),
+/// A top-level key with its lines.
+struct Entry {
+    /// The index of its first line.
+    line: usize,
+    key: String,
+    text: String,
+}
+
+/// Splits YAML at its top-level keys; `None` if it has other top-level content.
+fn entries(yaml: &str) -> Option<Vec<Entry>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    // All keys may be indented alike.
+    let is_content = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
+    let first = yaml.lines().find(is_content)?;
+    let indentation = first.len() - first.trim_start_matches(' ').len();
+    for (number, line) in yaml.lines().enumerate() {
+        let own = line.get(indentation..).unwrap_or_default();
+        let is_key = !own.starts_with([' ', '\t', '#', '-']) && !own.trim().is_empty();
+        if is_key {
+            let (key, _) = own.split_once(':')?;
+            let key = key.trim().trim_matches(['"', '\'']).to_owned();
+            entries.push(Entry { line: number, key, text: format!("{}\n", own.trim_end()) });
+        } else if let Some(last) = entries.last_mut() {
+            last.text.push_str(own.trim_end().trim_start_matches(|_| own.starts_with('#')));
+            last.text.push('\n');
+        } else if is_content(&line) {
+            return None;
+        }
+    }
+    Some(entries)
+}
+
+/// Returns the value of an entry as one line of text.
+fn plain(entry: &str) -> String {
+    let value = entry.split_once(':').map_or("", |(_, value)| value);
+    let words: Vec<&str> = value.split_whitespace().collect();
+    words.join(" ")
+}
+
+/// Takes texts as written that are valid YAML of another meaning: `{args}` is a mapping, `&x` an
+/// anchor, and `!x` a tag.
+fn plain_texts(yaml: &str, is_text: &impl Fn(&str) -> bool, fields: &mut Object) {
+    for line in yaml.lines() {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        let is_other = value.starts_with(['{', '&', '!']) && !value.ends_with(['{', ',']);
+        if is_other
+            && is_text(key)
+            && let Some(field) = fields.get_mut(key)
+            && (field.is_object() || !value.starts_with('{'))
+        {
+            *field = Value::from(value);
+        }
     }
 }
 
@@ -72,16 +149,24 @@ pub(crate) struct FrontMatterList {
     pub(crate) body: String,
 }
 
-/// Parses a file strictly, whose front matter is a mapping or a list of mappings.
+/// Parses a file strictly, whose front matter is a mapping or a list of mappings. The texts of a
+/// mapping need no quotes, as for [`read_with_texts`].
 ///
 /// # Errors
 /// Returns an error if the front matter is not valid YAML or something else.
-pub(crate) fn read_list(text: &str) -> Result<FrontMatterList, Broken> {
+pub(crate) fn read_list(
+    text: &str,
+    is_text: impl Fn(&str) -> bool,
+) -> Result<FrontMatterList, Broken> {
     let Some((yaml, body)) = split(text) else {
         return Ok(FrontMatterList { fields: Vec::new(), body: text.to_owned() });
     };
     let broken = |message: &str| Broken { line: Some(1), message: message.to_owned() };
-    let fields = match parse_value(yaml)? {
+    let parsed = match parse_value(yaml) {
+        Ok(Value::Array(items)) => Value::Array(items),
+        _ => Value::Object(read_with_texts(text, is_text)?.fields),
+    };
+    let fields = match parsed {
         Value::Object(fields) if fields.is_empty() => Vec::new(),
         Value::Object(fields) => vec![fields],
         Value::Array(items) => items
@@ -215,10 +300,50 @@ mod tests {
         assert_eq!(file.fields["description"], "Use when: asked or not");
     }
 
+    #[test]
+    fn texts_for_display_need_no_quotes() {
+        let is_text = |key: &str| key != "tools";
+        for (yaml, key, expected) in [
+            ("description: \"a\" b", "description", "\"a\" b"),
+            ("description: 'a' and 'b'", "description", "'a' and 'b'"),
+            ("description: {a} b", "description", "{a} b"),
+            ("description: {{args}} x", "description", "{{args}} x"),
+            ("description: {args}", "description", "{args}"),
+            ("argument-hint: \"[a]\" [b]", "argument-hint", "\"[a]\" [b]"),
+            ("argument-hint: [a] [b]\ntools: [x]", "argument-hint", "[a] [b]"),
+            ("description: a: b\n  more: c", "description", "a: b more: c"),
+            ("description : a: b", "description", "a: b"),
+            ("  description: a: b\n  title: x", "description", "a: b"),
+            ("Description: a: b", "Description", "a: b"),
+            ("title: a: b\ndescription: ok", "description", "ok"),
+            ("when_to_use: Use when: x", "when_to_use", "Use when: x"),
+            ("name: [x] y", "name", "[x] y"),
+            ("description: &x y", "description", "&x y"),
+            ("description: !important", "description", "!important"),
+            ("description: *bold* x", "description", "*bold* x"),
+            ("description: a: b # c\n# comment: d", "description", "a: b # c"),
+        ] {
+            let file = read_with_texts(&format!("---\n{yaml}\n---\nBody"), is_text);
+            assert_eq!(file.expect(yaml).fields[key], expected, "{yaml}");
+        }
+        for (yaml, line, message) in [
+            ("description: a: b\ntools: [x", 3, "`tools`: "),
+            ("description: a: b\n\ntools: {", 4, "`tools`: "),
+            ("a: b: c\na: d", 3, "`a` is there twice"),
+            ("- a\nb: c: d", 2, ""),
+        ] {
+            let broken = read_with_texts(&format!("---\n{yaml}\n---\n"), is_text);
+            let broken = broken.expect_err(yaml);
+            assert!(broken.line.is_some_and(|at| at.abs_diff(line) <= 1), "{yaml}: {broken:?}");
+            assert!(broken.message.starts_with(message), "{yaml}: {broken:?}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn any_header_text_is_parsed(text in "(---\n)?[-:a-z&*!|>{}\\[\\]\"' \n\t#]{0,200}(\n---\n)?.{0,20}") {
             let _ = read(&text);
+            let _ = read_with_texts(&text, |key| key.len() > 2);
             let _ = read_leniently(&text);
         }
     }

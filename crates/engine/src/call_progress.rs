@@ -51,9 +51,6 @@ impl Progress for CallProgress {
 
     fn notice(&self, level: Level, text: &str) {
         let item = ItemId::new(format!("{}-notice", self.item.as_str()));
-        self.bus.send(EventBody::ItemDone {
-            item,
-            done: ItemDone::Notice { level, text: text.to_owned() },
-        });
+        self.bus.send(EventBody::ItemDone { item, done: ItemDone::notice(level, text) });
     }
 }

@@ -8,7 +8,7 @@ mod views;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_protocol::event::{EventBody, ItemDone};
+use parallax_protocol::event::EventBody;
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
@@ -66,16 +66,16 @@ impl HookRunner {
         if !hooks.listens(call.event, call.chunk) {
             return HookOutcome::default();
         }
-        let names = hooks.titles(&call);
+        let (names, event) = (hooks.titles(&call), call.event);
         let running = with_status(&self.bus, names, hooks.run(call, cancel.clone()));
         let outcome = inbox.while_receiving(running).await;
-        self.emit_messages(&outcome);
+        self.emit_messages(event, &outcome);
         outcome
     }
 
-    fn emit_messages(&self, outcome: &HookOutcome) {
-        for (level, text) in &outcome.messages {
-            self.notices.show(*level, text.clone());
+    fn emit_messages(&self, event: HookEvent, outcome: &HookOutcome) {
+        for message in &outcome.messages {
+            self.notices.send(message.notice(event));
         }
         for text in &outcome.asides {
             self.bus.send(EventBody::Aside { text: text.clone() });
@@ -92,9 +92,10 @@ impl HookRunner {
         let cancel = CancellationToken::new();
         let (bus, ids) = (self.bus.clone(), self.notices.reserve_ids());
         self.notified.spawn(async move {
+            let event = call.event;
             let outcome = hooks.run(call, cancel).await;
-            for ((level, text), item) in outcome.messages.into_iter().zip(ids) {
-                bus.send(EventBody::ItemDone { item, done: ItemDone::Notice { level, text } });
+            for (message, item) in outcome.messages.into_iter().zip(ids) {
+                bus.send(EventBody::ItemDone { item, done: message.notice(event) });
             }
         });
     }

@@ -26,10 +26,19 @@ impl Notices {
 
     /// Shows a notice.
     pub(crate) fn show(&self, level: Level, text: impl Into<String>) {
-        self.bus.send(EventBody::ItemDone {
-            item: ItemId::new(format!("notice-{}", self.next())),
-            done: ItemDone::Notice { level, text: text.into() },
-        });
+        self.send(ItemDone::notice(level, text));
+    }
+
+    /// Shows a notice of a kind, whose texts differ.
+    pub(crate) fn show_kind(&self, level: Level, kind: &str, text: impl Into<String>) {
+        let kind = Some(kind.to_owned());
+        self.send(ItemDone::Notice { level, text: text.into(), kind });
+    }
+
+    /// Shows a prepared notice.
+    pub(crate) fn send(&self, done: ItemDone) {
+        let item = ItemId::new(format!("notice-{}", self.next()));
+        self.bus.send(EventBody::ItemDone { item, done });
     }
 
     /// Returns ids for notices that are sent later, outside the session.

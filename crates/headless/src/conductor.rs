@@ -190,7 +190,7 @@ impl Conductor {
                         self.output.pending.say(MessageStyle::Warning, self.colour, text);
                     }
                     // In these formats, stderr is reserved for failures.
-                    _ => self.face.notice(Level::Warning, text, &mut self.output.pending),
+                    _ => self.face.notice(Level::Warning, None, text, &mut self.output.pending),
                 }
             }
             let pending = &self.output.pending;
@@ -206,7 +206,7 @@ impl Conductor {
 
     /// Shows a notice that is not an event.
     pub(crate) fn notice(&mut self, level: Level, text: &str) {
-        self.face.notice(level, text, &mut self.output.pending);
+        self.face.notice(level, None, text, &mut self.output.pending);
     }
 
     /// Sends an operation to the session. Returns `false` if the session does not accept it.

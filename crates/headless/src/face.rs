@@ -64,8 +64,10 @@ pub(crate) trait Face: Send {
     fn begin(&mut self, summary: &Summary, pending: &mut Pending);
     /// Called for each event.
     fn event(&mut self, event: &Event, pending: &mut Pending);
-    /// Called for a notice that is not an event.
-    fn notice(&mut self, level: Level, text: &str, pending: &mut Pending);
+    /// Called for a notice, of an event or not. `kind`: see [`ItemDone::Notice`].
+    ///
+    /// [`ItemDone::Notice`]: parallax_protocol::event::ItemDone::Notice
+    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending);
     /// Called at the end of the run, or of a turn of a conversation. Called again while it returns
     /// [`More::Yes`], so that a long answer is never in memory twice.
     fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More;

@@ -211,7 +211,13 @@ impl SessionScript {
 
     pub(crate) fn notice(mut self, text: &str) -> Self {
         let item = self.item();
-        let done = ItemDone::Notice { level: Level::Warning, text: text.into() };
+        let done = ItemDone::notice(Level::Warning, text);
+        self.send(EventBody::ItemDone { item, done })
+    }
+
+    pub(crate) fn notice_of(mut self, kind: &str, text: &str) -> Self {
+        let (item, kind) = (self.item(), Some(kind.to_owned()));
+        let done = ItemDone::Notice { level: Level::Warning, text: text.into(), kind };
         self.send(EventBody::ItemDone { item, done })
     }
 

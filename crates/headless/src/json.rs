@@ -12,6 +12,7 @@ use crate::face::{Face, More, Summary, retry_words};
 use crate::failure::{ErrorObject, RunOutcome};
 use crate::options::RunOptions;
 use crate::output::Pending;
+use crate::repeated_notices::RepeatedNotices;
 use crate::wire;
 use parallax_sessions::stats::Stats;
 
@@ -25,6 +26,7 @@ const PIECE: usize = 64 * 1024;
 pub(crate) struct JsonFormatter {
     session_id: String,
     warnings: Vec<String>,
+    repetitions: RepeatedNotices,
     compactions: Vec<Compaction>,
     transcript: Option<ConversationText>,
     /// Number of written bytes of the answer, while the end is being written.
@@ -36,6 +38,7 @@ impl JsonFormatter {
         Self {
             session_id: options.session_text().to_owned(),
             warnings: options.warnings.clone(),
+            repetitions: RepeatedNotices::default(),
             compactions: Vec::new(),
             transcript: options
                 .verbose_json
@@ -83,10 +86,12 @@ impl Face for JsonFormatter {
 
     fn event(&mut self, event: &Event, pending: &mut Pending) {
         match &event.body {
-            EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
-                self.notice(*level, text, pending);
+            EventBody::ItemDone { done: ItemDone::Notice { level, text, kind }, .. } => {
+                self.notice(*level, kind.as_deref(), text, pending);
             }
-            EventBody::Retry(retry) => self.warn(retry_words(retry)),
+            EventBody::Retry(retry) => {
+                self.notice(Level::Warning, Some("retry"), &retry_words(retry), pending);
+            }
             EventBody::Compaction(compaction) if self.compactions.len() < MAX_COMPACTIONS => {
                 self.compactions.push(compaction.clone());
             }
@@ -97,8 +102,10 @@ impl Face for JsonFormatter {
         }
     }
 
-    fn notice(&mut self, _level: Level, text: &str, _pending: &mut Pending) {
-        self.warn(text.to_owned());
+    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, _pending: &mut Pending) {
+        if level == Level::Error || self.repetitions.admit(kind, text) {
+            self.warn(text.to_owned());
+        }
     }
 
     fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending) -> More {
@@ -123,6 +130,9 @@ impl Face for JsonFormatter {
             return More::Yes;
         }
         out.push(b'"');
+        for warning in self.repetitions.take() {
+            self.warn(warning);
+        }
         if let Some(warning) = &outcome.warning {
             self.warn(warning.clone());
         }
@@ -350,6 +360,19 @@ mod tests {
         assert_eq!(out["warnings"].as_array().unwrap().len(), 1);
         let err: Value = serde_json::from_str(&done.stderr).unwrap();
         assert_eq!(err, json!({"session_id": "s1", "error": error}));
+    }
+
+    #[test]
+    fn warnings_of_one_kind_are_counted() {
+        let mut script = json_script();
+        for number in 0..9 {
+            script = script.notice_of("hook", &format!("again {number}")).retry();
+        }
+        let out: Value = serde_json::from_str(&run(script.done()).stdout).unwrap();
+        let warnings: Vec<&str> =
+            out["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(warnings.len(), 8, "{warnings:?}");
+        assert!(warnings.contains(&"6 more of this kind, the last one: again 8"), "{warnings:?}");
     }
 
     #[test]

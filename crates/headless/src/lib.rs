@@ -22,6 +22,7 @@ mod line_reader;
 mod options;
 mod output;
 mod prompt;
+mod repeated_notices;
 mod sanitize;
 mod schema;
 mod signals;

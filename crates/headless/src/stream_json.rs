@@ -21,6 +21,7 @@ use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::RunOutcome;
 use crate::options::RunOptions;
 use crate::output::Pending;
+use crate::repeated_notices::RepeatedNotices;
 use crate::stream_lines::{
     AgentLine, AskClosedLine, AskLine, Init, MessageLine, Problem, ProgressLine, ResultLine,
     RetryLine, SessionLine, Thought, ToolFailure, ToolResult, ToolUse, UsageLine,
@@ -34,6 +35,7 @@ pub(crate) struct StreamJsonFormatter {
     session_id: String,
     model: String,
     warnings: Vec<String>,
+    repetitions: RepeatedNotices,
     display_prompt: Option<String>,
     version_2: bool,
     /// The prompt of the running turn, until its own user item is received.
@@ -90,6 +92,7 @@ impl StreamJsonFormatter {
             session_id: options.session_text().to_owned(),
             model: options.model.clone(),
             warnings: options.warnings.clone(),
+            repetitions: RepeatedNotices::default(),
             display_prompt,
             version_2: options.stream_version >= 2,
             prompt_item: None,
@@ -328,8 +331,8 @@ impl Face for StreamJsonFormatter {
             EventBody::ItemDone { item, done: ItemDone::Tool(done) } => {
                 self.tool_done(item, done, pending);
             }
-            EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
-                self.notice(*level, text, pending);
+            EventBody::ItemDone { done: ItemDone::Notice { level, text, kind }, .. } => {
+                self.notice(*level, kind.as_deref(), text, pending);
             }
             EventBody::Ask(ask) => self.ask(ask, pending),
             EventBody::AskClosed { ask, outcome } => {
@@ -350,9 +353,10 @@ impl Face for StreamJsonFormatter {
         }
     }
 
-    fn notice(&mut self, level: Level, text: &str, pending: &mut Pending) {
+    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending) {
         match level {
             Level::Info => {}
+            Level::Warning if !self.repetitions.admit(kind, text) => {}
             Level::Warning => self.problem("warning", text, pending),
             Level::Error => self.problem("error", text, pending),
         }
@@ -362,6 +366,9 @@ impl Face for StreamJsonFormatter {
         self.message.finish();
         self.release_results(pending);
         self.tools.open.clear();
+        for warning in self.repetitions.take() {
+            self.problem("warning", &warning, pending);
+        }
         if let Some(warning) = &outcome.warning {
             self.problem("warning", warning, pending);
         }

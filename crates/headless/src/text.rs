@@ -10,6 +10,7 @@ use crate::face::{Face, More, SCRIPTED, Summary, retry_words};
 use crate::failure::RunOutcome;
 use crate::options::RunOptions;
 use crate::output::{MessageStyle, Pending};
+use crate::repeated_notices::RepeatedNotices;
 use crate::sanitize::Sanitizer;
 use crate::wire;
 
@@ -23,7 +24,7 @@ pub(crate) struct TextFormatter {
     /// as they arrive.
     whole: Option<String>,
     warnings: Vec<String>,
-    repetitions: Repetitions,
+    repetitions: RepeatedNotices,
     items: TextItems,
     sanitizer: Sanitizer,
     message: Continuation,
@@ -41,7 +42,7 @@ impl TextFormatter {
             hold: options.schema.is_some(),
             whole: options.whole_messages.then(String::new),
             warnings: options.warnings.clone(),
-            repetitions: Repetitions::default(),
+            repetitions: RepeatedNotices::default(),
             items: TextItems::default(),
             sanitizer: Sanitizer::new(),
             message: Continuation::default(),
@@ -112,37 +113,6 @@ impl TextFormatter {
     }
 }
 
-/// Counts warnings that repeat themselves, such as those of a hook that sends the agent back to work
-/// again and again.
-#[derive(Debug, Default)]
-struct Repetitions(Vec<(String, usize)>);
-
-impl Repetitions {
-    /// How often a warning is printed.
-    const SHOWN: usize = 3;
-    /// Maximum number of different warnings that are counted.
-    const MOST: usize = 50;
-
-    /// Counts the warning; whether it was printed often enough.
-    fn is_one(&mut self, warning: &str) -> bool {
-        if let Some((_, count)) = self.0.iter_mut().find(|(known, _)| known == warning) {
-            *count += 1;
-            return *count > Self::SHOWN;
-        }
-        if self.0.len() < Self::MOST {
-            self.0.push((warning.to_owned(), 1));
-        }
-        false
-    }
-
-    /// Returns a line for each warning that was not printed each time.
-    fn take(&mut self) -> Vec<String> {
-        let often =
-            std::mem::take(&mut self.0).into_iter().filter(|(_, count)| *count > Self::SHOWN);
-        often.map(|(text, count)| format!("{} more times: {text}", count - Self::SHOWN)).collect()
-    }
-}
-
 /// Describes a failed tool call. Scripts look for this text.
 fn tool_error(done: &ToolDone) -> Option<String> {
     if done.status == ToolStatus::Success {
@@ -192,16 +162,16 @@ impl Face for TextFormatter {
         }
         match &event.body {
             EventBody::ItemDone { done: ItemDone::Tool(done), .. } => self.tool_done(done, pending),
-            EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
-                self.notice(*level, text, pending);
+            EventBody::ItemDone { done: ItemDone::Notice { level, text, kind }, .. } => {
+                self.notice(*level, kind.as_deref(), text, pending);
             }
             EventBody::Retry(retry) => self.say(MessageStyle::Note, &retry_words(retry), pending),
             _ => {}
         }
     }
 
-    fn notice(&mut self, level: Level, text: &str, pending: &mut Pending) {
-        if level == Level::Warning && self.repetitions.is_one(text) {
+    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending) {
+        if level == Level::Warning && !self.repetitions.admit(kind, text) {
             return;
         }
         let tone = match level {
@@ -314,6 +284,18 @@ mod tests {
         assert_eq!(done.stderr.matches("again").count(), 4, "{}", done.stderr);
         assert!(done.stderr.contains("warning: 7 more times: again\n"), "{}", done.stderr);
         assert!(done.stderr.starts_with("warning: `/e0` is invalid (and 11 more like it)\n"));
+    }
+
+    #[test]
+    fn warnings_of_one_kind_with_different_texts_are_counted() {
+        let mut script = text();
+        for number in 0..9 {
+            script = script.notice_of("hook", &format!("again {number}"));
+        }
+        let done = run(script.done());
+        let expected = "warning: again 0\nwarning: again 1\nwarning: again 2\n\
+                        warning: 6 more of this kind, the last one: again 8\n";
+        assert_eq!(done.stderr, expected);
     }
 
     #[test]

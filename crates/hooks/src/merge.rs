@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use parallax_protocol::Object;
-use parallax_protocol::hooks::{HookEvent, HookOutcome};
+use parallax_protocol::hooks::{HookEvent, HookMessage, HookOutcome};
+use parallax_protocol::similar_texts::folded_by;
 use serde_json::{Value, json};
 
 use crate::result::{Single, clean};
@@ -25,14 +26,16 @@ pub(crate) fn merge(singles: Vec<Single>) -> HookOutcome {
             true => single.stop.is_some(),
             false => single.decision == strictest && strictest.is_some(),
         };
-        if decides && !single.title.is_empty() {
-            outcome.deciders.push(clean(&single.title, DECIDER));
+        let hook = clean(&single.title, DECIDER);
+        if decides && !hook.is_empty() {
+            outcome.deciders.push(hook.clone());
         }
         if single.decision == strictest && !single.reason.is_empty() {
             reasons.push(single.reason);
         }
         outcome.stop = outcome.stop.or(single.stop);
-        outcome.messages.extend(single.messages);
+        let message = |(level, text)| HookMessage { hook: hook.clone(), level, text };
+        outcome.messages.extend(single.messages.into_iter().map(message));
         contexts.extend(single.context);
         for (name, value) in single.output {
             let value = match (name.as_str(), outcome.output.remove(&name), value) {
@@ -46,6 +49,7 @@ pub(crate) fn merge(singles: Vec<Single>) -> HookOutcome {
             outcome.output.insert(name, value);
         }
     }
+    outcome.messages = folded_by(outcome.messages, |message| &mut message.text);
     outcome.decision = strictest;
     outcome.reason = reasons.join("\n");
     if !contexts.is_empty() {

@@ -32,6 +32,7 @@ mod resource_tools;
 mod resources;
 mod sampling;
 mod schema;
+mod schema_names;
 mod search_tool;
 mod server;
 mod servers;

@@ -123,8 +123,7 @@ impl Open {
         if !text.contains("\"jsonrpc\"") || serde_json::from_str::<IgnoredAny>(text).is_ok() {
             return None;
         }
-        let starts = text.match_indices('{').skip_while(|(at, _)| *at == 0);
-        starts.take(MOST_STARTS).find_map(|(at, _)| {
+        outer_braces(text).take(MOST_STARTS).find_map(|at| {
             let rest = text.get(at..)?;
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
             let object = values.next().and_then(Result::ok).map(RawValue::get);
@@ -265,6 +264,39 @@ fn named_after(text: &str, posted: &RequestId) -> Option<ServerJsonRpcMessage> {
     }
     fields.insert("id".to_owned(), serde_json::to_value(posted).ok()?);
     whole(&value.to_string())
+}
+
+/// Returns the positions of the braces behind other text at which an object may begin, except those
+/// of values within an object or list, such as `INFO {"body":{…}}`.
+fn outer_braces(text: &str) -> impl Iterator<Item = usize> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0_usize, 0);
+    let mut before = 0;
+    std::iter::from_fn(move || {
+        while let Some(byte) = bytes.get(at).copied() {
+            let here = at;
+            at += 1;
+            match byte {
+                b'{' => {
+                    let is_value = depth > 0 && matches!(before, b':' | b',' | b'[' | b'=');
+                    depth += 1;
+                    before = byte;
+                    if here > 0 && !is_value {
+                        return Some(here);
+                    }
+                    continue;
+                }
+                b'}' => depth = depth.saturating_sub(1),
+                // Outside objects, quotation marks need not be in pairs.
+                b'"' if depth > 0 => at = end_of_string(bytes, here).unwrap_or(bytes.len()),
+                _ => {}
+            }
+            if !byte.is_ascii_whitespace() {
+                before = byte;
+            }
+        }
+        None
+    })
 }
 
 /// Finds the value of the top-level field `id` in an object that is not valid JSON.

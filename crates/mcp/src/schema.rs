@@ -1,15 +1,15 @@
 //! Argument schemas: how they are declared, and validation.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
-use parallax_protocol::untrusted::sanitize;
 use serde_json::{Map, Value, json};
+
+use crate::schema_names::clean;
 
 /// An argument of the scheduler, which every call may have.
 const WAIT: &str = "wait_for_previous";
 /// Maximum depth to which a schema is processed.
-const DEEPEST: usize = 64;
+pub(crate) const DEEPEST: usize = 64;
 /// Maximum schema nodes that are copied while references are inlined.
 const MOST_NODES: usize = 20_000;
 
@@ -30,7 +30,7 @@ pub(crate) fn declared(schema: &Value, form: SchemaForm) -> Value {
         SchemaForm::OpenApi => open_api(schema),
     };
     nullable(&mut schema, 0);
-    clean(&mut schema, 0);
+    clean(&mut schema);
     if let Some(fields) = schema.as_object_mut() {
         fields.entry("type").or_insert_with(|| "object".into());
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
@@ -44,56 +44,6 @@ pub(crate) fn declared(schema: &Value, form: SchemaForm) -> Value {
         }
     }
     schema
-}
-
-/// Removes hidden characters, also from names, and the `$schema` keyword, which services reject. Of
-/// names that are then the same, the one that was so before remains.
-fn clean(schema: &mut Value, depth: usize) {
-    if depth > DEEPEST {
-        return;
-    }
-    match schema {
-        Value::String(text) => {
-            if let Cow::Owned(clean) = sanitize(text) {
-                *text = clean;
-            }
-        }
-        Value::Object(fields) => {
-            if fields.get("$schema").is_some_and(Value::is_string) {
-                fields.shift_remove("$schema");
-            }
-            let is_plain = |name: &str| matches!(sanitize(name), Cow::Borrowed(_));
-            if !fields.keys().all(|name| is_plain(name)) {
-                let all = std::mem::take(fields);
-                let taken: HashSet<String> =
-                    all.keys().filter(|name| is_plain(name)).cloned().collect();
-                for (name, value) in all {
-                    match sanitize(&name) {
-                        Cow::Borrowed(_) => drop(fields.insert(name, value)),
-                        Cow::Owned(clean) if taken.contains(&clean) => {}
-                        Cow::Owned(clean) => drop(fields.entry(clean).or_insert(value)),
-                    }
-                }
-            }
-            fields.values_mut().for_each(|field| clean(field, depth + 1));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| clean(item, depth + 1)),
-        _ => {}
-    }
-}
-
-/// Gives arguments whose declared names lost hidden characters the names that the server knows.
-pub(crate) fn restore_names(schema: &Value, arguments: &mut Map<String, Value>) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-    for name in properties.keys() {
-        if let Cow::Owned(declared) = sanitize(name)
-            && !properties.contains_key(&declared)
-            && !arguments.contains_key(name)
-            && let Some(value) = arguments.shift_remove(&declared)
-        {
-            arguments.insert(name.clone(), value);
-        }
-    }
 }
 
 /// Converts `["string", "null"]` to `string` with `nullable`.
@@ -264,17 +214,15 @@ fn only_known(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Returns a validator for arguments, of the schema as the model sees it; `None` if the schema is invalid or could make validation
-/// recurse infinitely. Then only the server validates.
+/// Returns a validator for arguments, of the schema as the model sees it; `None` if the schema is
+/// invalid or could make validation recurse infinitely. Then only the server validates.
 pub(crate) fn validator(schema: &Value) -> Option<jsonschema::Validator> {
     if !is_finite(schema) {
         return None;
     }
-    let mut schema = schema.clone();
-    clean(&mut schema, 0);
     jsonschema::options()
         .with_pattern_options(jsonschema::PatternOptions::regex())
-        .build(&schema)
+        .build(schema)
         .ok()
 }
 
@@ -400,11 +348,6 @@ mod tests {
         assert_eq!(declared["properties"]["b"], json!({"type": "string"}));
         assert!(declared["properties"].get("b\u{202e}").is_none(), "{declared}");
         assert_eq!(declared["$defs"], json!({"obey": {"type": "string"}}));
-        // The server gets the name that it knows.
-        let mut arguments =
-            Map::from_iter([("a".to_owned(), json!(1)), ("b".to_owned(), json!(2))]);
-        restore_names(&schema, &mut arguments);
-        assert_eq!(Value::Object(arguments), json!({"a": 1, "b\u{202e}": 2}));
         let schema =
             json!({"properties": {"b\u{202e}": {"type": "string"}, "b": {"type": "integer"}}});
         let declared = super::declared(&schema, SchemaForm::Verbatim);

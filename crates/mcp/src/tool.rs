@@ -22,6 +22,7 @@ use crate::call::Bounds;
 use crate::catalog::ToolEntry;
 use crate::error::McpError;
 use crate::names::{full_name, shown_name, tool_name};
+use crate::schema_names::{clean, restore_names};
 use crate::server::Server;
 use crate::{bounds, pins, schema};
 
@@ -41,7 +42,8 @@ struct Of {
     server: Arc<Server>,
     entry: ToolEntry,
     hash: String,
-    check: OnceLock<Option<jsonschema::Validator>>,
+    /// The schema as it is declared to the model, and its validator.
+    check: OnceLock<(Value, Option<jsonschema::Validator>)>,
 }
 
 impl McpTool {
@@ -128,7 +130,7 @@ impl Of {
     }
 
     async fn call(self: Arc<Self>, mut arguments: Object, run: Run) -> Outcome {
-        schema::restore_names(&self.entry.schema, &mut arguments);
+        restore_names(&self.entry.schema, &mut arguments);
         self.keep(run.mode).await;
         // The declared definition may come from an earlier session.
         if let Err(error) = self.server.link().await {
@@ -235,9 +237,14 @@ impl Tool for McpTool {
     }
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
-        let check = self.shared.check.get_or_init(|| schema::validator(&self.shared.entry.schema));
+        let (schema, check) = self.shared.check.get_or_init(|| {
+            let mut schema = self.shared.entry.schema.clone();
+            clean(&mut schema);
+            let check = schema::validator(&schema);
+            (schema, check)
+        });
         let mut value = Value::Object(args);
-        coerce(&mut value, &self.shared.entry.schema);
+        coerce(&mut value, schema);
         if let Some(check) = check {
             let problems: Vec<String> = check
                 .iter_errors(&value)

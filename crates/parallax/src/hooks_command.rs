@@ -213,8 +213,8 @@ fn test(
     if let Some(stop) = &outcome.stop {
         let _ = writeln!(text, "stop: {}", one_line(stop));
     }
-    for (_, message) in &outcome.messages {
-        let _ = writeln!(text, "message: {}", one_line(message));
+    for message in &outcome.messages {
+        let _ = writeln!(text, "message: {}", one_line(&message.text));
     }
     if let Some(context) = &outcome.context {
         let _ = writeln!(text, "context: {}", one_line(context));
@@ -225,7 +225,7 @@ fn test(
     for warning in &trial.warnings {
         let _ = writeln!(text, "note: {}", one_line(warning));
     }
-    let messages: Vec<&String> = outcome.messages.iter().map(|(_, text)| text).collect();
+    let messages: Vec<&String> = outcome.messages.iter().map(|message| &message.text).collect();
     let json = json!({
         "event": event.as_str(),
         "ran": trial.ran,

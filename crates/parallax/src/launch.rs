@@ -373,7 +373,7 @@ fn report_late(events: &mut EventReader) {
     while let Some(event) = events.try_next() {
         let text = match event.body {
             EventBody::ItemDone {
-                done: ItemDone::Notice { level: Level::Warning | Level::Error, text },
+                done: ItemDone::Notice { level: Level::Warning | Level::Error, text, .. },
                 ..
             } => format!("warning: {text}"),
             EventBody::Aside { text } => text,

@@ -31,6 +31,7 @@ mod rule_file;
 mod rule_set;
 mod rule_toml;
 mod sandbox_table;
+mod secret_printers;
 mod sensitive_names;
 mod sensitive_trees;
 mod settings;

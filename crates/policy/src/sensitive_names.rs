@@ -21,8 +21,8 @@ const FILES: &[&str] =
 /// Returns the secrets that words of the line may name, as written.
 pub(crate) fn named(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> {
     let commands = &shell.line.commands;
-    let targets = shell.line.redirections.iter().map(|redirection| &redirection.target);
-    let words = commands.iter().flat_map(Command::arguments).chain(targets);
+    let targets = || shell.line.redirections.iter().map(|redirection| &redirection.target);
+    let words = commands.iter().flat_map(Command::arguments).chain(targets());
     let patterns = words.filter(|word| word.glob).filter_map(|word| word.text.as_deref());
     let patterns = patterns.filter(|text| text.contains(['*', '?', '[']));
     let mut found: Vec<PathBuf> =
@@ -36,6 +36,17 @@ pub(crate) fn named(shell: &ShellCall<'_>, home: Option<&Path>) -> Vec<PathBuf> 
         path.filter(|_| !user.is_empty() && word.glob && is_secret)
     });
     found.extend(others);
+    // A secret file in a directory that is known only at run time: `"$DIR"/id_rsa`.
+    let words = commands.iter().flat_map(Command::arguments).chain(targets());
+    let unknown = words.filter(|word| word.text.is_none()).filter_map(|word| {
+        let source = word.source.trim_matches('"');
+        let (folder, name) = source.rsplit_once('/')?;
+        let is_plain =
+            |text: &str| !text.contains(|c: char| c.is_whitespace() || "()`".contains(c));
+        let is_name = folder.contains('$') && is_plain(source) && !name.contains(['$', '"']);
+        (is_name && is_sensitive(Path::new(name), None)).then(|| source.replace('"', "").into())
+    });
+    found.extend(unknown);
     let interpreted: Vec<&Command> = commands.iter().filter(|it| is_interpreter(it)).collect();
     let code = interpreted.iter().flat_map(|command| command.arguments());
     let input = shell.line.redirections.iter().filter(|redirection| {
@@ -103,6 +114,16 @@ fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
         let names: Vec<&str> = secret.split('/').collect();
         below.len() >= names.len()
             && below.iter().zip(&names).all(|(pattern, name)| matches(pattern, name))
+    })
+}
+
+/// Whether a pattern below the home directory matches a directory with secrets: `.c*` matches
+/// `.config`.
+pub(crate) fn is_above_secret(pattern: &str) -> bool {
+    let below: Vec<&str> = pattern.split('/').collect();
+    SECRETS_OF_HOME.iter().any(|secret| {
+        let mut names = secret.split('/');
+        below.iter().all(|pattern| names.next().is_some_and(|name| matches(pattern, name)))
     })
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::event::Level;
+use crate::event::{ItemDone, Level};
 use crate::{BoxFuture, CancellationToken, Object};
 
 /// The events that hooks can subscribe to.
@@ -172,6 +172,25 @@ pub enum HookDecision {
     Deny,
 }
 
+/// A message of a hook for the user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HookMessage {
+    /// The name of the hook.
+    pub hook: String,
+    /// The severity.
+    pub level: Level,
+    /// The text.
+    pub text: String,
+}
+
+impl HookMessage {
+    /// Creates a notice, of one kind with the others of this hook at this event.
+    pub fn notice(&self, event: HookEvent) -> ItemDone {
+        let kind = Some(format!("{} {}", event.as_str(), self.hook));
+        ItemDone::Notice { level: self.level, text: self.text.clone(), kind }
+    }
+}
+
 /// The combined result of all hooks of an event. The default changes nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookOutcome {
@@ -184,7 +203,7 @@ pub struct HookOutcome {
     /// The reason to end the agent loop, if a hook requested that.
     pub stop: Option<String>,
     /// Messages for the user.
-    pub messages: Vec<(Level, String)>,
+    pub messages: Vec<HookMessage>,
     /// Lines shown to an interactive user but omitted from machine-readable output.
     pub asides: Vec<String>,
     /// Additional context for the model, sanitized and marked as coming from hooks.

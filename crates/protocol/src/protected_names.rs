@@ -451,6 +451,11 @@ pub const SECRETS_OF_HOME: &[&str] = &[
     ".parallax/mcp-oauth-tokens.json",
     ".parallax/provider-keys.json",
     ".parallax/session-key",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".config/github-copilot",
+    ".local/share/opencode/auth.json",
+    ".qwen/oauth_creds.json",
     ".terraformrc",
     ".bash_history",
     ".zsh_history",
@@ -494,7 +499,11 @@ pub fn trusted_of_home() -> impl Iterator<Item = &'static str> {
 }
 
 /// Names of files that contain keys or passwords, in any directory.
-const SECRET_NAMES: [&str; 14] = [
+const SECRET_NAMES: [&str; 18] = [
+    ".credentials.json",
+    "mcp-oauth-tokens.json",
+    "oauth_creds.json",
+    "provider-keys.json",
     ".netrc",
     ".pgpass",
     ".git-credentials",

@@ -8,24 +8,29 @@ const ALL_SHOWN: usize = 3;
 /// Returns the texts in their order; of more than three that differ only in names, paths, and
 /// numbers, only the first, with the number of the others.
 pub fn folded(texts: impl IntoIterator<Item = String>) -> Vec<String> {
-    let texts: Vec<String> = texts.into_iter().collect();
-    if texts.len() <= ALL_SHOWN {
-        return texts;
+    folded_by(texts.into_iter().collect(), |text| text)
+}
+
+/// Like [`folded`], for values with a text.
+pub fn folded_by<T>(mut all: Vec<T>, text_of: impl Fn(&mut T) -> &mut String) -> Vec<T> {
+    if all.len() <= ALL_SHOWN {
+        return all;
     }
-    let kinds: Vec<String> = texts.iter().map(|text| kind(text)).collect();
+    let kinds: Vec<String> = all.iter_mut().map(|one| kind(text_of(one))).collect();
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for kind in &kinds {
         *counts.entry(kind).or_default() += 1;
     }
     let mut found = Vec::new();
-    for (text, kind) in texts.into_iter().zip(&kinds) {
+    for (mut one, kind) in all.into_iter().zip(&kinds) {
         match counts.get_mut(kind.as_str()) {
             Some(0) => {}
             Some(count) if *count > ALL_SHOWN => {
-                found.push(format!("{text} (and {} more like it)", *count - 1));
+                text_of(&mut one).push_str(&format!(" (and {} more like it)", *count - 1));
+                found.push(one);
                 *count = 0;
             }
-            _ => found.push(text),
+            _ => found.push(one),
         }
     }
     found

@@ -138,7 +138,7 @@ pub(crate) fn discover(
 
 /// Sends a warning to the user.
 fn tell(hub: &EventBus, text: String) {
-    let done = ItemDone::Notice { level: Level::Warning, text };
+    let done = ItemDone::notice(Level::Warning, text);
     hub.send(EventBody::ItemDone { item: "notice-discovery".into(), done });
 }
 

@@ -89,7 +89,7 @@ impl Toolbox {
             let (can_search, notice) = searches(name);
             let could_search = searched.swap(can_search, Ordering::Relaxed);
             if let Some(text) = notice.filter(|_| could_search) {
-                let done = ItemDone::Notice { level: Level::Warning, text };
+                let done = ItemDone::notice(Level::Warning, text);
                 hub.send(EventBody::ItemDone { item: "notice-web-search".into(), done });
             }
         })

@@ -20,7 +20,7 @@ use crate::blocking::blocking;
 use crate::failure::invalid;
 use crate::kind::FileKind;
 use crate::read_file::{Range, Read, read};
-use gather::gather;
+use gather::{Gathered, gather};
 
 /// Maximum text of all files together in bytes; files beyond it are skipped with a reason.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
@@ -76,6 +76,8 @@ pub struct ReadManyResult {
     pub files: Vec<ReadOne>,
     /// The skipped files, with reasons.
     pub skipped: Vec<(PathBuf, String)>,
+    /// The patterns that match no file.
+    pub unmatched: Vec<String>,
     /// The Markdown list shown to the user.
     pub display: String,
 }
@@ -111,6 +113,11 @@ impl ReadManyResult {
     }
 }
 
+/// Whether a glob can be compiled.
+pub fn is_valid_glob(pattern: &str) -> bool {
+    gather::is_valid(pattern)
+}
+
 /// Reads all requested files. Blocking; stops when cancelled.
 ///
 /// # Errors
@@ -122,10 +129,10 @@ pub fn read_many(
     wanted: &ReadMany,
     cancel: &CancellationToken,
 ) -> Result<ReadManyResult, ToolError> {
-    let gathered = gather(workspace, wanted, cancel)?;
-    let mut result = ReadManyResult { skipped: gathered.skipped, ..ReadManyResult::default() };
+    let Gathered { files, skipped, unmatched } = gather(workspace, wanted, cancel)?;
+    let mut result = ReadManyResult { skipped, unmatched, ..ReadManyResult::default() };
     let (mut text_left, mut media_left) = (MAX_TEXT, MAX_MEDIA);
-    for (path, target) in gathered.files {
+    for (path, target) in files {
         if cancel.is_cancelled() {
             return Err(ToolError::new(
                 ToolErrorKind::ExecutionFailed,
@@ -184,7 +191,12 @@ fn is_unwanted_media(path: &Path, wanted: &ReadMany) -> bool {
     let (ending, stem) = (lower(path.extension()), lower(path.file_stem()));
     !wanted.include.iter().any(|pattern| {
         let pattern = pattern.to_lowercase();
-        (!ending.is_empty() && pattern.contains(&format!(".{ending}"))) || pattern.contains(&stem)
+        // `{png,jpg}` names the endings, too.
+        let is_alternative = || {
+            pattern.contains('{') && pattern.split(['{', ',', '}']).skip(1).any(|it| it == ending)
+        };
+        let is_ending = || pattern.contains(&format!(".{ending}")) || is_alternative();
+        (!ending.is_empty() && is_ending()) || pattern.contains(&stem)
     })
 }
 

@@ -6,13 +6,17 @@ use serde_json::Value;
 use super::{CommandParseError, ParsedCommand};
 use crate::front_matter;
 
+/// The fields whose values are not texts for display.
+const STRUCTURED: [&str; 6] = ["model", "agent", "tools", "mode", "timeout", "allowed-tools"];
+
 /// Parses the text of a file.
 ///
 /// # Errors
 /// Returns an error if the front matter is not valid YAML, the prompt is empty, or a field has the
 /// wrong type.
 pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
-    let file = front_matter::read_with_texts(text, &["description", "argument-hint"]).map_err(
+    // Unknown fields are for other programs, so that their values do not matter.
+    let file = front_matter::read_with_texts(text, |key| !STRUCTURED.contains(&key)).map_err(
         |broken| CommandParseError {
             line: broken.line,
             column: None,
@@ -36,8 +40,13 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                 continue;
             }
             "tools" => {
-                let nothing = value.is_null();
-                written.wishes.tools = Some(names(&key, value)?).filter(|_| !nothing);
+                if value.is_null() {
+                    // Neither all tools nor none was certainly meant.
+                    let message = "`tools` has no value: list names of tools, write `[]` for no \
+                                   tools, or remove the line";
+                    return Err(wrong(message.to_owned()));
+                }
+                written.wishes.tools = Some(names(&key, value)?);
                 continue;
             }
             // The word of another program's prompt files, which says less than a mode.

@@ -76,7 +76,8 @@ fn invalid_file_is_reported_and_the_others_load() {
         ("c.toml", "prompt = 'x'\nprompt 'y'"),
         ("d.toml", "\nprompt = 3"),
         ("e.md", "---\ndescription: x\n---\n"),
-        ("f.md", "---\nx: [\n---\ntext"),
+        ("f.md", "---\ntools: [\n---\ntext"),
+        ("g.md", "---\ndescription: x\ntools:\n---\ntext"),
     ] {
         write(root, &format!("{place}/{name}"), text);
     }
@@ -87,7 +88,8 @@ fn invalid_file_is_reported_and_the_others_load() {
         .iter()
         .map(|problem| problem.to_string().replace(&*root.join(place).to_string_lossy(), ""))
         .collect();
-    let begins = ["/b.toml:1:1: ", "/c.toml:2:8: ", "/d.toml:2:10: ", "/e.md:1: ", "/f.md:"];
+    let begins =
+        ["/b.toml:1:1: ", "/c.toml:2:8: ", "/d.toml:2:10: ", "/e.md:1: ", "/f.md:", "/g.md:1: "];
     for (told, begins) in told.iter().zip(begins) {
         assert!(told.starts_with(begins), "{told}");
     }
@@ -108,6 +110,52 @@ fn links_are_followed_and_cycles_end() {
     let found = find(root, true);
     let names: Vec<&str> = found.commands.iter().map(|command| command.name.as_str()).collect();
     assert_eq!(names, [".dot", "team:shared"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn directories_and_links_in_place_of_commands_are_reported() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().expect("folder");
+    let root = folder.path();
+    write(root, "home/.gemini/commands/good.toml", "prompt = 'x'");
+    let commands = root.join("home/.gemini/commands");
+    std::fs::create_dir_all(commands.join("foo.toml")).expect("folder");
+    std::fs::create_dir_all(root.join("elsewhere")).expect("folder");
+    symlink(root.join("elsewhere"), commands.join("linked.md")).expect("link");
+    symlink("nowhere", commands.join("folder")).expect("link");
+    symlink("user@host.1", commands.join(".#good.toml")).expect("link");
+    std::fs::create_dir_all(root.join("project/.gemini")).expect("folder");
+    symlink("nowhere", root.join("project/.gemini/commands")).expect("link");
+    let found = find(root, true);
+    let mut told: Vec<(Option<&str>, &str)> = found
+        .problems
+        .iter()
+        .map(|problem| (problem.name.as_deref(), problem.message.as_str()))
+        .collect();
+    told.sort_unstable();
+    let (link, folder) =
+        ("a symbolic link to a directory that does not exist", "a directory, not a command file");
+    assert_eq!(told, [(None, link), (None, link), (Some("foo"), folder), (Some("linked"), folder)]);
+    assert_eq!(found.commands.len(), 1);
+}
+
+#[test]
+fn scalars_are_descriptions_in_both_formats() {
+    let folder = tempfile::tempdir().expect("folder");
+    let root = folder.path();
+    for (name, value) in [("a", "5"), ("b", "1.5"), ("c", "true"), ("d", "2026-01-01")] {
+        let place = "home/.gemini/commands";
+        let toml = format!("description = {value}\nprompt = 'x'");
+        write(root, &format!("{place}/{name}.toml"), &toml);
+        let markdown = format!("---\ndescription: {value}\n---\nx");
+        write(root, &format!("{place}/{name}{name}.md"), &markdown);
+    }
+    let found = find(root, true);
+    assert!(found.problems.is_empty(), "{:?}", found.problems);
+    let mut shown: Vec<&str> = found.commands.iter().map(|it| it.description.as_str()).collect();
+    shown.sort_unstable();
+    assert_eq!(shown, ["1.5", "1.5", "2026-01-01", "2026-01-01", "5", "5", "true", "true"]);
 }
 
 #[test]
@@ -177,6 +225,8 @@ fn display_fields_may_hold_any_text() {
             "<file> | [a]",
         ),
         ("argument-hint: [file]\nmode: agent", "", "[file]"),
+        ("description: {a: b}\nargument-hint: \"[a]\" [b]", "{a: b}", "\"[a]\" [b]"),
+        ("Description: a: b\ntitle: [x] y\ndescription: 'a' and 'b'", "'a' and 'b'", ""),
     ] {
         let text = format!("---\n{fields}\ntools: read_file\n---\nx");
         let written = markdown_form::read(&text).expect(fields);
@@ -187,7 +237,7 @@ fn display_fields_may_hold_any_text() {
         assert_eq!(written.wishes.tools, Some(vec!["read_file".to_owned()]), "{fields}");
     }
     // Fields that decide what the command may do must be valid.
-    for fields in ["description: a: b\ntools: [x] [y]", "description: {a: b}", "mode: yolo"] {
+    for fields in ["description: a: b\ntools: [x] [y]", "mode: yolo"] {
         let text = format!("---\n{fields}\n---\nx");
         assert!(markdown_form::read(&text).is_err(), "{fields}");
     }

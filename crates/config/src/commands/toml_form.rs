@@ -40,6 +40,15 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             }
             ("prompt", _) => return Err(wrong("a text")),
             ("description", DeValue::String(text)) => written.description = text.to_string(),
+            // As in front matter.
+            ("description", DeValue::Integer(number)) => {
+                number.as_str().clone_into(&mut written.description)
+            }
+            ("description", DeValue::Float(number)) => {
+                number.as_str().clone_into(&mut written.description)
+            }
+            ("description", DeValue::Boolean(is)) => written.description = is.to_string(),
+            ("description", DeValue::Datetime(time)) => written.description = time.to_string(),
             ("description", _) => return Err(wrong("a text")),
             ("args", DeValue::Array(items)) => {
                 let arguments = items.iter().take(MOST).map(|item| argument(item.get_ref()));

@@ -167,7 +167,7 @@ fn event_message(scope: &EventScope, event: &EventBody) -> Option<(&'static str,
                 "title": state.title,
             }),
         )),
-        EventBody::ItemDone { done: ItemDone::Notice { level, text }, .. } => {
+        EventBody::ItemDone { done: ItemDone::Notice { level, text, .. }, .. } => {
             Some(("log", json!({"time": time, "level": level, "target": "notice", "text": text})))
         }
         EventBody::Aside { text } => log("info", "notice", text.clone()),

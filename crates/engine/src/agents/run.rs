@@ -153,9 +153,9 @@ impl SubagentRun {
         };
         let call = HookCall::new(event, &self.agent.name, input);
         let outcome = hooks.run(call, self.cancel.clone()).await;
-        for (index, (level, text)) in outcome.messages.iter().enumerate() {
+        for (index, message) in outcome.messages.iter().enumerate() {
             let item = ItemId::new(format!("{}-{}-{index}", self.item, event.as_str()));
-            let done = ItemDone::Notice { level: *level, text: text.clone() };
+            let done = message.notice(event);
             self.subagents.bus.send(EventBody::ItemDone { item, done });
         }
         outcome
@@ -310,7 +310,7 @@ impl SubagentRun {
         options.generation.extend(self.agent.generation.clone());
         for (index, text) in kit.problems.into_iter().enumerate() {
             let item = ItemId::new(format!("{}-problem-{index}", self.item));
-            let done = ItemDone::Notice { level: Level::Warning, text };
+            let done = ItemDone::notice(Level::Warning, text);
             self.subagents.bus.send(EventBody::ItemDone { item, done });
         }
         Ok((options, RunResources { close: kit.close, finish }))
@@ -413,11 +413,11 @@ impl SubagentRun {
             EventBody::Aside { text } => self.subagents.bus.send(EventBody::Aside { text }),
             EventBody::Retry(retry) => self.subagents.bus.send(EventBody::Retry(retry)),
             EventBody::FellBack(fallback) => self.subagents.bus.send(EventBody::FellBack(fallback)),
-            EventBody::ItemDone { item, done: ItemDone::Notice { level, text } } => {
+            EventBody::ItemDone { item, done: ItemDone::Notice { level, text, kind } } => {
                 let text = format!("{}: {text}", self.agent.name);
                 self.subagents.bus.send(EventBody::ItemDone {
                     item: ItemId::new(format!("{}-{item}", self.item)),
-                    done: ItemDone::Notice { level, text },
+                    done: ItemDone::Notice { level, text, kind },
                 });
             }
             _ => {}

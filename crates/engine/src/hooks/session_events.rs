@@ -48,7 +48,7 @@ impl HookRunner {
     /// Applies the result of the session-start hooks.
     pub(crate) fn started(&mut self, joined: Option<Result<HookOutcome, JoinError>>) {
         if let Some(Ok(outcome)) = joined {
-            self.emit_messages(&outcome);
+            self.emit_messages(HookEvent::SessionStart, &outcome);
             self.context = outcome.context;
         }
     }
@@ -172,7 +172,8 @@ impl HookRunner {
             (None, None) => Ok(None),
             (None, Some(why)) => {
                 let text = format!("Agent execution blocked: {}", after.named(why));
-                self.notices.show(Level::Warning, text);
+                let kind = format!("AfterAgent {}", after.deciders.join(", "));
+                self.notices.show_kind(Level::Warning, &kind, text);
                 continuations.add(&after.deciders, why).map(Some)
             }
         };

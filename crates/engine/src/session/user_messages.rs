@@ -38,7 +38,7 @@ impl UserMessages<'_> {
     ) {
         self.environment.redact(&mut prompt.text);
         for notice in std::mem::take(&mut prompt.notices) {
-            self.inbox.notice(Level::Warning, notice);
+            self.inbox.notices().show_kind(Level::Warning, "prompt", notice);
         }
         let mut shown = prompt.typed.unwrap_or_else(|| prompt.text.clone());
         self.environment.redact(&mut shown);
@@ -76,7 +76,7 @@ impl UserMessages<'_> {
         for steer in self.inbox.take_steers() {
             let Prompt { mut text, attachments, notices, .. } = steer.prompt;
             for notice in notices {
-                self.inbox.notice(Level::Warning, notice);
+                self.inbox.notices().show_kind(Level::Warning, "prompt", notice);
             }
             self.environment.redact(&mut text);
             self.inbox.steer_ended(steer.id, text.clone(), SteerFate::Delivered);

@@ -66,7 +66,7 @@ impl BackgroundWatcher {
     fn tell(&self, process: &BackgroundProcess, completion: BackgroundCompletion) {
         let line = line(process);
         let item = ItemId::new(format!("background-{}", process.pid));
-        let done = ItemDone::Notice { level: Level::Info, text: line.clone() };
+        let done = ItemDone::notice(Level::Info, line.clone());
         self.bus.send(EventBody::ItemDone { item, done });
         let mut text = format!("[System] {line}");
         if completion == BackgroundCompletion::Inject {

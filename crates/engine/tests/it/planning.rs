@@ -73,7 +73,7 @@ async fn auto_approved_tools_are_named_in_the_prompt() {
     let (_, events) = rig.turn("go").await;
     let told = events.iter().any(|event| {
         matches!(&event.body, EventBody::ItemDone {
-            done: parallax_protocol::event::ItemDone::Notice { level: Level::Warning, text }, ..
+            done: parallax_protocol::event::ItemDone::Notice { level: Level::Warning, text, .. }, ..
         } if text.contains("auto-approved"))
     });
     assert!(told);

@@ -69,6 +69,15 @@ fn line_that_is_not_a_message_affects_no_call() {
         r#"{"id":1,"result":"ok","time":"12:00"}"#,
         r#"{"level":30,"id":1,"error":{"code":1,"message":"x"}}"#,
         r#"{"level":"info","method":"GET","path":"/"}"#,
+        r#"INFO {"b":{"jsonrpc":"2.0","id":1,"result":{}}}"#,
+        "\u{1b}[2m{\"b\":{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}}\u{1b}[0m",
+        r#"{"x":NaN,"b":{"jsonrpc":"2.0","id":1,"result":{}}}"#,
+        r#"{'b':{"jsonrpc":"2.0","id":1,"result":{}}}"#,
+        r#"INFO {'a': [{"jsonrpc":"2.0","id":1,"result":{}}, 1]}"#,
+        r#"{"b":{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        r#"got {"a":1,"b": {"jsonrpc":"2.0","id":1,"result":{}},"c":"x"#,
+        r#"INFO {"text":"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}","b":{"c":{"jsonrpc":"2.0","id":1,"result":{}}}}"#,
+        r#"ctx={a={"jsonrpc":"2.0","id":1,"result":{}}}"#,
         r#"{"level":"warn","id":1,"error":"EN"#,
         r#"{"jsonrpc":"2.0","result":{"content":[{"type":"te"#,
         r#"{"jsonrpc":"2.0","id":9,"result":{"content":[{"type":"te"#,
@@ -94,6 +103,9 @@ fn response_after_other_text_completes_its_call() {
         format!("loading {{x}} {{\"a\":1}}{answer}"),
         format!("{{\"level\":\"info\"}}{answer}"),
         format!("sent {answer} in 3 ms"),
+        format!("it's {{a}} \"open {answer}"),
+        format!("open {{ brace {answer}"),
+        format!("\u{1b}[2m[debug]\u{1b}[0m {answer}"),
     ] {
         let got = read(&open(&[1]), line.as_bytes()).remove(0);
         assert_eq!((&got["id"], &got["result"]), (&json!(1), &json!({"content": []})), "{line}");

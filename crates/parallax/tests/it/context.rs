@@ -329,6 +329,64 @@ fn partial_file_name_is_resolved() {
 }
 
 #[test]
+fn globs_of_a_prompt_attach_what_they_match() {
+    let world = World::new(r#"[{"text":"done","repeat":0}]"#);
+    for path in ["src/a.rs", "src/lib/b.rs", "src/m.txt", "app/[id]/page.tsx", "app/x.ts", "README"]
+    {
+        world.home.write(path, &format!("HAS {path}")).unwrap();
+    }
+    let all = ["src/a.rs", "src/lib/b.rs", "src/m.txt", "app/[id]/page.tsx", "app/x.ts", "README"];
+    for (typed, expected, warning) in [
+        ("@src/{a,z}.rs, please", vec!["src/a.rs"], None),
+        ("@**/[ab].rs", vec!["src/a.rs", "src/lib/b.rs"], None),
+        ("@{src,app}/?.{rs,ts}", vec!["src/a.rs", "app/x.ts"], None),
+        ("@\"src/{a.rs,m.txt}\"", vec!["src/a.rs", "src/m.txt"], None),
+        ("see @src/?.txt?", vec!["src/m.txt"], None),
+        ("@src/[!a].*", vec!["src/m.txt"], None),
+        ("@app/[id]", vec!["app/[id]/page.tsx"], None),
+        ("@app/[id]/page.tsx.", vec!["app/[id]/page.tsx"], None),
+        ("@src/{x,y}.rs", vec![], Some("`@src/{x,y}.rs` matches no file")),
+        ("@src/*.zz", vec![], Some("`@src/*.zz` matches no file")),
+        ("@src/!(m).rs", vec![], Some("`@src/!(m).rs` was not found")),
+        ("@app/(nope)/x.ts", vec![], Some("`@app/(nope)/x.ts` was not found")),
+        ("@src/[abc", vec![], Some("`@src/[abc` was not found")),
+        ("@src/{id}.ts", vec![], Some("`@src/{id}.ts` was not found")),
+        ("@src[0] = {a, b}; @src(1)(2)", vec!["src/a.rs", "src/lib/b.rs", "src/m.txt"], None),
+        ("```java\n@app\n```", vec![], None),
+    ] {
+        let done = world.run(&["-p", typed]);
+        assert_eq!(done.code(), 0, "{typed}: {}", done.err());
+        let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
+        let found: Vec<&str> =
+            all.into_iter().filter(|path| sent.contains(&format!("HAS {path}"))).collect();
+        let mut expected = expected;
+        expected.sort_unstable_by_key(|path| all.iter().position(|known| known == path));
+        assert_eq!(found, expected, "{typed}");
+        match warning {
+            Some(warning) => assert!(done.err().contains(warning), "{typed}: {}", done.err()),
+            None => assert_eq!(done.err(), "", "{typed}"),
+        }
+    }
+}
+
+#[test]
+fn attachment_that_cannot_be_read_is_a_warning() {
+    let world = World::new(r#"[{"text":"done","repeat":0}]"#);
+    world.home.write("empty.png", "").unwrap();
+    world.home.write("empty.pdf", "").unwrap();
+    world.home.write("a.txt", "HAS a").unwrap();
+    let big = world.home.write("big.mp4", "\0\0\0\u{18}ftypmp42\0\0\0\0mp42isom").unwrap();
+    std::fs::File::options().write(true).open(big).unwrap().set_len(30_000_000).unwrap();
+    for typed in ["@empty.png", "@empty.pdf @a.txt", "look at \"@empty.png\"", "@big.mp4"] {
+        let done = world.run(&["-p", typed]);
+        assert_eq!(done.code(), 0, "{typed}: {}", done.err());
+        assert!(done.err().contains("was not read: "), "{typed}: {}", done.err());
+        let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
+        assert_eq!(sent.contains("HAS a"), typed.contains("a.txt"), "{typed}");
+    }
+}
+
+#[test]
 fn twice_truncated_output_names_the_complete_file() {
     let call = r#"{"name":"run_shell_command","args":{"command":"seq 1 60000"}}"#;
     let world = World::new(&format!(r#"[{{"calls":[{call},{call}]}},{{"text":"done"}}]"#));

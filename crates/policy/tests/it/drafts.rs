@@ -102,6 +102,7 @@ fn verdict_names_the_sensitive_paths_of_a_call() {
 fn verdict_names_secrets_that_a_line_reaches_indirectly() {
     let world =
         World::with(&PolicyOptions { home: Some("/home/u".into()), ..PolicyOptions::default() });
+    let mut wrong = Vec::new();
     for (line, named) in [
         ("F=~/.ssh/id; cat $F", "~/.ssh/id"),
         ("F=.ssh; cat ~/$F/id", "~/.ssh/id"),
@@ -146,10 +147,74 @@ fn verdict_names_secrets_that_a_line_reaches_indirectly() {
         ("gh auth token", "output of `gh auth token`"),
         ("gpg --armor --export-secret-keys", "output of `gpg --armor --export-secret-keys`"),
         ("gh auth status", ""),
+        ("gpg2 --export-secret-keys", "output of `gpg2 --export-secret-keys`"),
+        ("gh auth status -t", "output of `gh auth status -t`"),
+        ("gcloud auth print-identity-token", "output of `gcloud auth print-identity-token`"),
+        ("aws configure get x", "output of `aws configure get x`"),
+        (
+            "aws --region x secretsmanager get-secret-value",
+            "output of `aws --region x secretsmanager get-secret-value`",
+        ),
+        ("az account get-access-token", "output of `az account get-access-token`"),
+        ("pass mail/x", "output of `pass mail/x`"),
+        ("op read op://a/b", "output of `op read op://a/b`"),
+        ("bw get password x", "output of `bw get password x`"),
+        ("vault kv get secret/x", "output of `vault kv get secret/x`"),
+        ("kubectl -n x get secret/y", "output of `kubectl -n x get secret/y`"),
+        ("kubectl config view --raw", "output of `kubectl config view --raw`"),
+        ("git credential fill", "output of `git credential fill`"),
+        ("terraform output -raw p", "output of `terraform output -raw p`"),
+        ("npm config get //r/:_authToken", "output of `npm config get //r/:_authToken`"),
+        ("heroku auth:token", "output of `heroku auth:token`"),
+        ("npm token list", "output of `npm token list`"),
+        ("doppler secrets", "output of `doppler secrets`"),
+        ("sops -d x.yaml", "output of `sops -d x.yaml`"),
+        ("age -d x.age", "output of `age -d x.age`"),
+        ("docker-credential-pass get", "output of `docker-credential-pass get`"),
+        ("pass ls", ""),
+        ("pass", ""),
+        ("kubectl get pods", ""),
+        ("kubectl config view", ""),
+        ("vault status", ""),
+        ("terraform output", ""),
+        ("aws s3 ls", ""),
+        ("npm config get registry", ""),
+        ("git commit -m credential", ""),
+        // Files of other agents, and directories that are known only at run time.
+        ("cat ~/.codex/auth.json", "~/.codex/auth.json"),
+        ("cat ~/.claude/.credentials.json", "~/.claude/.credentials.json"),
+        ("cat \"$PARALLAX_HOME\"/provider-keys.json", "$PARALLAX_HOME/provider-keys.json"),
+        ("cat $DIR/id_rsa", "$DIR/id_rsa"),
+        ("cat $DIR/main.rs", ""),
+        // Directories above the home directory.
+        ("cp -r /home b", "/home"),
+        ("cp -r /root b", "/root"),
+        ("tar cf x /", "/"),
+        ("cp -r .. b", "/"),
+        ("cp -r ~/.c* b", "~/.c*"),
+        ("tar -C/home/u -cf x .ssh", "~/.ssh"),
+        ("find ~ -name x -exec cat {} +", "~"),
+        ("find -L /home -type f | xargs cat", "/home"),
+        ("rclone copy ~ r:", "~"),
+        ("docker cp ~ c:/x", "~"),
+        ("docker run -v ~:/h x", "~"),
+        ("diff -r ~ b", "~"),
+        ("rg -uu token ~/.config", "~/.config"),
+        ("find ~ -name x", ""),
+        ("find . -name x -exec cat {} +", ""),
+        ("grep -rn / src", ""),
+        ("grep -m 3 -e x ~", "~"),
+        ("rg '..' src", ""),
+        ("cp a ..", ""),
+        ("tar xf a.tgz -C /home/u", ""),
+        ("docker cp c:/x ~", ""),
     ] {
         let found = world.judge(Default, SHELL, line).sensitive;
-        assert_eq!(found.first().map_or("", String::as_str), named, "{line} {found:?}");
+        if found.first().map_or("", String::as_str) != named {
+            wrong.push(format!("{line}: {found:?}, not {named}"));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

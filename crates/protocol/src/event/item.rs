@@ -106,7 +106,17 @@ pub enum ItemDone {
         level: Level,
         /// One line of text.
         text: String,
+        /// What notices of one kind have in common although their texts differ, such as the hook
+        /// that they come from. Without it, notices with the same text are of one kind.
+        kind: Option<String>,
     },
+}
+
+impl ItemDone {
+    /// Creates a notice without a kind.
+    pub fn notice(level: Level, text: impl Into<String>) -> Self {
+        Self::Notice { level, text: text.into(), kind: None }
+    }
 }
 
 /// How a tool call ended.

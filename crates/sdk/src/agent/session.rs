@@ -160,7 +160,7 @@ impl AgentTurn<'_> {
                     title: done.title,
                     error: done.error.map(|(_, message)| message),
                 },
-                ItemDone::Notice { level, text } if level != Level::Info => {
+                ItemDone::Notice { level, text, .. } if level != Level::Info => {
                     AgentEvent::Notice(text)
                 }
                 _ => return None,

@@ -81,7 +81,7 @@ pub(super) fn watch(
             // It is unknown what the server ran, so no change is permitted.
             let note = watch.end("").note()?;
             let text = format!("MCP server `{server}`: {note}");
-            let done = ItemDone::Notice { level: Level::Warning, text: text.clone() };
+            let done = ItemDone::notice(Level::Warning, text.clone());
             hub.send(EventBody::ItemDone { item: "notice-mcp-watch".into(), done });
             Some(text)
         };

@@ -576,7 +576,7 @@ impl SessionBuilder {
 fn warning(hub: &EventBus) -> parallax_context_files::Warn {
     let hub = hub.clone();
     Arc::new(move |text| {
-        let done = ItemDone::Notice { level: Level::Warning, text };
+        let done = ItemDone::notice(Level::Warning, text);
         hub.send(EventBody::ItemDone { item: "notice-context".into(), done });
     })
 }

@@ -23,6 +23,8 @@ const FOLDERS_OF_TOOLS: [&str; 7] =
 pub(crate) struct Gathered {
     pub(crate) files: BTreeMap<PathBuf, Confined>,
     pub(crate) skipped: Vec<(PathBuf, String)>,
+    /// The patterns that match no file.
+    pub(crate) unmatched: Vec<String>,
 }
 
 pub(crate) fn gather(
@@ -53,6 +55,7 @@ pub(crate) fn gather(
         exclude_folders: folders,
         ..WalkOptions::default()
     };
+    let mut matched = vec![false; patterns.len()];
     for root in workspace.roots() {
         let include = relative_to(&root, &patterns)?;
         for entry in walk(workspace, std::slice::from_ref(&root), &options).build() {
@@ -64,12 +67,18 @@ pub(crate) fn gather(
                 continue;
             }
             let Ok(rest) = entry.path().strip_prefix(&root) else { continue };
-            if !include.is_match(rest) || exclude.is_match(rest) {
+            let by = include.matches(rest);
+            if by.is_empty() || exclude.is_match(rest) {
                 continue;
+            }
+            for index in by {
+                matched.get_mut(index).into_iter().for_each(|it| *it = true);
             }
             add(workspace, entry.path(), &mut gathered);
         }
     }
+    let unmatched = patterns.iter().zip(&matched).filter(|(_, matched)| !**matched);
+    gathered.unmatched = unmatched.map(|(pattern, _)| (*pattern).to_owned()).collect();
     Ok(gathered)
 }
 
@@ -164,10 +173,16 @@ fn escaped(text: &str) -> String {
     globset::escape(text)
 }
 
+/// Whether a pattern can be compiled.
+pub(crate) fn is_valid(pattern: &str) -> bool {
+    glob(pattern).is_ok()
+}
+
 fn glob(pattern: &str) -> Result<globset::Glob, ToolError> {
     GlobBuilder::new(pattern)
         .case_insensitive(true)
         .literal_separator(true)
+        .empty_alternates(true)
         .build()
         .map_err(|error| wrong(&error))
 }

@@ -171,7 +171,7 @@ impl Transcript {
     }
 
     fn done(&mut self, id: &ItemId, done: &ItemDone) {
-        if let ItemDone::Notice { level, text } = done {
+        if let ItemDone::Notice { level, text, .. } = done {
             self.items.push(Item::notice(*level, text.as_str()));
             return;
         }

@@ -557,7 +557,7 @@ fn names_and_texts_cannot_control_the_terminal() {
     done.error = Some((ToolErrorKind::Unknown, evil.into()));
     done.display = Some(Display::text(evil));
     show.end(done).start("u", ItemStart::User { text: evil.into() });
-    show.done("n", ItemDone::Notice { level: Level::Error, text: evil.into() });
+    show.done("n", ItemDone::notice(Level::Error, evil));
     show.transcript.push(LocalItem::Shell {
         command: evil.into(),
         output: evil.into(),

@@ -21,7 +21,7 @@ fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
         }
         6 => show.start(&item, ItemStart::User { text: text.into() }),
         8 => show.done(&item, ItemDone::Thought { text: text.into() }),
-        9 => show.done(&item, ItemDone::Notice { level: Level::Info, text: text.into() }),
+        9 => show.done(&item, ItemDone::notice(Level::Info, text)),
         10 => show.event(EventBody::TurnEnded(TurnEnded {
             reason: EndReason::Cancelled,
             duration_ms: 1,

@@ -53,13 +53,7 @@ fn rich() -> Show {
     for done in [read, grep, failed, shell, edit, create, refused, mcp] {
         show.end(done);
     }
-    show.done(
-        "n",
-        ItemDone::Notice {
-            level: Level::Warning,
-            text: "the context window is nearly full".into(),
-        },
-    );
+    show.done("n", ItemDone::notice(Level::Warning, "the context window is nearly full"));
     show.transcript.push(LocalItem::Compressed { before: 90_000, after: 12_000 });
     show.transcript.push(LocalItem::ModelChanged { model: "gemini-2.5-flash".into() });
     show.transcript.push(LocalItem::Shell {
