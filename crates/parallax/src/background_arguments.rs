@@ -65,7 +65,7 @@ pub(crate) struct AnswerArguments {
     #[arg(value_name = "ANSWER")]
     pub(crate) answer: Option<String>,
 
-    /// With `deny`: a message for the model
+    /// With `deny`: a message for the model; with several questions: the other answers
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) text: Vec<String>,
 }

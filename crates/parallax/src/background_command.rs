@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::background_arguments::{AnswerArguments, BackgroundAction, PsArguments};
+use crate::background_request::{line_of, questions, shown_question, shown_request};
 use crate::background_session::all;
 
 /// Sessions that ended earlier are listed only with `--all`.
@@ -167,97 +168,6 @@ fn stop(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundError
     Ok(ExitCode::SUCCESS)
 }
 
-/// A choice of a request.
-struct Choice {
-    label: String,
-    line: Value,
-}
-
-/// Returns the possible answers to a request.
-fn choices(ask: &Value) -> Vec<Choice> {
-    let id = ask.get("id").cloned().unwrap_or_default();
-    if ask.get("kind").and_then(Value::as_str) == Some("question") {
-        let options = ask.pointer("/preview/questions/0/options").and_then(Value::as_array);
-        let labels = options.into_iter().flatten().filter_map(|option| {
-            option.get("label").and_then(Value::as_str).or_else(|| option.as_str())
-        });
-        return labels
-            .map(|label| Choice {
-                label: label.to_owned(),
-                line: json!({"type": "answer", "id": id, "value": label}),
-            })
-            .collect();
-    }
-    let outcomes = ask.get("outcomes").and_then(Value::as_array);
-    let outcomes = outcomes.into_iter().flatten().filter_map(Value::as_str);
-    outcomes
-        .filter_map(|outcome| {
-            let label = match outcome {
-                "proceed_once" => "Allow once",
-                "proceed_always" => "Allow always in this session",
-                "proceed_always_and_save" => "Allow always and save the rule",
-                "proceed_always_tool" => "Allow this tool always",
-                "proceed_always_server" => "Allow all tools of this server always",
-                "retry" => "Try again",
-                "cancel" => "Deny",
-                _ => return None,
-            };
-            let line = json!({"type": "decide", "id": id, "outcome": outcome});
-            Some(Choice { label: label.to_owned(), line })
-        })
-        .collect()
-}
-
-/// Formats a request with its numbered choices.
-fn shown_request(ask: &Value) -> String {
-    let text = |key: &str| one_line(ask.get(key).and_then(Value::as_str).unwrap_or_default());
-    let mut shown = format!("{}\n", text("title"));
-    let question = ask.pointer("/preview/questions/0/question").and_then(Value::as_str);
-    // Writing to a string cannot fail.
-    if let Some(question) = question {
-        let _ = writeln!(shown, "{}", one_line(question));
-    }
-    if let Some(command) = ask.pointer("/preview/command").and_then(Value::as_str) {
-        let _ = writeln!(shown, "  {}", one_line(command));
-    }
-    let reason = text("reason");
-    if !reason.is_empty() {
-        let _ = writeln!(shown, "Reason: {reason}");
-    }
-    for (number, choice) in choices(ask).iter().enumerate() {
-        let _ = writeln!(shown, "  {}  {}", number + 1, one_line(&choice.label));
-    }
-    shown
-}
-
-/// Returns the line that answers a request.
-fn line_of(ask: &Value, answer: &str, text: &str) -> Result<Value, BackgroundError> {
-    let id = ask.get("id").cloned().unwrap_or_default();
-    let choices = choices(ask);
-    if let Some(choice) = answer.parse::<usize>().ok().and_then(|it| it.checked_sub(1)) {
-        return choices.get(choice).map(|choice| choice.line.clone()).ok_or_else(|| {
-            BackgroundError::Rejected(format!("there are {} choices", choices.len()))
-        });
-    }
-    let is_question = ask.get("kind").and_then(Value::as_str) == Some("question");
-    let words = format!("{answer} {text}");
-    match (answer, is_question) {
-        ("deny", true) => Ok(json!({"type": "answer", "id": id, "value": null})),
-        (_, true) => Ok(json!({"type": "answer", "id": id, "value": words.trim()})),
-        ("allow", false) => Ok(json!({"type": "decide", "id": id, "outcome": "proceed_once"})),
-        ("deny", false) if text.is_empty() => {
-            Ok(json!({"type": "decide", "id": id, "outcome": "cancel"}))
-        }
-        ("deny", false) => {
-            Ok(json!({"type": "decide", "id": id, "outcome": "cancel", "feedback": text}))
-        }
-        _ => Err(BackgroundError::Rejected(format!(
-            "`{}`: use `allow`, `deny`, or the number of a choice",
-            one_line(answer)
-        ))),
-    }
-}
-
 fn answer(all: &BackgroundDirectory, typed: &AnswerArguments) -> Result<ExitCode, BackgroundError> {
     let (session, record) = all.find(&typed.id)?;
     let Some(ask) = record.asks.first() else {
@@ -271,7 +181,8 @@ fn answer(all: &BackgroundDirectory, typed: &AnswerArguments) -> Result<ExitCode
         print(&shown_request(ask));
         return Ok(ExitCode::SUCCESS);
     };
-    let line = line_of(ask, word, &typed.text.join(" "))?;
+    let words: Vec<&str> = std::iter::once(word).chain(&typed.text).map(String::as_str).collect();
+    let line = line_of(ask, &words)?;
     Client::connect(&session, &record)?.send(&line)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -288,6 +199,8 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
     }
     let typed = read_lines();
     let mut shown: Option<Value> = None;
+    // Answers to the first questions of a request.
+    let mut given: Vec<String> = Vec::new();
     loop {
         let is_alive = session.is_alive();
         if !print(&log.more()) || !is_alive {
@@ -298,14 +211,25 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
         if let Some(ask) = ask.filter(|ask| shown.as_ref() != Some(ask)) {
             print(&shown_request(ask));
             shown = Some(ask.clone());
+            given.clear();
         }
         match typed.recv_timeout(POLL) {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
                 let sent = match (ask, record.as_ref().map(|record| record.state)) {
                     (Some(ask), _) => {
-                        let (word, text) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
-                        line_of(ask, word, text.trim())
+                        let questions = questions(ask);
+                        if questions.len() > 1 && line.trim() != "deny" {
+                            given.push(line.clone());
+                            if let Some(next) = questions.get(given.len()) {
+                                print(&shown_question(next));
+                                continue;
+                            }
+                            let answers = std::mem::take(&mut given);
+                            line_of(ask, &answers.iter().map(String::as_str).collect::<Vec<_>>())
+                        } else {
+                            line_of(ask, &line.split_whitespace().collect::<Vec<_>>())
+                        }
                     }
                     (None, Some(SessionState::Working)) => {
                         Ok(json!({"type": "steer", "content": line}))
@@ -314,6 +238,8 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
                 };
                 if let Err(error) = sent.and_then(|line| client.send(&line)) {
                     say(&error.to_string());
+                    // The request is shown again.
+                    shown = shown.filter(|_| ask.is_none());
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}

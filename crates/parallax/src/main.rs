@@ -6,6 +6,7 @@ mod arguments;
 mod auth_command;
 mod background_arguments;
 mod background_command;
+mod background_request;
 mod background_session;
 mod batch_arguments;
 mod batch_command;

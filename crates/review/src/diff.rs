@@ -1,5 +1,8 @@
 //! Parses unified diffs in git's format.
 
+/// Spaces in the first line of a file's changes at which it is split.
+const MOST_SPACES: usize = 200;
+
 /// A diff of several files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
@@ -28,6 +31,7 @@ impl Diff {
     pub fn parse(text: &str) -> Self {
         let mut files: Vec<DiffFile> = Vec::new();
         let mut old = String::new();
+        let mut prefixes = Prefixes::default();
         // The remaining lines of the current hunk, before and after the change.
         let (mut left_old, mut left_new) = (0u64, 0u64);
         for line in text.lines() {
@@ -44,12 +48,19 @@ impl Diff {
                     hunk.lines.push(line.to_owned());
                 }
             } else if let Some(path) = line.strip_prefix("--- ") {
-                old = path_of(path);
+                old = path_of(path, &prefixes.old);
             } else if let Some(path) = line.strip_prefix("+++ ") {
-                let new = path_of(path);
+                let new = path_of(path, &prefixes.new);
                 add(&mut files, if new == "/dev/null" { std::mem::take(&mut old) } else { new });
-            } else if let Some(path) = path_without_hunks(line) {
-                add(&mut files, path);
+            } else if let Some(both) = line.strip_prefix("diff --git ") {
+                if let Some((found, path)) = split_header(both) {
+                    prefixes = found;
+                    add(&mut files, path);
+                }
+            } else if let Some(path) =
+                line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to "))
+            {
+                add(&mut files, unquoted(path));
             } else if let Some((before, after)) = hunk_of(line) {
                 (left_old, left_new) = (before, after.1);
                 if let Some(file) = files.last_mut() {
@@ -99,18 +110,44 @@ fn add(files: &mut Vec<DiffFile>, path: String) {
     }
 }
 
-/// Returns the path in a line of a header that may have no hunks: of a renamed or binary file, or
-/// one whose mode changed.
-fn path_without_hunks(line: &str) -> Option<String> {
-    if let Some(path) = line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to ")) {
-        return Some(unquoted(path));
+/// What stands before the paths: `a/` and `b/`, or what git's settings (`diff.mnemonicPrefix`,
+/// `diff.noprefix`) and options make of it.
+struct Prefixes {
+    old: String,
+    new: String,
+}
+
+impl Default for Prefixes {
+    fn default() -> Self {
+        Self { old: "a/".to_owned(), new: "b/".to_owned() }
     }
-    let both = line.strip_prefix("diff --git ")?;
-    // Both paths are equal, so the line can be split although they may contain spaces.
+}
+
+/// Splits what follows `diff --git`: two prefixes with the same path. `None` for a renamed file,
+/// whose paths follow on lines of their own.
+fn split_header(both: &str) -> Option<(Prefixes, String)> {
+    // The paths may contain spaces; both are equally long unless the prefixes differ in length.
     let middle = both.len() / 2;
-    let (before, after) = (both.get(..middle)?, both.get(middle + 1..)?);
-    let (before, after) = (path_of(before), path_of(after));
-    (before == after).then_some(after)
+    let spaces = both.match_indices(' ').map(|(at, _)| at).filter(|at| *at != middle);
+    std::iter::once(middle).chain(spaces.take(MOST_SPACES)).find_map(|at| {
+        let (before, after) = (both.get(..at)?, both.get(at..)?.strip_prefix(' ')?);
+        let (before, after) = (unquoted(before), unquoted(after));
+        let (mut old, mut new): (Vec<&str>, Vec<&str>) =
+            (before.split('/').collect(), after.split('/').collect());
+        let mut path = Vec::new();
+        while let (Some(one), Some(other)) = (old.last(), new.last())
+            && one == other
+        {
+            path.push(old.pop()?);
+            new.pop();
+        }
+        if path.is_empty() {
+            return None;
+        }
+        path.reverse();
+        let prefix = |parts: Vec<&str>| parts.iter().map(|part| format!("{part}/")).collect();
+        Some((Prefixes { old: prefix(old), new: prefix(new) }, path.join("/")))
+    })
 }
 
 /// Returns a path without the quotes and escapes with which git writes unusual ones.
@@ -152,11 +189,10 @@ fn unquoted(text: &str) -> String {
 }
 
 /// Returns the path in a line `--- a/path` or `+++ b/path`.
-fn path_of(text: &str) -> String {
+fn path_of(text: &str, prefix: &str) -> String {
     // Git adds a tab after a path with spaces.
     let text = unquoted(text.trim_end_matches('\t'));
-    let path = text.strip_prefix("a/").or_else(|| text.strip_prefix("b/"));
-    path.unwrap_or(&text).to_owned()
+    text.strip_prefix(prefix).unwrap_or(&text).to_owned()
 }
 
 /// Returns the length of a hunk before the change, and its position and length after it.
@@ -196,6 +232,28 @@ mod tests {
         let paths: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["ü.txt", "a b.txt", "ta\tb \"q\" \\.txt", "new", "bin"]);
         assert_eq!(diff.excerpt("ü.txt", 1, 1), ["-a", "+b"]);
+    }
+
+    #[test]
+    fn prefixes_of_other_settings_are_no_part_of_the_path() {
+        for (old, new, path) in [
+            ("i/", "w/", "src/a.rs"),
+            ("c/", "i/", "a b/c d.rs"),
+            ("", "", "a/b.rs"),
+            ("old/", "longer/", "x.rs"),
+            ("a/", "b/", "b/b/x"),
+        ] {
+            let text = format!(
+                "diff --git {old}{path} {new}{path}\n--- {old}{path}\n+++ {new}{path}\n\
+                 @@ -1 +1 @@\n-a\n+b\ndiff --git {old}new.rs {new}new.rs\n--- /dev/null\n\
+                 +++ {new}new.rs\n@@ -0,0 +1 @@\n+b\n"
+            );
+            let diff = Diff::parse(&text);
+            let paths: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
+            assert_eq!(paths, [path, "new.rs"], "{text}");
+        }
+        let plain = "--- a/x.rs\n+++ b/x.rs\n@@ -1 +1 @@\n-a\n+b\n";
+        assert!(Diff::parse(plain).has("x.rs"));
     }
 
     #[test]

@@ -62,6 +62,32 @@ fn request_is_answered_from_another_process() {
 }
 
 #[test]
+fn every_question_is_shown_and_answered() {
+    let options = |labels: [&str; 2]| {
+        labels.map(|label| json!({"label": label, "description": "so"})).to_vec()
+    };
+    let questions = json!([
+        {"question": "Which color?", "header": "Color", "type": "choice",
+            "options": options(["red", "blue"])},
+        {"question": "Which name?", "header": "Name", "type": "text"}]);
+    let script = json!([
+        {"match": {"promptContains": "go"},
+            "calls": [{"name": "ask_user", "args": {"questions": questions}}]},
+        {"match": {"lastToolResultContains": ""}, "text": "all done"}]);
+    let world = World::new(&script.to_string());
+    let id = start(&world, &["-p", "go"]);
+    until_state(&world, &id, "awaiting approval");
+    let shown = world.run_well(&["answer", &id]).out();
+    assert!(shown.contains("  2  blue") && shown.contains("Which name?"), "{shown}");
+    let refused = world.run(&["answer", &id, "2"]);
+    assert!(refused.code() == 42 && refused.err().contains("2 questions"), "{}", refused.err());
+    world.run_well(&["answer", &id, "2", "any name"]);
+    until_state(&world, &id, "done");
+    let answers = crate::support::answers(&world.server).join("\n");
+    assert!(answers.contains("blue") && answers.contains("any name"), "{answers}");
+}
+
+#[test]
 fn denial_reaches_the_model_with_its_text() {
     let world = World::new(CALL);
     let id = start(&world, &["-p", "go"]);

@@ -78,3 +78,23 @@ fn scope_is_staged_a_branch_or_a_patch() {
     let done = finish(world.command(&["review", "--pr", "a.txt"]));
     assert!(done.code() == 42 && done.err().contains("unified diff"), "{}", done.err());
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn review_in_a_subdirectory_runs_no_program_of_the_repository() {
+    let world = changed(&[]);
+    let mark = world.home.project().join("RAN");
+    let filter = format!("touch {}; cat", mark.display());
+    world.home.write("src/b.txt", "b\n").expect("a file");
+    world.home.write(".gitattributes", "*.txt filter=x\n").expect("a file");
+    git(&world, &["add", "src/b.txt"]);
+    git(&world, &["config", "filter.x.clean", &filter]);
+    world.home.write("src/b.txt", "c\n").expect("a file");
+    let _ = std::fs::remove_file(&mark);
+    for arguments in [&["review"][..], &["review", "--base", "HEAD"]] {
+        let mut command = world.command(arguments);
+        let done = command.current_dir(world.home.project().join("src")).output().expect("run");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(!mark.exists(), "{arguments:?}");
+    }
+}

@@ -95,7 +95,8 @@ pub fn own_git_environment(directory: &Path) -> Result<Vec<(OsString, OsString)>
         environment.retain(|(other, _)| other != name);
         environment.push((name.into(), value.into()));
     }
-    let (pairs, obstacles) = overrides(&mut environment, directory, &[]);
+    let directory = repository::physical(directory);
+    let (pairs, obstacles) = overrides(&mut environment, &directory, &[]);
     append(&mut environment, pairs);
     // Programs for network access do not matter here, because nothing is fetched.
     match obstacles.into_iter().find(|obstacle| obstacle.key.is_none()) {
