@@ -103,17 +103,25 @@ fn command_with(command: &str, item: &str) -> Result<String, BatchError> {
     if quoted == item {
         return Ok(command.replace(PLACE, item));
     }
-    let is_inside_quotes = bare.match_indices(PLACE).any(|(at, _)| {
-        let before = bare.get(..at).unwrap_or_default();
-        ['\'', '"', '`'].iter().any(|quote| before.matches(*quote).count() % 2 == 1)
-    });
-    if is_inside_quotes {
+    if !has_plain_words(&bare) {
         return Err(BatchError::Input(format!(
-            "The item `{item}` cannot be inserted inside the quotes of `{command}`; leave \
-             `{PLACE}` outside of quotes"
+            "The item `{item}` cannot be inserted into `{command}`, where a shell would interpret \
+             it; leave `{PLACE}` out of commands with other quotes, here-documents, and commands \
+             for another shell"
         )));
     }
     Ok(bare.replace(PLACE, &quoted))
+}
+
+/// Whether a word can be inserted anywhere in the command as it is: nothing is quoted there, and no
+/// other shell interprets its words again.
+fn has_plain_words(command: &str) -> bool {
+    const SHELLS: &[&str] =
+        &["eval", "sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "ssh", "su", "watch", "xargs"];
+    let is_quoted = command.contains(['\'', '"', '`', '\\', '\n']) || command.contains("<<");
+    let mut words =
+        command.split(|char: char| !(char.is_ascii_alphanumeric() || "-_.".contains(char)));
+    !is_quoted && !words.any(|word| SHELLS.contains(&word))
 }
 
 /// An id that names the item.
@@ -160,6 +168,11 @@ mod tests {
             ("mypy --file={item}", Some("mypy --file='$(touch x) '\\''a'\\''.py'")),
             ("sh -c \"mypy {item}\"", None),
             ("sh -c 'mypy {item}'", None),
+            ("bash -c \"echo \\\"{item}\\\"\"", None),
+            ("cat <<E\n{item}\nE", None),
+            ("eval mypy {item}", None),
+            ("/bin/sh -c {item}", None),
+            ("echo \\{item}", None),
         ] {
             assert_eq!(command_with(command, item).ok().as_deref(), expected, "{command}");
         }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_protocol::ids::SessionId;
-use parallax_worktrees::{SessionProgress, Worktree};
+use parallax_worktrees::{SessionProgress, Worktree, is_in_working_tree};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -207,18 +207,29 @@ impl TaskRunner {
         let Some(attempt) = files.attempt() else { return Ok(()) };
         let commit = files.result().and_then(|result| result.commit);
         let (checkout, name) = (attempt.checkout, attempt.worktree);
-        match TaskWorkspace::reopen(&checkout, &name, &self.serial).await? {
-            Some(workspace) => workspace.remove(commit.as_deref()).await?,
-            None => {
-                let _one = self.serial.lock().await?;
-                blocking(move || {
-                    Ok(Worktree::finish_removal(&checkout, &name, commit.as_deref())?)
-                })
-                .await?;
-            }
+        let place = checkout.clone();
+        // Without a repository, there is nothing to remove; its task fails when it runs again.
+        if blocking(move || Ok(is_in_working_tree(&place))).await? {
+            self.remove_leftover(checkout, name, commit).await?;
         }
         files.remove("events.jsonl")?;
         files.remove("attempt.json")
+    }
+
+    async fn remove_leftover(
+        &self,
+        checkout: PathBuf,
+        name: String,
+        commit: Option<String>,
+    ) -> Result<(), BatchError> {
+        match TaskWorkspace::reopen(&checkout, &name, &self.serial).await? {
+            Some(workspace) => workspace.remove(commit.as_deref()).await,
+            None => {
+                let _one = self.serial.lock().await?;
+                blocking(move || Ok(Worktree::finish_removal(&checkout, &name, commit.as_deref())?))
+                    .await
+            }
+        }
     }
 }
 

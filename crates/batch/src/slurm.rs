@@ -143,8 +143,10 @@ fn script(
         "--signal=B:TERM@60".to_owned(),
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
-        format!("--chdir={}", out.display()),
-        format!("--output={}/%a.log", logs.display()),
+        // The shell opens the log, because options of sbatch give spaces, quotes, and `%` of a path
+        // meanings of their own.
+        "--chdir=/".to_owned(),
+        "--output=/dev/null".to_owned(),
     ];
     lines.extend(slurm.memory.map(|bytes| format!("--mem={}K", (bytes / 1024).max(1))));
     lines.extend(slurm.options.iter().cloned());
@@ -158,7 +160,9 @@ fn script(
     }
     let _ = write!(
         text,
-        "exec {} batch run-task {} --index \"$SLURM_ARRAY_TASK_ID\" --out {}",
+        "exec >>{}/\"$SLURM_ARRAY_TASK_ID\".log 2>&1\n\
+         exec {} batch run-task {} --index \"$SLURM_ARRAY_TASK_ID\" --out {}",
+        quoted(&logs.to_string_lossy()),
         quoted(runner.program.as_os_str().to_string_lossy().as_ref()),
         quoted(&plan_file.to_string_lossy()),
         quoted(&out.to_string_lossy()),

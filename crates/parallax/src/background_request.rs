@@ -78,7 +78,7 @@ pub(crate) fn shown_question(question: &UserQuestion) -> String {
 /// Returns the line that answers a request. Several questions need one answer each.
 ///
 /// # Errors
-/// Returns an error if the answer is no choice of the request.
+/// Returns an error if the request has no such choice.
 pub(crate) fn line_of(ask: &Value, answers: &[&str]) -> Result<Value, BackgroundError> {
     let id = ask.get("id").cloned().unwrap_or_default();
     let (first, rest) = answers.split_first().map_or(("", &[][..]), |(first, rest)| (*first, rest));

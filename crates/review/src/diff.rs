@@ -110,7 +110,7 @@ fn add(files: &mut Vec<DiffFile>, path: String) {
     }
 }
 
-/// What stands before the paths: `a/` and `b/`, or what git's settings (`diff.mnemonicPrefix`,
+/// What precedes the paths: `a/` and `b/`, or what git's settings (`diff.mnemonicPrefix`,
 /// `diff.noprefix`) and options make of it.
 struct Prefixes {
     old: String,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_of_other_settings_are_no_part_of_the_path() {
+    fn other_prefixes_are_not_part_of_the_path() {
         for (old, new, path) in [
             ("i/", "w/", "src/a.rs"),
             ("c/", "i/", "a b/c d.rs"),

@@ -4,7 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +91,11 @@ impl<'r> Contents<'r> {
         head.unwrap_or_else(|| self.record.base.clone())
     }
 
+    /// Whether the branch that was created for the worktree points to the commit.
+    pub(super) fn is_tip(&self, commit: &str) -> bool {
+        self.commit_of(&self.branch()).as_deref() == Some(commit)
+    }
+
     /// Returns the commits that removing the worktree could lose.
     pub(super) fn tips(&self) -> Vec<String> {
         let mut tips: Vec<String> = self.commit_of(&self.branch()).into_iter().collect();
@@ -120,7 +125,19 @@ impl<'r> Contents<'r> {
         let new = ["ls-files", "-z", "--others", "--exclude-standard", "--directory"];
         let new = self.git.paths(&[new.as_slice(), &["--no-empty-directory"]].concat())?;
         let included = carry::included_files(&self.record.main)?;
-        Ok(new.iter().any(|path| !included.contains(path)))
+        Ok(new.iter().any(|path| !included.contains(path))
+            || included.iter().any(|path| self.has_changed_copy(path)))
+    }
+
+    /// Whether a copied file of the main checkout was changed here: git does not know it.
+    fn has_changed_copy(&self, path: &Path) -> bool {
+        let (Ok(copy), Ok(original)) = (
+            open_regular(&self.record.path.join(path)),
+            open_regular(&self.record.main.join(path)),
+        ) else {
+            return false;
+        };
+        !have_equal_contents(copy, original).unwrap_or(false)
     }
 
     /// Commits all files, and moves the branch of the worktree to the commit that is checked out.
@@ -158,7 +175,9 @@ impl<'r> Contents<'r> {
         let links = self.links()?;
         let paths: Vec<PathBuf> = links.iter().map(|(path, _)| path.clone()).collect();
         self.forget(&paths)?;
-        self.git.run(&["add", "--all"])?;
+        // Files outside of a sparse checkout that were created are changes, too; git keeps those that
+        // it did not check out.
+        self.git.run(&["add", "--all", "--sparse"])?;
         for (path, commit) in links {
             if !self.is_repository(&path) && self.record.path.join(&path).is_dir() {
                 let mut entry = OsString::from(format!("160000,{commit},"));
@@ -407,6 +426,26 @@ fn read_line(file: &Path) -> Option<OsString> {
     open_regular(file).ok()?.take(LARGEST_LINK).read_to_end(&mut bytes).ok()?;
     let line = bytes.split(|byte| *byte == b'\n').next()?;
     Some(OsStr::from_bytes(line).to_owned())
+}
+
+/// Whether two files have the same bytes.
+fn have_equal_contents(one: File, other: File) -> io::Result<bool> {
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (io::BufReader::new(one), io::BufReader::new(other));
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let count = left.len().min(right.len());
+        if left.get(..count) != right.get(..count) {
+            return Ok(false);
+        }
+        if count == 0 {
+            return Ok(left.len() == right.len());
+        }
+        one.consume(count);
+        other.consume(count);
+    }
 }
 
 /// Opens a file unless it is a link or something else.

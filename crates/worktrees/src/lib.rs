@@ -77,6 +77,11 @@ struct Checkout {
     below: PathBuf,
 }
 
+/// Returns whether a directory is in a working tree of git. Blocking.
+pub fn is_in_working_tree(directory: &Path) -> bool {
+    Git::at(directory).is_ok_and(|git| git.line(&["rev-parse", "--show-toplevel"]).is_ok())
+}
+
 impl Checkout {
     /// Finds the checkout. In a worktree that Parallax created, this is the main checkout.
     fn find(homes: &Homes, directory: &Path) -> Result<Self, Failure> {
@@ -227,9 +232,27 @@ impl Worktree {
             holds.push("uncommitted changes".to_owned());
         }
         let holds = if holds.is_empty() { "other branch".to_owned() } else { holds.join(", ") };
+        // Its commits may be on another branch, or on none.
+        let contents = contents::Contents::of(&self.record)?;
+        let (mut place, mut merged) = (String::new(), branch.clone());
+        match contents.current_branch() {
+            Some(current) if current == *branch => {}
+            Some(current) => {
+                place = format!("\n  branch:   {current} (checked out instead of {branch})");
+                merged = current;
+            }
+            None => {
+                let head = contents.head();
+                if !contents.is_tip(&head) {
+                    place = format!("\n  keep:     git branch NAME {head} (on no branch yet)");
+                }
+                merged = head;
+            }
+        }
         Ok(WorktreeEnd::Kept(format!(
-            "Kept worktree `{name}` ({holds}): {}\n  continue: parallax worktrees open {name}\n  \
-             merge:    git merge {branch}\n  remove:   parallax worktrees remove --force {name}",
+            "Kept worktree `{name}` ({holds}): {}{place}\n  continue: parallax worktrees open \
+             {name}\n  merge:    git merge {merged}\n  remove:   parallax worktrees remove --force \
+             {name}",
             path.display()
         )))
     }

@@ -114,6 +114,40 @@ fn every_task_works_in_a_worktree_and_leaves_its_result() {
 }
 
 #[test]
+fn task_without_repository_fails_alone_in_each_run() {
+    let all = ids(2);
+    let world = repository(&Value::Array(shell(&all, "echo ID > ID.txt")));
+    let plan = plan(&world, &all[..1], &json!({}));
+    let add = |task: Value| {
+        let text = format!("{}{task}\n", world.read("plan.jsonl"));
+        world.home.write("plan.jsonl", &text).expect("a plan");
+    };
+    add(json!({"id": "none", "prompt": "x", "repo": "missing"}));
+    assert_eq!(batch(&world, &[plan]).code(), 1);
+    add(json!({"id": "t1x", "prompt": "do t1x.", "approval_mode": "yolo"}));
+    let again = batch(&world, &[plan]);
+    assert_eq!(again.code(), 1, "{}", again.err());
+    assert_eq!(states(&world, &all), ["succeeded"; 2]);
+    assert_no_worktrees(&world);
+}
+
+#[test]
+fn task_in_a_sparse_checkout_may_create_files_outside_of_it() {
+    let ids = ids(1);
+    let world = repository(&Value::Array(shell(&ids, "mkdir -p far && echo ID > far/new.txt")));
+    for name in ["near/a.txt", "far/b.txt"] {
+        world.home.write(name, "text\n").expect("a file");
+    }
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "more"]);
+    git(&world, &["sparse-checkout", "set", "near"]);
+    let plan = plan(&world, &ids, &json!({}));
+    batch_well(&world, &[plan]);
+    assert_eq!(result(&world, &ids[0])["files_changed"], json!(["far/new.txt"]));
+    assert_no_worktrees(&world);
+}
+
+#[test]
 fn killed_batch_continues_and_nothing_runs_twice() {
     let ids = ids(6);
     // Every task writes into one file, outside of all worktrees.

@@ -222,3 +222,28 @@ fn directory_without_git_gets_an_error() {
         done.err()
     );
 }
+
+#[test]
+fn commit_on_no_branch_is_named_by_its_id() {
+    let line = "git checkout -q --detach && echo x > x && git add x && \
+                git -c user.name=x -c user.email=x@y commit -qm loose";
+    let world = repository(&shell(line));
+    let done = world.run_well(&["--worktree=loose", "-p", "go", "-y"]);
+    let said = done.err();
+    let merge = said.lines().find_map(|line| line.trim().strip_prefix("merge:")).expect("a line");
+    let words: Vec<&str> = merge.split_whitespace().collect();
+    assert!(words[2].len() == 40 && said.contains("on no branch yet"), "{said}");
+    git(&world, &words[1..]);
+    assert!(world.home.project().join("x").exists());
+}
+
+#[test]
+fn changed_copy_of_an_included_file_keeps_the_worktree() {
+    let world = repository(&shell("cat key.local; echo changed >> key.local"));
+    world.home.write("key.local", "key\n").expect("a file");
+    world.home.write(".worktreeinclude", "key.local\n").expect("a file");
+    git(&world, &["add", ".worktreeinclude"]);
+    git(&world, &["commit", "-qm", "list"]);
+    let done = world.run_well(&["--worktree=copy", "-p", "go", "-y"]);
+    assert!(done.err().contains("Kept worktree `copy` (uncommitted changes)"), "{}", done.err());
+}
