@@ -60,7 +60,7 @@ impl Undo {
                 .ok_or_else(|| Failure::new(FailureKind::Input, no_session(&folder, directory)))?,
         };
         let roots = vec![directory.to_owned()];
-        let store = versions::open(&homes, directory, session.clone(), roots, None);
+        let store = versions::open(&homes, directory, session.clone(), roots, None, None);
         // Reading errors are reported by the undo itself.
         let _ = store.add_recorded_roots();
         let prompts = prompts(&homes, directory, &session, variables);

@@ -14,7 +14,7 @@ use parallax_protocol::event::Undone;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::protected_names::trusted_of_home;
+use parallax_protocol::protected_links::FindLinkTargets;
 use parallax_protocol::tool::Effects;
 use parallax_store::{
     BlobReader, CheckpointError, CheckpointOptions, CommandMark, EditMark, PendingRestore,
@@ -120,22 +120,22 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens the checkpoint store of a session. The disk is not accessed before the first use.
+/// Opens the checkpoint store of a session; `links` is needed if commands will run. The disk is not
+/// accessed before the first use.
 pub fn open(
     homes: &parallax_store::Homes,
     project: &Path,
     session: SessionId,
     roots: Vec<PathBuf>,
     total_bytes: Option<u64>,
+    links: Option<Arc<dyn FindLinkTargets>>,
 ) -> parallax_store::Checkpoints {
     let folder = homes.parallax.join("checkpoints");
     let project = parallax_store::project_folder(project);
     let mut options = CheckpointOptions::new(folder, project, session, roots);
     options.total_bytes = total_bytes.unwrap_or(options.total_bytes);
     options.blobs = Some(BlobReader::new(read_blob));
-    let home = std::env::home_dir().into_iter();
-    let trusted = home.flat_map(|home| trusted_of_home().map(move |name| home.join(name)));
-    options.protected_links = trusted.collect();
+    options.links = links;
     parallax_store::Checkpoints::open(options)
 }
 

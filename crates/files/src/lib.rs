@@ -5,6 +5,7 @@
 //! watching files.
 
 pub mod archive;
+mod closed_names;
 mod confined;
 mod encoding;
 mod error;
@@ -14,6 +15,7 @@ pub mod git_head;
 mod hidden_file_tracker;
 mod ignore_rules;
 mod in_editor;
+mod left_alone;
 mod lines;
 mod open;
 mod protected_names;
@@ -25,12 +27,14 @@ mod walk;
 mod workspace;
 mod write;
 
+pub use closed_names::{ClosedNames, ClosedPaths, outermost};
 pub use confined::{Confined, DirectoryEntry, EntryKind, FileMetadata, Listing};
 pub use encoding::{Decoded, EncodeError, SHOWN_NUL, Splice, TextEncoding, decode, looks_binary};
 pub use error::{FileError, PathError};
 pub use exchange::exchange;
 pub use hidden_file_tracker::{HiddenFileTracker, TrackedPaths};
 pub use ignore_rules::{Filtering, IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
+pub use left_alone::LeftAlone;
 pub use lines::{LineRange, TextLines, lines_from_bytes, read_capped, read_head, read_lines};
 pub use parallax_protocol::paths::lexical;
 pub use protected_names::{is_protected_name, is_secret_file};

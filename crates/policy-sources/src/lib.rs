@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use parallax_config::Config;
 use parallax_config::extensions::Extensions;
+use parallax_protocol::protected_links::FindLinkTargets;
 
 pub use rule_rows::{RuleRow, rule_rows};
 pub use rule_store::RuleFileStore;
@@ -35,6 +36,8 @@ pub struct PolicySources {
     pub allowed_tools: Vec<String>,
     /// Tools that a flag excludes.
     pub exclude_tools: Vec<String>,
+    /// Finds what protected links lead to.
+    pub links: Arc<dyn FindLinkTargets>,
 }
 
 /// Returns the user's home directory, if it is known.

@@ -1,6 +1,7 @@
 //! Builds the policy of a session from rule files, settings, and flags.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parallax_config::{
     CommandSubstitution, RuleFiles, RulesChange, let_workspace_rules_allow,
@@ -73,6 +74,7 @@ impl PolicySources {
             disable_always_allow: settings.flag("security.disableAlwaysAllow"),
             files,
             sandbox: self.sandbox_table().0,
+            links: Some(Arc::clone(&self.links)),
             free_substitutions: settings.command_substitution() == CommandSubstitution::Allow,
             ..PolicyOptions::default()
         });

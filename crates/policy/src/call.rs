@@ -4,8 +4,10 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use parallax_protocol::policy::{ApprovalMode, Query};
+use parallax_protocol::protected_links::FindLinkTargets;
 use serde_json::Value;
 
 use crate::arguments_text::arguments_text;
@@ -14,7 +16,7 @@ use crate::conditions::Subject;
 use crate::loose::{PermissiveScan, loose};
 use crate::names::{SHELL, canonical};
 use crate::path_condition::PathRoots;
-use crate::paths;
+use crate::paths::{self, ProtectedPaths};
 use crate::transparent::is_transparent;
 
 /// Programs that cannot write to a file named in their arguments.
@@ -65,13 +67,17 @@ impl<'a> QueriedCall<'a> {
         plans: Option<&'a Path>,
         temporary: &'a [PathBuf],
         home: Option<&'a Path>,
+        links: Option<&'a dyn FindLinkTargets>,
         substitutions: bool,
     ) -> Self {
         let mut names = tool_names(query.tool, query.aliases);
         names.extend(agent_of(query));
         let mode = if query.trusted { query.mode } else { query.mode.min(ApprovalMode::Default) };
-        let folders = PathRoots { workspace: query.workspace, plans, temporary };
-        let shell = names.contains(&SHELL).then(|| ShellCall::read(query, home, substitutions));
+        let protected = Rc::new(ProtectedPaths::new(query.workspace, links));
+        let shell = names
+            .contains(&SHELL)
+            .then(|| ShellCall::read(query, Rc::clone(&protected), home, substitutions));
+        let folders = PathRoots { workspace: query.workspace, plans, temporary, protected };
         Self { query, mode, names, folders, shell, whole: OnceCell::new(), paths: OnceCell::new() }
     }
 
@@ -154,6 +160,7 @@ pub(crate) struct ShellCall<'a> {
     pub(crate) directory: PathBuf,
     pub(crate) line: ShellLine,
     workspace: &'a [PathBuf],
+    protected: Rc<ProtectedPaths<'a>>,
     home: Option<&'a Path>,
     /// Paths of the line that contain symbolic links, with their targets as resolved by the caller.
     links: &'a BTreeMap<PathBuf, PathBuf>,
@@ -178,7 +185,12 @@ pub(crate) struct ShellCall<'a> {
 }
 
 impl<'a> ShellCall<'a> {
-    fn read(query: &'a Query<'a>, home: Option<&'a Path>, substitutions: bool) -> Self {
+    fn read(
+        query: &'a Query<'a>,
+        protected: Rc<ProtectedPaths<'a>>,
+        home: Option<&'a Path>,
+        substitutions: bool,
+    ) -> Self {
         let effects = query.effects;
         let text = if effects.runs.is_empty() {
             query.args.get("command").and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -199,6 +211,7 @@ impl<'a> ShellCall<'a> {
             folders,
             directory,
             workspace: query.workspace,
+            protected,
             home,
             links: &effects.links,
             words_open: effects
@@ -243,6 +256,7 @@ impl<'a> ShellCall<'a> {
                 loose: OnceCell::new(),
                 expanded: OnceCell::new(),
                 line,
+                protected: Rc::clone(&self.protected),
                 ..*self
             }))
         });
@@ -384,7 +398,7 @@ impl<'a> ShellCall<'a> {
                             paths::is_stream(path)
                                 || (is_open(path, self.workspace)
                                     && (redirection.kind == RedirectionKind::Read
-                                        || !paths::is_restricted(path, self.workspace)))
+                                        || !self.protected.restrict(path)))
                         }
                         WriteTarget::Unknown(_) => false,
                     })

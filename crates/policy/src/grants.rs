@@ -47,7 +47,7 @@ pub(crate) fn beyond(
     beyond.file_system.write.retain(|path| {
         readonly
             || !paths::inside(path, roots)
-            || paths::is_protected(path, roots)
+            || folders.protected.hold(path)
             || paths::says_what_is_hidden(path)
     });
     // Files that every command may read need no permission; a read permission in the result means a

@@ -36,7 +36,7 @@ pub(crate) fn needs(call: &QueriedCall<'_>) -> String {
             .effects
             .writes
             .iter()
-            .all(|path| paths::inside(path, roots) && !paths::is_restricted(path, roots));
+            .all(|path| paths::inside(path, roots) && !call.folders.protected.restrict(path));
     if ordinary_edit || query.kind == ToolKind::Fetch || name == "save_memory" {
         format!("`--approval-mode auto_edit` or `--allowed-tools {name}`")
     } else {

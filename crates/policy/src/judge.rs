@@ -9,17 +9,19 @@ use std::sync::Arc;
 
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Judge, Query, RuleDraft, Verdict};
+use parallax_protocol::protected_links::FindLinkTargets;
 
 use crate::build_guard::BuildFileGuard;
 use crate::call::{QueriedCall, ShellCall, tool_names};
 use crate::conditions::Subject;
 use crate::line_checks;
+use crate::paths::ProtectedPaths;
 use crate::rule::{Rule, RuleSource};
 use crate::rule_set::RuleSet;
 use crate::sandbox_table::SandboxTable;
 use crate::settings::PolicyOptions;
 use crate::trace::{Considered, Explanation, Trace, considered};
-use crate::{Problem, drafts, hint, job_credentials, paths};
+use crate::{Problem, drafts, hint, job_credentials};
 
 pub(crate) use self::tentative::TentativeDecision;
 
@@ -36,6 +38,7 @@ pub struct Policy {
     temporary: Vec<PathBuf>,
     pub(crate) home: Option<PathBuf>,
     sandbox: Arc<SandboxTable>,
+    links: Option<Arc<dyn FindLinkTargets>>,
     disable_always_allow: bool,
     /// Whether commands in substitutions are evaluated.
     substitutions: bool,
@@ -56,6 +59,7 @@ impl Policy {
             temporary,
             home: options.home.clone(),
             sandbox: Arc::new(options.sandbox.clone()),
+            links: options.links.clone(),
             disable_always_allow: options.disable_always_allow,
             substitutions: !options.free_substitutions,
         }
@@ -106,7 +110,8 @@ impl Policy {
     pub(crate) fn read<'a>(&'a self, query: &'a Query<'a>) -> QueriedCall<'a> {
         let home = self.home.as_deref();
         let plans = self.plans.as_deref();
-        QueriedCall::read(query, plans, &self.temporary, home, self.substitutions)
+        let links = self.links.as_deref();
+        QueriedCall::read(query, plans, &self.temporary, home, links, self.substitutions)
     }
 
     /// Returns the rule that decides: the first that matches. A rule that may only tighten does not
@@ -219,6 +224,12 @@ impl Policy {
         finding
     }
 
+    /// Whether one of the paths is protected.
+    fn protected(&self, query: &Query<'_>, paths: &[PathBuf]) -> bool {
+        let protected = ProtectedPaths::new(query.workspace, self.links.as_deref());
+        paths.iter().any(|path| protected.hold(path))
+    }
+
     fn verdict(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> Verdict {
         let finding = self.decide(call, trace);
         let mut verdict = Verdict::new(finding.decision, finding.rule, finding.why);
@@ -286,7 +297,7 @@ impl Judge for Policy {
         }
         // A permission to write to a protected path applies only once.
         let write = &permissions.file_system.write;
-        if write.iter().any(|path| paths::is_protected(path, query.workspace)) {
+        if self.protected(query, write) {
             return Vec::new();
         }
         // Offers only rules that actually allow the call.
@@ -305,7 +316,7 @@ impl Judge for Policy {
             return "the setting `security.disableAlwaysAllow` disables saved rules".to_owned();
         }
         let write = &permissions.file_system.write;
-        if write.iter().any(|path| paths::is_protected(path, query.workspace)) {
+        if self.protected(query, write) {
             return "it writes a protected file".to_owned();
         }
         drafts::why_none(&self.read(query))

@@ -245,7 +245,7 @@ fn outside(
 fn protected(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let roots = call.query.workspace;
     let needs_approval =
-        |path: &Path| paths::is_protected(path, roots) || paths::is_agent_rules(path, roots);
+        |path: &Path| call.folders.protected.hold(path) || paths::is_agent_rules(path, roots);
     let found =
         shell.written().iter().filter_map(WriteTarget::path).find(|path| needs_approval(path));
     let found = found.cloned().or_else(|| {
@@ -262,7 +262,7 @@ fn protected(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<App
             git || shell.reads_only(index)
         });
         let mut named = call.query.effects.reads.iter();
-        if all_read { None } else { named.find(|path| paths::is_protected(path, roots)).cloned() }
+        if all_read { None } else { named.find(|path| call.folders.protected.hold(path)).cloned() }
     });
     if let Some(path) = found {
         doubts.push(ApprovalReason::each_time(

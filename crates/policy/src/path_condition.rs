@@ -1,11 +1,12 @@
 //! Conditions on the files of a call.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
-use crate::paths;
+use crate::paths::{self, ProtectedPaths};
 
 /// Groups of directories that rules can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +41,13 @@ impl PathScope {
 }
 
 /// The directories that paths are compared with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct PathRoots<'a> {
     pub(crate) workspace: &'a [PathBuf],
     pub(crate) plans: Option<&'a Path>,
     pub(crate) temporary: &'a [PathBuf],
+    /// The protected files of the workspace.
+    pub(crate) protected: Rc<ProtectedPaths<'a>>,
 }
 
 impl PathRoots<'_> {
@@ -52,8 +55,7 @@ impl PathRoots<'_> {
     pub(crate) fn hold(&self, scope: PathScope, path: &Path, strictly: bool) -> bool {
         match scope {
             PathScope::Workspace => {
-                paths::inside(path, self.workspace)
-                    && !(strictly && paths::is_restricted(path, self.workspace))
+                paths::inside(path, self.workspace) && !(strictly && self.protected.restrict(path))
             }
             PathScope::Plans => self.plans.is_some_and(|folder| path.starts_with(folder)),
             PathScope::Temporary => paths::inside(path, self.temporary),

@@ -1,11 +1,13 @@
-//! Classification of paths. Callers must resolve symbolic links in them; the disk is accessed only
-//! to find what protected links lead to.
+//! Classification of paths. Callers must resolve symbolic links in them.
 
+use std::cell::OnceCell;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) use parallax_protocol::paths::lexical as resolve;
-use parallax_protocol::protected_names::{self, Protection, closed_paths, fold, trusted_of_home};
+use parallax_protocol::protected_links::{FindLinkTargets, LinkTargets};
+use parallax_protocol::protected_names::{self, Protection, fold};
 
 /// Whether the path is one of the roots or is inside one. The path must be resolved.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
@@ -25,68 +27,44 @@ fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
     roots.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.components().count())
 }
 
-/// Whether a write to the path requires approval in every mode except yolo: the file can cause
-/// programs to run, or it controls access. For a path in the workspace, only the part below the
-/// workspace directory counts.
-pub(crate) fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
-    let names = names_below_root(path, roots);
-    names.iter().any(|name| name == ".git")
-        || protected_names::protection(&names) == Some(Protection::Closed)
-        || makes_repository(path)
-        || is_target_of_link(path, roots)
+/// The protected files of a workspace: by name, and because protected links lead to them, which is
+/// looked up at most once and only if a name does not decide.
+#[derive(Debug)]
+pub(crate) struct ProtectedPaths<'a> {
+    roots: &'a [PathBuf],
+    finder: Option<&'a dyn FindLinkTargets>,
+    link_targets: OnceCell<Arc<LinkTargets>>,
 }
 
-/// Maximum number of entries of a protected directory that are checked for links.
-const MOST_ENTRIES: usize = 1000;
-
-/// The parts of a git directory that run programs or redirect git.
-const OF_GIT: [&str; 5] =
-    [".git/config", ".git/config.worktree", ".git/hooks", ".git/info", ".git/commondir"];
-
-/// Whether a protected link leads to the path or to a directory above it: a link at the top of the
-/// workspace, in a protected directory there or in a git directory, or in the home directory; or one
-/// below the workspace in the directories on the way to the path.
-fn is_target_of_link(path: &Path, roots: &[PathBuf]) -> bool {
-    let Some(root) = root_of(path, roots) else { return false };
-    let home = std::env::home_dir().unwrap_or_default();
-    let of_home = trusted_of_home().map(|name| home.join(name));
-    let on_the_way = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
-    let folders: Vec<&Path> = roots.iter().map(PathBuf::as_path).chain(on_the_way).collect();
-    let names = || closed_paths().chain(OF_GIT);
-    let of_roots = folders.iter().flat_map(|folder| names().map(move |name| folder.join(name)));
-    let leads_here = |link: &Path| {
-        target(link).is_some_and(|target| {
-            // A link to the workspace, or to a directory above it, would protect everything.
-            target != *link
-                && path.starts_with(&target)
-                && !roots.iter().any(|root| root.starts_with(&target))
-        })
-    };
-    of_home.chain(of_roots).filter(|link| link.symlink_metadata().is_ok()).any(|link| {
-        let entries = std::fs::read_dir(&link).into_iter().flatten().flatten();
-        let links =
-            entries.take(MOST_ENTRIES).map(|entry| entry.path()).filter(|it| it.is_symlink());
-        leads_here(&link) || links.into_iter().any(|link| leads_here(&link))
-    })
-}
-
-/// Returns where a link leads, even if the file at its end does not exist.
-fn target(link: &Path) -> Option<PathBuf> {
-    const MOST_LINKS: usize = 40;
-    let mut path = link.to_owned();
-    for _ in 0..MOST_LINKS {
-        if let Ok(real) = path.canonicalize() {
-            return Some(real);
-        }
-        // The first part that does not exist ends the path; a dangling link leads on.
-        let there = path.ancestors().find(|part| part.symlink_metadata().is_ok())?.to_owned();
-        let rest = path.strip_prefix(&there).ok()?.to_owned();
-        match std::fs::read_link(&there) {
-            Ok(next) => path = resolve(there.parent()?, &next).join(rest),
-            Err(_) => return Some(there.canonicalize().ok()?.join(rest)),
-        }
+impl<'a> ProtectedPaths<'a> {
+    pub(crate) fn new(roots: &'a [PathBuf], finder: Option<&'a dyn FindLinkTargets>) -> Self {
+        Self { roots, finder, link_targets: OnceCell::new() }
     }
-    None
+
+    /// Whether a write to the path requires approval in every mode except yolo: the file can cause
+    /// programs to run, or it controls access. For a path in the workspace, only the part below the
+    /// workspace directory counts.
+    pub(crate) fn hold(&self, path: &Path) -> bool {
+        let names = names_below_root(path, self.roots);
+        names.iter().any(|name| name == ".git")
+            || protected_names::protection(&names) == Some(Protection::Closed)
+            || makes_repository(path)
+            || self.are_linked(path)
+    }
+
+    /// Whether permissive edit modes exclude the path although it is in the workspace: protected
+    /// files, secrets, and installed packages.
+    pub(crate) fn restrict(&self, path: &Path) -> bool {
+        any_name_below_root(path, self.roots, |name| {
+            name == "node_modules" || name.starts_with(".env")
+        }) || self.hold(path)
+    }
+
+    /// Whether a protected link leads to the path or to a directory above it.
+    fn are_linked(&self, path: &Path) -> bool {
+        let Some(finder) = self.finder.filter(|_| inside(path, self.roots)) else { return false };
+        self.link_targets.get_or_init(|| finder.link_targets(self.roots)).hold(path)
+    }
 }
 
 /// Whether the file defines which files commands must not read.
@@ -128,15 +106,6 @@ pub(crate) fn is_agent_rules(path: &Path, roots: &[PathBuf]) -> bool {
     protected_names::protection(&names) == Some(Protection::Instructions)
 }
 
-/// Whether permissive edit modes exclude the path although it is in the workspace: protected files,
-/// secrets, and installed packages.
-pub(crate) fn is_restricted(path: &Path, roots: &[PathBuf]) -> bool {
-    is_protected(path, roots)
-        || any_name_below_root(path, roots, |name| {
-            name == "node_modules" || name.starts_with(".env")
-        })
-}
-
 /// Whether reading the path requires approval although it is in the workspace: version control data
 /// and secrets, which the file tools cannot access.
 pub(crate) fn is_closed(path: &Path, roots: &[PathBuf]) -> bool {
@@ -173,7 +142,7 @@ pub(crate) fn is_part_of_repository(path: &Path) -> bool {
 }
 
 /// Whether a directory tree placed at the path may contain files one level below that
-/// [`is_protected`] or [`is_agent_rules`] covers.
+/// [`ProtectedPaths`] or [`is_agent_rules`] covers.
 pub(crate) fn may_hold_protected(path: &Path) -> bool {
     protected_names::may_hold_protected(&folded_name(path))
 }
@@ -198,8 +167,12 @@ fn any_name_below_root(path: &Path, roots: &[PathBuf], is_it: impl Fn(&str) -> b
 
 #[cfg(test)]
 mod tests {
-    use super::{Protection, is_agent_rules, is_protected, protected_names};
+    use super::{ProtectedPaths, Protection, is_agent_rules, protected_names};
     use std::path::{Path, PathBuf};
+
+    fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
+        ProtectedPaths::new(roots, None).hold(path)
+    }
 
     #[test]
     fn case_and_invisible_characters_do_not_hide_protected_paths() {

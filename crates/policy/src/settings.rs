@@ -1,9 +1,11 @@
 //! Converts settings and flags to rules.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use parallax_protocol::Object;
 use parallax_protocol::policy::{ApprovalMode, Decision};
+use parallax_protocol::protected_links::FindLinkTargets;
 
 use crate::arguments_text::arguments_text;
 use crate::build_guard::BuildFileGuard;
@@ -64,6 +66,8 @@ pub struct PolicyOptions {
     pub free_substitutions: bool,
     /// What commands may do beyond the sandbox, by mode and by program.
     pub sandbox: SandboxTable,
+    /// Finds what protected links lead to, which is as protected as they are.
+    pub links: Option<Arc<dyn FindLinkTargets>>,
 }
 
 /// The setting that lists tools that need no approval.

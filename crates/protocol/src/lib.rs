@@ -28,6 +28,7 @@ pub mod paths;
 pub mod permissions;
 pub mod policy;
 pub mod price;
+pub mod protected_links;
 pub mod protected_names;
 pub mod question;
 pub mod requests;

@@ -3,10 +3,16 @@
 //!
 //! Names are in lower case; compare them after [`fold`].
 
+mod git;
+mod home;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Component, Path};
 use std::sync::LazyLock;
+
+pub use self::git::{OF_GIT, is_git_private, may_hold_git_private};
+pub use self::home::{SECRETS_OF_HOME, trusted_of_home, trusted_trees_of_home};
 
 /// How strongly a name is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -380,6 +386,12 @@ pub fn is_secret_environment(folded: &str) -> bool {
     !kinds.rsplit(['.', '-', '_']).next().is_some_and(|kind| HARMLESS.contains(&kind))
 }
 
+/// Whether a file with this name (not folded) holds secrets of a project or of a CI job.
+pub fn is_secret_of_project(name: &str) -> bool {
+    let name = fold(name);
+    is_secret_environment(&name) || name.starts_with("gha-creds-")
+}
+
 /// Folds a name like file systems that ignore case and some characters.
 pub fn fold(name: &str) -> String {
     let ignored = |character: &char| {
@@ -394,108 +406,6 @@ pub fn fold(name: &str) -> String {
         .flat_map(char::to_lowercase)
         .collect();
     folded.trim_end_matches(['.', ' ']).to_owned()
-}
-
-/// Files and directories in the home directory that contain keys, tokens, or conversations.
-pub const SECRETS_OF_HOME: &[&str] = &[
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".kube",
-    ".netrc",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".docker/config.json",
-    ".git-credentials",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".terraform.d/credentials.tfrc.json",
-    ".vault-token",
-    ".password-store",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/glab-cli",
-    ".config/git/credentials",
-    ".config/hub",
-    ".config/op",
-    ".config/rclone",
-    ".config/containers/auth.json",
-    ".config/doctl",
-    ".config/heroku",
-    ".config/sops",
-    ".subversion/auth",
-    ".s3cfg",
-    ".boto",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".mozilla",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    "Library/Keychains",
-    ".gemini/.env",
-    ".gemini/oauth_creds.json",
-    ".gemini/google_accounts.json",
-    ".gemini/gemini-credentials.json",
-    ".gemini/mcp-oauth-tokens.json",
-    ".gemini/mcp-oauth-tokens-v2.json",
-    ".gemini/a2a-oauth-tokens.json",
-    ".gemini/settings.json",
-    ".gemini/tmp",
-    ".parallax/.env",
-    ".parallax/mcp-oauth-tokens.json",
-    ".parallax/provider-keys.json",
-    ".parallax/session-key",
-    ".claude/.credentials.json",
-    ".codex/auth.json",
-    ".config/github-copilot",
-    ".local/share/opencode/auth.json",
-    ".qwen/oauth_creds.json",
-    ".terraformrc",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".psql_history",
-    ".node_repl_history",
-    ".env",
-];
-
-/// Directories of the home directory whose files Parallax or other programs trust, besides
-/// [`START_UP`] and [`SECRETS_OF_HOME`].
-const TRUSTED_OF_HOME: &[&str] = &[
-    ".parallax",
-    ".parallax/agents",
-    ".parallax/commands",
-    ".parallax/extensions",
-    ".parallax/policies",
-    ".parallax/skills",
-    ".gemini",
-    ".gemini/agents",
-    ".gemini/commands",
-    ".gemini/extensions",
-    ".gemini/policies",
-    ".gemini/skills",
-    ".claude",
-    ".config/fish/conf.d",
-    ".config/fish/functions",
-    ".config/git/hooks",
-    ".config/nvim",
-    ".config/parallax",
-    ".config/systemd/user",
-    ".cargo",
-    ".cargo/config.toml",
-    ".vimrc",
-];
-
-/// Returns the paths below the home directory whose targets are protected where they are links, or
-/// contain links, into a workspace.
-pub fn trusted_of_home() -> impl Iterator<Item = &'static str> {
-    START_UP.patterns.iter().chain(SECRETS_OF_HOME).chain(TRUSTED_OF_HOME).copied()
 }
 
 /// Names of files that contain keys or passwords, in any directory.

@@ -80,7 +80,10 @@ pub(crate) fn checkpoint_manager(
     }
     let roots = workspace.roots();
     let project = &launch.options.directory;
-    let store = checkpoints::open(&launch.homes(), project, id.clone(), roots, settings.max_bytes);
+    let links = Arc::new(launch.closed_names.clone());
+    let homes = launch.homes();
+    let store =
+        checkpoints::open(&homes, project, id.clone(), roots, settings.max_bytes, Some(links));
     Some(Arc::new(Versions::new(store, Arc::clone(seen))))
 }
 

@@ -16,6 +16,7 @@ mod directories;
 mod discovery;
 mod facts;
 pub mod going_back;
+mod home_directories;
 mod hook_test;
 pub mod ide;
 mod mcp;

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use parallax_config::ToolSandboxing;
 use parallax_engine::prompt::SandboxKind;
 use parallax_exec::program_sandbox::ProgramSandbox;
-use parallax_files::HiddenFileTracker;
+use parallax_files::{HiddenFileTracker, real_path};
 use parallax_policy_sources::home_folder;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sandbox::{Support, Tier};
 use parallax_tools::SandboxOptions;
-use parallax_tools::run_shell_command::{ClosedNames, GitDirectories};
+use parallax_tools::run_shell_command::GitDirectories;
 
+use crate::home_directories::other_homes;
 use crate::session_config::{SessionConfig, failure};
 
 /// Returns the sandbox options for the commands of a session, or `None` if the program cannot
@@ -22,7 +23,8 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
     }
     let settings = launch.config.settings.sandbox();
     let home = home_folder(&launch.config).unwrap_or_else(|| PathBuf::from("/nonexistent"));
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    // The directories of a session may be created later, below a link.
+    let real = |path: &Path| real_path(path).unwrap_or_else(|| path.to_owned());
     let paths = |paths: &[PathBuf]| -> Vec<PathBuf> {
         let full =
             paths.iter().map(|path| launch.options.directory.join(launch.config.expand_home(path)));
@@ -45,12 +47,12 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
         tier: sandbox_tier(launch),
         home: real(&home),
         ours: real(&launch.config.homes.parallax),
-        other_homes: other_homes(launch, &real(&home)),
+        other_homes: other_homes(&launch.config, &launch.options.directory, &real(&home)),
         table: launch.policy_sources().sandbox_table().0,
         hidden,
         hidden_places: hidden_places(launch),
         git_directories: GitDirectories::default(),
-        closed_names: ClosedNames::default(),
+        closed_names: launch.closed_names.clone(),
         worktree: parallax_worktrees::access(&launch.config.homes, &launch.options.directory),
         hides_ignored: launch.config.settings.respect_gemini_ignore(),
         readable,
@@ -58,22 +60,6 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
         temporary: real(artifacts).join("sandbox"),
         overlays: real(artifacts).join("overlays"),
     })
-}
-
-/// Returns other home directories in which Parallax or other programs store secrets.
-fn other_homes(launch: &SessionConfig, home: &Path) -> Vec<PathBuf> {
-    let homes = &launch.config.homes;
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    let named = ["HOME", "GEMINI_CLI_HOME"].map(|name| launch.config.environment.of_process(name));
-    let named = named.into_iter().flatten().map(|path| launch.options.directory.join(path));
-    let mut others: Vec<PathBuf> =
-        named.chain([homes.user.clone()]).filter_map(|path| real(&path)).collect();
-    let ours_is_elsewhere = real(&homes.parallax) != real(&home.join(".parallax"));
-    others.retain(|other| other != home);
-    others.extend(ours_is_elsewhere.then(|| home.to_owned()));
-    others.sort();
-    others.dedup();
-    others
 }
 
 /// Returns the record of the workspace files that were hidden so far, in this and earlier

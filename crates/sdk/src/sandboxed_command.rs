@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_checkpoints::{self as checkpoints, Versions};
+use parallax_files::ClosedNames;
 use parallax_protocol::checkpoint::{Change, Checkpoints as _, PutBack, Reach};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -28,6 +29,7 @@ pub struct SandboxedCommand {
     permissions: Permissions,
     effects: Effects,
     homes: parallax_store::Homes,
+    closed_names: ClosedNames,
 }
 
 /// Prepares a command for the sandbox of the agent's commands in this mode, optionally with
@@ -76,6 +78,7 @@ pub fn sandboxed_command(
         permissions: permissions.clone(),
         effects: Effects { runs: vec![line.join(" ")], ..Effects::default() },
         homes: launch.homes(),
+        closed_names: launch.closed_names.clone(),
     })
 }
 
@@ -88,7 +91,9 @@ impl SandboxedCommand {
     pub fn run(self) -> Result<(u8, PutBack), Failure> {
         let id = SessionId::new(format!("sandbox-run-{}", std::process::id()));
         let roots = vec![self.directory.clone()];
-        let store = checkpoints::open(&self.homes, &self.directory, id.clone(), roots, None);
+        let links = Arc::new(self.closed_names);
+        let (homes, project) = (&self.homes, &self.directory);
+        let store = checkpoints::open(homes, project, id.clone(), roots, None, Some(links));
         let kept = Versions::new(store, Arc::default())
             .before(0, Change::Command(&self.effects.runs.join("\n")));
         let ended = parallax_exec::program::run_confined(

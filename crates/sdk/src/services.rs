@@ -118,6 +118,7 @@ impl SessionConfig {
             admin_policy_paths: options.admin_policy_paths.clone(),
             allowed_tools: options.allowed_tools.clone(),
             exclude_tools: options.exclude_tools.clone(),
+            links: Arc::new(self.closed_names.clone()),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parallax_config::extensions::Extensions;
 use parallax_config::{Config, OuterSettings, OutputFormat};
 use parallax_exec::program_sandbox::{ProgramSandbox, choose};
+use parallax_files::ClosedNames;
 use parallax_hooks::RunningHook;
 use parallax_mcp::{Asker, Sampling};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -40,6 +41,9 @@ pub struct SessionConfig {
     pub(crate) asker: Option<Arc<dyn Asker>>,
     /// Answers sampling requests of MCP servers. Set when a session opens.
     pub(crate) sampling: Option<Sampling>,
+    /// The protected names of the workspace, and what protected links lead to, for the policy, the
+    /// sandbox, and checkpoints.
+    pub(crate) closed_names: ClosedNames,
     /// The requested sandbox. With `BuiltIn`, commands run in the sandbox or not at all; with
     /// `Off`, they run without one.
     pub sandbox: ProgramSandbox,
@@ -73,7 +77,9 @@ impl SessionConfig {
         let mode = approval_mode(&options, &config, &mut warnings)?;
         let sandbox = requested_sandbox(options.sandbox.as_deref(), &config)?;
         let extensions = Arc::default();
+        let closed_names = crate::home_directories::closed_names(&config, &options.directory);
         Ok(Self {
+            closed_names,
             options,
             config: Arc::new(config),
             mode,

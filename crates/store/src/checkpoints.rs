@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use parallax_files::{Workspace, WorkspaceOptions};
 use parallax_protocol::ids::SessionId;
+use parallax_protocol::protected_links::FindLinkTargets;
 use serde::{Deserialize, Serialize};
 
 pub use command::{Changes, CommandMark};
@@ -88,8 +89,8 @@ pub struct CheckpointOptions {
     pub session: SessionId,
     /// The workspace directories.
     pub roots: Vec<PathBuf>,
-    /// Paths elsewhere that are protected; if one is a link into the workspace, its target is, too.
-    pub protected_links: Vec<PathBuf>,
+    /// Finds what protected links lead to.
+    pub links: Option<Arc<dyn FindLinkTargets>>,
     /// The reader for git blobs. Without it, clean tracked files are copied as well.
     pub blobs: Option<BlobReader>,
     /// Size limit of the whole store in bytes.
@@ -116,7 +117,7 @@ impl CheckpointOptions {
             project,
             session,
             roots,
-            protected_links: Vec::new(),
+            links: None,
             blobs: None,
             total_bytes: 1024 * MEBIBYTE,
             file_bytes: 20 * MEBIBYTE,

@@ -1,7 +1,6 @@
 //! `run_shell_command`: runs a command line in the user's shell, in the foreground until it ends or
 //! in the background.
 
-mod closed_names;
 mod confined;
 mod confinement;
 mod control;
@@ -13,7 +12,6 @@ mod git_directories;
 mod git_path_remotes;
 mod git_reads;
 mod git_worktree_writes;
-mod left_alone;
 mod made;
 mod placeholders;
 mod reads;
@@ -36,6 +34,7 @@ use std::time::Duration;
 use parallax_exec::environment::{DropReason, DroppedVariable};
 use parallax_exec::shell::strip_wrapper;
 use parallax_exec::{Command, CommandOutcome, LiveOutput, Mode, Processes};
+pub use parallax_files::LeftAlone;
 use parallax_files::{Access, EntryKind, Workspace};
 use parallax_policy::bash::{self, SafePlace, ShellLine};
 use parallax_protocol::permissions::Permissions;
@@ -48,11 +47,9 @@ use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Support, Tier};
 use serde_json::{Value, json};
 
-pub use self::closed_names::ClosedNames;
 pub use self::confined::{mounts, reach};
 pub use self::git::own_git_environment;
 pub use self::git_directories::GitDirectories;
-pub use self::left_alone::LeftAlone;
 pub use self::replaced::replaced_files;
 pub use self::user_shell::UserShell;
 

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use parallax_files::HiddenFileTracker;
+use parallax_files::{ClosedNames, HiddenFileTracker};
 use parallax_policy::SandboxTable;
 use parallax_sandbox::Tier;
 
-use crate::run_shell_command::{ClosedNames, GitDirectories};
+use crate::run_shell_command::GitDirectories;
 
 /// `security.toolSandboxing`, `security.sandbox`, `sandbox.toml`, and the directories of the
 /// session.
@@ -32,7 +32,7 @@ pub struct SandboxOptions {
     pub hides_ignored: bool,
     /// The workspace files that were hidden so far.
     pub hidden_places: HiddenFileTracker,
-    /// A cache of the hidden and protected names in the workspace.
+    /// The hidden and protected names in the workspace, and what protected links lead to.
     pub closed_names: ClosedNames,
     /// The git directories of the workspace's repositories.
     pub git_directories: GitDirectories,

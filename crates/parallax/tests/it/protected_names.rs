@@ -20,11 +20,7 @@ fn git(world: &World, folder: &str, arguments: &[&str]) {
 
 #[test]
 fn protected_names_are_unchanged_after_a_command() {
-    for tier in ["namespaces", "bubblewrap", "landlock"] {
-        if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
-            println!("no bwrap here: not tested");
-            continue;
-        }
+    for tier in tiers() {
         let world = World::new(&commands(&["sh build"]));
         let mut script = String::from("exec 2>/dev/null\n");
         for (pattern, _) in patterns() {
@@ -84,11 +80,7 @@ fn repository(world: &World) {
 #[test]
 fn targets_of_protected_and_hidden_links_are_closed() {
     use std::os::unix::fs::symlink;
-    for tier in ["namespaces", "bubblewrap", "landlock"] {
-        if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
-            println!("no bwrap here: not tested");
-            continue;
-        }
+    for tier in tiers() {
         let script = "exec 2>/dev/null\n\
             echo evil > real/tasks.json; mv real real2 && mkdir real && echo evil > real/tasks.json\n\
             echo evil > hook.sh; echo evil > bashrc; mkdir later && echo evil > later/tasks.json\n\
@@ -178,11 +170,7 @@ fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
 #[test]
 fn targets_of_trusted_links_of_the_home_are_closed() {
     use std::os::unix::fs::symlink;
-    for tier in ["namespaces", "bubblewrap", "landlock"] {
-        if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
-            println!("no bwrap here: not tested");
-            continue;
-        }
+    for tier in tiers() {
         let names = ["rules.toml", "p/settings.json", "npmrc", "context.md", "fish/x.fish"];
         let script = "exec 2>/dev/null\n\
             for name in rules.toml p/settings.json npmrc context.md fish/x.fish\n\
@@ -256,25 +244,180 @@ fn edits_through_protected_links_and_of_their_targets_need_approval() {
     assert_eq!(world.read("plain.txt"), "evil", "{:?}", answers(&world.server));
 }
 
+/// The tiers that this machine can run.
+#[expect(clippy::print_stdout, reason = "says what was not tested")]
+fn tiers() -> impl Iterator<Item = &'static str> {
+    ["namespaces", "bubblewrap", "landlock"].into_iter().filter(|tier| {
+        let is_there = *tier != "bubblewrap" || std::path::Path::new("/usr/bin/bwrap").exists();
+        if !is_there {
+            println!("no bwrap here: not tested");
+        }
+        is_there
+    })
+}
+
+/// Links that programs trust, each relative to the home directory, with their targets in the
+/// workspace. Directories on the way are created.
+const TRUSTED_LINKS: [(&str, &str); 12] = [
+    ("work/sub/.husky/pre-commit", "t/husky"),
+    ("work/sub/nested/.git/hooks/d/pre-commit", "t/hook"),
+    ("work/sub/.gemini/settings.json", "t/settings"),
+    ("work/sub/.vscode", "t/vscode"),
+    ("work/.VSCode", "t/case"),
+    ("work/.git/info", "t/info"),
+    ("work/.git/config.worktree", "t/worktree"),
+    ("work/.claude/a/b/x.sh", "t/claude"),
+    ("work/sub/.envrc", "t/between"),
+    (".ssh/deep/config", "t/ssh"),
+    (".config/fish/functions/x.fish", "t/fish"),
+    (".gemini/extensions/e/gemini-extension.json", "t/extension"),
+];
+
+/// Creates the links; returns the files that their names lead to, relative to the workspace.
+fn trusted_links(world: &World) -> Vec<String> {
+    use std::os::unix::fs::symlink;
+    let root = world.home.project();
+    git(world, ".", &["init", "-q"]);
+    std::fs::create_dir_all(root.join("sub/nested")).expect("a directory");
+    git(world, "sub/nested", &["init", "-q"]);
+    let _ = std::fs::remove_dir_all(root.join(".git/info"));
+    std::fs::create_dir_all(root.join("t")).expect("a directory");
+    symlink("end", root.join("t/between")).expect("a link");
+    let mut files = Vec::new();
+    for (link, target) in TRUSTED_LINKS {
+        let link = match link.strip_prefix("work/") {
+            Some(below) => root.join(below),
+            None => world.home.home().join(link),
+        };
+        std::fs::create_dir_all(link.parent().expect("a parent")).expect("a directory");
+        symlink(root.join(target), &link).expect("a link");
+        let file = match target {
+            "t/vscode" | "t/case" | "t/info" => format!("{target}/file"),
+            "t/between" => "t/end".to_owned(),
+            target => target.to_owned(),
+        };
+        world.home.write(&file, "mine").expect("written");
+        files.push(file);
+    }
+    files
+}
+
+#[test]
+fn targets_of_trusted_links_at_any_depth_are_not_given_by_a_second_run() {
+    for tier in tiers() {
+        let lines: Vec<String> =
+            (0..TRUSTED_LINKS.len()).map(|number| format!("sh s{number}")).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let world = World::new(&commands(&lines));
+        let files = trusted_links(&world);
+        for (number, file) in files.iter().enumerate() {
+            world.home.write(&format!("s{number}"), &format!("echo evil > {file}")).expect("it");
+        }
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        for file in files {
+            assert_eq!(world.read(&file), "mine", "{tier}: {file}: {}", done.err());
+        }
+        assert_eq!(answers(&world.server).len(), TRUSTED_LINKS.len(), "{tier}: {}", done.err());
+    }
+}
+
+#[test]
+fn targets_of_trusted_links_at_any_depth_need_approval_for_edits() {
+    let world = World::new("[{\"text\":\"none\"}]");
+    let files = trusted_links(&world);
+    let calls: Vec<String> = files
+        .iter()
+        .map(String::as_str)
+        .chain(["t/other"])
+        .map(|path| {
+            format!(
+                r#"{{"calls":[{{"name":"write_file","args":{{"file_path":"{path}","content":"evil"}}}}]}}"#
+            )
+        })
+        .collect();
+    let script = format!("[{},{{\"text\":\"done\"}}]", calls.join(","));
+    let world = World::in_home(world.home, &script);
+    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    for file in files {
+        assert_eq!(world.read(&file), "mine", "{file}");
+    }
+    assert_eq!(world.read("t/other"), "evil");
+}
+
 #[test]
 fn git_directory_elsewhere_in_the_workspace_is_protected() {
-    let world = World::new(&commands(&["sh build", "git add a && git commit -qm two"]));
-    git(&world, ".", &["init", "-q", "--separate-git-dir=store"]);
-    git(&world, ".", &["config", "user.name", "A"]);
-    git(&world, ".", &["config", "user.email", "a@b"]);
-    let script =
-        "echo evil > store/hooks/post-commit; echo evil >> store/config; echo ran > inside\n";
-    world.home.write("build", script).expect("written");
-    world.home.write("a", "a").expect("written");
-    world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
-    let before = world.read("store/config");
-    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
-    assert_eq!(world.read("inside"), "ran\n");
-    assert!(!world.home.project().join("store/hooks/post-commit").exists());
-    assert_eq!(world.read("store/config"), before);
-    // Git itself still works.
-    let answers = answers(&world.server);
-    assert!(!answers[1].contains("Exit Code"), "{}", answers[1]);
+    for tier in tiers() {
+        let world = World::new(&commands(&["sh build", "git add a && git commit -qm two"]));
+        git(&world, ".", &["init", "-q", "--separate-git-dir=store"]);
+        git(&world, ".", &["config", "user.name", "A"]);
+        git(&world, ".", &["config", "user.email", "a@b"]);
+        let script =
+            "echo evil > store/hooks/post-commit; echo evil >> store/config; echo ran > inside\n";
+        world.home.write("build", script).expect("written");
+        world.home.write("a", "a").expect("written");
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        let before = world.read("store/config");
+        let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        let hook = world.home.project().join("store/hooks/post-commit");
+        assert!(!hook.exists(), "{tier}: {}", done.err());
+        assert_eq!(world.read("store/config"), before, "{tier}: {}", done.err());
+        // Git itself still works.
+        let answers = answers(&world.server);
+        assert!(!answers[1].contains("Exit Code"), "{tier}: {}", answers[1]);
+    }
+}
+
+#[test]
+fn working_trees_of_a_bare_repository_beside_them_are_usable_and_protected() {
+    for tier in tiers() {
+        let lines = ["sh build", "git -C main commit -qm two --allow-empty", "git worktree list"];
+        let world = World::new(&commands(&lines));
+        git(&world, ".", &["init", "-q", "--bare", ".bare"]);
+        git(&world, ".bare", &["config", "user.name", "A"]);
+        git(&world, ".bare", &["config", "user.email", "a@b"]);
+        world.home.write(".git", "gitdir: ./.bare\n").expect("written");
+        git(&world, ".", &["worktree", "add", "-q", "--orphan", "-b", "main", "main"]);
+        let script = "for path in .bare/hooks/post-commit .bare/config .bare/info/attributes \
+            .bare/worktrees/main/config.worktree; do echo evil >> $path; done; echo ran > inside\n";
+        world.home.write("build", script).expect("written");
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        let before = world.read(".bare/config");
+        let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        assert_eq!(world.read(".bare/config"), before, "{tier}: {}", done.err());
+        for path in ["hooks/post-commit", "info/attributes", "worktrees/main/config.worktree"] {
+            let path = world.home.project().join(".bare").join(path);
+            assert!(!path.exists(), "{tier}: {path:?}: {}", done.err());
+        }
+        for answer in answers(&world.server).iter().skip(1) {
+            assert!(!answer.contains("Exit Code"), "{tier}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn own_directory_may_be_a_link() {
+    for tier in tiers() {
+        let world = World::new(&commands(&["echo ran > inside"]));
+        let ours = world.home.home().join(".parallax");
+        let elsewhere = world.home.home().join("dot/parallax");
+        world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
+        std::fs::create_dir_all(elsewhere.parent().expect("a parent")).expect("a directory");
+        std::fs::rename(&ours, &elsewhere).expect("moved");
+        std::os::unix::fs::symlink("dot/parallax", &ours).expect("a link");
+        let mut command = world.command(&["-p", "go"]);
+        command.env("PARALLAX_SANDBOX_TIER", tier);
+        let done = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+    }
 }
 
 #[test]

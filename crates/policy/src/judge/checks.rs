@@ -40,7 +40,7 @@ impl Policy {
         if yolo {
             return;
         }
-        let protected = effects.writes.iter().find(|path| paths::is_protected(path, roots));
+        let protected = effects.writes.iter().find(|path| call.folders.protected.hold(path));
         let protected = protected.filter(|path| {
             // The plan directory may be inside a directory of Parallax.
             !self.plans.as_deref().is_some_and(|plans: &Path| path.starts_with(plans))
@@ -131,8 +131,7 @@ impl Policy {
             trace.check("beyond the sandbox", &why);
             let needs = self.what_gives(&beyond, call.mode);
             let write = &beyond.file_system.write;
-            let protected =
-                write.iter().any(|path| paths::is_protected(path, call.query.workspace));
+            let protected = write.iter().any(|path| call.folders.protected.hold(path));
             let each_time = protected && call.mode != ApprovalMode::Yolo;
             finding.raise("beyond the sandbox", &why, each_time, &needs);
         }

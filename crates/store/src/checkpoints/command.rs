@@ -231,8 +231,8 @@ impl Checkpoints {
         self.recover_first();
         let began = self.moment();
         let mut walked = self.walk(Some(self.options.command_time / 2));
-        if let Some((roots, _)) = self.places() {
-            walked.find_linked(self.options.protected_links.iter().cloned(), &roots);
+        if let (Some(links), Some((_, workspace))) = (&self.options.links, self.places()) {
+            walked.mark_linked(links.link_targets(&workspace.roots()));
         }
         lock(&self.caches).too_large.clone_from(&walked.too_large);
         let old = self.keep(&walked, without_git);
@@ -304,7 +304,7 @@ impl Checkpoints {
         let protected = |place: &ConfinedPath| {
             is_protected(&place.relative)
                 || is_of_planted_repository(place)
-                || mark.walked.is_linked(&place.path())
+                || mark.walked.linked.hold(&place.path())
         };
         let moved = records.iter().any(|(place, ..)| protected(place));
         let moved = moved.then(|| MovedFolders::between(&mark.walked, &after));

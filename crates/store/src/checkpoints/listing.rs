@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_files::{IgnoreRules, link_targets};
+use parallax_files::IgnoreRules;
+use parallax_protocol::protected_links::LinkTargets;
 
-use super::beneath::{ConfinedPath, Roots};
+use super::beneath::ConfinedPath;
 use super::git::Known;
 use super::state::{PathText, Stamp};
-
-/// Maximum number of entries of a directory outside the workspace that are checked for links.
-const MOST_INNER: usize = 1000;
 
 /// Length in bytes of a path with many components.
 const LONG: usize = 512;
@@ -62,7 +60,7 @@ pub(super) struct WalkResult {
     /// Added directories that are too large to scan.
     pub too_large: BTreeSet<PathBuf>,
     /// Where protected links lead; what is there is protected, too.
-    pub linked: BTreeSet<PathBuf>,
+    pub linked: Arc<LinkTargets>,
     /// Protected files with other hard links, through which a command can write them.
     pub hard_linked: HashSet<ConfinedPath>,
     /// The ignore rules, as they were read.
@@ -77,33 +75,10 @@ impl WalkResult {
         self.entries.get(at)
     }
 
-    /// Whether a protected link leads to a path or above it.
-    pub fn is_linked(&self, path: &Path) -> bool {
-        !self.linked.is_empty() && path.ancestors().any(|above| self.linked.contains(above))
-    }
-
-    /// Finds where protected links lead, and marks what is there as protected. `more` are further
-    /// links, and directories with links.
-    pub fn find_linked(&mut self, more: impl IntoIterator<Item = PathBuf>, roots: &Roots) {
-        let links = self.entries.iter().filter(|entry| entry.protected);
-        let links = links.filter(|entry| matches!(entry.found, EntryKind::Link(_)));
-        let links =
-            links.map(|entry| entry.place.path()).chain(more.into_iter().flat_map(|path| {
-                let inner = std::fs::read_dir(&path).into_iter().flatten().flatten();
-                let inner = inner
-                    .take(MOST_INNER)
-                    .filter(|it| it.file_type().is_ok_and(|kind| kind.is_symlink()));
-                let inner: Vec<PathBuf> = inner.map(|it| it.path()).collect();
-                std::iter::once(path).chain(inner)
-            }));
-        let targets = links.flat_map(|link| link_targets(&link));
-        // A link to a whole workspace directory does not protect everything in it.
-        self.linked = targets.filter(|path| roots.place(path).is_some()).collect();
-        let linked = std::mem::take(&mut self.linked);
-        if !linked.is_empty() {
-            for entry in &mut self.entries {
-                entry.protected |= entry.place.path().ancestors().any(|it| linked.contains(it));
-            }
+    /// Marks what protected links lead to as protected.
+    pub fn mark_linked(&mut self, linked: Arc<LinkTargets>) {
+        for entry in &mut self.entries {
+            entry.protected |= linked.hold(&entry.place.path());
         }
         self.linked = linked;
     }

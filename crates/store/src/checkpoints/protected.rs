@@ -2,11 +2,10 @@
 //! saved, and reported to the caller.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use parallax_protocol::protected_names::{self, Protection, fold};
+use parallax_protocol::protected_names::{self, Protection, fold, is_git_private};
 
 use super::beneath::ConfinedPath;
 
@@ -77,41 +76,6 @@ pub(super) fn is_of_planted_repository(place: &ConfinedPath) -> bool {
         && ["objects", "refs"].iter().all(|name| folder.join(name).is_dir())
 }
 
-/// Whether a file of a git directory runs or redirects something: its configuration, hooks,
-/// attributes, and pointers, including those of submodules and linked working trees.
-pub(super) fn is_git_private(relative: &Path) -> bool {
-    let names: Vec<&OsStr> = relative.iter().collect();
-    let is = |at: usize, text: &str| names.get(at).is_some_and(|name| *name == text);
-    if is(0, "objects") {
-        return is(1, "info") && (is(2, "alternates") || is(2, "http-alternates"));
-    }
-    // Matches `modules/<name, possibly with slashes>/hooks/…` and `worktrees/<name>/gitdir`.
-    let inner = is(0, "modules") || is(0, "worktrees");
-    let from = if inner { 2 } else { 0 };
-    let last = names.len().saturating_sub(1);
-    names.iter().enumerate().skip(from).any(|(at, name)| {
-        let name = name.as_bytes();
-        let file = [&b"config"[..], b"config.worktree", b"commondir", b"gitdir"].contains(&name);
-        let folder = [&b"hooks"[..], b"info"].contains(&name);
-        let alternates = at == last && name == b"alternates";
-        (file && at == last || folder || alternates) && (inner || at == 0)
-    })
-}
-
-/// Whether a directory in a git directory may contain such files.
-pub(super) fn may_hold_git_private(relative: &Path) -> bool {
-    let mut names = relative.iter();
-    let skipped = ["objects", "refs", "logs", "lfs", "rr-cache"];
-    let first = names.next().unwrap_or_default();
-    if first == "objects" {
-        return names.next().is_none_or(|name| name == "info") && names.next().is_none();
-    }
-    let inner = first == "modules" || first == "worktrees";
-    let known = ["hooks", "info", "modules", "worktrees"];
-    known.iter().any(|name| first == *name)
-        && !(inner && names.any(|name| skipped.iter().any(|skipped| name == *skipped)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,9 +118,5 @@ mod tests {
             assert!(is_protected(path), "{path:?}");
             assert!(path.parent().is_some_and(is_protected_name), "{path:?}");
         }
-        assert!(may_hold_git_private(Path::new("objects/info")));
-        assert!(!may_hold_git_private(Path::new("objects/ab")));
-        assert!(!may_hold_git_private(Path::new("modules/a/objects")));
-        assert!(!may_hold_git_private(Path::new("refs")));
     }
 }

@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use parallax_files::IgnoreRules;
+use parallax_protocol::protected_names::{is_git_private, may_hold_git_private};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
 use super::beneath::{ConfinedPath, Roots, folder_at, link_target, open_root, set_folder_mode};
 use super::git::{Attributes, Indexes, Known, Repository};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
-use super::protected::{NESTED, is_git_private, is_protected_name, may_hold_git_private};
+use super::protected::{NESTED, is_protected_name};
 use super::shared_work::WorkQueue;
 use super::state::{Stamp, now};
 

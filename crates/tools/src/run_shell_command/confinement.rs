@@ -5,16 +5,14 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_files::{TrackedPaths, link_targets};
+use parallax_files::{ClosedPaths, LeftAlone, TrackedPaths, link_targets, outermost};
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::protected_names::closed_paths;
+use parallax_protocol::protected_names::{OF_GIT, closed_paths};
 use parallax_sandbox::{Network, Plan, Support};
 
-use super::closed_names::{ClosedPaths, outermost};
 use super::git_directories::{self, linked_folder};
-use super::left_alone::LeftAlone;
 use super::secrets;
 use super::{placeholders, tracked};
 use crate::sandbox_options::SandboxOptions;
@@ -158,7 +156,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
         return Built { plan, lost: Vec::new() };
     }
     let yolo = subject.mode == ApprovalMode::Yolo;
-    let rules = options.hides_ignored.then(|| LeftAlone::of(subject.roots)).flatten();
+    let rules = options.closed_names.rules(subject.roots);
     let found = options.closed_names.find(subject.roots, rules.as_ref());
     let row = options.table.mode(subject.mode);
     let approved = |command: &bash::Command| {
@@ -172,8 +170,10 @@ pub(super) fn plan(options: &SandboxOptions, subject: &Subject<'_>) -> Built {
     if !row.readonly || all_approved {
         plan.writable.extend(subject.roots.iter().filter(may_open).cloned());
     }
-    // Secrets in the home directory stay hidden even if it is the workspace.
-    let holds_home = |root: &&PathBuf| options.home.starts_with(root);
+    // Secrets in the home directory and in `~/.parallax` stay hidden even if the workspace holds
+    // them.
+    let holds_home =
+        |root: &&PathBuf| options.home.starts_with(root) || options.ours.starts_with(root);
     let closed_home = subject.roots.iter().filter(|root| !holds_home(root));
     plan.workspace = closed_home.filter(may_open).cloned().collect();
     plan.writable.extend(options.writable.iter().cloned());
@@ -382,7 +382,7 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
             continue;
         }
         for folder in written_by_git(options, &repository, subject.roots) {
-            plan.read_only.extend(secrets::OF_GIT.iter().map(|name| folder.join(name)));
+            plan.read_only.extend(OF_GIT.iter().map(|name| folder.join(name)));
             let modules = folder.join("modules");
             if modules.is_dir() {
                 plan.read_only.push(modules);
@@ -395,11 +395,7 @@ fn protect(options: &SandboxOptions, subject: &Subject<'_>, found: &ClosedPaths,
             plan.read_only.push(repository);
         }
     }
-    let mut linked = plan.read_only.clone();
-    linked.extend(secrets::trusted(&options.home));
-    let hooks = repositories(options, subject.roots, found).into_iter();
-    linked.extend(hooks.map(|repository| repository.join("hooks")));
-    plan.read_only.extend(secrets::targets_of_links(&linked, subject.roots));
+    plan.read_only.extend(found.link_targets.iter().cloned());
     // What is hidden needs no protection, and two mounts on one path would be in each other's way.
     let hidden: HashSet<&Path> = plan.hidden.iter().map(PathBuf::as_path).collect();
     plan.read_only.retain(|path| !path.ancestors().any(|above| hidden.contains(above)));

@@ -6,10 +6,9 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-use parallax_files::{lexical, real_path};
+use parallax_files::{LeftAlone, lexical, real_path};
 use parallax_policy::bash::{self, RedirectionKind, ShellLine};
 
-use super::left_alone::LeftAlone;
 use super::secrets::is_secret_name;
 use super::{git, git_reads, repository};
 

@@ -12,10 +12,6 @@ use parallax_protocol::protected_names;
 const OPEN_OF_OURS: &[&str] =
     &["policies", "commands", "skills", "agents", "extensions", "GEMINI.md", "AGENTS.md"];
 
-/// Parts of a `.git` directory that run programs or redirect git.
-pub(super) const OF_GIT: &[&str] =
-    &["hooks", "config", "config.worktree", "info", "commondir", "gitdir"];
-
 /// Returns the hidden files and directories of the user's home directories.
 pub(super) fn of_homes(home: &Path, ours: &Path) -> Vec<PathBuf> {
     let mut hidden: Vec<PathBuf> =
@@ -65,23 +61,6 @@ pub(super) fn add_targets(hidden: &mut Vec<PathBuf>, readable: &[PathBuf]) {
     hidden.extend(targets);
 }
 
-/// Maximum number of entries of a protected directory that are checked for links.
-const MOST_ENTRIES: usize = 1000;
-
-/// Returns the targets of protected links, and of links in protected directories, that are below
-/// the workspace directories, where commands could write them.
-pub(super) fn targets_of_links(paths: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
-    let in_directory = |path: &PathBuf| {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        entries.take(MOST_ENTRIES).map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    let inside = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root) && path != root);
-    let below = paths.iter().flat_map(in_directory);
-    let all = paths.iter().cloned().chain(below);
-    let target = |path: PathBuf| real_path(&path).filter(|real| *real != path);
-    all.filter_map(target).filter(inside).collect()
-}
-
 /// Directories of the system, where only an administrator replaces files.
 const OF_SYSTEM: [&str; 12] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/nix", "/proc", "/sbin", "/sys", "/usr",
@@ -97,11 +76,6 @@ pub(super) fn directories_elsewhere(hidden: &[PathBuf], homes: &[&PathBuf]) -> V
     parents.map(Path::to_path_buf).collect()
 }
 
-/// Returns the files and directories of a home directory that programs trust.
-pub(super) fn trusted(home: &Path) -> impl Iterator<Item = PathBuf> + '_ {
-    protected_names::trusted_of_home().map(|name| home.join(name))
-}
-
 /// Returns the shell startup files of a home directory.
 pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
     protected_names::START_UP.patterns.iter().map(|name| home.join(name)).collect()
@@ -109,8 +83,7 @@ pub(super) fn start_up(home: &Path) -> Vec<PathBuf> {
 
 /// Whether a file with this name holds secrets of a project.
 pub(super) fn is_secret_name(name: &OsStr) -> bool {
-    let name = protected_names::fold(&name.to_string_lossy());
-    protected_names::is_secret_environment(&name) || name.starts_with("gha-creds-")
+    protected_names::is_secret_of_project(&name.to_string_lossy())
 }
 
 /// Names of environment files that the user may create while a process left behind by a command

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parallax_files::{IgnoreRules, RuleSource, real_path};
+use crate::{IgnoreRules, RuleSource, real_path};
 
 /// Directories of build outputs and installed packages. Ignore files list them to exclude them from
 /// searches; hiding them would break every build.
@@ -38,12 +38,12 @@ impl LeftAlone {
     }
 
     /// Returns the files that contain the rules.
-    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.roots.iter().map(|root| root.join(".geminiignore"))
     }
 
     /// Whether the rules name the entry itself, ignoring its parents.
-    pub(super) fn names(&self, path: &Path, is_folder: bool) -> bool {
+    pub fn names(&self, path: &Path, is_folder: bool) -> bool {
         let of_builds = |name: &str| path.file_name().is_some_and(|found| found == name);
         let named = self.rules.entry(path, is_folder);
         named.is_some_and(|by| by.source == RuleSource::Gemini)
@@ -51,7 +51,7 @@ impl LeftAlone {
     }
 
     /// Whether the rules name the path, one of its parents, or its link target.
-    pub(super) fn holds(&self, path: &Path) -> bool {
+    pub fn holds(&self, path: &Path) -> bool {
         let is_folder = path.is_dir();
         let within = |path: &Path| {
             let Some(root) = self.roots.iter().find(|root| path.starts_with(root)) else {

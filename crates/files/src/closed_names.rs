@@ -1,5 +1,7 @@
-//! Searches a workspace for files that commands cannot see or cannot change. Directory contents are
-//! cached until the directory changes.
+//! Searches a workspace for files that commands cannot see or cannot change, and for what protected
+//! links lead to. Directory contents are cached until the directory changes.
+
+mod link_search;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -9,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parallax_protocol::protected_links::{FindLinkTargets, LinkTargets};
 use parallax_protocol::protected_names::{self, Protection};
 
-use super::left_alone::LeftAlone;
-use super::secrets::is_secret_name;
+use self::link_search::{LinkCache, Search};
+use crate::left_alone::LeftAlone;
 
 /// Time limits for reading new directories in the first search and in each later one. Directories
 /// that are not reached are read by later commands, upper levels first.
@@ -25,37 +28,68 @@ const MOST: usize = 4096;
 /// A directory that changed within this time before it was read is read again, because file system
 /// timestamps are coarse.
 const COARSE: Duration = Duration::from_secs(2);
+/// How long the targets of links count as known after a search. A command cannot change where
+/// protected links lead.
+const FRESH: Duration = Duration::from_secs(1);
+/// Maximum number of workspaces (sets of directories) whose contents are cached.
+const WORKSPACES: usize = 8;
 
 /// The relevant files of a workspace.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct ClosedPaths {
+pub struct ClosedPaths {
     /// Files with secrets.
-    pub(super) secrets: Vec<PathBuf>,
+    pub secrets: Vec<PathBuf>,
     /// Files that the user's ignore file names.
-    pub(super) left_alone: Vec<PathBuf>,
+    pub left_alone: Vec<PathBuf>,
     /// Protected files and directories, except `.git`.
-    pub(super) protected: Vec<PathBuf>,
-    /// Repositories: each `.git` directory or file.
-    pub(super) repositories: Vec<PathBuf>,
+    pub protected: Vec<PathBuf>,
+    /// Repositories: each `.git` directory, file, or link.
+    pub repositories: Vec<PathBuf>,
+    /// The protected directories.
+    folders: Vec<PathBuf>,
+    /// The protected links.
+    links: Vec<PathBuf>,
+    /// Where protected links of the workspace and of the home directories lead in the workspace,
+    /// and each link on the way.
+    pub link_targets: Vec<PathBuf>,
+    /// The parts that run programs or redirect git, of git directories in the workspace that are
+    /// not named `.git`.
+    pub git_parts: Vec<PathBuf>,
 }
 
-/// A cache of the relevant files of a workspace. Clones share it.
+/// A cache of the relevant files of workspaces. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct ClosedNames(Arc<Mutex<PathCache>>);
+pub struct ClosedNames {
+    caches: Arc<Mutex<HashMap<Vec<PathBuf>, PathCache>>>,
+    /// The home directories, with links resolved.
+    homes: Vec<PathBuf>,
+    /// Whether paths that `.geminiignore` names are hidden.
+    hides_ignored: bool,
+}
 
 #[derive(Debug)]
 struct PathCache {
     folders: HashMap<PathBuf, Folder>,
+    links: LinkCache,
     /// The stamps of the ignore files with which the directories were read.
     rules: Vec<Option<DirectoryStamp>>,
     /// The number of searches so far.
     looks: u64,
     coarse: Duration,
+    /// The targets of links that the last search found, and its time.
+    targets: Option<(Instant, Arc<LinkTargets>)>,
 }
 
 impl Default for PathCache {
     fn default() -> Self {
-        Self { folders: HashMap::new(), rules: Vec::new(), looks: 0, coarse: COARSE }
+        Self {
+            folders: HashMap::new(),
+            links: LinkCache::default(),
+            rules: Vec::new(),
+            looks: 0,
+            coarse: COARSE,
+            targets: None,
+        }
     }
 }
 
@@ -90,9 +124,25 @@ fn is_settled(stamp: DirectoryStamp, coarse: Duration) -> bool {
 }
 
 impl ClosedNames {
-    /// Searches the directories of the workspace. Links are not followed. Blocking.
-    pub(super) fn find(&self, roots: &[PathBuf], rules: Option<&LeftAlone>) -> ClosedPaths {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Creates a cache. Links of these home directories, which must be resolved, count, too.
+    pub fn new(homes: Vec<PathBuf>, hides_ignored: bool) -> Self {
+        Self { homes, hides_ignored, ..Self::default() }
+    }
+
+    /// Returns the rules of the workspace's ignore file, if they count. Blocking.
+    pub fn rules(&self, roots: &[PathBuf]) -> Option<LeftAlone> {
+        self.hides_ignored.then(|| LeftAlone::of(roots)).flatten()
+    }
+
+    /// Searches the directories of the workspace; only links of protected names are followed. The
+    /// rules must be those of [`Self::rules`]. Blocking.
+    pub fn find(&self, roots: &[PathBuf], rules: Option<&LeftAlone>) -> ClosedPaths {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = key(roots);
+        if caches.len() >= WORKSPACES && !caches.contains_key(&key) {
+            caches.clear();
+        }
+        let seen = caches.entry(key).or_default();
         let files = rules.map(LeftAlone::files).into_iter().flatten();
         let stamps: Vec<_> = files.map(|file| stamp(&file, false)).collect();
         if seen.rules != stamps {
@@ -100,10 +150,39 @@ impl ClosedNames {
         }
         seen.looks += 1;
         let time = if seen.looks == 1 { FIRST } else { LATER };
-        let found = seen.look(roots, rules, Instant::now() + time);
+        let end = Instant::now() + time;
+        let mut found = seen.look(roots, rules, end);
         let look = seen.looks;
+        let search = Search { roots, homes: &self.homes, look, end, coarse: seen.coarse };
+        search.run(&mut seen.links, &mut found);
         seen.folders.retain(|_, folder| folder.look == look);
+        seen.links.keep(look);
+        let targets = found.link_targets.iter().chain(&found.git_parts).cloned();
+        seen.targets = Some((Instant::now(), Arc::new(LinkTargets::new(targets))));
         found
+    }
+
+    /// Returns the targets of links that the last search found, if it was recent enough.
+    fn known_targets(&self, roots: &[PathBuf], age: Duration) -> Option<Arc<LinkTargets>> {
+        let caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let (time, targets) = caches.get(&key(roots))?.targets.as_ref()?;
+        (time.elapsed() < age).then(|| Arc::clone(targets))
+    }
+}
+
+/// Returns the key of a workspace.
+fn key(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut key = roots.to_vec();
+    key.sort();
+    key
+}
+
+impl FindLinkTargets for ClosedNames {
+    fn link_targets(&self, roots: &[PathBuf]) -> Arc<LinkTargets> {
+        self.known_targets(roots, FRESH).unwrap_or_else(|| {
+            self.find(roots, self.rules(roots).as_ref());
+            self.known_targets(roots, Duration::MAX).unwrap_or_default()
+        })
     }
 }
 
@@ -164,7 +243,8 @@ impl Folder {
                 return false;
             }
             let name = entry.file_name();
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let kind = entry.file_type().ok();
+            let is_folder = kind.is_some_and(|kind| kind.is_dir());
             let lower = if is_plain(&name) {
                 String::new()
             } else {
@@ -175,14 +255,19 @@ impl Folder {
             } else if protected_names::protection_of(&lower, above.clone())
                 == Some(Protection::Closed)
             {
-                if !is_folder && is_secret_name(&name) {
+                if !is_folder && is_secret(&name) {
                     self.found.secrets.push(entry.path());
+                }
+                if is_folder {
+                    self.found.folders.push(entry.path());
+                } else if kind.is_some_and(|kind| kind.is_symlink()) {
+                    self.found.links.push(entry.path());
                 }
                 self.found.protected.push(entry.path());
             } else if rules.is_some_and(|rules| rules.names(&entry.path(), is_folder)) {
                 self.found.left_alone.push(entry.path());
             } else if !is_folder {
-                if !lower.is_empty() && is_secret_name(&name) {
+                if !lower.is_empty() && is_secret(&name) {
                     self.found.secrets.push(entry.path());
                 }
             } else if name != "node_modules" && name != "target" {
@@ -191,6 +276,10 @@ impl Folder {
         }
         true
     }
+}
+
+fn is_secret(name: &OsStr) -> bool {
+    protected_names::is_secret_of_project(&name.to_string_lossy())
 }
 
 /// Whether the name is clearly irrelevant, as most names are.
@@ -207,6 +296,8 @@ impl ClosedPaths {
             (&mut self.left_alone, &more.left_alone),
             (&mut self.protected, &more.protected),
             (&mut self.repositories, &more.repositories),
+            (&mut self.folders, &more.folders),
+            (&mut self.links, &more.links),
         ] {
             let room = MOST.saturating_sub(all.len());
             all.extend(more.iter().take(room).cloned());
@@ -215,7 +306,7 @@ impl ClosedPaths {
 }
 
 /// Removes paths that lie inside another one.
-pub(super) fn outermost(paths: &mut Vec<PathBuf>) {
+pub fn outermost(paths: &mut Vec<PathBuf>) {
     let all: HashSet<PathBuf> = paths.iter().cloned().collect();
     paths.retain(|path| !path.ancestors().skip(1).any(|above| all.contains(above)));
 }
@@ -294,20 +385,84 @@ mod tests {
         write(root, "y/x", "");
         let names = ClosedNames::default();
         let tick = Duration::from_millis(20);
-        names.0.lock().expect("seen").coarse = tick;
+        names.caches.lock().expect("seen").entry(vec![root.to_owned()]).or_default().coarse = tick;
         let roots = [root.to_owned()];
         for _ in 0..2 {
             std::thread::sleep(tick * 2);
             assert_eq!(names.find(&roots, None), ClosedPaths::default());
         }
         let kept = |seen: &PathCache| seen.folders.values().filter(|it| it.stamp.is_some()).count();
-        assert_eq!(kept(&names.0.lock().expect("seen")), 6);
+        assert_eq!(kept(&names.caches.lock().expect("seen")[&roots[..]]), 6);
         write(root, "a/b/c/d/.env", "");
         assert_eq!(names.find(&roots, None).secrets, [root.join("a/b/c/d/.env")]);
         std::fs::rename(root.join("a/b/c"), root.join("y/c")).expect("moved");
         assert_eq!(names.find(&roots, None).secrets, [root.join("y/c/d/.env")]);
         std::fs::remove_dir_all(root.join("y")).expect("removed");
         assert_eq!(names.find(&roots, None), ClosedPaths::default());
-        assert_eq!(names.0.lock().expect("seen").folders.len(), 3, "the root, a, a/b");
+        let seen = names.caches.lock().expect("seen");
+        assert_eq!(seen[&roots[..]].folders.len(), 3, "the root, a, a/b");
+    }
+
+    #[test]
+    fn links_of_protected_names_are_followed_at_any_depth() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("a path");
+        let (root, home) = (top.join("w"), top.join("home"));
+        let link = |path: PathBuf, target: &str| {
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+            std::os::unix::fs::symlink(target, path).expect("a link");
+        };
+        for path in [".git/HEAD", "sub/deep/.git/HEAD", "g/HEAD", "g/modules/m/hooks/x", "vs/a"] {
+            write(&root, path, "");
+        }
+        write(&root, "tree/.git", &format!("gitdir: {}\n", root.join("g").display()));
+        for (name, target) in [
+            ("sub/.husky/pre-commit", "../../h"),
+            ("sub/deep/.git/hooks/d/pre-commit", "../../../../../nested"),
+            (".git/info", "../info"),
+            (".git/objects/ab/x", "../../../objects"),
+            (".VSCode", "between/vs"),
+            ("between", "."),
+            ("vs/tasks.json", "../tasks"),
+            (".claude/a/b/c/x", "../../../../deep"),
+            (".zed", "later"),
+            (".idea/up", "../.."),
+            ("plain/x", "../ordinary"),
+            (".cursor/node_modules/x", "../../package"),
+        ] {
+            link(root.join(name), target);
+        }
+        for (name, target) in [
+            (".config", "config"),
+            ("config/fish/functions/a/x", "../../../../../w/fish"),
+            (".parallax", "../w/par"),
+            (".gemini/extensions/e/x", "../../../../w/extension"),
+            (".gemini/tmp/a/x", "../../../../w/data"),
+            (".bashrc", "../w/rc"),
+            (".aws", "../w"),
+        ] {
+            link(home.join(name), target);
+        }
+        let names = ClosedNames::new(vec![home], false);
+        for _ in 0..2 {
+            let found = names.find(std::slice::from_ref(&root), None);
+            let below = |paths: Vec<PathBuf>| {
+                let mut names: Vec<String> = paths
+                    .iter()
+                    .map(|path| path.strip_prefix(&root).expect("inside").display().to_string())
+                    .collect();
+                names.sort();
+                names.join(" ")
+            };
+            assert_eq!(
+                below(found.link_targets),
+                "between deep extension fish h info later nested par rc tasks vs"
+            );
+            assert_eq!(
+                below(found.git_parts),
+                "g/commondir g/config g/config.worktree g/hooks g/info g/modules/m/commondir \
+                 g/modules/m/config g/modules/m/config.worktree g/modules/m/hooks g/modules/m/info"
+            );
+        }
     }
 }
