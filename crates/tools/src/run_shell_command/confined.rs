@@ -83,9 +83,13 @@ impl StartingCommand {
         if !permissions.repository_programs && bash::uses_git(&line) {
             let near: Vec<PathBuf> = std::iter::once(&directory).chain(&places).cloned().collect();
             if let Some(PathRemote(path)) = git_path_remotes::find(&line, &near) {
+                let which = match is_own_repository(&path, &near) {
+                    true => "this repository in another git process, which a local push starts",
+                    false => "another repository on this machine",
+                };
                 return Err(format!(
-                    "the sandbox does not allow git to run the hooks and programs of another \
-                     repository on this machine ({path}); ask the user to approve the command"
+                    "the sandbox does not allow git to run the hooks and programs of {which} \
+                     ({path}); ask the user to approve the command"
                 ));
             }
         }
@@ -204,6 +208,22 @@ const UNNAMED: &str = "\n[The sandbox denied a write: outside of the workspace, 
                        read-only for commands. Write inside the workspace, or name the path in \
                        the command so that its permission can be requested]";
 
+const LINKED_ALTERNATE: &str = "\n[Commands have a private `/tmp`, without the symbolic links \
+                                through which `.git/objects/info/alternates` names objects of \
+                                another repository. Ask the user to write the real path into that \
+                                file]";
+
+/// Whether the path leads to the repository around one of the directories.
+fn is_own_repository(path: &str, places: &[PathBuf]) -> bool {
+    let git = |folder: &Path| folder.ancestors().map(|it| it.join(".git")).find(|it| it.exists());
+    let path = path.strip_prefix("file://").unwrap_or(path);
+    places.iter().any(|place| {
+        let named = place.join(path);
+        let of_path = if named.ends_with(".git") { named } else { named.join(".git") };
+        git(place).is_some_and(|own| real(&own) == real(&of_path))
+    })
+}
+
 /// Evidence of a sandbox denial besides the plan and the output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DenialEvidence {
@@ -247,6 +267,10 @@ pub(super) fn refused(
         true => Permissions::default(),
         false => refusal::missing(&command, &output, code != 0, &places, home, &ran),
     };
+    if only_reads {
+        // Such words are in what it prints, not about it.
+        missing.file_system.write.clear();
+    }
     let unnamed = missing.is_empty() && !only_reads && refusal::is_read_only(&output, code != 0);
     if unnamed && code != 0 {
         // Programs such as `zip` name the path in another line, or not at all.
@@ -277,6 +301,7 @@ pub(super) fn refused(
     if code != 0 {
         files.read.extend(stumbled.iter().cloned().chain(copied));
     }
+    let named = !files.read.is_empty() || !files.write.is_empty();
     for paths in [&mut files.read, &mut files.write] {
         *paths = paths.iter().filter_map(|path| exact(path, home)).collect();
         paths.sort();
@@ -286,8 +311,12 @@ pub(super) fn refused(
         true => String::new(),
         false => tracked::words(&stumbled, directory),
     };
-    if unnamed && missing.is_empty() {
+    // A directory that cannot be granted, such as one around the home directory, is not named.
+    if (unnamed || named && code != 0) && missing.is_empty() && words.is_empty() {
         words.push_str(UNNAMED);
+    }
+    if bash::uses_git(line) && refusal::is_unreachable_alternate(&output) {
+        words.push_str(LINKED_ALTERNATE);
     }
     (missing, words)
 }

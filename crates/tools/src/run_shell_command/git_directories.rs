@@ -8,6 +8,7 @@
 
 mod index_proof;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -278,13 +279,49 @@ fn borrowed_objects(git: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads the object directories that an object directory names.
+/// Reads the object directories that an object directory names, with links resolved.
 fn alternates(objects: &Path) -> Vec<PathBuf> {
     let list = bytes_of(&objects.join("info/alternates"), LARGEST).unwrap_or_default();
     let list = String::from_utf8_lossy(&list);
-    let paths = list.lines().filter(|line| !line.starts_with('#')).map(Path::new);
-    let real = paths.filter_map(|path| objects.join(path).canonicalize().ok());
-    real.filter(|path| path.ends_with("objects") && path.is_dir()).collect()
+    let lines = list.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let paths = lines.map(|line| objects.join(&*unquoted(line)));
+    let paths =
+        paths.filter(|path| path.ends_with("objects")).filter_map(|it| it.canonicalize().ok());
+    // `objects` itself may be a link.
+    let is_store = |path: &PathBuf| path.ends_with("objects") || path.join("info").is_dir();
+    paths.filter(|path| path.is_dir() && is_store(path)).collect()
+}
+
+/// Returns the path of a line that git reads with C escapes if it begins with a quotation mark.
+pub(super) fn unquoted(line: &str) -> Cow<'_, str> {
+    let Some(rest) = line.strip_prefix('"') else { return line.into() };
+    let (mut bytes, mut rest) = (Vec::new(), rest.bytes().peekable());
+    while let Some(byte) = rest.next() {
+        let escaped = match byte {
+            b'"' => break,
+            b'\\' => rest.next(),
+            other => {
+                bytes.push(other);
+                continue;
+            }
+        };
+        bytes.push(match escaped {
+            Some(b'n') => b'\n',
+            Some(b't') => b'\t',
+            Some(b'r') => b'\r',
+            Some(first @ b'0'..=b'3') => {
+                let mut value = first - b'0';
+                for _ in 0..2 {
+                    let digit = rest.next_if(|it| (b'0'..=b'7').contains(it));
+                    value = digit.map_or(value, |digit| value * 8 + (digit - b'0'));
+                }
+                value
+            }
+            Some(other) => other,
+            None => break,
+        });
+    }
+    String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
 #[cfg(test)]
@@ -343,6 +380,36 @@ mod tests {
         let mut found = borrowed_objects(&top.join("two/.git"));
         found.sort();
         assert_eq!(found, [objects("main"), objects("one"), objects("two")]);
+    }
+
+    #[test]
+    fn borrowed_objects_are_found_through_links_and_quoted_lines() {
+        let scratch = Scratch::new();
+        let top = &scratch.top;
+        fs::create_dir(top.join("s 1")).expect("a folder");
+        fs::rename(top.join("main"), top.join("s 1/main")).expect("moved");
+        symlink("s 1", top.join("link")).expect("a link");
+        git(top, &["clone", "-q", "s 1/main", "user"]);
+        let file = top.join("user/.git/objects/info/alternates");
+        let real = top.join("s 1/main/.git/objects");
+        let linked = top.join("link/main/.git/objects");
+        let shown = |path: &Path| path.display().to_string();
+        for (line, expected) in [
+            (shown(&linked), vec![real.clone()]),
+            (format!("\"{}\"", shown(&real)), vec![real.clone()]),
+            (format!("\"{}\"", shown(&real).replace(' ', "\\040")), vec![real.clone()]),
+            ("../../../s 1/main/.git/objects".to_owned(), vec![real.clone()]),
+            (format!("# {}", shown(&real)), vec![]),
+            (shown(&top.join("s 1/main/.git")), vec![]),
+        ] {
+            fs::write(&file, format!("{line}\n")).expect("a file");
+            assert_eq!(borrowed_objects(&top.join("user/.git")), expected, "{line}");
+        }
+        // The object directory itself is a link.
+        fs::rename(&real, top.join("store")).expect("moved");
+        symlink(top.join("store"), &real).expect("a link");
+        fs::write(&file, shown(&real)).expect("a file");
+        assert_eq!(borrowed_objects(&top.join("user/.git")), [top.join("store")]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::git;
+use super::git_directories::unquoted;
 use super::repository;
 
 /// Lowercase keys whose values are files or directories that git reads.
@@ -106,7 +107,7 @@ fn alternates(repository: &Path) -> Vec<PathBuf> {
     let Some(bytes) = repository::bytes_of(&file, LARGEST) else { return vec![PathBuf::from("/")] };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| objects.join(line.trim_matches('"'))).collect()
+    lines.map(|line| objects.join(&*unquoted(line))).collect()
 }
 
 #[cfg(test)]

@@ -105,6 +105,11 @@ pub(super) fn is_unwritten_repository(output: &str) -> bool {
     })
 }
 
+/// Whether git could not open the object directory of another repository.
+pub(super) fn is_unreachable_alternate(output: &str) -> bool {
+    output.contains("unable to normalize alternate object path")
+}
+
 /// Whether the output says that something was read-only. Outside of a sandbox, almost no file system
 /// is, so the sandbox is the cause even where the output does not name the path. `failed`: whether
 /// the exit code indicates a failure; otherwise only an error message near the end counts.
@@ -116,6 +121,9 @@ pub(super) fn is_read_only(output: &str, failed: bool) -> bool {
             [": ", "] "].iter().any(|before| lower.contains(&format!("{before}{READ_ONLY}")));
         message
             || lower.starts_with(READ_ONLY)
+            // Programs may print the code alone.
+            || lower.trim() == "erofs"
+            || lower.contains("code: 'erofs'")
             || failed && (lower.contains(READ_ONLY) || lower.contains("erofs"))
     })
 }
@@ -212,6 +220,8 @@ pub(super) fn missing(
             let before = place.and_then(|place| line.get(..place)).unwrap_or_default();
             let before = before.trim_end().trim_end_matches(':');
             let segments = before.rsplit(": ").take(SEGMENTS).map(str::trim);
+            // `tar: path: Cannot mknod`.
+            let segments = segments.filter(|part| !part.starts_with("Cannot "));
             // `fatal: cannot mkdir a`: the last word comes before the whole part.
             let words = segments
                 .flat_map(|part| [part.rsplit(char::is_whitespace).next().unwrap_or(""), part]);
@@ -401,6 +411,8 @@ mod tests {
                 &["to write /w/.env", "to read /w/.env"],
             ),
             ("PermissionError: [Errno 13] Permission denied: '/opt/b'", &["to write /opt/b"]),
+            ("tar: ../a/.env: Cannot mknod: Read-only file system", &["to write /a/.env"]),
+            ("tar: a: Cannot change ownership to uid 0, gid 0: Operation not permitted", &[]),
             ("all fine", &[]),
         ] {
             let missing = missing(
